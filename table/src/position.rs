@@ -1,0 +1,259 @@
+//! Positions as people write them: the lengths of the rows, longest first.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::word::Word;
+
+/// A cell, and so a move: counted from 1, the poison is at (1, 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cell {
+    /// Row, counted from the poisoned corner.
+    pub row: u32,
+    /// Column, counted from the poisoned corner.
+    pub column: u32,
+}
+
+/// A position: the lengths of its rows from the poisoned corner outwards, longest first.
+///
+/// The text form is `5,4,2,1`; a rectangle may be written `rows x columns`, as `8x10`; the empty
+/// position is `0`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    rows: Vec<u32>,
+}
+
+/// Why some rows are not a position.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PositionError {
+    /// The text is neither a list of numbers nor a rectangle.
+    #[error(
+        "\"{0}\" is not a position: write the rows longest first, as 5,4,2,1, or rows x columns, as 8x10"
+    )]
+    Syntax(String),
+    /// A row is longer than the one before it, or has no cells.
+    #[error(
+        "row {row} has {length} cells: rows are listed longest first and have at least one cell"
+    )]
+    Order {
+        /// The row, counted from 1.
+        row: usize,
+        /// Its length.
+        length: u32,
+    },
+    /// First row + number of rows is over 64.
+    #[error("the position has {bits} bits (first row + number of rows); at most 64 are possible")]
+    TooLarge {
+        /// First row + number of rows.
+        bits: u64,
+    },
+}
+
+impl Position {
+    /// The position with these row lengths.
+    ///
+    /// # Errors
+    ///
+    /// If the lengths rise, if one is 0, or if the position has more than 64 bits.
+    pub fn new(rows: Vec<u32>) -> Result<Position, PositionError> {
+        let mut longest = u32::MAX;
+        for (index, &length) in rows.iter().enumerate() {
+            if length == 0 || length > longest {
+                return Err(PositionError::Order {
+                    row: index + 1,
+                    length,
+                });
+            }
+            longest = length;
+        }
+        check_size(rows.len(), rows.first().copied().unwrap_or(0))?;
+        Ok(Position { rows })
+    }
+
+    /// The lengths of the rows, longest first.
+    pub fn rows(&self) -> &[u32] {
+        &self.rows
+    }
+}
+
+fn check_size(rows: usize, first_row: u32) -> Result<(), PositionError> {
+    let bits = rows as u64 + u64::from(first_row);
+    if bits > u64::from(u64::BITS) {
+        Err(PositionError::TooLarge { bits })
+    } else {
+        Ok(())
+    }
+}
+
+impl From<Word> for Position {
+    fn from(word: Word) -> Position {
+        let mut rows = Vec::new();
+        let mut length = 0;
+        for i in (0..word.bits()).rev() {
+            if word.get() >> i & 1 == 1 {
+                length += 1;
+            } else {
+                rows.push(length);
+            }
+        }
+        rows.reverse();
+        Position { rows }
+    }
+}
+
+impl From<&Position> for Word {
+    fn from(position: &Position) -> Word {
+        let mut path = 0;
+        let mut length = 0;
+        for &row in position.rows.iter().rev() {
+            for _ in length..row {
+                path = path << 1 | 1;
+            }
+            length = row;
+            path <<= 1;
+        }
+        Word::new(path)
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.rows.is_empty() {
+            return f.write_str("0");
+        }
+        for (index, row) in self.rows.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{row}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Position {
+    type Err = PositionError;
+
+    fn from_str(text: &str) -> Result<Position, PositionError> {
+        let number = |part: &str| {
+            let digits = part.trim();
+            let all_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+            let parsed = if all_digits {
+                digits.parse::<u32>().ok()
+            } else {
+                None
+            };
+            parsed.ok_or_else(|| PositionError::Syntax(text.to_owned()))
+        };
+        if text.trim() == "0" {
+            return Ok(Position::default());
+        }
+        if let Some((rows, columns)) = text.split_once('x') {
+            let (rows, columns) = (number(rows)?, number(columns)?);
+            if rows == 0 {
+                return Err(PositionError::Syntax(text.to_owned()));
+            }
+            check_size(rows as usize, columns)?;
+            return Position::new(vec![columns; rows as usize]);
+        }
+        Position::new(text.split(',').map(number).collect::<Result<_, _>>()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn text_forms() {
+        for (text, rows) in [
+            ("5,4,2,1", vec![5, 4, 2, 1]),
+            ("2x3", vec![3, 3]),
+            ("0", vec![]),
+            ("1", vec![1]),
+            (" 3 , 1 ", vec![3, 1]),
+        ] {
+            assert_eq!(text.parse::<Position>().unwrap().rows(), rows, "{text}");
+        }
+        for text in [
+            "",
+            "a",
+            "1,2",
+            "3,0",
+            "0x3",
+            "3x0",
+            "-1",
+            "+1",
+            "65",
+            "33x33",
+            "4294967296",
+            "4294967295x1",
+            "1,,1",
+        ] {
+            assert!(text.parse::<Position>().is_err(), "{text}");
+        }
+    }
+
+    /// The moves of a diagram, straight from the rules of the game.
+    fn moves_on_the_board(position: &Position) -> BTreeMap<Cell, Position> {
+        let mut moves = BTreeMap::new();
+        for (index, &length) in position.rows().iter().enumerate() {
+            for column in 1..=length {
+                let mut rows = position.rows().to_vec();
+                for row in &mut rows[index..] {
+                    *row = (*row).min(column - 1);
+                }
+                rows.retain(|&row| row > 0);
+                let cell = Cell {
+                    row: u32::try_from(index).unwrap() + 1,
+                    column,
+                };
+                moves.insert(cell, Position::new(rows).unwrap());
+            }
+        }
+        moves
+    }
+
+    fn check_word(word: Word) {
+        let position = Position::from(word);
+        assert_eq!(Word::from(&position), word);
+        assert_eq!(position.to_string().parse::<Position>().unwrap(), position);
+        assert_eq!(position.rows().iter().sum::<u32>(), word.area());
+        let first_row = position.rows().first().copied().unwrap_or(0);
+        assert_eq!(
+            first_row as usize + position.rows().len(),
+            word.bits() as usize
+        );
+
+        let columns: Vec<u32> = (0..first_row)
+            .map(|column| {
+                u32::try_from(position.rows().iter().filter(|&&row| row > column).count()).unwrap()
+            })
+            .collect();
+        assert_eq!(Position::from(word.mirror()).rows(), columns);
+
+        let moves: BTreeMap<Cell, Position> = word
+            .moves()
+            .map(|(cell, next)| (cell, Position::from(next)))
+            .collect();
+        assert_eq!(moves, moves_on_the_board(&position));
+    }
+
+    #[test]
+    fn every_small_word_agrees_with_the_board() {
+        for path in 0..1 << 12 {
+            check_word(Word::new(path));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn random_words_of_any_width_agree_with_the_board(path: u64, width in 1u32..=64) {
+            check_word(Word::new(path >> (64 - width)));
+        }
+    }
+}

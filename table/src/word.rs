@@ -1,0 +1,173 @@
+//! Words: a position as one number.
+//!
+//! A position is a Young diagram. Walk its border from the end of the first column to the end of
+//! the first row: a step along a row is 1, a step from one row to the next is 0. Leading 0s and
+//! trailing 1s do not change the diagram, so the *canonical* word starts with 1 and ends with 0.
+//! Its length is (first row + number of rows): the position's **bits**. The even numbers below
+//! 2^k are exactly the positions of at most k bits, and 0 is the empty position.
+//!
+//! A move takes a cell and all cells beyond it in both directions. On the word it sorts a segment
+//! that starts at a 1 and ends at a 0: all its 0s first, then its 1s. There is one such segment
+//! for each cell, and the number always falls.
+
+use crate::position::Cell;
+
+/// A canonical word: an even number, at most 64 bits long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Word(u64);
+
+impl Word {
+    /// The position without cells. The player to move there has won: the other took the poison.
+    pub const EMPTY: Word = Word(0);
+
+    /// The word of the border path `path`; its trailing 1s are dropped.
+    pub const fn new(path: u64) -> Word {
+        match path.checked_shr(path.trailing_ones()) {
+            Some(word) => Word(word),
+            None => Word::EMPTY,
+        }
+    }
+
+    /// The number itself, always even.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// First row + number of rows; 0 for the empty position.
+    pub const fn bits(self) -> u32 {
+        u64::BITS - self.0.leading_zeros()
+    }
+
+    /// The number of cells.
+    ///
+    /// Each cell is a pair of a 1 and a later 0.
+    pub fn area(self) -> u32 {
+        let mut ones = 0;
+        let mut cells = 0;
+        for i in (0..self.bits()).rev() {
+            if self.0 >> i & 1 == 1 {
+                ones += 1;
+            } else {
+                cells += ones;
+            }
+        }
+        cells
+    }
+
+    /// The conjugate diagram: the word reversed with every bit flipped. W is the same for both.
+    pub const fn mirror(self) -> Word {
+        match (!self.0)
+            .reverse_bits()
+            .checked_shr(u64::BITS - self.bits())
+        {
+            Some(word) => Word(word),
+            None => Word::EMPTY,
+        }
+    }
+
+    /// The smaller of the word and its mirror image: the one that a published table holds.
+    pub fn representative(self) -> Word {
+        self.min(self.mirror())
+    }
+
+    /// All moves: the cell taken and the position it leaves.
+    pub fn moves(self) -> impl Iterator<Item = (Cell, Word)> {
+        let zeros = (0..self.bits()).filter(move |&end| self.0 >> end & 1 == 0);
+        zeros.flat_map(move |end| {
+            let starts = (end + 1..self.bits()).filter(move |&start| self.0 >> start & 1 == 1);
+            starts.map(move |start| {
+                (
+                    self.cell(start, end),
+                    Word::new(sort_segment(self.0, start, end)),
+                )
+            })
+        })
+    }
+
+    /// The cell whose taking sorts the bits from `start` down to `end`.
+    ///
+    /// Columns are counted by the 1s from the left, rows by the 0s from the right.
+    fn cell(self, start: u32, end: u32) -> Cell {
+        Cell {
+            row: end + 1 - (self.0 & mask(end + 1)).count_ones(),
+            column: (self.0 >> start).count_ones(),
+        }
+    }
+}
+
+/// The lowest `bits` bits set, for any number of bits up to 64.
+pub const fn mask(bits: u32) -> u64 {
+    match u64::MAX.checked_shr(u64::BITS - bits) {
+        Some(mask) => mask,
+        None => 0,
+    }
+}
+
+/// `path` with its bits from `start` down to `end` sorted: all 0s first, then the 1s.
+pub const fn sort_segment(path: u64, start: u32, end: u32) -> u64 {
+    let segment = mask(start + 1) & !mask(end);
+    let ones = (path & segment).count_ones();
+    (path & !segment) | mask(ones) << end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn known_words() {
+        // (path, canonical, bits, area, mirror)
+        for (path, word, bits, area, mirror) in [
+            (0b0, 0b0, 0, 0, 0b0),
+            (0b1, 0b0, 0, 0, 0b0),
+            (u64::MAX, 0, 0, 0, 0),
+            (0b10, 0b10, 2, 1, 0b10),
+            (0b1011, 0b10, 2, 1, 0b10),
+            (0b110, 0b110, 3, 2, 0b100),
+            (0b1100, 0b1100, 4, 4, 0b1100),
+            (
+                0xffff_ffff_0000_0000,
+                0xffff_ffff_0000_0000,
+                64,
+                1024,
+                0xffff_ffff_0000_0000,
+            ),
+            (
+                0xffff_ffff_ffff_fffe,
+                0xffff_ffff_ffff_fffe,
+                64,
+                63,
+                1 << 63,
+            ),
+        ] {
+            let got = Word::new(path);
+            assert_eq!(got.get(), word, "{path:b}");
+            assert_eq!(got.bits(), bits, "{path:b}");
+            assert_eq!(got.area(), area, "{path:b}");
+            assert_eq!(got.mirror().get(), mirror, "{path:b}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn mirror_keeps_the_shape(path: u64) {
+            let word = Word::new(path);
+            prop_assert_eq!(word.mirror().mirror(), word);
+            prop_assert_eq!(word.mirror().bits(), word.bits());
+            prop_assert_eq!(word.mirror().area(), word.area());
+            prop_assert_eq!(word.mirror().representative(), word.representative());
+        }
+
+        #[test]
+        fn one_move_for_each_cell_and_each_falls(path: u64) {
+            let word = Word::new(path);
+            let mut count = 0;
+            for (_, next) in word.moves() {
+                prop_assert!(next < word);
+                count += 1;
+            }
+            prop_assert_eq!(count, word.area());
+        }
+    }
+}
