@@ -6,10 +6,14 @@
 //! |---|---|
 //! | [`word`], [`position`] | the two ways to write a position, its moves, its mirror image |
 //! | [`definition`] | W by its definition: slow, obvious, the oracle of every test |
+//! | [`head`], [`sources`] | ranges, layers, and which ranges a range draws on |
 
 pub mod definition;
+pub mod head;
 pub mod position;
+pub mod sources;
 pub mod word;
 
+pub use head::{Head, RangeBits};
 pub use position::{Cell, Position};
 pub use word::Word;

@@ -1,0 +1,141 @@
+//! The sources of a range: the ranges of lower layers that its evaluation reads.
+//!
+//! A move starts at a 1. Let that 1 be in the head `h`, at bit i; X is what stands before it, and
+//! s the i + 1 bits from it to the end of the head, with `zeros` 0s and `ones` 1s. The move
+//!
+//! * **ends inside** the head: the source is the head with that segment sorted, and the low bits
+//!   stay as they are;
+//! * **crosses** into the low bits: the sorted segment starts with `zeros` + d 0s, d ≥ 1 of them
+//!   from the low bits. The source is X 0^z 1^(|s|-z) with z = `zeros` + d, or X 0^|s| for all
+//!   d ≥ `ones`.
+//!
+//! A move that ends at the last 0 of a word leaves trailing 1s, so its result is a shorter word.
+//! Two kinds of such results matter to a range: those with the same head, whose ranges are
+//! h >> c for c ≥ 1 (the **trimmed** heads), and those with the head of a crossing source, which
+//! that source keeps as its *edges* (see [`crate::range`]).
+
+use crate::head::{Head, RangeBits};
+use crate::word::{mask, sort_segment};
+
+/// A 1 of a head at which a move may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    head: Head,
+    bit: u32,
+    /// The 0s from the start to the end of the head.
+    pub zeros: u32,
+    /// The 1s from the start to the end of the head, the start itself included.
+    pub ones: u32,
+}
+
+/// The starts of moves in `head`.
+pub fn starts(head: Head) -> impl Iterator<Item = Start> {
+    (0..head.len())
+        .filter(move |i| head.0 >> i & 1 == 1)
+        .map(move |bit| {
+            let ones = (head.0 & mask(bit + 1)).count_ones();
+            Start {
+                head,
+                bit,
+                zeros: bit + 1 - ones,
+                ones,
+            }
+        })
+}
+
+impl Start {
+    /// The sources of the moves from here that end inside the head.
+    pub fn inside(self) -> impl Iterator<Item = Head> {
+        let ends = (0..self.bit).filter(move |end| self.head.0 >> end & 1 == 0);
+        ends.map(move |end| Head(sort_segment(self.head.0, self.bit, end)))
+    }
+
+    /// The source of the moves from here that cross into the low bits and take `d` 0s of them,
+    /// 1 ≤ d ≤ `ones`. With d = `ones` it serves all larger d too.
+    pub fn crossing(self, d: u32) -> Head {
+        let length = self.bit + 1;
+        Head((self.head.0 & !mask(length)) | mask(length - self.zeros - d))
+    }
+}
+
+/// The trimmed heads: the ranges that hold the words of range `head` with c ≥ 1 trailing 1s, and
+/// c itself, up to the first that is empty or to c = b - 1.
+pub fn trimmed(head: Head, range_bits: RangeBits) -> impl Iterator<Item = (u32, Head)> {
+    (1..range_bits.get()).map(move |c| (c, Head(head.0.checked_shr(c).unwrap_or(0))))
+}
+
+/// The word that the path `head`, followed by 1s only, stands for. It is the head read as a word.
+pub fn corner(head: Head) -> crate::word::Word {
+    crate::word::Word::new(head.0)
+}
+
+/// All sources of the range `head`, ascending, each once. Range 0 has none.
+pub fn sources(head: Head, range_bits: RangeBits) -> Vec<Head> {
+    if head.is_empty() {
+        return Vec::new();
+    }
+    let mut sources: Vec<Head> = trimmed(head, range_bits)
+        .map(|(_, source)| source)
+        .collect();
+    sources.push(Head::of(corner(head), range_bits));
+    for start in starts(head) {
+        sources.extend(start.inside());
+        sources.extend((1..=start.ones).map(|d| start.crossing(d)));
+    }
+    sources.sort_unstable();
+    sources.dedup();
+    sources
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::word::Word;
+
+    #[test]
+    fn sources_are_of_lower_layers() {
+        let range_bits = RangeBits::new(12).unwrap();
+        for head in (1..1 << 14)
+            .map(Head)
+            .chain([Head(0xf0f0_f0f0_f0f0), Head(mask(52))])
+        {
+            for source in sources(head, range_bits) {
+                assert!(
+                    source < head && source.layer() < head.layer(),
+                    "{source} for {head}"
+                );
+            }
+        }
+        assert!(sources(Head(0), range_bits).is_empty());
+    }
+
+    /// Every move to a word of full length leads into the range itself or into one of its sources.
+    #[test]
+    fn every_move_leads_to_a_source() {
+        let range_bits = RangeBits::new(12).unwrap();
+        for head in (1..1 << 6).map(Head) {
+            let known: BTreeSet<Head> = sources(head, range_bits)
+                .into_iter()
+                .chain([head])
+                .collect();
+            for index in 0..range_bits.positions() {
+                let word = head.word(index, range_bits).get();
+                for end in (0..word.ilog2()).filter(|end| word >> end & 1 == 0) {
+                    for start in (end + 1..=word.ilog2()).filter(|start| word >> start & 1 == 1) {
+                        let path = sort_segment(word, start, end);
+                        assert!(
+                            known.contains(&Head(path >> range_bits.get())),
+                            "{word:b} to {path:b}"
+                        );
+                        if path >> range_bits.get() == head.0 {
+                            let trimmed = Head::of(Word::new(path), range_bits);
+                            assert!(known.contains(&trimmed), "{word:b} to {path:b}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
