@@ -7,13 +7,23 @@
 //! | [`word`], [`position`] | the two ways to write a position, its moves, its mirror image |
 //! | [`definition`] | W by its definition: slow, obvious, the oracle of every test |
 //! | [`head`], [`sources`] | ranges, layers, and which ranges a range draws on |
+//! | [`digest`], [`format`](mod@format) | SHA-256 digests; why bytes are refused |
+//! | [`gaps`], [`range`], [`shard`], [`manifest`] | the bytes, as `docs/FORMAT.md` describes them |
+//! | [`pieces`] | records cut for messages of bounded size |
 
 pub mod definition;
+pub mod digest;
+pub mod format;
+pub mod gaps;
 pub mod head;
+pub mod pieces;
 pub mod position;
+pub mod range;
 pub mod sources;
 pub mod word;
 
+pub use digest::Digest;
 pub use head::{Head, RangeBits};
 pub use position::{Cell, Position};
+pub use range::{Range, RangeSummary};
 pub use word::Word;

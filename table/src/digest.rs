@@ -1,0 +1,108 @@
+//! A SHA-256 digest: 32 bytes, written as 64 hexadecimal digits.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use sha2::{Digest as _, Sha256};
+
+/// A SHA-256 digest.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+/// A text is not 64 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a digest is written as 64 hexadecimal digits in lower case")]
+pub struct DigestError;
+
+impl Digest {
+    /// The digest of `bytes`.
+    pub fn of(bytes: &[u8]) -> Digest {
+        Digest::of_parts(&[bytes])
+    }
+
+    /// The digest of the concatenation of `parts`.
+    pub fn of_parts(parts: &[&[u8]]) -> Digest {
+        let mut hasher = Sha256::new();
+        for part in parts {
+            hasher.update(part);
+        }
+        Digest(hasher.finalize().into())
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Digest {
+    type Err = DigestError;
+
+    /// Accepts exactly what [`Display`](fmt::Display) writes, so that a digest has one text.
+    fn from_str(text: &str) -> Result<Digest, DigestError> {
+        let value = |digit: u8| match digit {
+            b'0'..=b'9' => Ok(digit - b'0'),
+            b'a'..=b'f' => Ok(digit - b'a' + 10),
+            _ => Err(DigestError),
+        };
+        let digits: &[u8; 64] = text.as_bytes().try_into().map_err(|_| DigestError)?;
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = value(pair[0])? << 4 | value(pair[1])?;
+        }
+        Ok(Digest(bytes))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Digest, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_form() {
+        let text = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let digest = Digest::of(b"abc");
+        assert_eq!(digest.to_string(), text);
+        assert_eq!(text.parse(), Ok(digest));
+        assert_eq!(Digest::of_parts(&[b"a", b"", b"bc"]), digest);
+        assert_eq!(
+            serde_json::to_string(&digest).unwrap(),
+            format!("\"{text}\"")
+        );
+        assert_eq!(
+            serde_json::from_str::<Digest>(&format!("\"{text}\"")).unwrap(),
+            digest
+        );
+        for wrong in [
+            "",
+            &text[1..],
+            &text.to_uppercase(),
+            &text.replace('b', "g"),
+            &format!("{text}0"),
+        ] {
+            assert_eq!(wrong.parse::<Digest>(), Err(DigestError), "{wrong}");
+        }
+    }
+}

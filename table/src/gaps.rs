@@ -1,0 +1,392 @@
+//! Ascending numbers as planes of gaps: the form in which ranges and shards hold positions.
+//!
+//! A *gap* is the distance from the smallest value that a number may have: the number itself for
+//! the first, the difference to the one before it less 1 for the others. A **gap block** of n
+//! numbers is
+//!
+//! ```text
+//! low plane    n bytes       the low 8 bits of each gap
+//! high plane   n bytes       the gap >> 8, or 255 where that is 255 or more
+//! wide gaps    8 bytes each  for each 255 of the high plane, in order: the gap, little-endian
+//! ```
+//!
+//! so n alone tells its length and every list of numbers has exactly one block. Losing positions
+//! are dense and irregular: their gaps are nearly independent of each other, and a good code
+//! needs about as many bits as the entropy of the two planes. zstd's Huffman coder is such a code
+//! if each plane has tables of its own, so a block is stored as **one zstd frame** with a checksum
+//! and its length, and a zstd block ends where the low plane ends. A reader need not know this.
+//!
+//! Limits: values below 2^63. Version history: the formats that use blocks have versions.
+
+use std::cell::RefCell;
+
+use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective;
+use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, InBuffer, OutBuffer, Strategy};
+
+use crate::format::{Damage, Fields, ensure};
+
+/// The smallest wide gap.
+const WIDE: u64 = 255 << 8;
+
+/// The length of a wide gap in bytes.
+const WIDE_LENGTH: u64 = 8;
+
+/// zstd never turns one byte into more than this: a block of 128 KiB takes at least 4 bytes.
+const ZSTD_RATIO_MAX: u64 = 1 << 15;
+
+/// zstd's compression level: the fastest that has Huffman codes.
+const LEVEL: i32 = 1;
+
+/// Settings beyond the level. Matches are accidents here, and each costs more than the literals it
+/// replaces: a tiny table of long ones finds the fewest. This takes 1.4 % off the size.
+const PARAMETERS: [CParameter; 5] = [
+    CParameter::CompressionLevel(LEVEL),
+    CParameter::ChecksumFlag(true),
+    CParameter::Strategy(Strategy::ZSTD_fast),
+    CParameter::MinMatch(7),
+    CParameter::HashLog(6),
+];
+
+/// The longest block of `count` numbers that are all below `end`.
+pub(crate) const fn block_len_max(count: u64, end: u64) -> u64 {
+    let wide = end / WIDE;
+    2 * count + WIDE_LENGTH * if wide < count { wide } else { count }
+}
+
+/// The longest frame of a block of `length` bytes: zstd adds 3 bytes to each of its blocks, which
+/// hold 1 KiB or more unless the frame is shorter, and the frame's own fields.
+pub(crate) const fn frame_len_max(length: u64) -> u64 {
+    length + length / 256 + 64
+}
+
+/// The gap block of `values`.
+///
+/// # Panics
+///
+/// If the values do not ascend.
+pub(crate) fn encode(values: impl ExactSizeIterator<Item = u64>) -> Vec<u8> {
+    let count = values.len();
+    // With room for the first gap, which is wide wherever a block starts far from 0.
+    let mut block = Vec::with_capacity(2 * count + 64);
+    block.resize(2 * count, 0);
+    let mut wide = Vec::new();
+    let mut least = 0;
+    let (low, high) = block.split_at_mut(count);
+    for ((value, low), high) in values.zip(low).zip(high) {
+        assert!(value >= least, "the numbers of a gap block ascend");
+        let gap = value - least;
+        least = value + 1;
+        *low = gap.to_le_bytes()[0];
+        *high = if gap < WIDE {
+            gap.to_le_bytes()[1]
+        } else {
+            wide.extend_from_slice(&gap.to_le_bytes());
+            u8::MAX
+        };
+    }
+    block.extend_from_slice(&wide);
+    block
+}
+
+/// The `count` numbers of `block`, all below `end`, each as `from` makes it.
+///
+/// Allocates `count` results, after it has seen that the block has the bytes for them.
+pub(crate) fn decode<T: Copy + Default>(
+    block: &[u8],
+    count: u64,
+    end: u64,
+    from: impl Fn(u64) -> T,
+) -> Result<Vec<T>, Damage> {
+    debug_assert!(end <= 1 << 63, "a sum of two values must not overflow");
+    let planes = count
+        .checked_mul(2)
+        .and_then(|length| usize::try_from(length).ok());
+    let (planes, wide) = planes
+        .and_then(|length| block.split_at_checked(length))
+        .ok_or_else(|| {
+            Damage::new(format!(
+                "a block of {} bytes for {count} numbers",
+                block.len()
+            ))
+        })?;
+    let (low, high) = planes.split_at(planes.len() / 2);
+    let mut wide = Fields::new("the list of wide gaps", wide);
+    let mut values = vec![T::default(); low.len()];
+    let mut least = 0;
+    for ((result, &low), &high) in values.iter_mut().zip(low).zip(high) {
+        let value = if high < u8::MAX {
+            least + u64::from(u16::from_le_bytes([low, high]))
+        } else {
+            let gap = wide.u64()?;
+            ensure(
+                gap >= WIDE && gap.to_le_bytes()[0] == low,
+                || "a wide gap that is not wide",
+            )?;
+            gap.saturating_add(least)
+        };
+        ensure(value < end, || {
+            format!("the number {value} where all are below {end}")
+        })?;
+        least = value + 1;
+        *result = from(value);
+    }
+    ensure(wide.rest().is_empty(), || "bytes after the last wide gap")?;
+    Ok(values)
+}
+
+thread_local! {
+    /// Contexts take longer to make than a frame to compress, so each thread keeps its own.
+    static COMPRESSOR: RefCell<CCtx<'static>> = RefCell::new(compressor());
+    static DECOMPRESSOR: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
+}
+
+fn compressor() -> CCtx<'static> {
+    let mut context = CCtx::create();
+    for parameter in PARAMETERS {
+        context.set_parameter(parameter).expect("a valid parameter");
+    }
+    context
+}
+
+/// `block`, which has `count` numbers, as one zstd frame.
+pub(crate) fn compress(block: &[u8], count: usize) -> Vec<u8> {
+    let (low, rest) = block.split_at(count);
+    let length_max = usize::try_from(frame_len_max(block.len() as u64));
+    let mut frame = Vec::with_capacity(length_max.expect("no more than the memory has"));
+    let mut output = OutBuffer::around(&mut frame);
+    COMPRESSOR.with_borrow_mut(|context| {
+        let pledged = context.set_pledged_src_size(Some(block.len() as u64));
+        pledged.expect("a frame begins");
+        for (plane, end) in [
+            (low, ZSTD_EndDirective::ZSTD_e_flush),
+            (rest, ZSTD_EndDirective::ZSTD_e_end),
+        ] {
+            let mut input = InBuffer::around(plane);
+            let left = context.compress_stream2(&mut output, &mut input, end);
+            assert_eq!(left, Ok(0), "a frame has room in `frame_len_max`");
+        }
+    });
+    frame
+}
+
+/// The block that `frame` holds, which must be at most `length_max` bytes long.
+///
+/// Allocates at most [`ZSTD_RATIO_MAX`] times the length of the frame.
+pub(crate) fn decompress(frame: &[u8], length_max: u64) -> Result<Vec<u8>, Damage> {
+    let length = block_len(frame)?;
+    ensure(length <= length_max, || {
+        format!("a zstd frame of {length} bytes where {length_max} are possible")
+    })?;
+    ensure(
+        zstd_safe::find_frame_compressed_size(frame) == Ok(frame.len()),
+        || "not exactly one zstd frame",
+    )?;
+    let length =
+        usize::try_from(length).map_err(|_| Damage::new("a block larger than the memory"))?;
+    let mut block = Vec::with_capacity(length);
+    DECOMPRESSOR
+        .with_borrow_mut(|context| context.decompress(&mut block, frame))
+        .map_err(|code| Damage::new(format!("zstd: {}", zstd_safe::get_error_name(code))))?;
+    ensure(
+        block.len() == length,
+        || "a zstd frame that is shorter than it says",
+    )?;
+    Ok(block)
+}
+
+/// The length of the block in `frame`, as the frame's header has it.
+pub(crate) fn block_len(frame: &[u8]) -> Result<u64, Damage> {
+    let magic = zstd_safe::MAGICNUMBER.to_le_bytes();
+    ensure(frame.starts_with(&magic), || "not a zstd frame")?;
+    let length = zstd_safe::get_frame_content_size(frame).ok().flatten();
+    let length = length.ok_or_else(|| Damage::new("a zstd frame that does not say its length"))?;
+    ensure(length / ZSTD_RATIO_MAX <= frame.len() as u64, || {
+        format!(
+            "a zstd frame of {} bytes that claims to hold {length}",
+            frame.len()
+        )
+    })?;
+    Ok(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The block of `values`, one number after the other as the layout has it.
+    fn encode_slowly(values: &[u64]) -> Vec<u8> {
+        let starts = std::iter::once(0).chain(values.iter().map(|value| value + 1));
+        let gaps: Vec<u64> = values
+            .iter()
+            .zip(starts)
+            .map(|(value, start)| value - start)
+            .collect();
+        let low = gaps.iter().map(|gap| u8::try_from(gap % 256).unwrap());
+        let high = gaps
+            .iter()
+            .map(|gap| u8::try_from((gap / 256).min(255)).unwrap());
+        let wide = gaps
+            .iter()
+            .filter(|&&gap| gap / 256 >= 255)
+            .flat_map(|gap| gap.to_le_bytes());
+        low.chain(high).chain(wide).collect()
+    }
+
+    fn decode_all(block: &[u8], count: usize) -> Result<Vec<u64>, Damage> {
+        decode(block, count as u64, 1 << 63, |value| value)
+    }
+
+    fn check_round_trip(values: &[u64]) {
+        let block = encode(values.iter().copied());
+        assert_eq!(block, encode_slowly(values));
+        let end = values.last().map_or(0, |last| last + 1);
+        assert!(block.len() as u64 <= block_len_max(values.len() as u64, end));
+        assert_eq!(decode_all(&block, values.len()).unwrap(), values);
+        assert_eq!(
+            decode(&block, values.len() as u64, end, |value| value).unwrap(),
+            values
+        );
+        if let Some(last) = values.last() {
+            assert!(decode(&block, values.len() as u64, *last, |value| value).is_err());
+        }
+        assert!(decode_all(&block, values.len() + 1).is_err());
+        assert!(values.is_empty() || decode_all(&block, values.len() - 1).is_err());
+        assert!(values.is_empty() || decode_all(&block[1..], values.len()).is_err());
+
+        let frame = compress(&block, values.len());
+        assert!(frame.len() as u64 <= frame_len_max(block.len() as u64));
+        assert_eq!(block_len(&frame).unwrap(), block.len() as u64);
+        assert_eq!(decompress(&frame, block.len() as u64).unwrap(), block);
+        assert!(block.is_empty() || decompress(&frame, block.len() as u64 - 1).is_err());
+    }
+
+    #[test]
+    fn known_blocks() {
+        for (values, block) in [
+            (vec![], vec![]),
+            (vec![0], vec![0, 0]),
+            (vec![5, 6, 300], vec![5, 0, 37, 0, 0, 1]),
+            (vec![0xfeff], vec![0xff, 0xfe]),
+            (vec![0xff00], vec![0x00, 0xff, 0, 0xff, 0, 0, 0, 0, 0, 0]),
+            ((0..4).collect(), vec![0; 8]),
+        ] {
+            assert_eq!(encode(values.iter().copied()), block, "{values:?}");
+            check_round_trip(&values);
+        }
+        check_round_trip(&[(1 << 63) - 1]);
+        check_round_trip(&[0, (1 << 32) - 1, 1 << 32, (1 << 63) - 1]);
+        check_round_trip(&(0..1 << 18).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn bytes_that_do_not_compress_stay_within_the_bound() {
+        let mut state = 1u64;
+        let gaps = std::iter::repeat_with(|| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            state >> 48
+        });
+        let values = gaps.scan(0, |sum, gap| {
+            *sum += gap % WIDE + 1;
+            Some(*sum)
+        });
+        let values: Vec<u64> = values.take(300_000).collect();
+        let block = encode(values.iter().copied());
+        assert!(compress(&block, values.len()).len() > block.len() * 99 / 100);
+        check_round_trip(&values);
+    }
+
+    #[test]
+    fn malformed_blocks() {
+        let wide = |gap: u64| [&[gap.to_le_bytes()[0], 255][..], &gap.to_le_bytes()].concat();
+        assert_eq!(decode_all(&wide(WIDE), 1), Ok(vec![WIDE]));
+        assert!(decode_all(&wide(WIDE - 1), 1).is_err());
+        assert!(decode_all(&wide(u64::MAX), 1).is_err());
+        assert!(decode_all(&wide(1 << 63), 1).is_err());
+        let mut other_low = wide(WIDE);
+        other_low[0] = 1;
+        assert!(decode_all(&other_low, 1).is_err());
+        assert!(decode_all(&[0, 255], 1).is_err(), "the wide gap is missing");
+        let wide_gaps = [(1u64 << 63) - 1, (1 << 63) + 5]
+            .map(u64::to_le_bytes)
+            .concat();
+        let two = [&[0xff, 5, 255, 255][..], &wide_gaps].concat();
+        assert!(decode_all(&two, 2).is_err(), "the sum overflows");
+        assert!(decode(&[], u64::MAX, 10, |value| value).is_err());
+        assert!(decode(&[0; 64], 1 << 63, 10, |value| value).is_err());
+    }
+
+    #[test]
+    fn malformed_frames() {
+        let block = encode((0..100u32).map(u64::from));
+        let frame = compress(&block, 100);
+        assert!(
+            decompress(&[&frame[..], &frame].concat(), 1000).is_err(),
+            "two frames"
+        );
+        assert!(
+            decompress(&[&frame[..], &[0]].concat(), 1000).is_err(),
+            "a byte more"
+        );
+        let skippable = b"\x50\x2a\x4d\x18\0\0\0\0";
+        assert!(decompress(skippable, 1000).is_err(), "a skippable frame");
+        assert!(
+            decompress(&[&frame[..], skippable].concat(), 1000).is_err(),
+            "a skippable frame more"
+        );
+        assert!(
+            decompress(&[&frame[..], &compress(&[], 0)].concat(), 1000).is_err(),
+            "an empty frame more"
+        );
+        for length in 0..frame.len() {
+            assert!(decompress(&frame[..length], 1000).is_err(), "{length}");
+        }
+        let mut unsized_frame = Vec::new();
+        zstd::Encoder::new(&mut unsized_frame, 1)
+            .unwrap()
+            .auto_finish()
+            .write_all(&block)
+            .unwrap();
+        assert!(decompress(&unsized_frame, 1000).is_err(), "no length");
+    }
+
+    #[test]
+    fn a_frame_that_claims_too_much_is_refused_before_memory_is_taken() {
+        // Magic, descriptor "single segment, length of 8 bytes, checksum", length 2^40, one empty block.
+        let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0b1110_0100];
+        frame.extend_from_slice(&(1u64 << 40).to_le_bytes());
+        frame.extend_from_slice(&[1, 0, 0, 0, 0, 0, 0]);
+        let error = decompress(&frame, u64::MAX).unwrap_err().to_string();
+        assert!(error.contains("claims to hold 1099511627776"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn round_trips(
+            gaps in prop::collection::vec((0u64..1 << 50, 0u32..50), 0..200),
+            start in (0u64..1 << 62, 0u32..62)
+        ) {
+            let mut values: Vec<u64> = gaps.iter().map(|(gap, shift)| gap >> shift).collect();
+            values.insert(0, start.0 >> start.1);
+            for i in 1..values.len() {
+                values[i] += values[i - 1] + 1;
+            }
+            check_round_trip(&values);
+        }
+
+        #[test]
+        fn any_bytes_give_an_error_or_the_one_list_that_has_this_block(
+            bytes in prop::collection::vec(prop_oneof![Just(255u8), any::<u8>()], 0..60),
+            count in 0usize..20
+        ) {
+            if let Ok(values) = decode_all(&bytes, count) {
+                prop_assert_eq!(encode_slowly(&values), bytes);
+            }
+        }
+    }
+}
