@@ -1,0 +1,177 @@
+//! One range from its head and its sources.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+
+use chomp_table::sources::{corner, trimmed};
+use chomp_table::word::mask;
+use chomp_table::{Head, Range, RangeBits};
+
+use crate::chunk::{CHUNK_BITS, Chunk};
+use crate::draw::{Drawing, find};
+use crate::isa::{Isa, Lowest, Plain};
+use crate::masks::Masks;
+use crate::solve::Solver;
+
+/// Finished ranges, by head.
+pub trait Sources {
+    /// The range of `head`, if it is here.
+    fn find(&self, head: Head) -> Option<&Range>;
+}
+
+impl<S: BuildHasher> Sources for HashMap<Head, Range, S> {
+    fn find(&self, head: Head) -> Option<&Range> {
+        self.get(&head)
+    }
+}
+
+/// A range cannot be evaluated without this source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("range {0} is needed as a source and is not here")]
+pub struct MissingSource(pub Head);
+
+/// Evaluates ranges of one size, one at a time. It keeps its buffers, about
+/// [`Evaluator::memory`] bytes, so a thread should keep its evaluator.
+#[derive(Debug)]
+pub struct Evaluator {
+    range_bits: RangeBits,
+    isa: Isa,
+    masks: Masks,
+    bitmap: Vec<Chunk>,
+    drawing: Drawing,
+    solver: Solver,
+}
+
+impl Evaluator {
+    /// An evaluator for ranges of `range_bits` that uses the instruction set `isa`, or the widest
+    /// below it that this CPU has.
+    pub fn new(range_bits: RangeBits, isa: Isa) -> Evaluator {
+        Evaluator {
+            range_bits,
+            isa: isa.min(Isa::detect()),
+            masks: Masks::new(),
+            bitmap: Vec::new(),
+            drawing: Drawing::default(),
+            solver: Solver::default(),
+        }
+    }
+
+    /// The instruction set in use.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// The bytes that an evaluator for `range_bits` takes, its result not counted.
+    pub fn memory(range_bits: RangeBits) -> u64 {
+        // The bitmap, two bitmaps' worth of sets, three of scratch, room for twice the losing
+        // indices, which takes less than one, and 8 bytes for each chunk of 64.
+        let bitmap = range_bits.positions() / 8;
+        bitmap * 7 + bitmap / 8
+    }
+
+    /// Evaluates the range `head`.
+    ///
+    /// # Errors
+    ///
+    /// If `sources` lacks one of [`chomp_table::sources::sources`].
+    pub fn evaluate(&mut self, head: Head, sources: &dyn Sources) -> Result<Range, MissingSource> {
+        match self.isa {
+            Isa::Portable => self.run::<Plain>(head, sources),
+            #[cfg(target_arch = "x86_64")]
+            #[expect(
+                unsafe_code,
+                reason = "code for an instruction set that not every CPU has"
+            )]
+            // SAFETY: `new` allows only instruction sets that `Isa::detect` found.
+            Isa::Avx2 => unsafe { avx2(self, head, sources) },
+            #[cfg(target_arch = "x86_64")]
+            #[expect(
+                unsafe_code,
+                reason = "code for an instruction set that not every CPU has"
+            )]
+            // SAFETY: as above.
+            Isa::Avx512 => unsafe { avx512(self, head, sources) },
+            #[cfg(not(target_arch = "x86_64"))]
+            Isa::Avx2 | Isa::Avx512 => unreachable!("`new` allows only what `Isa::detect` found"),
+        }
+    }
+
+    #[inline(always)]
+    fn run<L: Lowest>(
+        &mut self,
+        head: Head,
+        sources: &dyn Sources,
+    ) -> Result<Range, MissingSource> {
+        let b = self.range_bits.get();
+        self.bitmap.clear();
+        self.bitmap
+            .resize(1 << (b as usize - 1 - CHUNK_BITS), Chunk::EMPTY);
+        self.solver.finals.reset(self.bitmap.len());
+        let mut edges = 0;
+        if !head.is_empty() {
+            self.drawing
+                .draw(head, sources, &mut self.bitmap, &self.masks)?;
+            edges = self.apply_trimmed(head, sources)?;
+        }
+        let losing = self
+            .solver
+            .solve::<L>(&mut self.bitmap, b, head.is_empty(), &self.masks);
+        edges |= u64::from(losing.first() == Some(&0)) << b;
+        Ok(Range {
+            head,
+            losing,
+            edges,
+        })
+    }
+
+    /// Marks what can move to a losing path of this range with trailing 1s; returns the edges
+    /// among these paths.
+    #[inline(always)]
+    fn apply_trimmed(&mut self, head: Head, sources: &dyn Sources) -> Result<u64, MissingSource> {
+        let b = self.range_bits.get();
+        let mut edges = 0;
+        for (c, source) in trimmed(head, self.range_bits) {
+            let losing = &find(sources, source)?.losing;
+            let length = b - 1 - c;
+            let first = (head.0 & mask(c)) << length;
+            let from = losing.partition_point(|&index| u64::from(index) < first);
+            let to = losing.partition_point(|&index| u64::from(index) < first + (1 << length));
+            for &index in &losing[from..to] {
+                let path = (((u64::from(index) - first) * 2 + 1) << c) - 1;
+                self.solver
+                    .finals
+                    .apply(path, b, &self.masks, &mut self.bitmap);
+            }
+            edges |= u64::from(
+                losing
+                    .get(from)
+                    .is_some_and(|&index| u64::from(index) == first),
+            ) << (b - c);
+        }
+        let corner = corner(head);
+        let index = (corner.get() & mask(b)) / 2;
+        let losing = &find(sources, Head::of(corner, self.range_bits))?.losing;
+        let found = u32::try_from(index).is_ok_and(|index| losing.binary_search(&index).is_ok());
+        Ok(edges | u64::from(found))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn avx2(
+    evaluator: &mut Evaluator,
+    head: Head,
+    sources: &dyn Sources,
+) -> Result<Range, MissingSource> {
+    evaluator.run::<Plain>(head, sources)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn avx512(
+    evaluator: &mut Evaluator,
+    head: Head,
+    sources: &dyn Sources,
+) -> Result<Range, MissingSource> {
+    evaluator.run::<crate::isa::Wide>(head, sources)
+}

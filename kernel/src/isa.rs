@@ -1,0 +1,145 @@
+//! Instruction sets, chosen at run time.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::chunk::Chunk;
+
+/// An instruction set that the kernel is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Isa {
+    /// What every CPU of the target has.
+    Portable,
+    /// x86-64 with AVX2, BMI1, BMI2, LZCNT and POPCNT.
+    Avx2,
+    /// The same with AVX-512 F, BW, DQ and VL.
+    Avx512,
+}
+
+impl Isa {
+    /// All instruction sets, the narrowest first.
+    pub const ALL: [Isa; 3] = [Isa::Portable, Isa::Avx2, Isa::Avx512];
+
+    /// The widest instruction set of this CPU.
+    pub fn detect() -> Isa {
+        Isa::ALL
+            .into_iter()
+            .rfind(|isa| isa.is_available())
+            .unwrap_or(Isa::Portable)
+    }
+
+    /// Whether this CPU has the instruction set.
+    #[cfg(target_arch = "x86_64")]
+    pub fn is_available(self) -> bool {
+        let avx2 = || {
+            is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2")
+                && is_x86_feature_detected!("lzcnt")
+                && is_x86_feature_detected!("popcnt")
+        };
+        match self {
+            Isa::Portable => true,
+            Isa::Avx2 => avx2(),
+            Isa::Avx512 => {
+                avx2()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+            }
+        }
+    }
+
+    /// Whether this CPU has the instruction set.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn is_available(self) -> bool {
+        self == Isa::Portable
+    }
+}
+
+impl fmt::Display for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Isa::Portable => "portable",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+        })
+    }
+}
+
+impl FromStr for Isa {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Isa, String> {
+        let isa = Isa::ALL.into_iter().find(|isa| isa.to_string() == name);
+        isa.ok_or_else(|| {
+            format!("\"{name}\" is not an instruction set: use portable, avx2 or avx512")
+        })
+    }
+}
+
+/// The one question whose best answer needs instructions that plain code does not compile to.
+pub(crate) trait Lowest {
+    /// The smallest index in the chunk.
+    fn lowest(chunk: &Chunk) -> Option<u32>;
+}
+
+/// Plain code.
+pub(crate) struct Plain;
+
+impl Lowest for Plain {
+    #[inline(always)]
+    fn lowest(chunk: &Chunk) -> Option<u32> {
+        let mut lanes = 0u32;
+        for (i, &word) in chunk.0.iter().enumerate() {
+            lanes |= u32::from(word != 0) << i;
+        }
+        let lane = lanes.trailing_zeros();
+        let word = *chunk.0.get(lane as usize)?;
+        Some(lane * u64::BITS + word.trailing_zeros())
+    }
+}
+
+/// AVX-512: a test of all words at once, and the first that is not 0 without a detour by memory.
+/// Only for code compiled with that feature.
+#[cfg(target_arch = "x86_64")]
+pub(crate) struct Wide;
+
+#[cfg(target_arch = "x86_64")]
+#[expect(
+    unsafe_code,
+    reason = "the intrinsics are unsafe to call from code without the feature"
+)]
+impl Lowest for Wide {
+    #[inline(always)]
+    fn lowest(chunk: &Chunk) -> Option<u32> {
+        use std::arch::x86_64::{
+            _mm_cvtsi128_si64, _mm512_castsi512_si128, _mm512_load_si512,
+            _mm512_maskz_compress_epi64, _mm512_test_epi64_mask,
+        };
+        // SAFETY: `Wide` is named only in `evaluate::avx512`, which is entered after
+        // `Isa::Avx512` was found available. A chunk is 64 bytes long and aligned to 64.
+        let (lanes, word) = unsafe {
+            let words = _mm512_load_si512(chunk.0.as_ptr().cast());
+            let lanes = _mm512_test_epi64_mask(words, words);
+            let first = _mm512_castsi512_si128(_mm512_maskz_compress_epi64(lanes, words));
+            (u32::from(lanes), _mm_cvtsi128_si64(first))
+        };
+        (lanes != 0).then(|| lanes.trailing_zeros() * u64::BITS + word.trailing_zeros())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for isa in Isa::ALL {
+            assert_eq!(isa.to_string().parse(), Ok(isa));
+        }
+        assert!("sse9".parse::<Isa>().is_err());
+        assert!(Isa::Portable.is_available() && Isa::detect().is_available());
+    }
+}

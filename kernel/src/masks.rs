@@ -1,0 +1,125 @@
+//! Everything that can happen within one chunk, as tables of masks.
+//!
+//! A chunk is the 512 positions whose indices share all but their lowest nine bits. The tables
+//! depend on nothing and are computed once for each evaluator, in well under a millisecond.
+
+use chomp_table::word::sort_segment;
+
+use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk};
+
+/// The number of the first bit of a chunk's path: nine index bits and the last 0.
+const FIRST_BIT: u32 = CHUNK_LEN.ilog2();
+
+/// The tables; strings of nine bits are written l.
+#[derive(Debug)]
+pub(crate) struct Masks {
+    /// At l: the l' that have a move, within the chunk, to the position l.
+    pub(crate) even: Box<[Chunk; CHUNK_LEN]>,
+    /// At l: the l' that have a move, within the chunk, to the path that ends with l and a 1.
+    pub(crate) odd: Box<[Chunk; CHUNK_LEN]>,
+    /// At l = 1^c r': for each d from 1 to c, the strings t r with d 0s in t for which
+    /// l = 1^|t| r.
+    pub(crate) ones: Lists,
+    /// At l = 0^a 1^c r': for each o from 0 to c - 1, the strings t r with l = 0^a 1^c' r,
+    /// |t| = a + c' and c' - 1 - o 1s in t.
+    pub(crate) zeros: Lists,
+    /// At k: the strings with k 0s.
+    pub(crate) with_zeros: [Chunk; CHUNK_BITS + 1],
+}
+
+/// A list of chunks for each string of nine bits.
+#[derive(Debug)]
+pub(crate) struct Lists {
+    first: Box<[u16; CHUNK_LEN + 1]>,
+    chunks: Vec<Chunk>,
+}
+
+impl Lists {
+    fn new(list: impl Fn(usize) -> Vec<Chunk>) -> Lists {
+        let mut first = Box::new([0; CHUNK_LEN + 1]);
+        let mut chunks = Vec::new();
+        for l in 0..CHUNK_LEN {
+            chunks.extend(list(l));
+            first[l + 1] = u16::try_from(chunks.len()).expect("about a thousand chunks");
+        }
+        Lists { first, chunks }
+    }
+
+    #[inline(always)]
+    pub(crate) fn at(&self, l: usize) -> &[Chunk] {
+        &self.chunks[usize::from(self.first[l])..usize::from(self.first[l + 1])]
+    }
+}
+
+impl Masks {
+    pub(crate) fn new() -> Masks {
+        let (mut even, mut odd) = (table(), table());
+        let mut with_zeros = [Chunk::EMPTY; CHUNK_BITS + 1];
+        for l in 0..CHUNK_LEN {
+            with_zeros[zeros(l, CHUNK_BITS)].insert(l);
+            let path = l as u64 * 2;
+            for end in (0..FIRST_BIT).filter(|end| path >> end & 1 == 0) {
+                for start in (end + 1..=FIRST_BIT).filter(|start| path >> start & 1 == 1) {
+                    let next = sort_segment(path, start, end);
+                    let table = if next & 1 == 0 { &mut even } else { &mut odd };
+                    table[(next >> 1) as usize].insert(l);
+                }
+            }
+        }
+        Masks {
+            even,
+            odd,
+            ones: Lists::new(ones),
+            zeros: Lists::new(zeros_then_ones),
+            with_zeros,
+        }
+    }
+}
+
+fn ones(l: usize) -> Vec<Chunk> {
+    let c = run(l, 0);
+    let with = |d| union((d..=c).map(|length| spread_with(l, length, d)));
+    (1..=c).map(with).collect()
+}
+
+fn zeros_then_ones(l: usize) -> Vec<Chunk> {
+    let a = CHUNK_BITS - (usize::BITS - l.leading_zeros()) as usize;
+    let c = run(l, a);
+    // t has a + c' bits, c' - 1 - o of them 1s, so a + 1 + o of them 0s.
+    let with = |o| union((o + 1..=c).map(|c| spread_with(l, a + c, a + 1 + o)));
+    (0..c).map(with).collect()
+}
+
+fn union(chunks: impl Iterator<Item = Chunk>) -> Chunk {
+    chunks.fold(Chunk::EMPTY, |all, more| all | more)
+}
+
+/// The strings t r with |t| = `length` and r the last bits of `l`, each with the number of 0s in t.
+pub(crate) fn spread(l: usize, length: usize) -> impl Iterator<Item = (usize, usize)> {
+    let rest = CHUNK_BITS - length;
+    let r = l % (1 << rest);
+    (0..1 << length).map(move |t| (zeros(t, length), t << rest | r))
+}
+
+/// Those with `with_zeros` 0s in t, as a set.
+fn spread_with(l: usize, length: usize, with_zeros: usize) -> Chunk {
+    let mut all = Chunk::EMPTY;
+    for (_, string) in spread(l, length).filter(|&(zeros, _)| zeros == with_zeros) {
+        all.insert(string);
+    }
+    all
+}
+
+/// The length of the run of 1s of `l` that starts after its first `skipped` bits.
+fn run(l: usize, skipped: usize) -> usize {
+    (l << (usize::BITS as usize - CHUNK_BITS) << skipped).leading_ones() as usize
+}
+
+fn zeros(t: usize, length: usize) -> usize {
+    length - t.count_ones() as usize
+}
+
+fn table() -> Box<[Chunk; CHUNK_LEN]> {
+    let chunks = vec![Chunk::EMPTY; CHUNK_LEN].into_boxed_slice();
+    chunks.try_into().expect("as many chunks")
+}

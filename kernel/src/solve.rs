@@ -1,0 +1,196 @@
+//! Solves a range whose moves that start in the head are marked already.
+//!
+//! Chunks are taken in ascending order. When chunk i is done, the 2^s chunks that end with it,
+//! for the number s of trailing 0s of i + 1, are a finished half X0 whose other half X1 comes
+//! next: its losing positions are lifted. So each lift happens once, just in time.
+//!
+//! The lift of `X0` with s index bits above the chunk has `R_j[z]` = the slice of X0's losing
+//! positions at the prefix 0^(z-1) 1^(j-z+1). What is below a chunk comes from the s + 1 chunks
+//! 0^x 1^(s-x) of X0, by table.
+
+use crate::chunk::{CHUNK_LEN, Chunk};
+use crate::isa::Lowest;
+use crate::masks::Masks;
+use crate::pyramid::{self, Base, Scratch, Sets};
+use crate::trailing::Finals;
+
+/// The paths of the first range that are in its first chunk are below this.
+const FIRST_CHUNK_PATHS: u64 = 2 * CHUNK_LEN as u64;
+
+/// What solving a range needs besides its bitmap, kept from one range to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Solver {
+    pub(crate) finals: Finals,
+    /// The losing indices so far, and room for those of one more chunk.
+    out: Vec<u32>,
+    /// For each finished chunk, where its part of the output begins.
+    first: Vec<u32>,
+    base: Base,
+    scratch: Scratch,
+}
+
+/// A finished half X0 as the sets of its lift.
+struct Half<'a> {
+    losing: &'a [Chunk],
+    s: usize,
+}
+
+impl Sets for Half<'_> {
+    #[inline(always)]
+    fn set(&self, j: usize, z: usize) -> &[Chunk] {
+        let prefix = (1 << (j - z + 1)) - 1;
+        let length = 1 << (self.s - j);
+        &self.losing[prefix * length..][..length]
+    }
+}
+
+impl Solver {
+    /// Turns `bitmap` from marked into losing positions and returns the losing indices, ascending.
+    ///
+    /// `first_range` says that this is the range of the empty head: its first position is the
+    /// empty one, which is not losing, and its paths with trailing 1s are positions of its own.
+    #[inline(always)]
+    pub(crate) fn solve<L: Lowest>(
+        &mut self,
+        bitmap: &mut [Chunk],
+        range_bits: u32,
+        first_range: bool,
+        masks: &Masks,
+    ) -> Vec<u32> {
+        let mut len = 0;
+        self.first.clear();
+        self.first.reserve(bitmap.len() + 1);
+        self.first.push(0);
+        if first_range {
+            bitmap[0].insert(0);
+        }
+        for i in 0..bitmap.len() {
+            if self.out.len() < len + CHUNK_LEN {
+                self.out.resize(2 * len + CHUNK_LEN, 0);
+            }
+            let room = &mut self.out[len..][..CHUNK_LEN];
+            let index = u32::try_from(i * CHUNK_LEN).expect("at most 31 index bits");
+            let found = if first_range && i == 0 {
+                sweep_first(&mut bitmap[0], masks, room)
+            } else {
+                sweep::<L>(&mut bitmap[i], index, masks, room)
+            };
+            if first_range {
+                for &losing in &self.out[len..len + found] {
+                    apply_shorter(
+                        u64::from(losing),
+                        range_bits,
+                        masks,
+                        &mut self.finals,
+                        bitmap,
+                    );
+                }
+            }
+            len += found;
+            self.first
+                .push(u32::try_from(len).expect("fewer losing positions than indices"));
+            if i + 1 < bitmap.len() {
+                self.lift(bitmap, i + 1, masks);
+            }
+        }
+        self.out[..len].to_vec()
+    }
+
+    /// Lifts the finished half that ends before chunk `half` into the half that begins there.
+    #[inline(always)]
+    fn lift(&mut self, bitmap: &mut [Chunk], half: usize, masks: &Masks) {
+        let s = half.trailing_zeros() as usize;
+        let first = half - (1 << s);
+        let (done, open) = bitmap.split_at_mut(half);
+        let losing = &done[first..];
+        let chunk = |i: usize| {
+            &self.out[self.first[first + i] as usize..self.first[first + i + 1] as usize]
+        };
+
+        let base = &mut self.base[..=s];
+        base.fill(Chunk::EMPTY);
+        for x in 0..s {
+            let special = (1 << (s - x)) - 1;
+            base[x + 1] |= losing[special];
+            for &index in chunk(special).iter().rev() {
+                let l = index as usize % CHUNK_LEN;
+                if l < CHUNK_LEN / 2 {
+                    break;
+                }
+                for (set, mask) in base[..=x].iter_mut().rev().zip(masks.ones.at(l)) {
+                    *set |= *mask;
+                }
+            }
+        }
+        for &index in chunk(0) {
+            let masks = masks.zeros.at(index as usize % CHUNK_LEN);
+            for (set, mask) in base.iter_mut().rev().zip(masks) {
+                *set |= *mask;
+            }
+        }
+        self.finals.lift(half, masks, base);
+        let half = Half { losing, s };
+        pyramid::expand(&half, base, &mut self.scratch, &mut open[..1 << s]);
+    }
+}
+
+/// The lowest unmarked position is losing; mark the positions that can move to it; repeat.
+#[inline(always)]
+fn sweep<L: Lowest>(chunk: &mut Chunk, index: u32, masks: &Masks, out: &mut [u32]) -> usize {
+    let mut open = Chunk(chunk.0.map(|word| !word));
+    let mut losing = Chunk::EMPTY;
+    let mut found = 0;
+    while let Some(l) = L::lowest(&open) {
+        // As vectors: to write one word of a chunk and read all of it at once would wait for memory.
+        let this = Chunk::of(l);
+        let marked = masks.even[l as usize % CHUNK_LEN];
+        for i in 0..8 {
+            open.0[i] &= !(marked.0[i] | this.0[i]);
+        }
+        losing |= this;
+        out[found] = index + l;
+        found += 1;
+    }
+    *chunk = losing;
+    found
+}
+
+/// As [`sweep`], for the first chunk of the first range, whose paths with trailing 1s are
+/// positions of the same chunk.
+fn sweep_first(chunk: &mut Chunk, masks: &Masks, out: &mut [u32]) -> usize {
+    let mut losing = Chunk::EMPTY;
+    let mut found = 0;
+    for (l, index) in (0..CHUNK_LEN).zip(0..) {
+        if !chunk.contains(l) {
+            losing.insert(l);
+            *chunk |= masks.even[l];
+            for path in shorter(l as u64).take_while(|&path| path < FIRST_CHUNK_PATHS) {
+                *chunk |= masks.odd[(path >> 1) as usize];
+            }
+            out[found] = index;
+            found += 1;
+        }
+    }
+    *chunk = losing;
+    found
+}
+
+/// The paths with trailing 1s that stand for the position of the first range at `index`.
+fn shorter(index: u64) -> impl Iterator<Item = u64> {
+    (1..u64::BITS - 32).map(move |ones| ((2 * index + 1) << ones) - 1)
+}
+
+/// Applies, in the first range, that the position at `index` is losing, for the longer paths that
+/// stand for it. Those in the first chunk were applied when it was swept.
+fn apply_shorter(
+    index: u64,
+    range_bits: u32,
+    masks: &Masks,
+    finals: &mut Finals,
+    bitmap: &mut [Chunk],
+) {
+    let later = shorter(index).skip_while(|&path| path < FIRST_CHUNK_PATHS);
+    for path in later.take_while(|&path| path < 1 << range_bits) {
+        finals.apply(path, range_bits, masks, bitmap);
+    }
+}

@@ -1,0 +1,195 @@
+//! Evaluated ranges against W by its definition and against other people's counts, for many range
+//! bits, for each instruction set, and for words of up to 64 bits.
+
+use std::collections::{BTreeSet, HashMap};
+
+use chomp_kernel::{Evaluator, Isa, MissingSource};
+use chomp_table::definition::{self, Oracle};
+use chomp_table::sources::sources;
+use chomp_table::{Head, Range, RangeBits, Word, head};
+
+fn range_bits(bits: u32) -> RangeBits {
+    RangeBits::new(bits).expect("valid range bits")
+}
+
+/// The ranges `heads`, which are in the order of their layers.
+fn evaluate(
+    heads: impl IntoIterator<Item = Head>,
+    range_bits: RangeBits,
+    isa: Isa,
+) -> HashMap<Head, Range> {
+    let mut evaluator = Evaluator::new(range_bits, isa);
+    let mut ranges = HashMap::new();
+    for head in heads {
+        let range = evaluator
+            .evaluate(head, &ranges)
+            .expect("sources come first");
+        assert_eq!(range.head, head);
+        assert!(range.losing.is_sorted_by(|one, next| one < next));
+        ranges.insert(head, range);
+    }
+    ranges
+}
+
+fn evaluate_table(bits: u32, range_bits: RangeBits, isa: Isa) -> HashMap<Head, Range> {
+    evaluate(head::layers(bits, range_bits).concat(), range_bits, isa)
+}
+
+/// All losing words of some ranges, ascending.
+fn words(ranges: &HashMap<Head, Range>, range_bits: RangeBits) -> Vec<Word> {
+    let words = ranges.values().flat_map(|range| {
+        range
+            .losing
+            .iter()
+            .map(|&index| range.head.word(index.into(), range_bits))
+    });
+    let mut words: Vec<Word> = words.collect();
+    words.sort_unstable();
+    words
+}
+
+/// The edges of `range` as their definition has them.
+fn edges(range: &Range, range_bits: RangeBits, mut is_losing: impl FnMut(Word) -> bool) -> u64 {
+    let b = range_bits.get();
+    let path = |x| range.head.0 << b | ((1u64 << (b - x)) - 1);
+    (0..=b)
+        .filter(|&x| is_losing(Word::new(path(x))))
+        .map(|x| 1 << x)
+        .sum()
+}
+
+#[test]
+fn small_tables_equal_the_definition() {
+    let bits = 18;
+    let losing = definition::losing(bits);
+    let is_losing = |word: Word| losing[definition::index_of(word)];
+    let expected: Vec<Word> = (0..1 << 17)
+        .map(|index| Word::new(index * 2))
+        .filter(|&word| is_losing(word))
+        .collect();
+    for (b, isa) in (12..=18).flat_map(|b| Isa::ALL.map(|isa| (b, isa))) {
+        let ranges = evaluate_table(bits, range_bits(b), isa);
+        assert_eq!(
+            words(&ranges, range_bits(b)),
+            expected,
+            "{b} range bits, {isa}"
+        );
+        for range in ranges.values() {
+            assert_eq!(
+                range.edges,
+                edges(range, range_bits(b), is_losing),
+                "{b}, {}",
+                range.head
+            );
+        }
+    }
+}
+
+#[test]
+fn all_range_bits_and_instruction_sets_agree() {
+    let bits = 23;
+    let expected = words(
+        &evaluate_table(bits, range_bits(12), Isa::Portable),
+        range_bits(12),
+    );
+    assert_eq!(expected.len(), 57_173);
+    for b in [12, 15, 16, 19, 20, 21, 22, 23] {
+        for isa in Isa::ALL {
+            let ranges = evaluate_table(bits, range_bits(b), isa);
+            assert_eq!(
+                words(&ranges, range_bits(b)),
+                expected,
+                "{b} range bits, {isa}"
+            );
+        }
+    }
+}
+
+/// Counts of S. Volodarsky, 2009, with a single range whose indices go up to 2^31.
+#[test]
+fn the_largest_range_has_the_known_counts() {
+    let range_bits = range_bits(32);
+    let ranges = evaluate([Head(0)], range_bits, Isa::detect());
+    let words = words(&ranges, range_bits);
+    for (bits, count) in [
+        (25, 189_710),
+        (26, 363_603),
+        (27, 632_105),
+        (28, 1_154_468),
+        (29, 2_356_886),
+        (30, 3_893_679),
+        (31, 8_295_977),
+        (32, 15_220_362),
+    ] {
+        assert_eq!(
+            words.partition_point(|word| word.bits() <= bits),
+            count,
+            "{bits} bits"
+        );
+    }
+}
+
+/// A head and all that it depends on, by layers.
+fn closure(head: Head, range_bits: RangeBits) -> Vec<Head> {
+    let mut known = BTreeSet::from([head]);
+    let mut open = vec![head];
+    while let Some(head) = open.pop() {
+        open.extend(
+            sources(head, range_bits)
+                .into_iter()
+                .filter(|&source| known.insert(source)),
+        );
+    }
+    let mut heads: Vec<Head> = known.into_iter().collect();
+    heads.sort_by_key(|head| head.layer());
+    heads
+}
+
+/// Heads with few 1s draw on few others, so whole ranges of words far beyond 2^32 can be tested.
+#[test]
+fn words_of_up_to_64_bits_equal_the_definition() {
+    for (head, b, step) in [
+        (1 << 51, 12, 1),
+        (1 << 50 | 1, 13, 7),
+        (1 << 40, 12, 1),
+        (1 << 31 | 1 << 5, 12, 5),
+        (1 << 25 | 1 << 21, 14, 41),
+        (0b11 << 20, 12, 3),
+        (0b111 << 9, 12, 3),
+        (0b11111, 12, 1),
+    ] {
+        let (head, range_bits) = (Head(head), range_bits(b));
+        let ranges = evaluate(closure(head, range_bits), range_bits, Isa::detect());
+        let range = &ranges[&head];
+        let mut oracle = Oracle::default();
+        for index in (0..range_bits.positions()).step_by(step) {
+            let word = head.word(index, range_bits);
+            let found = range
+                .losing
+                .binary_search(&u32::try_from(index).unwrap())
+                .is_ok();
+            assert_eq!(found, oracle.is_losing(word), "word {:b}", word.get());
+        }
+        assert_eq!(
+            range.edges,
+            edges(range, range_bits, |word| oracle.is_losing(word))
+        );
+    }
+}
+
+#[test]
+fn a_missing_source_is_named() {
+    let range_bits = range_bits(12);
+    let head = Head(0b1_0110);
+    let all = evaluate(closure(head, range_bits), range_bits, Isa::detect());
+    let mut evaluator = Evaluator::new(range_bits, Isa::detect());
+    for source in sources(head, range_bits) {
+        let mut ranges = all.clone();
+        ranges.remove(&source);
+        assert_eq!(
+            evaluator.evaluate(head, &ranges),
+            Err(MissingSource(source))
+        );
+    }
+    assert_eq!(evaluator.evaluate(head, &all).as_ref(), Ok(&all[&head]));
+}
