@@ -10,15 +10,21 @@
 //! | [`digest`], [`format`](mod@format) | SHA-256 digests; why bytes are refused |
 //! | [`gaps`], [`range`], [`shard`], [`manifest`] | the bytes, as `docs/FORMAT.md` describes them |
 //! | [`pieces`] | records cut for messages of bounded size |
+//! | [`fingerprint`] | the one number that names a table's content |
+//! | [`reader`] | opens a published table and looks positions up |
 
 pub mod definition;
 pub mod digest;
+pub mod fingerprint;
 pub mod format;
 pub mod gaps;
 pub mod head;
+pub mod manifest;
 pub mod pieces;
 pub mod position;
 pub mod range;
+pub mod reader;
+pub mod shard;
 pub mod sources;
 pub mod word;
 
@@ -26,4 +32,5 @@ pub use digest::Digest;
 pub use head::{Head, RangeBits};
 pub use position::{Cell, Position};
 pub use range::{Range, RangeSummary};
+pub use reader::{Table, TableError};
 pub use word::Word;

@@ -1,0 +1,284 @@
+//! The manifest: what a published table is, and the digest of every byte of it.
+//!
+//! A published table is a folder with the shards `shard-0000.zst`, `shard-0001.zst`, …, the file
+//! `SHA256SUMS` and `manifest.json`, which is written last: a folder without it is not a table.
+//! `SHA256SUMS` is what `sha256sum -c` reads, and a function of the manifest. `docs/FORMAT.md`
+//! describes the fields, which are those of [`Manifest`].
+//!
+//! Limits: 64 bits, 10,000 shards, 16 MiB for the manifest.
+//!
+//! Version history: format 1 is the first.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::fingerprint::Fingerprints;
+use crate::format::{Damage, FormatError, ensure};
+use crate::head::RangeBits;
+use crate::shard::{ShardInfo, ShardSize, shard_name};
+
+/// The file name of a manifest.
+pub const MANIFEST_NAME: &str = "manifest.json";
+/// The file name of the list of digests.
+pub const SHA256SUMS_NAME: &str = "SHA256SUMS";
+/// A manifest has at most so many bytes.
+pub const MANIFEST_BYTES_MAX: u64 = 16 << 20;
+
+const FORMAT: u32 = 1;
+const SHARDS_MAX: usize = 10_000;
+
+/// The folder of the published table of `bits` bits in the directory of a table.
+pub fn folder_name(bits: u32) -> String {
+    format!("table-{bits:02}")
+}
+
+/// What `manifest.json` holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// The version of the format, of the shards too.
+    pub format: u32,
+    /// The table covers the positions of at most so many bits.
+    pub bits: u32,
+    /// The number of these positions, the empty one included.
+    pub positions: u64,
+    /// How many of them are losing; both of a mirror pair are counted.
+    pub losing: u64,
+    /// How many words the shards hold: one for each mirror pair.
+    pub stored: u64,
+    /// Index k holds the number of losing positions of at most k bits.
+    pub losing_by_bits: Vec<u64>,
+    /// The fingerprint of the table.
+    pub fingerprint: Digest,
+    /// Index k holds the fingerprint of the table of k bits.
+    pub fingerprints_by_bits: Vec<Digest>,
+    /// The range bits with which it was made. They do not change its content.
+    pub range_bits: u32,
+    /// The program that made it, as `chomp 1.2.3`.
+    pub software: String,
+    /// The shards, in the order of their words.
+    pub shards: Vec<ShardInfo>,
+}
+
+/// The part of a manifest that every format has.
+#[derive(Deserialize)]
+struct AnyFormat {
+    format: u32,
+}
+
+impl Manifest {
+    /// The manifest of a table with this content.
+    ///
+    /// # Panics
+    ///
+    /// If this is not a valid table, such as shards in another order, or with other words than
+    /// `fingerprints` was made of.
+    pub fn new(
+        range_bits: RangeBits,
+        software: String,
+        fingerprints: Fingerprints,
+        shards: Vec<ShardInfo>,
+    ) -> Manifest {
+        let losing_by_bits = losing_by_bits(&fingerprints.stored_by_bits);
+        let last = fingerprints
+            .by_bits
+            .len()
+            .checked_sub(1)
+            .expect("0 bits have a fingerprint too");
+        let bits = u32::try_from(last).expect("at most 64 bits");
+        let manifest = Manifest {
+            format: FORMAT,
+            bits,
+            positions: positions(bits),
+            losing: losing_by_bits[last],
+            stored: fingerprints.stored_by_bits[last],
+            losing_by_bits,
+            fingerprint: fingerprints.by_bits[last],
+            fingerprints_by_bits: fingerprints.by_bits,
+            range_bits: range_bits.get(),
+            software,
+            shards,
+        };
+        manifest.check().expect("a manifest describes a table");
+        manifest
+    }
+
+    /// The manifest in `bytes`, of which everything is checked that it says about itself.
+    ///
+    /// # Errors
+    ///
+    /// If it is no manifest, one of a newer format, or one that contradicts itself.
+    pub fn parse(bytes: &[u8]) -> Result<Manifest, FormatError> {
+        let not_json = |error| Damage::new(format!("it is not a manifest: {error}"));
+        let AnyFormat { format } = serde_json::from_slice(bytes).map_err(not_json)?;
+        if format > FORMAT {
+            return Err(FormatError::Newer {
+                what: "the manifest",
+                found: format,
+                known: FORMAT,
+            });
+        }
+        let manifest: Manifest = serde_json::from_slice(bytes).map_err(not_json)?;
+        manifest.check()?;
+        Ok(manifest)
+    }
+
+    /// The bytes of `manifest.json`.
+    ///
+    /// # Panics
+    ///
+    /// Never: numbers, texts and lists always become JSON.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec_pretty(self).expect("a manifest always becomes JSON");
+        bytes.push(b'\n');
+        bytes
+    }
+
+    fn check(&self) -> Result<(), Damage> {
+        ensure(self.format == FORMAT, || {
+            format!("the unknown format {}", self.format)
+        })?;
+        ensure(self.bits <= u64::BITS, || {
+            format!("{} bits; at most 64 are possible", self.bits)
+        })?;
+        ensure(self.positions == positions(self.bits), || {
+            format!(
+                "{} positions; there are {}",
+                self.positions,
+                positions(self.bits)
+            )
+        })?;
+        ensure(RangeBits::new(self.range_bits).is_some(), || {
+            format!("{} range bits, beyond the limits", self.range_bits)
+        })?;
+        self.check_counts()?;
+        self.check_fingerprints()?;
+        self.check_shards()
+    }
+
+    fn check_counts(&self) -> Result<(), Damage> {
+        let counts = &self.losing_by_bits;
+        ensure(counts.len() == self.bits as usize + 1, || {
+            format!(
+                "losing_by_bits has {} numbers for {} bits",
+                counts.len(),
+                self.bits
+            )
+        })?;
+        let possible = |(bits, &count)| count <= positions(bits);
+        ensure(
+            counts.is_sorted() && (0..).zip(counts).all(possible),
+            || "losing_by_bits falls, or counts more than there are",
+        )?;
+        ensure(counts.last() == Some(&self.losing), || {
+            format!(
+                "losing_by_bits does not end with the {} losing positions",
+                self.losing
+            )
+        })?;
+        // The losing positions that are their own mirror image: one for each even number of bits.
+        let both = self.losing + u64::from(self.bits / 2);
+        ensure(both.is_multiple_of(2) && self.stored == both / 2, || {
+            format!(
+                "{} stored words for {} losing positions",
+                self.stored, self.losing
+            )
+        })
+    }
+
+    fn check_fingerprints(&self) -> Result<(), Damage> {
+        let fingerprints = &self.fingerprints_by_bits;
+        ensure(fingerprints.len() == self.bits as usize + 1, || {
+            format!(
+                "fingerprints_by_bits has {} for {} bits",
+                fingerprints.len(),
+                self.bits
+            )
+        })?;
+        ensure(
+            fingerprints.last() == Some(&self.fingerprint),
+            || "fingerprints_by_bits does not end with the fingerprint",
+        )
+    }
+
+    fn check_shards(&self) -> Result<(), Damage> {
+        ensure(self.shards.len() <= SHARDS_MAX, || {
+            format!("{} shards", self.shards.len())
+        })?;
+        let full = self.shards.first().map_or(0, |shard| shard.entries);
+        let mut least = 2;
+        let mut entries = 0;
+        for (number, shard) in self.shards.iter().enumerate() {
+            ensure(shard.name == shard_name(number), || {
+                format!("shard {number} is called {:?}", shard.name)
+            })?;
+            self.check_shard(shard, least)?;
+            ensure(
+                shard.entries <= full && entries == full * number as u64,
+                || {
+                    format!(
+                        "{} is larger than the first shard, or not the first smaller one",
+                        shard.name
+                    )
+                },
+            )?;
+            entries += shard.entries;
+            least = shard.last.saturating_add(2);
+        }
+        ensure(entries == self.stored, || {
+            format!("the shards hold {entries} words of {}", self.stored)
+        })
+    }
+
+    /// Whether `shard` can hold what it says, in words that are at least `least`.
+    fn check_shard(&self, shard: &ShardInfo, least: u64) -> Result<(), Damage> {
+        let even = shard.first.is_multiple_of(2) && shard.last.is_multiple_of(2);
+        let ordered = least <= shard.first && shard.first <= shard.last;
+        ensure(
+            even && ordered && shard.last / 2 < positions(self.bits),
+            || {
+                format!(
+                    "{} goes from word {} to {}",
+                    shard.name, shard.first, shard.last
+                )
+            },
+        )?;
+        let most = ShardSize::PUBLISHED.shard_words as u64;
+        let room = (shard.last - shard.first) / 2 + 1;
+        ensure((1..=most.min(room)).contains(&shard.entries), || {
+            format!("{} has {} words", shard.name, shard.entries)
+        })?;
+        ensure(shard.index_offset < shard.bytes, || {
+            format!(
+                "{} has {} bytes and its index at {}",
+                shard.name, shard.bytes, shard.index_offset
+            )
+        })
+    }
+}
+
+/// The number of losing positions by bits: every stored word and its mirror image, which are the
+/// same for one position of each even number of bits.
+pub fn losing_by_bits(stored_by_bits: &[u64]) -> Vec<u64> {
+    let both = |(bits, stored): (u64, &u64)| (2 * stored).saturating_sub(bits / 2);
+    (0..).zip(stored_by_bits).map(both).collect()
+}
+
+/// The number of positions of at most `bits` bits.
+const fn positions(bits: u32) -> u64 {
+    1 << bits.saturating_sub(1)
+}
+
+/// The content of `SHA256SUMS` for the table of `manifest`, whose bytes are `manifest_bytes`.
+pub fn sha256sums(manifest_bytes: &[u8], manifest: &Manifest) -> String {
+    let mut sums = format!("{}  {MANIFEST_NAME}\n", Digest::of(manifest_bytes));
+    for shard in &manifest.shards {
+        writeln!(sums, "{}  {}", shard.sha256, shard.name).expect("a string takes any text");
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! A manifest comes back whole, and is refused when it contradicts itself.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fingerprint::FingerprintBuilder;
+use crate::shard::ShardWriter;
+
+const SIZE: ShardSize = ShardSize {
+    frame_words: 2,
+    shard_words: 3,
+};
+
+/// As many words of each number of bits as a table of 6 bits could hold.
+const WORDS: [u64; 8] = [2, 10, 20, 36, 38, 44, 46, 52];
+
+fn example() -> Manifest {
+    let mut fingerprints = FingerprintBuilder::new(6);
+    fingerprints.push(&WORDS);
+    let shard = |(number, words): (usize, &[u64])| {
+        let mut writer = ShardWriter::new(number, SIZE);
+        assert!(writer.push(words).is_empty());
+        writer.finish().0
+    };
+    let shards = WORDS
+        .chunks(SIZE.shard_words)
+        .enumerate()
+        .map(shard)
+        .collect();
+    let range_bits = RangeBits::new(12).unwrap();
+    Manifest::new(
+        range_bits,
+        "chomp 0.1.0".into(),
+        fingerprints.finish(),
+        shards,
+    )
+}
+
+#[test]
+fn a_manifest_comes_back() {
+    let manifest = example();
+    assert_eq!((manifest.bits, manifest.positions), (6, 32));
+    assert_eq!((manifest.stored, manifest.losing), (8, 13));
+    assert_eq!(manifest.losing_by_bits, [0, 0, 1, 1, 2, 4, 13]);
+    let bytes = manifest.to_bytes();
+    assert_eq!(bytes.last(), Some(&b'\n'));
+    assert_eq!(Manifest::parse(&bytes), Ok(manifest));
+}
+
+#[test]
+fn the_list_of_digests() {
+    let manifest = example();
+    let sums = sha256sums(b"abc", &manifest);
+    let lines: Vec<&str> = sums.lines().collect();
+    assert!(
+        sums.ends_with('\n') && lines.is_sorted_by_key(|line| line.split_once("  ").unwrap().1)
+    );
+    let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    assert_eq!(lines[0], format!("{abc}  manifest.json"));
+    assert_eq!(
+        lines[3],
+        format!("{}  shard-0002.zst", manifest.shards[2].sha256)
+    );
+    assert_eq!(lines.len(), 4);
+}
+
+#[test]
+fn a_newer_format_is_named_whatever_else_it_holds() {
+    let newer = FormatError::Newer {
+        what: "the manifest",
+        found: 2,
+        known: 1,
+    };
+    assert_eq!(
+        Manifest::parse(b"{\"format\": 2, \"new\": [1.5]}"),
+        Err(newer.clone())
+    );
+    let text = newer.to_string();
+    assert_eq!(
+        text,
+        "the manifest has format 2, and this program knows format 1: use a newer chomp"
+    );
+}
+
+#[test]
+fn whatever_contradicts_itself_is_refused() {
+    let check = |pointer: &str, value: Value, what: &str| {
+        let mut json = serde_json::to_value(example()).unwrap();
+        *json.pointer_mut(pointer).unwrap() = value;
+        match Manifest::parse(json.to_string().as_bytes()) {
+            Err(FormatError::Damaged(damage)) => {
+                assert!(damage.to_string().contains(what), "{pointer}: {damage}");
+            }
+            other => panic!("{pointer}: {other:?}"),
+        }
+    };
+    check("/format", json!(0), "unknown format 0");
+    check("/bits", json!(7), "32 positions; there are 64");
+    check("/bits", json!(65), "65 bits");
+    check("/bits", json!(-1), "it is not a manifest");
+    check("/positions", json!(33), "33 positions");
+    check("/losing", json!(14), "losing_by_bits does not end");
+    check("/stored", json!(7), "7 stored words");
+    check("/losing_by_bits", json!([0, 13]), "losing_by_bits has 2");
+    check("/losing_by_bits/3", json!(3), "losing_by_bits falls");
+    check("/losing_by_bits/1", json!(2), "losing_by_bits falls");
+    check("/losing_by_bits/6", json!(u64::MAX), "losing_by_bits falls");
+    check(
+        "/fingerprint",
+        json!(Digest::of(&[])),
+        "does not end with the fingerprint",
+    );
+    check("/fingerprint", json!("00"), "64 hexadecimal digits");
+    check(
+        "/fingerprints_by_bits",
+        json!([]),
+        "fingerprints_by_bits has 0",
+    );
+    check("/range_bits", json!(11), "11 range bits");
+    check("/software", json!(7), "it is not a manifest");
+    check("/shards", json!([]), "hold 0 words of 8");
+    for name in [
+        "shard-0002.zst",
+        "../shard-0001.zst",
+        "/shard-0001.zst",
+        "shard-1.zst",
+        "",
+    ] {
+        check("/shards/1/name", json!(name), "shard 1 is called");
+    }
+    check("/shards/0/first", json!(0), "goes from word 0");
+    check("/shards/0/first", json!(3), "goes from word 3");
+    check("/shards/1/first", json!(20), "goes from word 20");
+    check("/shards/1/last", json!(34), "from word 36 to 34");
+    check("/shards/1/last", json!(47), "from word 36 to 47");
+    check("/shards/2/last", json!(64), "to 64");
+    check(
+        "/shards/2/last",
+        json!(u64::MAX - 1),
+        "to 18446744073709551614",
+    );
+    check("/shards/0/entries", json!(0), "has 0 words");
+    check("/shards/0/entries", json!(11), "has 11 words");
+    check(
+        "/shards/0/entries",
+        json!(u64::MAX),
+        "has 18446744073709551615 words",
+    );
+    check("/shards/0/entries", json!(2), "shard-0001.zst is larger");
+    check("/shards/1/entries", json!(2), "shard-0002.zst is larger");
+    check("/shards/2/entries", json!(1), "hold 7 words of 8");
+    check(
+        "/shards/0/index_offset",
+        json!(u64::MAX),
+        "its index at 18446744073709551615",
+    );
+    check("/shards/0/bytes", json!(1), "has 1 bytes");
+    check(
+        "/shards/0",
+        json!({"name": "shard-0000.zst"}),
+        "missing field",
+    );
+}
+
+#[test]
+fn unknown_and_repeated_fields_are_refused() {
+    let text = String::from_utf8(example().to_bytes()).unwrap();
+    for field in ["\"bits\": 6,", "\"more\": 6,"] {
+        let text = text.replacen('{', &format!("{{{field}"), 1);
+        assert!(Manifest::parse(text.as_bytes()).is_err(), "{field}");
+    }
+    let text = text.replacen("\"name\"", "\"more\": 6, \"name\"", 1);
+    assert!(Manifest::parse(text.as_bytes()).is_err());
+    for text in [
+        "",
+        "[]",
+        "null",
+        "{}",
+        "{\"format\": 1}",
+        "{\"format\": \"1\"}",
+    ] {
+        assert!(
+            matches!(
+                Manifest::parse(text.as_bytes()),
+                Err(FormatError::Damaged(_))
+            ),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn tables_without_words_have_no_shards() {
+    for bits in [0, 1] {
+        let fingerprints = FingerprintBuilder::new(bits).finish();
+        let range_bits = RangeBits::new(24).unwrap();
+        let manifest = Manifest::new(range_bits, "chomp 0.1.0".into(), fingerprints, Vec::new());
+        assert_eq!((manifest.positions, manifest.losing), (1, 0));
+        assert_eq!(Manifest::parse(&manifest.to_bytes()), Ok(manifest));
+    }
+}

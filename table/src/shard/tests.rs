@@ -1,0 +1,464 @@
+//! Shards come back whole, and hostile ones are refused.
+
+use proptest::prelude::*;
+
+use super::writer::{index_content, push_skippable_frame};
+use super::*;
+use crate::definition;
+use crate::word::Word;
+
+const SMALL: ShardSize = ShardSize {
+    frame_words: 16,
+    shard_words: 1000,
+};
+
+fn write(words: &[u64], size: ShardSize) -> (ShardInfo, Vec<u8>) {
+    let mut writer = ShardWriter::new(7, size);
+    assert!(writer.is_empty());
+    assert!(writer.push(words).is_empty());
+    assert_eq!(writer.is_full(), words.len() == size.shard_words);
+    writer.finish()
+}
+
+/// The representative words of the table of 12 bits.
+fn true_words() -> Vec<u64> {
+    let losing = definition::losing(12);
+    let words = (0..losing.len())
+        .filter(|&index| losing[index])
+        .map(|index| Word::new(index as u64 * 2));
+    words
+        .filter(|&word| word == word.representative())
+        .map(Word::get)
+        .collect()
+}
+
+/// `info` for the bytes of another shard: what a manifest says that was made to fit.
+fn resigned(info: &ShardInfo, bytes: &[u8]) -> ShardInfo {
+    let index = bytes
+        .get(usize::try_from(info.index_offset).unwrap()..)
+        .unwrap_or(&[]);
+    ShardInfo {
+        sha256: Digest::of(bytes),
+        index_sha256: Digest::of(index),
+        bytes: bytes.len() as u64,
+        ..info.clone()
+    }
+}
+
+fn check_round_trip(words: &[u64], size: ShardSize) {
+    let (info, bytes) = write(words, size);
+    assert_eq!(info.name, "shard-0007.zst");
+    assert_eq!((info.first, info.last), (words[0], words[words.len() - 1]));
+    assert_eq!(
+        (info.entries, info.bytes),
+        (words.len() as u64, bytes.len() as u64)
+    );
+    assert_eq!(decode_shard(&bytes, &info).unwrap(), words);
+
+    let mut one_by_one = ShardWriter::new(7, size);
+    for &word in words {
+        assert!(one_by_one.push(&[word]).is_empty());
+    }
+    assert_eq!(one_by_one.finish(), (info.clone(), bytes.clone()));
+
+    let index =
+        ShardIndex::parse(&bytes[usize::try_from(info.index_offset).unwrap()..], &info).unwrap();
+    assert_eq!(index.len(), words.len().div_ceil(size.frame_words));
+    for (number, frame) in words.chunks(size.frame_words).enumerate() {
+        let location = index.location(number);
+        let stored = &bytes
+            [usize::try_from(location.start).unwrap()..usize::try_from(location.end).unwrap()];
+        assert_eq!(index.decode_frame(number, stored).unwrap(), frame);
+        for &word in frame {
+            assert_eq!(index.frame_of(word), Some(number));
+        }
+        assert_eq!(
+            index.frame_of(frame[0] + 1),
+            (frame[0] < info.last).then_some(number)
+        );
+    }
+    assert_eq!(index.frame_of(info.first - 1), None);
+    assert_eq!(index.frame_of(info.last + 1), None);
+}
+
+#[test]
+fn round_trips() {
+    let words = true_words();
+    for frame_words in [1, 2, words.len() - 1, words.len(), words.len() + 1] {
+        check_round_trip(
+            &words,
+            ShardSize {
+                frame_words,
+                shard_words: 4096,
+            },
+        );
+    }
+    check_round_trip(&[2], SMALL);
+    check_round_trip(&[1 << 32, (1 << 32) + 2, 1 << 63, u64::MAX - 1], SMALL);
+    check_round_trip(
+        &[1 << 63, u64::MAX - 1],
+        ShardSize {
+            frame_words: 1,
+            shard_words: 2,
+        },
+    );
+    let dense: Vec<u64> = (1..=200_000).map(|index| index * 2).collect();
+    check_round_trip(
+        &dense,
+        ShardSize {
+            frame_words: 1 << 16,
+            shard_words: 200_000,
+        },
+    );
+}
+
+#[test]
+fn a_full_shard_returns_the_words_without_room() {
+    let mut writer = ShardWriter::new(
+        0,
+        ShardSize {
+            frame_words: 2,
+            shard_words: 3,
+        },
+    );
+    assert_eq!(writer.push(&[2, 4, 6, 8, 10]), [8, 10]);
+    assert!(writer.is_full());
+    assert_eq!(writer.push(&[8]), [8]);
+    let (info, bytes) = writer.finish();
+    assert_eq!(decode_shard(&bytes, &info).unwrap(), [2, 4, 6]);
+}
+
+#[test]
+fn other_words_are_refused() {
+    for words in [&[2, 3][..], &[4, 4], &[4, 2]] {
+        let result = std::panic::catch_unwind(|| write(words, SMALL));
+        assert!(result.is_err(), "{words:?}");
+    }
+    assert!(std::panic::catch_unwind(|| ShardWriter::new(0, SMALL).finish()).is_err());
+    let too_large = ShardSize {
+        frame_words: 1 << 17,
+        ..SMALL
+    };
+    assert!(std::panic::catch_unwind(|| ShardWriter::new(0, too_large)).is_err());
+}
+
+/// A program that knows zstd alone sees the gap blocks and nothing else.
+#[test]
+fn plain_zstd_reads_a_shard() {
+    let words = true_words();
+    let (_, bytes) = write(&words, SMALL);
+    let blocks: Vec<u8> = words
+        .chunks(SMALL.frame_words)
+        .flat_map(|frame| gaps::encode(frame.iter().map(|word| word / 2)))
+        .collect();
+    assert_eq!(zstd::decode_all(&bytes[..]).unwrap(), blocks);
+}
+
+/// The bytes that `docs/FORMAT.md` shows.
+#[test]
+fn the_test_vector_of_the_format() {
+    let (info, bytes) = write(&[2, 12, 1026], SMALL);
+    assert_eq!(
+        bytes[..20],
+        *b"\x50\x2a\x4d\x18\x0c\0\0\0chompshd\x01\0\0\0"
+    );
+    let index = usize::try_from(info.index_offset).unwrap();
+    assert_eq!(
+        zstd::decode_all(&bytes[20..index]).unwrap(),
+        [1, 4, 0xfa, 0, 0, 1]
+    );
+    let start = b"\x51\x2a\x4d\x18\x48\0\0\0chompidx\x01\0\0\0\x01\0\0\0";
+    assert_eq!(bytes[index..][..24], *start);
+    let entry = [[2, 0, 0, 0], [0; 4], [20, 0, 0, 0], [0; 4], [3, 0, 0, 0]].concat();
+    assert_eq!(bytes[index + 24..][..20], entry);
+    let length = u32::try_from(index - 20).unwrap();
+    assert_eq!(bytes[index + 44..][..4], length.to_le_bytes());
+    assert_eq!(bytes[index + 48..], Digest::of(&bytes[20..index]).0);
+}
+
+#[test]
+fn every_truncation_and_every_flip_is_noticed() {
+    let words = true_words();
+    let (info, bytes) = write(&words, SMALL);
+    for length in 0..bytes.len() {
+        assert!(decode_shard(&bytes[..length], &info).is_err(), "{length}");
+    }
+    let start = usize::try_from(info.index_offset).unwrap();
+    let index = ShardIndex::parse(&bytes[start..], &info).unwrap();
+    for at in 0..bytes.len() {
+        for mask in [1, 0x80, 0xff] {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= mask;
+            assert!(decode_shard(&bytes, &info).is_err(), "byte {at}");
+            assert!(
+                at < start || ShardIndex::parse(&bytes[start..], &info).is_err(),
+                "byte {at}"
+            );
+            for number in 0..index.len() {
+                let (from, to) = (index.location(number).start, index.location(number).end);
+                let (from, to) = (usize::try_from(from).unwrap(), usize::try_from(to).unwrap());
+                let result = index.decode_frame(number, &bytes[from..to]);
+                assert_eq!(result.is_err(), (from..to).contains(&at), "byte {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn another_digest_of_the_whole_shard_is_noticed() {
+    let (info, bytes) = write(&true_words(), SMALL);
+    let other = ShardInfo {
+        sha256: info.index_sha256,
+        ..info
+    };
+    let error = decode_shard(&bytes, &other).unwrap_err().to_string();
+    assert!(error.contains("the shard has the SHA-256"), "{error}");
+}
+
+/// An honest frame with the same first word, last word and number of words, from another table.
+#[test]
+fn a_frame_of_another_shard_is_noticed() {
+    let (info, bytes) = write(&[2, 4, 10], SMALL);
+    let (other_info, other) = write(&[2, 6, 10], SMALL);
+    let start = usize::try_from(info.index_offset).unwrap();
+    let other_start = usize::try_from(other_info.index_offset).unwrap();
+    let index = ShardIndex::parse(&bytes[start..], &info).unwrap();
+    assert_eq!(
+        index.decode_frame(0, &bytes[20..start]).unwrap(),
+        [2, 4, 10]
+    );
+    let error = index
+        .decode_frame(0, &other[20..other_start])
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("frame 0 has the SHA-256"), "{error}");
+}
+
+/// With digests that fit, a changed shard is refused or is a shard with other words.
+#[test]
+fn changes_that_are_signed_keep_the_rules() {
+    let words = true_words();
+    let (info, original) = write(&words, SMALL);
+    let start = usize::try_from(info.index_offset).unwrap();
+    for at in 0..original.len() {
+        for mask in [1, 2, 4, 8, 0x10, 0x40, 0x80, 0xff] {
+            let mut bytes = original.clone();
+            bytes[at] ^= mask;
+            if at < start {
+                resign_frames(&mut bytes, start);
+            }
+            if let Ok(words) = decode_shard(&bytes, &resigned(&info, &bytes)) {
+                assert!(words.is_sorted_by(|one, next| one < next));
+                assert!(words.iter().all(|word| word % 2 == 0));
+                assert_eq!(words.len() as u64, info.entries);
+                assert_eq!((words[0], words[words.len() - 1]), (info.first, info.last));
+            }
+        }
+    }
+    for length in 0..original.len() {
+        let bytes = &original[..length];
+        assert!(
+            decode_shard(bytes, &resigned(&info, bytes)).is_err(),
+            "{length}"
+        );
+    }
+}
+
+/// Puts the SHA-256 of every data frame into the index at `start`.
+fn resign_frames(bytes: &mut [u8], start: usize) {
+    for entry in (start + 24..bytes.len()).step_by(ENTRY_LENGTH) {
+        let frame = parse_entry(&bytes[entry..entry + ENTRY_LENGTH]).unwrap();
+        let offset = usize::try_from(frame.offset).unwrap();
+        let digest = Digest::of(&bytes[offset..offset + frame.length as usize]);
+        bytes[entry + 24..entry + ENTRY_LENGTH].copy_from_slice(&digest.0);
+    }
+}
+
+/// A shard that was put together from `frames` and the blocks that they hold.
+fn forged(info: ShardInfo, frames: &mut [Frame], blocks: &[&[u8]]) -> Result<Vec<u64>, String> {
+    let mut bytes = Vec::new();
+    push_skippable_frame(&mut bytes, HEADER_MAGIC, b"chompshd\x01\0\0\0");
+    for (frame, block) in frames.iter_mut().zip(blocks) {
+        let stored = gaps::compress(block, 0);
+        frame.offset += bytes.len() as u64;
+        frame.length = u32::try_from(stored.len()).unwrap();
+        frame.digest = Digest::of(&stored);
+        bytes.extend_from_slice(&stored);
+    }
+    let info = ShardInfo {
+        index_offset: bytes.len() as u64,
+        ..info
+    };
+    push_skippable_frame(&mut bytes, INDEX_MAGIC, &index_content(frames));
+    decode_shard(&bytes, &resigned(&info, &bytes)).map_err(|error| error.to_string())
+}
+
+/// A frame of an index that says it starts with the word `first` and has `entries` words.
+fn frame(first: u64, entries: u32) -> Frame {
+    Frame {
+        first,
+        offset: 0,
+        entries,
+        length: 0,
+        digest: Digest::default(),
+    }
+}
+
+/// The blocks of the words 2, 4 and 8, 10.
+const BLOCKS: [&[u8]; 2] = [&[1, 0, 0, 0], &[4, 0, 0, 0]];
+
+#[test]
+fn forged_indices_are_refused() {
+    let (info, _) = write(&[2, 4, 8, 10], SMALL);
+    let mut honest = [frame(2, 2), frame(8, 2)];
+    assert_eq!(
+        forged(info.clone(), &mut honest, &BLOCKS),
+        Ok(vec![2, 4, 8, 10])
+    );
+    let check = |frames: &[Frame], what: &str| {
+        let error = forged(info.clone(), &mut frames.to_vec(), &BLOCKS).unwrap_err();
+        assert!(error.contains(what), "{error} instead of {what}");
+    };
+    check(
+        &[frame(4, 2), frame(8, 2)],
+        "frame 0 of the index does not follow",
+    );
+    check(
+        &[frame(2, 2), frame(9, 2)],
+        "frame 1 of the index does not follow",
+    );
+    check(
+        &[frame(2, 2), frame(4, 2)],
+        "frame 1 of the index does not follow",
+    );
+    check(
+        &[
+            Frame {
+                offset: 1,
+                ..frame(2, 2)
+            },
+            frame(8, 2),
+        ],
+        "frame 0 of the index does not",
+    );
+    check(
+        &[frame(2, 0), frame(8, 2)],
+        "frame 0 of the index has 0 words",
+    );
+    check(
+        &[frame(2, 65_537), frame(8, 2)],
+        "frame 0 of the index has 65537 words",
+    );
+    check(
+        &[frame(2, 2), frame(8, 3)],
+        "frame 1 of the index goes beyond",
+    );
+    check(
+        &[frame(2, 2), frame(8, 1)],
+        "the index has 3 words and the manifest 4",
+    );
+    check(
+        &[frame(2, 2), frame(6, 2)],
+        "frame 1 does not hold the first",
+    );
+    check(
+        &[frame(2, 2), frame(8, 2), frame(10, 1)],
+        "frame 2 of the index does not follow",
+    );
+    let absurd = ShardInfo {
+        index_offset: u64::MAX,
+        sha256: Digest::of(&[]),
+        ..info
+    };
+    assert!(decode_shard(&[], &absurd).is_err());
+}
+
+#[test]
+fn bytes_that_belong_to_nothing_are_refused() {
+    let (info, bytes) = write(&[2, 4, 8, 10], SMALL);
+    let index = usize::try_from(info.index_offset).unwrap();
+    let check = |info: &ShardInfo, bytes: &[u8], what: &str| {
+        let error = decode_shard(bytes, &resigned(info, bytes))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(what), "{error} instead of {what}");
+    };
+    let moved = ShardInfo {
+        index_offset: info.index_offset + 1,
+        ..info.clone()
+    };
+    let spaced = [&bytes[..index], &[0], &bytes[index..]].concat();
+    check(
+        &moved,
+        &spaced,
+        "the frames of the index do not end where it starts",
+    );
+    check(
+        &info,
+        &[&bytes[..], &[0]].concat(),
+        "a frame of 72 bytes where there are 73",
+    );
+    for (at, what) in [
+        (4, "a frame of 13 bytes where there are 12"),
+        (index + 4, "a frame of 73"),
+    ] {
+        let mut bytes = bytes.clone();
+        bytes[at] += 1;
+        check(&info, &bytes, what);
+    }
+}
+
+#[test]
+fn forged_frames_are_refused() {
+    let (info, _) = write(&[2, 4, 8, 10], SMALL);
+    let check = |last, first_block: &[u8], what: &str| {
+        let info = ShardInfo {
+            last,
+            ..info.clone()
+        };
+        let blocks = [first_block, BLOCKS[1]];
+        let error = forged(info, &mut [frame(2, 2), frame(8, 2)], &blocks).unwrap_err();
+        assert!(error.contains(what), "{error} instead of {what}");
+    };
+    check(10, &[1, 2, 0, 0], "the number 4 where all are below 4");
+    check(10, &[0, 0, 0, 0], "frame 0 does not hold the first");
+    check(10, &[1, 0, 0], "a block of 3 bytes for 2 numbers");
+    check(
+        10,
+        &[1, 0, 0, 0, 0],
+        "a zstd frame of 5 bytes where 4 are possible",
+    );
+    check(10, &[1; 100], "a zstd frame of 100 bytes where");
+    check(12, BLOCKS[0], "frame 1 does not hold the first and last");
+}
+
+#[test]
+fn newer_shards_are_named() {
+    let (info, mut bytes) = write(&[2], SMALL);
+    let index = usize::try_from(info.index_offset).unwrap();
+    for (at, what) in [(index + 16, "a shard index"), (16, "a shard")] {
+        bytes[at] = 2;
+        let error = decode_shard(&bytes, &resigned(&info, &bytes)).unwrap_err();
+        assert_eq!(
+            error,
+            FormatError::Newer {
+                what,
+                found: 2,
+                known: 1
+            }
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_words_come_back(
+        values in prop::collection::btree_set((any::<u64>(), 0u32..63), 1..400),
+        frame_words in 1usize..200
+    ) {
+        let mut words: Vec<u64> = values.into_iter().map(|(value, shift)| (value >> shift | 2) & !1).collect();
+        words.sort_unstable();
+        words.dedup();
+        check_round_trip(&words, ShardSize { frame_words, shard_words: 500 });
+    }
+}

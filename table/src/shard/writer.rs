@@ -1,0 +1,162 @@
+//! Writes shards.
+
+use super::{
+    Frame, HEADER_MAGIC, HEADER_NAME, INDEX_MAGIC, INDEX_NAME, ShardInfo, ShardSize, VERSION,
+    shard_name,
+};
+use crate::digest::Digest;
+use crate::gaps;
+
+/// Writes one shard into memory.
+#[derive(Debug)]
+pub struct ShardWriter {
+    number: usize,
+    size: ShardSize,
+    bytes: Vec<u8>,
+    frames: Vec<Frame>,
+    /// The words of the frame that is not full yet.
+    words: Vec<u64>,
+    entries: usize,
+    last: u64,
+}
+
+impl ShardWriter {
+    /// A shard with this number, counted from 0.
+    ///
+    /// # Panics
+    ///
+    /// If `size` is beyond the limits.
+    pub fn new(number: usize, size: ShardSize) -> ShardWriter {
+        let most = ShardSize::PUBLISHED;
+        assert!(
+            (1..=most.frame_words).contains(&size.frame_words),
+            "the limits of a frame"
+        );
+        assert!(
+            (1..=most.shard_words).contains(&size.shard_words),
+            "the limits of a shard"
+        );
+        let mut bytes = Vec::with_capacity(size.shard_words * 5 / 4);
+        let header = [&HEADER_NAME[..], &VERSION.to_le_bytes()].concat();
+        push_skippable_frame(&mut bytes, HEADER_MAGIC, &header);
+        ShardWriter {
+            number,
+            size,
+            bytes,
+            frames: Vec::new(),
+            words: Vec::with_capacity(size.frame_words),
+            entries: 0,
+            last: 0,
+        }
+    }
+
+    /// Takes as many of the next `words` as the shard has room for, and returns the others.
+    ///
+    /// # Panics
+    ///
+    /// If a word is odd, or not larger than the one before it.
+    pub fn push<'a>(&mut self, words: &'a [u64]) -> &'a [u64] {
+        let room = self.size.shard_words - self.entries;
+        let (mut words, rest) = words.split_at(words.len().min(room));
+        while let Some(&first) = words.first() {
+            assert!(
+                self.entries == 0 || first > self.last,
+                "the words of a shard ascend"
+            );
+            let room = self.size.frame_words - self.words.len();
+            let (these, others) = words.split_at(words.len().min(room));
+            assert!(
+                these.iter().fold(0, |all, word| all | word) & 1 == 0,
+                "words are even"
+            );
+            self.words.extend_from_slice(these);
+            self.entries += these.len();
+            self.last = *these.last().expect("there was a first one");
+            if self.words.len() == self.size.frame_words {
+                self.finish_frame();
+            }
+            words = others;
+        }
+        rest
+    }
+
+    /// Whether no more words can be pushed.
+    pub fn is_full(&self) -> bool {
+        self.entries == self.size.shard_words
+    }
+
+    /// Whether no words were pushed yet.
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// The finished shard.
+    ///
+    /// # Panics
+    ///
+    /// If the shard has no words: such a shard is not part of a table.
+    pub fn finish(mut self) -> (ShardInfo, Vec<u8>) {
+        if !self.words.is_empty() {
+            self.finish_frame();
+        }
+        let first = self
+            .frames
+            .first()
+            .expect("a shard has at least one word")
+            .first;
+        let index_offset = self.bytes.len() as u64;
+        let index = index_content(&self.frames);
+        push_skippable_frame(&mut self.bytes, INDEX_MAGIC, &index);
+        let index_start = usize::try_from(index_offset).expect("it was the length of a vector");
+        let info = ShardInfo {
+            name: shard_name(self.number),
+            first,
+            last: self.last,
+            entries: self.entries as u64,
+            bytes: self.bytes.len() as u64,
+            sha256: Digest::of(&self.bytes),
+            index_offset,
+            index_sha256: Digest::of(&self.bytes[index_start..]),
+        };
+        (info, self.bytes)
+    }
+
+    fn finish_frame(&mut self) {
+        let block = gaps::encode(self.words.iter().map(|word| word / 2));
+        let frame = gaps::compress(&block, self.words.len());
+        self.frames.push(Frame {
+            first: self.words[0],
+            offset: self.bytes.len() as u64,
+            entries: u32::try_from(self.words.len()).expect("at most 65,536"),
+            length: u32::try_from(frame.len()).expect("at most ten bytes a word"),
+            digest: Digest::of(&frame),
+        });
+        self.bytes.extend_from_slice(&frame);
+        self.words.clear();
+    }
+}
+
+pub(super) fn push_skippable_frame(bytes: &mut Vec<u8>, magic: u32, content: &[u8]) {
+    let length = u32::try_from(content.len()).expect("a shard has at most 2^22 frames");
+    bytes.extend_from_slice(&magic.to_le_bytes());
+    bytes.extend_from_slice(&length.to_le_bytes());
+    bytes.extend_from_slice(content);
+}
+
+pub(super) fn index_content(frames: &[Frame]) -> Vec<u8> {
+    let count = u32::try_from(frames.len()).expect("a shard has at most 2^22 frames");
+    let mut content = [
+        &INDEX_NAME[..],
+        &VERSION.to_le_bytes(),
+        &count.to_le_bytes(),
+    ]
+    .concat();
+    for frame in frames {
+        content.extend_from_slice(&frame.first.to_le_bytes());
+        content.extend_from_slice(&frame.offset.to_le_bytes());
+        content.extend_from_slice(&frame.entries.to_le_bytes());
+        content.extend_from_slice(&frame.length.to_le_bytes());
+        content.extend_from_slice(&frame.digest.0);
+    }
+    content
+}

@@ -1,0 +1,53 @@
+//! The test vectors of `docs/FORMAT.md`: what the page says is what the program reads.
+
+use chomp_table::range;
+use chomp_table::shard::{ShardInfo, decode_shard, shard_name};
+use chomp_table::{Digest, Head, Range, RangeBits};
+
+/// The bytes of the code block of this name.
+fn vector(name: &str) -> Vec<u8> {
+    let page = include_str!("../../docs/FORMAT.md");
+    let start = format!("```text {name}\n");
+    let (_, block) = page.split_once(&start).expect("the page has this vector");
+    let (digits, _) = block.split_once("```").expect("the block ends");
+    let digits: Vec<u32> = digits
+        .chars()
+        .filter(|digit| !digit.is_whitespace())
+        .map(|digit| digit.to_digit(16).unwrap())
+        .collect();
+    digits
+        .chunks(2)
+        .map(|pair| u8::try_from(pair[0] << 4 | pair[1]).unwrap())
+        .collect()
+}
+
+#[test]
+fn the_range_record() {
+    let range_bits = RangeBits::new(12).unwrap();
+    let range = Range {
+        head: Head(5),
+        losing: vec![1, 3, 2047],
+        edges: 1 << 4,
+    };
+    let record = vector("range");
+    let (summary, decoded) = range::decode(&record, range_bits).unwrap();
+    assert_eq!(decoded, range);
+    assert_eq!(range::encode(&range, range_bits).0, summary);
+    assert_eq!(record[40..72], summary.digest.0);
+}
+
+#[test]
+fn the_shard() {
+    let bytes = vector("shard");
+    let info = ShardInfo {
+        name: shard_name(0),
+        first: 2,
+        last: 1 << 33,
+        entries: 4,
+        bytes: bytes.len() as u64,
+        sha256: Digest::of(&bytes),
+        index_offset: 52,
+        index_sha256: Digest(vector("shard-index-sha256").try_into().unwrap()),
+    };
+    assert_eq!(decode_shard(&bytes, &info).unwrap(), [2, 12, 1026, 1 << 33]);
+}

@@ -1,0 +1,285 @@
+//! Published tables as a whole: what they answer, and what happens when a file is not as it was.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a table made for a test need not be durable"
+)]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use chomp_table::definition;
+use chomp_table::shard::ShardSize;
+use chomp_table::{Digest, Table, TableError, Word};
+use common::{publish_small, publish_words, words, write_manifest};
+
+const SMALL: ShardSize = ShardSize {
+    frame_words: 8,
+    shard_words: 30,
+};
+
+/// All words of the table in `folder`, after its answers were compared with them.
+fn read_all(folder: &Path) -> Result<Vec<u64>, TableError> {
+    let table = Table::open(folder)?;
+    let words = table.words().collect::<Result<Vec<_>, _>>()?.concat();
+    for &word in words.iter().step_by(3) {
+        assert!(table.is_losing(Word::new(word))?);
+        assert!(table.is_losing(Word::new(word).mirror())?);
+    }
+    Ok(words)
+}
+
+/// Asserts that the table is refused by whoever reads all of it, with a text that names `file`,
+/// and that whoever reads a part gets the right answer or an error.
+fn assert_noticed(folder: &Path, file: &str, words: &[u64], case: &str) {
+    let error = Table::open(folder).and_then(|table| table.verify_bytes());
+    let error = error.expect_err(case).to_string();
+    assert!(error.contains(file), "{case}: {error}");
+    if let Ok(found) = read_all(folder) {
+        assert!(found == words, "{case}");
+    }
+}
+
+#[test]
+fn answers_agree_with_the_definition() {
+    let dir = tempfile::tempdir().unwrap();
+    let bits = 15;
+    let folder = publish_small(dir.path(), bits, SMALL);
+    for size in [SMALL, ShardSize::PUBLISHED] {
+        let dir = tempfile::tempdir().unwrap();
+        publish_small(dir.path(), bits, size);
+        let table = Table::open(dir.path()).unwrap();
+        table.verify_bytes().unwrap();
+        let losing = definition::losing(bits);
+        for (index, &losing) in losing.iter().enumerate() {
+            assert_eq!(
+                table.is_losing(Word::new(index as u64 * 2)).unwrap(),
+                losing,
+                "{index}"
+            );
+        }
+        assert_eq!(
+            table.manifest().losing,
+            losing.iter().filter(|&&losing| losing).count() as u64
+        );
+        assert_eq!(
+            table
+                .words()
+                .collect::<Result<Vec<_>, _>>()
+                .unwrap()
+                .concat(),
+            words(bits)
+        );
+    }
+    let table = Table::open(&folder).unwrap();
+    assert!(table.manifest().shards.len() > 3);
+    for word in [
+        Word::new(1 << 15),
+        Word::new(u64::MAX - 1),
+        Word::new(1 << 63),
+    ] {
+        let error = table.is_losing(word).unwrap_err();
+        assert!(
+            matches!(error, TableError::Beyond { table_bits: 15, .. }),
+            "{error}"
+        );
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("has {} bits", word.bits())),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn the_table_of_the_most_bits_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = Table::open(dir.path()).unwrap_err();
+    assert!(
+        matches!(&error, TableError::NotFound { path } if path == dir.path()),
+        "{error}"
+    );
+    assert!(error.to_string().contains("chomp run"), "{error}");
+    assert!(matches!(
+        Table::open(&dir.path().join("none")),
+        Err(TableError::NotFound { .. })
+    ));
+
+    let smallest = publish_small(dir.path(), 1, SMALL);
+    assert!(
+        !Table::open(dir.path())
+            .unwrap()
+            .is_losing(Word::EMPTY)
+            .unwrap()
+    );
+    Table::open(dir.path()).unwrap().verify_bytes().unwrap();
+    publish_small(dir.path(), 9, SMALL);
+    publish_small(dir.path(), 10, SMALL);
+    fs::create_dir(dir.path().join("table-11")).unwrap();
+    fs::write(dir.path().join("table-12"), "").unwrap();
+    assert_eq!(Table::open(dir.path()).unwrap().manifest().bits, 10);
+    assert_eq!(Table::open(&smallest).unwrap().manifest().bits, 1);
+
+    fs::remove_dir(dir.path().join("table-11")).unwrap();
+    fs::rename(dir.path().join("table-10"), dir.path().join("table-11")).unwrap();
+    let error = Table::open(dir.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("manifest.json is damaged: it is the manifest of a table of 10 bits"),
+        "{error}"
+    );
+}
+
+#[test]
+fn every_truncation_and_every_flip_of_every_file_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = publish_small(dir.path(), 12, SMALL);
+    let words = words(12);
+    assert_eq!(read_all(&folder).unwrap(), words);
+    let mut files = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let file = path.file_name().unwrap().to_str().unwrap();
+        let original = fs::read(&path).unwrap();
+        files += 1;
+        for length in 0..original.len() {
+            fs::write(&path, &original[..length]).unwrap();
+            // A manifest that ends early may be noticed there or in the list of digests.
+            let named = if file == "manifest.json" { "" } else { file };
+            assert_noticed(&folder, named, &words, &format!("{file} of {length} bytes"));
+        }
+        fs::write(&path, [&original[..], b" "].concat()).unwrap();
+        let named = if file == "manifest.json" {
+            "SHA256SUMS"
+        } else {
+            file
+        };
+        assert_noticed(&folder, named, &words, &format!("{file} and a byte more"));
+        for at in 0..original.len() {
+            for mask in [1, 0x20, 0x80, 0xff] {
+                let mut bytes = original.clone();
+                bytes[at] ^= mask;
+                fs::write(&path, &bytes).unwrap();
+                let named = if file == "manifest.json" { "" } else { file };
+                assert_noticed(
+                    &folder,
+                    named,
+                    &words,
+                    &format!("{file}, byte {at} ^ {mask:02x}"),
+                );
+            }
+        }
+        fs::remove_file(&path).unwrap();
+        if file == "manifest.json" {
+            assert!(matches!(
+                Table::open(&folder),
+                Err(TableError::NotFound { .. })
+            ));
+        } else {
+            assert_noticed(&folder, file, &words, &format!("{file} is missing"));
+        }
+        fs::write(&path, &original).unwrap();
+    }
+    assert!(files >= 4);
+    assert_eq!(read_all(&folder).unwrap(), words);
+}
+
+#[test]
+fn a_newer_table_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = publish_small(dir.path(), 8, SMALL);
+    fs::write(folder.join("manifest.json"), "{\"format\": 3}").unwrap();
+    let error = Table::open(&folder).unwrap_err();
+    assert!(matches!(
+        error,
+        TableError::Newer {
+            found: 3,
+            known: 1,
+            ..
+        }
+    ));
+    assert!(
+        error.to_string().contains("manifest.json has format 3"),
+        "{error}"
+    );
+}
+
+/// Every digest fits, but the words are not those that the manifest speaks of.
+#[test]
+fn verification_notices_a_manifest_that_lies() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = publish_small(dir.path(), 12, SMALL);
+    let honest = Table::open(&folder).unwrap().manifest().clone();
+    let check = |change: &dyn Fn(&mut chomp_table::manifest::Manifest), what: &str| {
+        let mut manifest = honest.clone();
+        change(&mut manifest);
+        write_manifest(&folder, &manifest);
+        let error = Table::open(&folder)
+            .unwrap()
+            .verify_bytes()
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("manifest.json is damaged") && error.contains(what),
+            "{error}"
+        );
+    };
+    check(
+        &|manifest| manifest.fingerprints_by_bits[7] = Digest::of(b"other"),
+        "fingerprint",
+    );
+    check(
+        &|manifest| manifest.losing_by_bits[7] = manifest.losing_by_bits[6],
+        "losing_by_bits",
+    );
+}
+
+#[test]
+fn verification_notices_a_word_that_is_not_the_smaller_of_its_pair() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut words = words(12);
+    let at = words
+        .iter()
+        .rposition(|&word| Word::new(word).mirror().get() != word)
+        .unwrap();
+    words[at] = Word::new(words[at]).mirror().get();
+    words.sort_unstable();
+    let folder = publish_words(dir.path(), 12, SMALL, &words);
+    let error = Table::open(&folder)
+        .unwrap()
+        .verify_bytes()
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("the mirror image of its word"), "{error}");
+}
+
+/// Many threads that need more frames than are kept get the answers of one.
+#[test]
+fn threads_share_a_table() {
+    let dir = tempfile::tempdir().unwrap();
+    publish_small(
+        dir.path(),
+        14,
+        ShardSize {
+            frame_words: 1,
+            shard_words: 100,
+        },
+    );
+    let table = Table::open(dir.path()).unwrap();
+    let losing = definition::losing(14);
+    std::thread::scope(|scope| {
+        for start in 0..4 {
+            let (table, losing) = (&table, &losing);
+            scope.spawn(move || {
+                for index in (start..losing.len()).chain(0..start).step_by(3) {
+                    assert_eq!(
+                        table.is_losing(Word::new(index as u64 * 2)).unwrap(),
+                        losing[index]
+                    );
+                }
+            });
+        }
+    });
+}
