@@ -1,0 +1,18 @@
+//! The protocol between coordinator and workers, generated from `proto/chomp.proto`.
+//!
+//! These are wire types. They end at the transport modules of the coordinator and the worker,
+//! which turn them into types that cannot be wrong.
+
+/// The version of the protocol. Both sides must have the same.
+pub const PROTOCOL: u32 = 1;
+
+/// Version 1 of the protocol.
+#[expect(
+    missing_docs,
+    clippy::allow_attributes_without_reason,
+    clippy::pedantic,
+    reason = "generated code; the .proto file documents it"
+)]
+pub mod v1 {
+    tonic::include_proto!("chomp.v1");
+}
