@@ -1,0 +1,18 @@
+//! The coordinator of a table: hands out ranges, keeps what comes back, publishes the table.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`storage`] | immutable objects by key: a directory, or a simulation that fails on demand |
+
+pub mod storage;
+
+
+/// The outcome of a future that is complete when first polled, as those of a simulation are.
+#[cfg(test)]
+pub(crate) fn ready<F: Future>(future: F) -> F::Output {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(future).poll(&mut context) {
+        std::task::Poll::Ready(output) => output,
+        std::task::Poll::Pending => panic!("a simulated storage makes nobody wait"),
+    }
+}
