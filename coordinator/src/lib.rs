@@ -3,8 +3,10 @@
 //! | module | holds |
 //! |---|---|
 //! | [`storage`] | immutable objects by key: a directory, or a simulation that fails on demand |
+//! | [`store`] | what the objects of a table mean: the journal of finished work |
 
 pub mod storage;
+pub mod store;
 
 
 /// The outcome of a future that is complete when first polled, as those of a simulation are.
