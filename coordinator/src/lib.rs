@@ -2,12 +2,16 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`plan`] | which ranges to compute next and what to do with a result: no clock, no I/O |
 //! | [`storage`] | immutable objects by key: a directory, or a simulation that fails on demand |
 //! | [`store`] | what the objects of a table mean: the journal of finished work |
 
+pub mod plan;
 pub mod storage;
 pub mod store;
 
+#[cfg(test)]
+mod chance;
 
 /// The outcome of a future that is complete when first polled, as those of a simulation are.
 #[cfg(test)]

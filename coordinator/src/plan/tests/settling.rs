@@ -1,0 +1,290 @@
+//! What becomes of a result.
+
+use super::*;
+
+/// A plan at layer 3 of 16 bits, ranges 3 and 4, with both leased to A as one task.
+fn two_ranges() -> (Bench, Task) {
+    let mut bench = Bench::at_layer(
+        Settings {
+            tasks_per_thread: 1,
+            ..settings(16)
+        },
+        3,
+    );
+    bench.join(A, 1);
+    bench.join(B, 1);
+    bench.tell(Event::Left { worker: B });
+    let task = bench.task(A);
+    assert_eq!(task.heads, to_heads(&[3, 4]));
+    (bench, task)
+}
+
+fn expire(bench: &mut Bench) {
+    bench.now += 100;
+    bench.tell(Event::Tick);
+}
+
+#[test]
+fn accepted_when_durable_then_duplicate() {
+    let (mut bench, task) = two_ranges();
+    let submission = bench.begin_commit(A, task.lease, &[3, 4]);
+    assert_eq!(bench.plan.progress().ranges_done, 3);
+    let seal = Action::Seal {
+        layer: 3,
+        ranges: summaries([3, 4]),
+    };
+    assert_eq!(
+        bench.tell(Event::Committed { submission }),
+        [accepted(submission), seal]
+    );
+    assert_eq!(bench.plan.progress().ranges_done, 5);
+    assert_eq!(bench.plan.progress().losing, 1 + 2 + 3 + 4 + 5);
+    for heads in [vec![3, 4], vec![4, 3], vec![4], vec![0]] {
+        let (again, actions) = bench.submit(B, task.lease, summaries(heads));
+        assert_eq!(actions, [duplicate(again)]);
+    }
+}
+
+#[test]
+fn a_late_result_counts() {
+    let (mut bench, late) = two_ranges();
+    expire(&mut bench);
+    let submission = bench.begin_commit(A, late.lease, &[3, 4]);
+    assert!(
+        bench
+            .tell(Event::Committed { submission })
+            .contains(&accepted(submission))
+    );
+    assert_eq!(bench.plan.progress().layer, 4);
+}
+
+#[test]
+fn only_what_is_missing_is_committed() {
+    let (mut bench, late) = two_ranges();
+    expire(&mut bench);
+    // Half of it, from someone who was never asked.
+    let half = bench.begin_commit(B, LeaseId(77), &[4]);
+    assert_eq!(
+        bench.tell(Event::Committed { submission: half }),
+        [accepted(half)]
+    );
+    let (whole, actions) = bench.submit(A, late.lease, summaries([3, 4]));
+    let commit = Action::Commit {
+        submission: whole,
+        layer: 3,
+        heads: to_heads(&[3]),
+    };
+    assert_eq!(actions, [commit]);
+    assert_eq!(
+        bench.tell(Event::Committed { submission: whole })[0],
+        accepted(whole)
+    );
+}
+
+#[test]
+fn what_a_result_leaves_out_is_free_again() {
+    let (mut bench, task) = two_ranges();
+    bench.begin_commit(A, task.lease, &[4]);
+    let rest = bench.task(A);
+    assert_eq!((rest.heads, rest.attempt), (to_heads(&[3]), 1));
+}
+
+#[test]
+fn a_result_waits_for_the_write_of_its_ranges() {
+    let (mut bench, late) = two_ranges();
+    expire(&mut bench);
+    let half = bench.begin_commit(B, LeaseId(77), &[4]);
+    let (same, actions) = bench.submit(A, late.lease, summaries([4]));
+    assert_eq!(actions, []);
+    let (whole, actions) = bench.submit(A, late.lease, summaries([3, 4]));
+    let commit = Action::Commit {
+        submission: whole,
+        layer: 3,
+        heads: to_heads(&[3]),
+    };
+    assert_eq!(actions, [commit]);
+    let (last, actions) = bench.submit(B, late.lease, summaries([3, 4]));
+    assert_eq!(actions, []);
+    assert_eq!(bench.plan.progress().submissions, 4);
+    // Its own range is durable, the other is not.
+    assert_eq!(bench.tell(Event::Committed { submission: whole }), []);
+    let actions = bench.tell(Event::Committed { submission: half });
+    let settled = [
+        accepted(half),
+        duplicate(same),
+        accepted(whole),
+        duplicate(last),
+    ];
+    assert_eq!(actions[..4], settled);
+    assert!(bench.plan.progress().submissions == 0);
+}
+
+#[test]
+fn bad_results_are_rejected_and_lose_the_attempt() {
+    let lease = LeaseId(0);
+    for (heads, reason) in [
+        (vec![], Rejection::Empty),
+        (vec![3, 16], Rejection::Unknown { head: Head(16) }),
+        (
+            vec![u64::MAX],
+            Rejection::Unknown {
+                head: Head(u64::MAX),
+            },
+        ),
+        (
+            vec![3, 5],
+            Rejection::Mixed {
+                head: Head(5),
+                layer: 3,
+            },
+        ),
+        (vec![3, 4, 3], Rejection::Twice { head: Head(3) }),
+        (
+            vec![2],
+            Rejection::NotLeased {
+                head: Head(2),
+                lease,
+            },
+        ),
+    ] {
+        let (mut bench, task) = two_ranges();
+        let (submission, actions) = bench.submit(A, task.lease, summaries(heads.clone()));
+        assert_eq!(actions, [rejected(submission, reason)], "{heads:?}");
+        assert_eq!(*bench.plan.phase(), Phase::Running);
+        assert_eq!(bench.task(A).attempt, 2, "{heads:?}");
+    }
+    // The same without a lease costs nobody an attempt.
+    let (mut bench, task) = two_ranges();
+    let (submission, actions) = bench.submit(B, task.lease, vec![]);
+    assert_eq!(actions, [rejected(submission, Rejection::Empty)]);
+    assert_eq!(bench.plan.progress().leases, 1);
+}
+
+#[test]
+fn nobody_can_have_computed_a_layer_that_is_not_open() {
+    let (mut bench, _) = two_ranges();
+    let (submission, actions) = bench.submit(B, LeaseId(9), summaries([5]));
+    assert_eq!(
+        actions,
+        [rejected(
+            submission,
+            Rejection::Closed { layer: 4, open: 3 }
+        )]
+    );
+}
+
+#[test]
+fn what_is_done_of_a_layer_that_is_not_open_is_compared() {
+    let bench = || Bench::new(settings(16), &summaries([0, 5]));
+    let (good, actions) = bench().submit(B, LeaseId(9), summaries([5]));
+    assert_eq!(actions, [duplicate(good)]);
+    let (late, actions) = bench().submit(B, LeaseId(9), summaries([5, 8]));
+    assert_eq!(
+        actions,
+        [rejected(late, Rejection::Closed { layer: 4, open: 1 })]
+    );
+    let mut bench = bench();
+    let (bad, actions) = bench.submit(B, LeaseId(9), vec![wrong(5)]);
+    check_stopped(bench, bad, 5, &actions);
+}
+
+/// The job has stopped because of a disagreement: nothing but refusals from now on.
+fn check_stopped(mut bench: Bench, bad: SubmissionId, head: u64, actions: &[Action]) {
+    let head = Head(head);
+    let reason = StopReason::Disagreement { head, worker: B };
+    let stop = Action::Stop {
+        reason: reason.clone(),
+    };
+    assert_eq!(
+        actions,
+        [stop, rejected(bad, Rejection::Disagreement { head })]
+    );
+    assert_eq!(*bench.plan.phase(), Phase::Stopped(reason.clone()));
+    bench.join(A, 1);
+    let request = RequestId(bench.requests + 1);
+    assert_eq!(
+        bench.want(A),
+        [Action::Answer {
+            request,
+            answer: Answer::Stopped { reason }
+        }]
+    );
+    let (submission, actions) = bench.submit(A, LeaseId(9), summaries([0]));
+    assert_eq!(actions, [rejected(submission, Rejection::Stopped)]);
+    let (submission, actions) = bench.submit(B, LeaseId(9), vec![wrong(0)]);
+    assert_eq!(
+        actions,
+        [rejected(submission, Rejection::Stopped)],
+        "stopped only once"
+    );
+}
+
+#[test]
+fn another_content_than_the_committed_one_stops_the_job() {
+    let (mut bench, task) = two_ranges();
+    bench.finish(A, &task);
+    let (bad, actions) = bench.submit(B, task.lease, vec![summary(3), wrong(4)]);
+    check_stopped(bench, bad, 4, &actions);
+}
+
+#[test]
+fn another_count_stops_the_job() {
+    let (mut bench, task) = two_ranges();
+    bench.finish(A, &task);
+    let (bad, actions) = bench.submit(
+        B,
+        task.lease,
+        vec![RangeSummary {
+            count: 1,
+            ..summary(4)
+        }],
+    );
+    check_stopped(bench, bad, 4, &actions);
+}
+
+#[test]
+fn another_content_than_the_one_being_written_stops_the_job() {
+    let (mut bench, task) = two_ranges();
+    let submission = bench.begin_commit(A, task.lease, &[3, 4]);
+    assert_eq!(bench.want(A), []);
+    let (bad, actions) = bench.submit(B, task.lease, vec![wrong(3)]);
+    let reason = StopReason::Disagreement {
+        head: Head(3),
+        worker: B,
+    };
+    let refused = Action::Answer {
+        request: RequestId(2),
+        answer: Answer::Stopped { reason },
+    };
+    assert_eq!(actions[2..], [refused]);
+    // The write was under way: it counts, but nothing new begins.
+    assert_eq!(
+        bench.tell(Event::Committed { submission }),
+        [accepted(submission)]
+    );
+    check_stopped(bench, bad, 3, &actions[..2]);
+}
+
+#[test]
+fn another_content_than_the_sealed_one_stops_the_job() {
+    let done = summaries([0, 1]);
+    let expected = summaries([0, 2, 3, 4]);
+    let (mut bench, _) = Bench::with(settings(16), &done, &expected, 4);
+    let (bad, actions) = bench.submit(B, LeaseId(0), vec![wrong(2)]);
+    check_stopped(bench, bad, 2, &actions);
+    // The right one is taken.
+    let (mut bench, _) = Bench::with(settings(16), &done, &expected, 4);
+    bench.join(A, 1);
+    let task = bench.task(A);
+    bench.finish(A, &task);
+    assert_eq!(bench.plan.progress().ranges_done, 3);
+}
+
+#[test]
+fn a_lie_told_first_is_found_when_the_truth_comes() {
+    let (mut bench, task) = two_ranges();
+    let (lie, _) = bench.submit(A, task.lease, vec![wrong(3)]);
+    bench.tell(Event::Committed { submission: lie });
+    let (truth, actions) = bench.submit(B, task.lease, summaries([3]));
+    check_stopped(bench, truth, 3, &actions);
+}
