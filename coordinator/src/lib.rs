@@ -5,13 +5,25 @@
 //! | [`plan`] | which ranges to compute next and what to do with a result: no clock, no I/O |
 //! | [`storage`] | immutable objects by key: a directory, or a simulation that fails on demand |
 //! | [`store`] | what the objects of a table mean: the journal of finished work |
+//! | [`publish`] | merges the ranges into the shards of a table |
+//! | `writes` | what the plan wants to be durable, done on the store |
+//! | [`job`] | feeds the plan and does what it asks for |
+//! | `service` | the gRPC calls; the wire types end there |
+//! | [`server`] | all of it, started and stopped |
 
+pub mod job;
 pub mod plan;
+pub mod publish;
+pub mod server;
+mod service;
 pub mod storage;
 pub mod store;
+mod writes;
 
 #[cfg(test)]
 mod chance;
+#[cfg(test)]
+mod schedules;
 
 /// The outcome of a future that is complete when first polled, as those of a simulation are.
 #[cfg(test)]

@@ -1,0 +1,175 @@
+//! How calls reach the job: each is one command in its queue, and most wait for an answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use chomp_table::range::RangeSummary;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::plan::{Answer, Event, LeaseId, RequestId, Verdict, WorkerId};
+use crate::store::StoreError;
+
+/// How long a request for a task waits before the worker is told to ask again.
+const LEASE_WAIT: Duration = Duration::from_secs(10);
+
+/// A result with its bytes, each record already checked.
+pub(crate) type Records = Vec<(RangeSummary, Bytes)>;
+
+/// Something that a worker asks of the job.
+#[derive(Debug)]
+pub(super) enum Command {
+    Event(Event),
+    Join {
+        threads: u32,
+        reply: oneshot::Sender<WorkerId>,
+    },
+    Lease {
+        request: RequestId,
+        worker: WorkerId,
+        reply: oneshot::Sender<Answer>,
+    },
+    Renew {
+        worker: WorkerId,
+        leases: Vec<LeaseId>,
+        reply: oneshot::Sender<Vec<LeaseId>>,
+    },
+    Submit {
+        worker: WorkerId,
+        lease: LeaseId,
+        records: Records,
+        reply: oneshot::Sender<Verdict>,
+    },
+    Fault(StoreError),
+}
+
+/// The job is over and takes no more calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the coordinator is shutting down")]
+pub(crate) struct Over;
+
+/// How the calls of workers reach the job. Clones reach the same job.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle {
+    commands: mpsc::UnboundedSender<Command>,
+    requests: Arc<AtomicU64>,
+}
+
+impl Handle {
+    /// A handle, and the queue that the job takes its commands from.
+    pub(super) fn new() -> (Handle, mpsc::UnboundedReceiver<Command>) {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the server bounds the calls, and each has one command under way"
+        )]
+        let (sender, commands) = mpsc::unbounded_channel();
+        let handle = Handle {
+            commands: sender,
+            requests: Arc::default(),
+        };
+        (handle, commands)
+    }
+
+    pub(crate) async fn join(&self, threads: u32) -> Result<WorkerId, Over> {
+        self.ask(|reply| Command::Join { threads, reply }).await
+    }
+
+    /// A task for `worker`, or nothing if none was free for [`LEASE_WAIT`].
+    pub(crate) async fn lease(&self, worker: WorkerId) -> Result<Option<Answer>, Over> {
+        let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Lease {
+            request,
+            worker,
+            reply,
+        })?;
+        let mut waiting = Waiting {
+            handle: self,
+            request,
+            worker,
+            answer,
+        };
+        match tokio::time::timeout(LEASE_WAIT, &mut waiting.answer).await {
+            Ok(Ok(answer)) => Ok(Some(answer)),
+            Ok(Err(_)) => Err(Over),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Keeps leases alive; returns those that no longer stand.
+    pub(crate) async fn renew(
+        &self,
+        worker: WorkerId,
+        leases: Vec<LeaseId>,
+    ) -> Result<Vec<LeaseId>, Over> {
+        self.ask(|reply| Command::Renew {
+            worker,
+            leases,
+            reply,
+        })
+        .await
+    }
+
+    pub(crate) async fn submit(
+        &self,
+        worker: WorkerId,
+        lease: LeaseId,
+        records: Records,
+    ) -> Result<Verdict, Over> {
+        self.ask(|reply| Command::Submit {
+            worker,
+            lease,
+            records,
+            reply,
+        })
+        .await
+    }
+
+    /// Tells the job something that has no answer.
+    pub(crate) fn tell(&self, event: Event) -> Result<(), Over> {
+        self.send(Command::Event(event))
+    }
+
+    /// Ends the job: the store does not give back what it took.
+    pub(crate) fn fault(&self, error: StoreError) -> Result<(), Over> {
+        self.send(Command::Fault(error))
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, Over> {
+        let (reply, answer) = oneshot::channel();
+        self.send(command(reply))?;
+        answer.await.map_err(|_| Over)
+    }
+
+    fn send(&self, command: Command) -> Result<(), Over> {
+        self.commands.send(command).map_err(|_| Over)
+    }
+}
+
+/// A request for a task. If the call that waits for it is dropped, so is the request, and a task
+/// that was just given to it goes back.
+struct Waiting<'a> {
+    handle: &'a Handle,
+    request: RequestId,
+    worker: WorkerId,
+    answer: oneshot::Receiver<Answer>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.answer.close();
+        let event = match self.answer.try_recv() {
+            Ok(Answer::Task(task)) => Event::Returned {
+                worker: self.worker,
+                lease: task.lease,
+            },
+            Ok(_) => return,
+            Err(_) => Event::Withdrawn {
+                request: self.request,
+            },
+        };
+        // A job that is over has no use for it.
+        self.handle.tell(event).unwrap_or(());
+    }
+}

@@ -1,0 +1,127 @@
+//! Every storage call of a job fails or crashes, and so do those of the recovery.
+
+use super::ending::End;
+use super::world::World;
+use crate::chance::Chance;
+use crate::storage::{Fault, Moment};
+
+const BITS: u32 = 15;
+
+/// What goes wrong at a call.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    Fails { sticky: bool, moment: Moment },
+    Crashes,
+}
+
+const TROUBLES: [Trouble; 5] = [
+    Trouble::Fails {
+        sticky: false,
+        moment: Moment::Before,
+    },
+    Trouble::Fails {
+        sticky: false,
+        moment: Moment::After,
+    },
+    Trouble::Fails {
+        sticky: true,
+        moment: Moment::Before,
+    },
+    Trouble::Fails {
+        sticky: true,
+        moment: Moment::After,
+    },
+    Trouble::Crashes,
+];
+
+impl World {
+    /// Runs the program with trouble at a call counted from now; says how many calls it made.
+    fn run_with(&mut self, call: u64, trouble: Trouble) -> (End, u64) {
+        let start = self.storage.calls();
+        let call = start + call;
+        match trouble {
+            Trouble::Fails { sticky, moment } => self.storage.set_fault(Some(Fault {
+                call,
+                sticky,
+                moment,
+            })),
+            Trouble::Crashes => self.storage.crash_at(call),
+        }
+        let end = self.run();
+        let calls = self.storage.calls() - start;
+        self.storage.set_fault(None);
+        if matches!(trouble, Trouble::Crashes) {
+            self.crash();
+        }
+        (end, calls)
+    }
+
+    fn finish(&mut self) -> u64 {
+        let start = self.storage.calls();
+        let end = self.run();
+        assert!(matches!(end, End::Finished), "{end:?}");
+        self.check_table();
+        self.storage.calls() - start
+    }
+}
+
+/// The number of storage calls of an undisturbed job.
+fn calls() -> u64 {
+    World::quiet(Chance(0), BITS).finish()
+}
+
+/// An outcome of a run with trouble: it tells of it, unless the trouble came after its end.
+fn check_end(end: &End, call: u64, calls: u64, what: &str) {
+    let finished = matches!(end, End::Finished);
+    assert_eq!(finished, call >= calls, "{what}: {end:?}");
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says how much was tried")]
+fn every_call_fails_or_crashes() {
+    let calls = calls();
+    eprintln!("an undisturbed job of {BITS} bits makes {calls} storage calls");
+    assert!(calls > 60, "{calls}");
+    for call in 0..calls {
+        for trouble in TROUBLES {
+            for seed in 0..4 {
+                let mut world = World::quiet(Chance(seed), BITS);
+                let (end, _) = world.run_with(call, trouble);
+                assert!(!matches!(end, End::Finished), "{call} {trouble:?}: {end:?}");
+                world.finish();
+            }
+        }
+    }
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says how much was tried")]
+fn trouble_in_the_recovery_from_trouble() {
+    let calls = calls();
+    let mut pairs = 0;
+    for first in 0..calls {
+        let mut second = 0;
+        loop {
+            // Of the 25 combinations, others at each pair.
+            let at = |n: u64| TROUBLES[usize::try_from(n % 5).unwrap()];
+            let (one, two) = (at(first + second), at(first / 5 + 3 * second));
+            let mut world = World::quiet(Chance(first * 1000 + second), BITS);
+            world.run_with(first, one);
+            let (end, made) = world.run_with(second, two);
+            pairs += 1;
+            check_end(
+                &end,
+                second,
+                made,
+                &format!("{first} {one:?}, {second} {two:?}"),
+            );
+            world.finish();
+            if second >= made {
+                break;
+            }
+            second += 1;
+        }
+    }
+    eprintln!("{pairs} pairs of troubles");
+    assert!(pairs > calls * 20, "{pairs}");
+}

@@ -1,0 +1,106 @@
+//! Whole jobs under random schedules and under every fault: the plan, the store and the publication
+//! together, on a storage that fails on demand, with the records of real tables.
+//!
+//! Nothing here waits, and all chance follows from a seed. A [`world::World`] has a storage,
+//! a [`coordinator::Coordinator`] that does what the job does, at times a second one that was
+//! overtaken by it, and workers that hand in late, twice, in part, out of order, or not at all, and
+//! lie. Whatever happened, the job has to end with the table of an undisturbed run
+//! ([`expected`]), byte for byte; what was acknowledged is never asked for again; and a lie ends the
+//! job without a table.
+//!
+//! A failure names its seed: `CHOMP_SEED=<seed> cargo test -p chomp-coordinator schedules` runs
+//! that schedule alone.
+
+mod coordinator;
+mod ending;
+mod expected;
+mod faults;
+mod steps;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+use crate::chance::Chance;
+use world::World;
+
+const SCHEDULES: u64 = 100_000;
+
+/// What was seen in some schedules: shows that they are not all harmless.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    starts: u64,
+    stops: u64,
+    overtaken: u64,
+    repairs: u64,
+    poisoned: u64,
+    published: u64,
+}
+
+impl Seen {
+    fn add(&mut self, other: Seen) {
+        self.starts += other.starts;
+        self.stops += other.stops;
+        self.overtaken += other.overtaken;
+        self.repairs += other.repairs;
+        self.poisoned += other.poisoned;
+        self.published += other.published;
+    }
+}
+
+/// Runs the schedule of a seed.
+fn run(seed: u64) -> Seen {
+    let mut world = World::new(Chance(seed));
+    for _ in 0..world.chance.below(60) {
+        world.step();
+    }
+    world.calm_down();
+    world.seen
+}
+
+fn check(seeds: impl Iterator<Item = u64>) -> Seen {
+    let mut seen = Seen::default();
+    for seed in seeds {
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(seed)));
+        let Ok(one) = outcome else {
+            panic!(
+                "the schedule of seed {seed} failed, see above; CHOMP_SEED={seed} runs it alone"
+            );
+        };
+        seen.add(one);
+    }
+    seen
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says what the schedules were made of")]
+fn every_schedule_ends_with_the_right_table() {
+    if let Ok(seed) = std::env::var("CHOMP_SEED") {
+        run(seed.parse().unwrap());
+        return;
+    }
+    let seen = thread::scope(|scope| {
+        let odd = scope.spawn(|| check((1..SCHEDULES).step_by(2)));
+        let mut seen = check((0..SCHEDULES).step_by(2));
+        seen.add(odd.join().unwrap());
+        seen
+    });
+    eprintln!("{SCHEDULES} schedules: {seen:?}");
+    let Seen {
+        starts,
+        stops,
+        overtaken,
+        repairs,
+        poisoned,
+        published,
+    } = seen;
+    assert!(starts > 2 * SCHEDULES && stops > SCHEDULES / 4, "{seen:?}");
+    assert!(
+        overtaken > SCHEDULES / 20 && repairs > SCHEDULES / 20,
+        "{seen:?}"
+    );
+    assert!(
+        poisoned > SCHEDULES / 100 && published > SCHEDULES / 2,
+        "{seen:?}"
+    );
+}
