@@ -1,0 +1,92 @@
+//! Exit codes: what scripts may rely on.
+
+use std::process::ExitCode;
+
+use chomp_coordinator::job::JobError;
+use chomp_coordinator::plan::StopReason;
+use chomp_coordinator::publish::PublishError;
+use chomp_coordinator::server::StartError;
+use chomp_coordinator::storage::OpenError;
+use chomp_coordinator::store::StoreError;
+use chomp_table::reader::TableError;
+use chomp_worker::WorkerError;
+use chomp_worker::client::ClientError;
+
+/// How the program ends. Wrong usage ends it with 2 before anything is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Everything asked for is done.
+    Done = 0,
+    /// It failed: a full disk, a missing permission, a bug.
+    Failed = 1,
+    /// Data is damaged, or a check failed.
+    Damaged = 3,
+    /// The coordinator cannot be reached.
+    Unreachable = 4,
+    /// Refused: another version, other parameters, or the table is in use.
+    Refused = 5,
+    /// Stopped early. Everything committed so far is kept: run it again to go on.
+    Stopped = 75,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+impl Exit {
+    /// The exit code for an error, from the first of its causes that says more than "failed".
+    pub fn of(error: &anyhow::Error) -> Exit {
+        error
+            .chain()
+            .find_map(Exit::of_cause)
+            .unwrap_or(Exit::Failed)
+    }
+
+    fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
+        if let Some(error) = cause.downcast_ref() {
+            return Exit::of_store(error);
+        }
+        match cause.downcast_ref() {
+            Some(JobError::Store(error) | JobError::Publish(PublishError::Store(error))) => {
+                return Exit::of_store(error);
+            }
+            Some(JobError::Publish(_)) => return Some(Exit::Damaged),
+            Some(JobError::Stopped(StopReason::Disagreement { .. })) => {
+                return Some(Exit::Damaged);
+            }
+            Some(JobError::Stopped(_)) => return Some(Exit::Failed),
+            None => {}
+        }
+        match cause.downcast_ref() {
+            Some(StartError::Store(error)) => return Exit::of_store(error),
+            Some(StartError::Plan(_)) => return Some(Exit::Refused),
+            _ => {}
+        }
+        match cause.downcast_ref() {
+            Some(TableError::Damaged { .. }) => return Some(Exit::Damaged),
+            Some(TableError::Newer { .. }) => return Some(Exit::Refused),
+            _ => {}
+        }
+        match cause.downcast_ref() {
+            Some(WorkerError::Client(ClientError::Unreachable { .. })) => {
+                return Some(Exit::Unreachable);
+            }
+            Some(WorkerError::Client(ClientError::Refused { .. })) => return Some(Exit::Refused),
+            _ => {}
+        }
+        matches!(cause.downcast_ref(), Some(OpenError::InUse { .. })).then_some(Exit::Refused)
+    }
+
+    fn of_store(error: &StoreError) -> Option<Exit> {
+        match error {
+            StoreError::Damaged { .. } | StoreError::Disagrees { .. } => Some(Exit::Damaged),
+            StoreError::Newer { .. }
+            | StoreError::OtherRangeBits { .. }
+            | StoreError::Fenced { .. } => Some(Exit::Refused),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What this machine has, and the range bits that suit it.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use anyhow::Context;
+use chomp_coordinator::plan::HEAD_BITS_MAX;
+use chomp_kernel::Evaluator;
+use chomp_table::{RangeBits, head};
+use nix::sys::resource::{UsageWho, getrusage};
+use sysinfo::{MemoryRefreshKind, System};
+
+/// Ranges of 2^24 words have bitmaps that fit a core's cache; smaller ones cost more each.
+const RANGE_BITS_USUAL: u32 = 24;
+/// Larger ranges draw less on each other, but their bitmaps are slower than what that saves.
+const RANGE_BITS_LARGE: u32 = 26;
+/// The ranges of a middling layer for each thread, so that threads rarely wait.
+const RANGES_PER_THREAD: u64 = 3;
+
+/// One thread for each CPU that the process may use.
+pub(crate) fn threads() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// Three quarters of the free memory, within the limits that the process has.
+pub(crate) fn memory_bytes() -> anyhow::Result<u64> {
+    let mut system = System::new().context("cannot tell the free memory: say --memory SIZE")?;
+    system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());
+    let limits = system.cgroup_limits();
+    let free = limits.map_or(u64::MAX, |limits| limits.free_memory);
+    Ok(system.available_memory().min(free) / 4 * 3)
+}
+
+/// The CPU time that this process has taken.
+pub(crate) fn cpu_time() -> Duration {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
+        return Duration::ZERO;
+    };
+    let micros = |time: nix::sys::time::TimeVal| {
+        u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap_or(0)
+    };
+    Duration::from_micros(micros(usage.user_time()) + micros(usage.system_time()))
+}
+
+/// The range bits for a new table: large ranges, as long as a layer has enough of them for all
+/// threads, and the evaluators take at most a quarter of the memory, but no smaller than a plan
+/// can hold.
+pub(crate) fn range_bits(bits: u32, threads: NonZeroUsize, memory_bytes: u64) -> RangeBits {
+    let threads = threads.get() as u64;
+    let enough = |b: &u32| {
+        let range_bits = range_bits_of(*b);
+        let layers = head::layer_count(bits, range_bits) as u64;
+        range_bits.heads(bits) / layers >= RANGES_PER_THREAD * threads
+    };
+    let fits = |b: &u32| {
+        let evaluators = Evaluator::memory(range_bits_of(*b)).saturating_mul(threads);
+        evaluators <= memory_bytes / 4
+    };
+    let mut large = RANGE_BITS_USUAL..=RANGE_BITS_LARGE;
+    let wanted = large.rfind(enough).unwrap_or(RANGE_BITS_USUAL);
+    let least = bits.saturating_sub(HEAD_BITS_MAX).max(RangeBits::MIN);
+    range_bits_of((least..=wanted).rfind(fits).unwrap_or(least))
+}
+
+fn range_bits_of(bits: u32) -> RangeBits {
+    RangeBits::new(bits).expect("within the limits of range bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn range_bits_follow_from_bits_threads_and_memory() {
+        const GIB: u64 = 1 << 30;
+        for (bits, threads, memory, expected) in [
+            (20, 2, GIB, 24),
+            (32, 2, GIB, 24),
+            (32, 64, 64 * GIB, 24),
+            (36, 2, 16 * GIB, 26),
+            (40, 2, 16 * GIB, 26),
+            (40, 256, 512 * GIB, 24),
+            (40, 2, GIB / 8, 25),
+            (40, 64, GIB / 4, 21),
+            (46, 64, GIB / 4, 26),
+            (52, 2, 16 * GIB, 32),
+        ] {
+            let threads = NonZeroUsize::new(threads).unwrap();
+            let got = range_bits(bits, threads, memory).get();
+            assert_eq!(
+                got, expected,
+                "{bits} bits, {threads} threads, {memory} bytes"
+            );
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The program `chomp`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    chomp_cli::main()
+}
