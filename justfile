@@ -1,0 +1,33 @@
+# The checks by name. What each does is in .ci/run, the one list that machines use too.
+
+# Everything a change must pass
+ci:
+    .ci/run
+
+# The formatting
+fmt:
+    .ci/run fmt
+
+# Clippy, with warnings as errors
+lint:
+    .ci/run lint
+
+# The documentation, with warnings as errors
+doc:
+    .ci/run doc
+
+# All tests
+test:
+    .ci/run test
+
+# Licences, banned crates and sources of the dependencies
+deny:
+    .ci/run deny
+
+# What is known against the dependencies (needs the network)
+advisories:
+    .ci/run advisories
+
+# CPU time beside the plain method
+bench:
+    .ci/run bench

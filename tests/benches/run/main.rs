@@ -1,0 +1,147 @@
+//! What `chomp run` costs from start to shards on disk, side by side with the plain method.
+//!
+//! ```text
+//! cargo bench -p chomp-tests --bench run -- 26 28 30       CPU time and ratio for each
+//! cargo bench -p chomp-tests --bench run -- --alone 32     without the plain method
+//! ```
+//!
+//! The two take turns, three times; the medians are printed. CPU time is user and system time of
+//! the whole process, and peak memory is that of the largest process so far.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+mod baseline;
+
+use std::process::Command;
+use std::time::Duration;
+
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+
+/// How often each is run.
+const ROUNDS: usize = 3;
+
+fn main() {
+    let args: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| arg != "--bench")
+        .collect();
+    if let [mode, bits] = &args[..]
+        && mode == "--baseline"
+    {
+        println!("{}", baseline::losing(parse(bits)));
+        return;
+    }
+    let alone = args.iter().any(|arg| arg == "--alone");
+    let mut bits: Vec<u32> = args
+        .iter()
+        .filter(|arg| *arg != "--alone")
+        .map(|arg| parse(arg))
+        .collect();
+    if bits.is_empty() {
+        bits = vec![26, 28, 30];
+    }
+    println!(
+        "bits   plain CPU s   run CPU s   ratio   run wall s   evaluation   peak MiB   bits on disk/losing"
+    );
+    for bits in bits {
+        row(bits, alone);
+    }
+}
+
+fn parse(bits: &str) -> u32 {
+    bits.parse()
+        .unwrap_or_else(|_| panic!("{bits} is not a number of bits"))
+}
+
+fn row(bits: u32, alone: bool) {
+    let (mut plain, mut run, mut wall, mut share) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut losing_bits = 0.0;
+    let mut peak = 0;
+    for _ in 0..ROUNDS {
+        let (summary, cpu) = run_chomp(bits);
+        peak = usage().max_rss();
+        run.push(cpu);
+        wall.push(number(&summary, "seconds"));
+        share.push(number(&summary, "evaluation_cpu_seconds") / cpu);
+        losing_bits = number(&summary, "bytes") * 8.0 / number(&summary, "losing");
+        if !alone {
+            let (losing, cpu) = run_baseline(bits);
+            assert_eq!(
+                losing,
+                summary["losing"].to_string(),
+                "both methods count alike"
+            );
+            plain.push(cpu);
+        }
+    }
+    let (run, wall, share) = (median(run), median(wall), median(share));
+    let (plain, ratio) = if plain.is_empty() {
+        ("-".to_owned(), "-".to_owned())
+    } else {
+        let plain = median(plain);
+        (format!("{plain:.2}"), format!("{:.1}", plain / run))
+    };
+    println!(
+        "{bits:>4}   {plain:>11}   {run:>9.3}   {ratio:>5}   {wall:>10.2}   {:>8.1} %   {:>8}   {losing_bits:>8.2}",
+        share * 100.0,
+        peak / 1024
+    );
+}
+
+/// The summary of `chomp run` in a fresh directory, and its CPU seconds.
+fn run_chomp(bits: u32) -> (serde_json::Value, f64) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let bits = bits.to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_chomp-under-test"));
+    command
+        .args(["run", "--json", "--bits", &bits, "--table"])
+        .arg(directory.path());
+    let (output, cpu) = cpu_of(&mut command);
+    (serde_json::from_str(&output).expect("a summary"), cpu)
+}
+
+fn run_baseline(bits: u32) -> (String, f64) {
+    let this = std::env::current_exe().expect("the path of this program");
+    let (output, cpu) = cpu_of(Command::new(this).args(["--baseline", &bits.to_string()]));
+    (output.trim().to_owned(), cpu)
+}
+
+/// What `command` prints, and the CPU seconds it takes.
+fn cpu_of(command: &mut Command) -> (String, f64) {
+    let before = cpu_seconds(&usage());
+    let output = command.output().expect("the program runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let cpu = cpu_seconds(&usage()) - before;
+    (String::from_utf8(output.stdout).expect("text"), cpu)
+}
+
+fn usage() -> Usage {
+    getrusage(UsageWho::RUSAGE_CHILDREN).expect("the usage of ended children")
+}
+
+fn cpu_seconds(usage: &Usage) -> f64 {
+    [usage.user_time(), usage.system_time()]
+        .into_iter()
+        .map(|time| {
+            Duration::from_secs(time.tv_sec().unsigned_abs())
+                + Duration::from_micros(time.tv_usec().unsigned_abs())
+        })
+        .sum::<Duration>()
+        .as_secs_f64()
+}
+
+fn number(summary: &serde_json::Value, name: &str) -> f64 {
+    summary[name]
+        .as_f64()
+        .unwrap_or_else(|| panic!("the summary has {name}"))
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

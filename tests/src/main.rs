@@ -1,0 +1,7 @@
+//! The program `chomp`, under a name of its own.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    chomp_cli::main()
+}

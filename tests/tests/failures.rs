@@ -1,0 +1,83 @@
+//! A worker and a coordinator on a storage that fails: both end soon, and say why.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chomp_coordinator::job::Outcome;
+use chomp_coordinator::server::{Coordinator, StartError};
+use chomp_coordinator::storage::{Fault, Moment, SimulatedStorage};
+use chomp_kernel::Isa;
+use chomp_table::RangeBits;
+use chomp_worker::{Config, End, Report, WorkerError};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+const BITS: u32 = 16;
+/// Well below the 30 seconds of a lease: nobody may wait for one to expire.
+const SOON: Duration = Duration::from_secs(15);
+
+/// One run of a job, as `chomp run` does it.
+async fn run(
+    storage: &Arc<SimulatedStorage>,
+) -> Result<(Outcome, Result<Report, WorkerError>), StartError> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let range_bits = RangeBits::new(12).unwrap();
+    let coordinator = Coordinator::start(storage.clone(), BITS, range_bits, listener).await?;
+    let config = Config {
+        coordinator: format!("http://{}", coordinator.address()),
+        threads: NonZeroUsize::new(2).unwrap(),
+        memory_bytes: 1 << 30,
+        isa: Isa::Portable,
+    };
+    let run = async {
+        let worker = chomp_worker::run(config, CancellationToken::new()).await;
+        (coordinator.stop().await, worker)
+    };
+    let ended = tokio::time::timeout(SOON, run).await;
+    Ok(ended.expect("the job ends soon after its failure"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_at_any_time_ends_the_job_with_its_cause() {
+    let undisturbed = Arc::new(SimulatedStorage::new(0));
+    let (outcome, worker) = run(&undisturbed).await.unwrap();
+    assert!(matches!(outcome, Outcome::Finished(_)), "{outcome:?}");
+    assert_eq!(worker.unwrap().end, End::Finished);
+    let calls = undisturbed.calls();
+
+    let mut failed = 0;
+    for call in (0..calls).step_by(2) {
+        let storage = Arc::new(SimulatedStorage::new(call));
+        let fail_at = |call| {
+            storage.set_fault(Some(Fault {
+                call,
+                sticky: true,
+                moment: Moment::Before,
+            }));
+        };
+        // In every other case a new worker goes on, which has to fetch the sources of its tasks.
+        if call % 4 == 0 {
+            fail_at(calls / 2);
+            let (outcome, _) = run(&storage).await.unwrap();
+            assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+        }
+        fail_at(storage.calls() + call);
+        match run(&storage).await {
+            Ok((Outcome::Failed(error), _)) => {
+                let text = format!("{error:?}");
+                assert!(text.contains("failed before the effect"), "{text}");
+                failed += 1;
+            }
+            // How many calls a job makes depends on how its tasks were cut.
+            Ok((Outcome::Finished(_), _)) => assert!(call * 2 > calls, "{call} of {calls}"),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => assert!(matches!(error, StartError::Store(_)), "{error:?}"),
+        }
+        storage.set_fault(None);
+        let (outcome, worker) = run(&storage).await.unwrap();
+        assert!(matches!(outcome, Outcome::Finished(_)), "{outcome:?}");
+        assert_eq!(worker.unwrap().end, End::Finished);
+    }
+    assert!(failed > 10, "{failed} of {calls}");
+}

@@ -1,0 +1,112 @@
+//! A disk that runs full stops the run with an error that says so, spoils nothing, and once there
+//! is room the same command finishes. Needs the permission to mount small file systems.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use chomp_table::Table;
+use common::{FINGERPRINT_24, end, files, fingerprint, run_in};
+use tempfile::TempDir;
+
+const BITS: u32 = 24;
+const RANGE_BITS: u32 = 15;
+const PAGE: u64 = 4096;
+/// More than the table takes.
+const AMPLE: u64 = 64 << 20;
+
+/// A file system in memory, unmounted at the end.
+struct SmallDisk(TempDir);
+
+impl SmallDisk {
+    /// None where mounting is not permitted.
+    fn mount(bytes: u64) -> Option<SmallDisk> {
+        let directory = tempfile::tempdir().unwrap();
+        let options = format!("size={bytes}");
+        mount(&["-t", "tmpfs", "-o", &options, "tmpfs"], directory.path())
+            .then_some(SmallDisk(directory))
+    }
+
+    fn table(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn resize(&self, bytes: u64) {
+        let options = format!("remount,size={bytes}");
+        assert!(mount(&["-o", &options], self.table()));
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let mut unmount = Command::new("umount");
+        let unmounted = unmount.arg("--lazy").arg(self.0.path()).status();
+        assert!(unmounted.is_ok_and(|status| status.success()));
+    }
+}
+
+fn mount(args: &[&str], at: &Path) -> bool {
+    let mut mount = Command::new("mount");
+    let done = mount.args(args).arg(at).output();
+    done.is_ok_and(|output| output.status.success())
+}
+
+/// Where a run stopped.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Start,
+    Layers,
+    Publication,
+}
+
+fn stage(table: &Path) -> Stage {
+    if table.join("table-24").try_exists().unwrap() {
+        Stage::Publication
+    } else if table.join("work/parts").try_exists().unwrap() {
+        Stage::Layers
+    } else {
+        Stage::Start
+    }
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says why a test had nothing to do")]
+fn a_full_disk_at_any_stage() {
+    let Some(ample) = SmallDisk::mount(AMPLE) else {
+        eprintln!("no small file system may be mounted here: nothing tested");
+        return;
+    };
+    let summary = end(&mut run_in(ample.table(), BITS, RANGE_BITS)).summary();
+    assert_eq!(fingerprint(&summary), FINGERPRINT_24);
+    let pages = |folder: &Path| -> u64 {
+        let files = files(folder);
+        let lengths = files.iter().map(|file| file.metadata().unwrap().len());
+        lengths.map(|length| length.div_ceil(PAGE)).sum()
+    };
+    let (work, all) = (pages(&ample.table().join("work")), pages(ample.table()));
+
+    let mut sizes: Vec<u64> = vec![1, 2, 3, 5];
+    sizes.extend((1..6).map(|sixth| work * sixth / 6));
+    sizes.extend([work - 1, work, work + 1, work + (all - work) / 2]);
+    sizes.extend([all - 3, all - 2, all - 1]);
+    let mut stages = Vec::new();
+    for size in sizes {
+        let disk = SmallDisk::mount(size * PAGE).expect("as before");
+        let table = disk.table();
+        let run = || end(&mut run_in(table, BITS, RANGE_BITS));
+        for _ in 0..2 {
+            let path = table.to_str().unwrap();
+            run().refuses(1, &[path, "no space left", "free some and run again"]);
+            assert!(!table.join("table-24/manifest.json").try_exists().unwrap());
+            stages.push(stage(table));
+        }
+        disk.resize(AMPLE);
+        let summary = run().summary();
+        assert_eq!(fingerprint(&summary), FINGERPRINT_24, "{size} of {all}");
+        Table::open(table).unwrap().verify_bytes().unwrap();
+    }
+    stages.sort();
+    stages.dedup();
+    assert_eq!(stages, [Stage::Start, Stage::Layers, Stage::Publication]);
+}

@@ -1,0 +1,296 @@
+//! The invariants of ARCHITECTURE.md that the files themselves can be asked about.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Which crates of the project a crate may use. Dependencies point one way.
+const MAY_USE: [(&str, &[&str]); 7] = [
+    ("chomp-table", &[]),
+    ("chomp-kernel", &["chomp-table"]),
+    ("chomp-proto", &[]),
+    ("chomp-coordinator", &["chomp-proto", "chomp-table"]),
+    (
+        "chomp-worker",
+        &["chomp-kernel", "chomp-proto", "chomp-table"],
+    ),
+    (
+        "chomp-cli",
+        &[
+            "chomp-coordinator",
+            "chomp-kernel",
+            "chomp-table",
+            "chomp-worker",
+        ],
+    ),
+    ("chomp-tests", &["chomp-cli"]),
+];
+
+/// The crates without network, and how the crates begin that would bring it.
+const PURE: [&str; 2] = ["chomp-table", "chomp-kernel"];
+const NETWORK: [&str; 8] = [
+    "async",
+    "futures",
+    "hyper",
+    "mio",
+    "object_store",
+    "prost",
+    "tokio",
+    "tonic",
+];
+
+/// What must not be found in a folder, and why. The words are in pieces, so that this file may be
+/// searched too.
+const ABSENT: [(&str, &[&str], &str); 4] = [
+    (
+        "",
+        &[
+            concat!("TO", "DO"),
+            concat!("FIX", "ME"),
+            concat!("db", "g!"),
+            concat!("to", "do!"),
+            concat!("unimple", "mented!"),
+            concat!("#[ig", "nore"),
+            concat!("#[al", "low("),
+        ],
+        "nothing is left for later, and what is excused says why and ends when it is not needed",
+    ),
+    (
+        "kernel/src",
+        &[
+            "std::fs",
+            "std::io",
+            "std::net",
+            "std::thread",
+            "std::time",
+            "async fn",
+        ],
+        "the kernel computes, and nothing else",
+    ),
+    (
+        "table/src",
+        &["std::net", "std::thread", "std::time", "async fn"],
+        "a table is bytes and files",
+    ),
+    (
+        "coordinator/src/plan",
+        &[
+            "std::fs",
+            "std::io",
+            "std::net",
+            "std::sync",
+            "std::thread",
+            "std::time",
+            "async fn",
+            "tokio",
+            "HashMap",
+            "HashSet",
+        ],
+        "the plan has no clock, no I/O and no chance",
+    ),
+];
+
+/// Tests beside the code: they may do what the code may not.
+const TESTS: [&str; 3] = ["/tests", "/plan/model", "/plan/invariants"];
+
+/// The most lines of a file.
+const LINES_MAX: usize = 500;
+
+fn root() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests
+        .parent()
+        .expect("a member of the workspace")
+        .to_owned()
+}
+
+/// The packages of the workspace as cargo sees them.
+fn packages() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--no-deps",
+            "--format-version=1",
+            "--offline",
+            "--manifest-path",
+        ])
+        .arg(root().join("Cargo.toml"))
+        .output()
+        .expect("cargo runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    metadata["packages"].as_array().expect("packages").clone()
+}
+
+/// The dependencies of a package, without those of its tests.
+fn dependencies(package: &Value) -> impl Iterator<Item = &str> {
+    let all = package["dependencies"].as_array().expect("dependencies");
+    all.iter()
+        .filter(|dependency| dependency["kind"] != "dev")
+        .map(|dependency| dependency["name"].as_str().expect("a name"))
+}
+
+/// All sources of the project, with their paths from its root, and their texts.
+fn sources() -> Vec<(String, String)> {
+    let mut sources = Vec::new();
+    for package in packages() {
+        let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
+        let folder = manifest.parent().expect("a folder");
+        for name in ["src", "tests", "benches", "examples", "build.rs"] {
+            read(&folder.join(name), &mut sources);
+        }
+    }
+    assert!(sources.len() > 50, "{} sources found", sources.len());
+    sources
+}
+
+fn read(path: &Path, sources: &mut Vec<(String, String)>) {
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            read(&entry.unwrap().path(), sources);
+        }
+    } else if path.extension().is_some_and(|extension| extension == "rs") && path.is_file() {
+        let name = path.strip_prefix(root()).unwrap().display().to_string();
+        sources.push((name, fs::read_to_string(path).unwrap()));
+    }
+}
+
+/// Whether a word occurs in a line, as a whole.
+fn has_word(line: &str, word: &str) -> bool {
+    line.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .any(|found| found == word)
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let packages = packages();
+    assert_eq!(packages.len(), MAY_USE.len());
+    for package in &packages {
+        let name = package["name"].as_str().unwrap();
+        let (_, allowed) = MAY_USE
+            .iter()
+            .find(|(crate_name, _)| *crate_name == name)
+            .unwrap();
+        for dependency in dependencies(package).filter(|name| name.starts_with("chomp-")) {
+            assert!(
+                allowed.contains(&dependency),
+                "{name} must not use {dependency}"
+            );
+        }
+    }
+}
+
+#[test]
+fn table_and_kernel_have_no_network() {
+    let packages = packages();
+    for name in PURE {
+        let package = packages
+            .iter()
+            .find(|package| package["name"] == name)
+            .unwrap();
+        for dependency in dependencies(package) {
+            assert!(
+                !NETWORK.iter().any(|prefix| dependency.starts_with(prefix)),
+                "{name} must not use {dependency}"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_dependency_has_its_reason_in_the_architecture() {
+    let packages = packages();
+    let used: BTreeSet<&str> = packages
+        .iter()
+        .flat_map(|package| package["dependencies"].as_array().unwrap())
+        .map(|dependency| dependency["name"].as_str().unwrap())
+        .filter(|name| !name.starts_with("chomp-"))
+        .collect();
+
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, section) = text.split_once("\n## Dependencies\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let explained: BTreeSet<&str> = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(used, explained);
+}
+
+#[test]
+fn unsafe_code_is_in_the_kernel_alone() {
+    let mut in_kernel = 0;
+    for (name, text) in sources() {
+        let code = text.lines().map(|line| line.split("//").next().unwrap());
+        let count = code
+            .filter(|line| {
+                has_word(line, concat!("un", "safe")) || has_word(line, concat!("un", "safe_code"))
+            })
+            .count();
+        if name.starts_with("kernel/src") {
+            in_kernel += count;
+        } else {
+            assert_eq!(count, 0, "{name}");
+        }
+    }
+    assert!(in_kernel > 0, "the search finds what there is");
+}
+
+#[test]
+fn what_must_be_absent_is_absent() {
+    let sources = sources();
+    for (folder, words, reason) in ABSENT {
+        let mut files = 0;
+        let is_test = |name: &str| TESTS.iter().any(|test| name.contains(test));
+        let inside = |name: &str| name.starts_with(folder) && (folder.is_empty() || !is_test(name));
+        for (name, text) in sources.iter().filter(|(name, _)| inside(name)) {
+            files += 1;
+            for (number, line) in (1..).zip(text.lines()) {
+                let found = words.iter().find(|word| line.contains(**word));
+                assert_eq!(found, None, "{name}:{number}: {reason}");
+            }
+        }
+        assert!(files > 3, "{files} files in {folder:?}");
+    }
+}
+
+#[test]
+fn files_are_readable_in_one_sitting_and_say_what_they_own() {
+    for (name, text) in sources() {
+        let lines = text.lines().count();
+        assert!(lines <= LINES_MAX, "{name} has {lines} lines");
+        assert!(text.starts_with("//! "), "{name} does not say what it owns");
+    }
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut links = 0;
+    for page in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "docs/FORMAT.md",
+    ] {
+        let path = root().join(page);
+        let text = fs::read_to_string(&path).unwrap();
+        for link in text.split("](").skip(1) {
+            let target = link.split([')', '#']).next().unwrap();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            links += 1;
+            let file = path.parent().unwrap().join(target);
+            assert!(file.try_exists().unwrap(), "{page} leads to {target}");
+        }
+    }
+    assert!(links > 0);
+}

@@ -1,0 +1,263 @@
+//! A run that is killed again and again, at any moment, ends with the same table, and nothing that
+//! was committed is evaluated again. SIGINT and SIGTERM stop it in good order.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Child;
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use chomp_table::Table;
+use common::{
+    Ended, files, fingerprint, number, ranges_committed, run_in, send, start, wait, wait_until,
+};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+const BITS: u32 = 28;
+const RANGE_BITS: u32 = 18;
+const RANGES: u64 = 1 << (BITS - RANGE_BITS);
+/// A table of ten head bits has so many layers.
+const LAYERS: usize = 56;
+/// At the least so many kills of the test that kills at random moments.
+const KILLS_MIN: u32 = 20;
+/// At the least so many kills that interrupt a publication.
+const PUBLICATIONS_KILLED_MIN: u32 = 5;
+/// At the least so many publications, so that each kind of moment has its share.
+const PUBLICATIONS_MIN: u32 = 16;
+/// A test that has not come to its end after so many starts never will.
+const STARTS_MAX: u32 = 400;
+
+/// What an undisturbed run says, and how long it takes to its last seal and from there.
+struct Undisturbed {
+    summary: Value,
+    evaluation: Duration,
+    publication: Duration,
+}
+
+fn begin(table: &Path) -> Child {
+    start(&mut run_in(table, BITS, RANGE_BITS))
+}
+
+fn undisturbed() -> &'static Undisturbed {
+    static UNDISTURBED: OnceLock<Undisturbed> = OnceLock::new();
+    UNDISTURBED.get_or_init(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let start = SystemTime::now();
+        let summary = wait(begin(directory.path())).summary();
+        let written = |name: &str| {
+            let meta = fs::metadata(directory.path().join(name)).unwrap();
+            meta.modified().unwrap()
+        };
+        let last_seal = written(&format!("work/seals/{BITS}/{:04}", LAYERS - 1));
+        let manifest = written(&format!("table-{BITS}/manifest.json"));
+        assert_eq!(number(&summary, "losing"), 1_154_468);
+        assert_eq!(number(&summary, "ranges_evaluated"), RANGES);
+        Undisturbed {
+            summary,
+            evaluation: last_seal.duration_since(start).unwrap_or_default(),
+            publication: manifest.duration_since(last_seal).unwrap_or_default(),
+        }
+    })
+}
+
+/// Random numbers, from a seed that is printed when a test fails.
+struct Random(u64);
+
+impl Random {
+    fn new() -> Random {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        Random(now.as_secs() << 20 | u64::from(now.subsec_micros()))
+    }
+
+    /// From 0 to `most`, the short ones more often.
+    fn up_to(&mut self, most: Duration) -> Duration {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let random = u32::try_from(self.0 >> 40).expect("24 bits");
+        let uniform = f64::from(random) / f64::from(1 << 24);
+        most.mul_f64(uniform * uniform)
+    }
+}
+
+fn seals(table: &Path) -> usize {
+    let seals = files(&table.join(format!("work/seals/{BITS}")));
+    let whole = seals
+        .iter()
+        .filter(|path| !path.to_string_lossy().contains('#'));
+    whole.count()
+}
+
+fn is_published(table: &Path) -> bool {
+    table
+        .join(format!("table-{BITS}/manifest.json"))
+        .try_exists()
+        .unwrap()
+}
+
+/// Kills `child` after `delay`, unless it ends before that.
+fn kill_after(mut child: Child, delay: Duration) -> Ended {
+    std::thread::sleep(delay);
+    child.kill().unwrap();
+    wait(child)
+}
+
+/// Asserts that a run of `table`, which had so many committed ranges, did the rest and ended well.
+fn check_end(ended: &Ended, committed: u64) {
+    let summary = ended.summary();
+    let expected = &undisturbed().summary;
+    assert_eq!(fingerprint(&summary), fingerprint(expected));
+    assert_eq!(summary["losing_by_bits"], expected["losing_by_bits"]);
+    assert_eq!(number(&summary, "ranges_evaluated"), RANGES - committed);
+}
+
+#[test]
+#[expect(
+    clippy::print_stderr,
+    reason = "the seed and the stages, shown on failure"
+)]
+fn killed_at_random_moments() {
+    let evaluation = undisturbed().evaluation;
+    let mut random = Random::new();
+    eprintln!("seed {}", random.0);
+    let mut kills = 0;
+    // How often a kill found no seal, some, and all but no table.
+    let mut stages = [0; 3];
+    let mut starts = 0;
+    // A slow machine may finish a table before the kills are done: then there is another one.
+    while kills < KILLS_MIN {
+        let directory = tempfile::tempdir().unwrap();
+        let table = directory.path();
+        loop {
+            starts += 1;
+            assert!(starts <= STARTS_MAX, "{kills} kills in stages {stages:?}");
+            let committed = ranges_committed(table);
+            let most = evaluation.div_f64(if kills < KILLS_MIN { 8.0 } else { 1.0 });
+            let ended = kill_after(begin(table), random.up_to(most));
+            if ended.code.is_some() {
+                check_end(&ended, committed);
+                break;
+            }
+            assert_eq!(ended.stdout, "");
+            kills += 1;
+            let after = ranges_committed(table);
+            assert!(after >= committed, "{after} of {committed} ranges are left");
+            let stage = match seals(table) {
+                0 => 0,
+                LAYERS => 2,
+                _ => 1,
+            };
+            stages[stage] += 1;
+            // The runs grow longer, so that the last steps are made too.
+            if kills >= 2 * KILLS_MIN {
+                check_end(&wait(begin(table)), after);
+                break;
+            }
+        }
+    }
+    eprintln!("{kills} kills: {stages:?} before, amid and after the layers");
+    assert!(stages[1] >= 5, "{stages:?}");
+}
+
+/// Before the job is written, while the first layers are, and right after each next seal.
+#[test]
+fn killed_at_chosen_moments() {
+    let directory = tempfile::tempdir().unwrap();
+    let table = &directory.path().join("a/b");
+    let mut kills = 0;
+    for name in [
+        "lock",
+        "work/job",
+        "work/epochs",
+        "work/parts",
+        "work/seals",
+    ] {
+        let mut child = begin(table);
+        wait_until(&mut child, || table.join(name).try_exists().unwrap());
+        kills += u32::from(kill_after(child, Duration::ZERO).code.is_none());
+    }
+    assert_eq!(kills, 5, "all of them long before the end");
+    while seals(table) < LAYERS {
+        let before = seals(table);
+        let mut child = begin(table);
+        wait_until(&mut child, || seals(table) >= (before + 7).min(LAYERS));
+        kill_after(child, Duration::ZERO);
+        assert!(seals(table) > before, "a start that brought nothing");
+    }
+    let committed = ranges_committed(table);
+    assert_eq!(committed, RANGES);
+    check_end(&wait(begin(table)), committed);
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "the seed, shown on failure")]
+fn killed_while_it_publishes() {
+    let publication = undisturbed().publication;
+    let mut random = Random::new();
+    eprintln!("seed {}", random.0);
+    let directory = tempfile::tempdir().unwrap();
+    let table = directory.path();
+    let folder = table.join(format!("table-{BITS}"));
+    let last_seal = table.join(format!("work/seals/{BITS}/{:04}", LAYERS - 1));
+    let (mut kills, mut starts) = (0, 0);
+    while kills < PUBLICATIONS_KILLED_MIN || starts < PUBLICATIONS_MIN {
+        assert!(starts < STARTS_MAX, "{kills} kills");
+        // Those that were faster than we are do it again: their parts are all there.
+        if is_published(table) {
+            fs::remove_dir_all(&folder).unwrap();
+        }
+        let mut child = begin(table);
+        let (appears, most) = match starts % 4 {
+            0 => (&last_seal, publication),
+            1 => (&folder, Duration::ZERO),
+            2 => (&folder.join("SHA256SUMS"), Duration::ZERO),
+            _ => (&folder.join("manifest.json"), Duration::ZERO),
+        };
+        starts += 1;
+        let there = wait_until(&mut child, || appears.try_exists().unwrap());
+        let ended = kill_after(child, random.up_to(most));
+        if is_published(table) {
+            // The manifest is the last: the rest is there.
+            Table::open(table).unwrap().verify_bytes().unwrap();
+        } else if there && ended.code.is_none() && last_seal.try_exists().unwrap() {
+            kills += 1;
+        }
+    }
+    if is_published(table) {
+        fs::remove_file(folder.join("manifest.json")).unwrap();
+    }
+    check_end(&wait(begin(table)), RANGES);
+    Table::open(table).unwrap().verify_bytes().unwrap();
+}
+
+#[test]
+fn signals_stop_it_in_good_order() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let directory = tempfile::tempdir().unwrap();
+        let table = directory.path();
+        for after in [0, 1, LAYERS / 2] {
+            let mut child = begin(table);
+            // The first file of a start is that of its epoch: signals are caught by then.
+            let epochs = files(&table.join("work/epochs")).len();
+            let there = wait_until(&mut child, || {
+                files(&table.join("work/epochs")).len() > epochs && seals(table) >= after
+            });
+            assert!(there, "{signal}: a run that ended before its signal");
+            send(child.id(), signal);
+            let ended = wait(child);
+            ended.refuses(75, &["stopped early", "run the same command again"]);
+            let unfinished = files(table)
+                .into_iter()
+                .find(|path| path.to_string_lossy().contains('#'));
+            assert_eq!(unfinished, None);
+            assert!(!is_published(table));
+        }
+        let committed = ranges_committed(table);
+        assert!(committed > 0);
+        check_end(&wait(begin(table)), committed);
+    }
+}

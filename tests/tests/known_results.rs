@@ -1,0 +1,274 @@
+//! The table of 32 bits, as the program publishes it, says what others have found before: counts,
+//! fingerprints, winning first moves, and the theorems about small and symmetric positions.
+
+mod common;
+
+use std::sync::OnceLock;
+
+use chomp_table::{Cell, Position, Table, Word};
+use common::{FINGERPRINT_20, FINGERPRINT_24, FINGERPRINT_32, end, fingerprint, number, run};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const BITS: u32 = 32;
+/// A step through the losing positions that meets some of every size.
+const SAMPLE_LOSING: usize = 331;
+/// How many random positions are checked against the definition.
+const SAMPLE_RANDOM: u64 = 100_000;
+
+/// The one run that all tests look at.
+struct Run {
+    summary: Value,
+    table: Table,
+    /// The words of the table: one of each mirror pair, ascending.
+    stored: Vec<u64>,
+    _directory: TempDir,
+}
+
+impl Run {
+    fn is_losing(&self, word: Word) -> bool {
+        let losing = self.stored.binary_search(&word.representative().get());
+        losing.is_ok()
+    }
+
+    /// What the reader says of a position given by its rows.
+    fn look_up(&self, rows: &[u32]) -> bool {
+        self.table.is_losing(word(rows)).unwrap()
+    }
+
+    /// The moves that lead from a rectangle to a losing position, by what the reader says.
+    fn winning_moves(&self, rows: u32, columns: u32) -> Vec<(u32, u32)> {
+        let rectangle = word(&vec![columns; rows as usize]);
+        let winning = rectangle
+            .moves()
+            .filter(|(_, next)| self.table.is_losing(*next).unwrap());
+        let mut cells: Vec<_> = winning
+            .map(|(Cell { row, column }, _)| (row, column))
+            .collect();
+        cells.sort_unstable();
+        cells
+    }
+}
+
+fn word(rows: &[u32]) -> Word {
+    Word::from(&Position::new(rows.to_vec()).unwrap())
+}
+
+/// The hook with arms of `arm` cells each, the corner included.
+fn hook(arm: u32) -> u64 {
+    let mut rows = vec![1; arm as usize];
+    rows[0] = arm;
+    word(&rows).get()
+}
+
+fn rows_and_columns(word: u64) -> (u32, u32) {
+    let columns = word.count_ones();
+    (Word::new(word).bits() - columns, columns)
+}
+
+fn the_run() -> &'static Run {
+    static RUN: OnceLock<Run> = OnceLock::new();
+    RUN.get_or_init(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let summary = end(&mut run(directory.path(), BITS)).summary();
+        let table = Table::open(directory.path()).unwrap();
+        table.verify_bytes().unwrap();
+        let stored: Vec<u64> = table.words().flat_map(Result::unwrap).collect();
+        assert!(stored.is_sorted_by(|one, next| one < next));
+        Run {
+            summary,
+            table,
+            stored,
+            _directory: directory,
+        }
+    })
+}
+
+#[test]
+fn counts() {
+    let run = the_run();
+    let summary = &run.summary;
+    assert_eq!(number(summary, "bits"), 32);
+    assert_eq!(number(summary, "positions"), 1 << 31);
+    assert_eq!(number(summary, "losing"), 15_220_362);
+    assert_eq!(number(summary, "stored"), 7_610_189);
+    assert_eq!(run.stored.len(), 7_610_189);
+    let by_bits: Vec<u64> = serde_json::from_value(summary["losing_by_bits"].clone()).unwrap();
+    assert_eq!(by_bits.len(), 33);
+    let known = [
+        189_710, 363_603, 632_105, 1_154_468, 2_356_886, 3_893_679, 8_295_977, 15_220_362,
+    ];
+    assert_eq!(by_bits[25..], known);
+
+    // Only the hooks with equal arms are their own mirror images, one for each even number.
+    for (bits, losing) in (0..).zip(by_bits) {
+        let stored = run
+            .stored
+            .partition_point(|&word| Word::new(word).bits() <= bits);
+        assert_eq!(
+            2 * stored as u64,
+            losing + u64::from(bits / 2),
+            "{bits} bits"
+        );
+    }
+}
+
+#[test]
+fn fingerprints() {
+    let run = the_run();
+    assert_eq!(fingerprint(&run.summary), FINGERPRINT_32);
+    let by_bits = &run.table.manifest().fingerprints_by_bits;
+    assert_eq!(by_bits[20].to_string(), FINGERPRINT_20);
+    assert_eq!(by_bits[24].to_string(), FINGERPRINT_24);
+    assert_eq!(by_bits[32].to_string(), FINGERPRINT_32);
+}
+
+#[test]
+fn shards_are_small() {
+    let summary = &the_run().summary;
+    let (bytes, losing) = (number(summary, "bytes"), number(summary, "losing"));
+    assert!(10 * 8 * bytes <= 47 * losing, "{bytes} bytes");
+}
+
+/// OEIS A112470, for the numbers whose partitions all have 32 bits or less.
+#[test]
+fn partitions_by_number() {
+    let known = [
+        1, 0, 1, 0, 3, 0, 3, 2, 5, 2, 3, 10, 9, 10, 9, 14, 17, 14, 23, 42, 45, 28, 55, 74, 67, 96,
+        107, 136, 177, 220, 241,
+    ];
+    assert_eq!(known.len(), 31);
+    let mut by_area = [0; 32];
+    for &word in &the_run().stored {
+        let word = Word::new(word);
+        if let Some(count) = by_area.get_mut(word.area() as usize) {
+            *count += 1 + u64::from(word.mirror() != word);
+        }
+    }
+    assert_eq!(by_area[0], 0);
+    assert_eq!(by_area[1..], known);
+}
+
+#[test]
+fn positions_inside_a_square() {
+    for (side, known) in [(8, 322), (14, 256_366), (16, 3_317_972)] {
+        let inside = the_run().stored.iter().filter(|&&word| {
+            let (rows, columns) = rows_and_columns(word);
+            rows <= side && columns <= side
+        });
+        let both = inside.map(|&word| 1 + u64::from(Word::new(word).mirror().get() != word));
+        assert_eq!(both.sum::<u64>(), known, "{side}x{side}");
+    }
+}
+
+#[test]
+fn first_moves() {
+    let run = the_run();
+    for n in 2..=31 {
+        assert_eq!(run.winning_moves(1, n), [(1, 2)], "1x{n}");
+    }
+    for n in 2..=16 {
+        assert_eq!(run.winning_moves(n, n), [(2, 2)], "{n}x{n}");
+    }
+    for n in 2..=30 {
+        assert_eq!(run.winning_moves(2, n), [(2, n)], "2x{n}");
+    }
+    for n in 1..=29 {
+        assert_eq!(run.winning_moves(3, n).len(), 1, "3x{n}");
+    }
+    assert_eq!(run.winning_moves(8, 10), [(4, 9), (5, 6)]);
+    assert_eq!(run.winning_moves(9, 10), [(7, 8), (9, 5)]);
+    assert_eq!(run.winning_moves(6, 13), [(4, 12), (5, 9)]);
+}
+
+#[test]
+fn two_and_three_rows() {
+    let run = the_run();
+    for first in 1..=30 {
+        for second in 1..=first {
+            let losing = run.look_up(&[first, second]);
+            assert_eq!(losing, second + 1 == first, "{first},{second}");
+        }
+    }
+    for first in 1..=29 {
+        for second in 1..=first {
+            let losing = run.look_up(&[first, second, 1]);
+            let known = [(3, 1), (2, 2)].contains(&(first, second));
+            assert_eq!(losing, known, "{first},{second},1");
+            if second >= 2 {
+                let losing = run.look_up(&[first, second, 2]);
+                assert_eq!(losing, second + 2 == first, "{first},{second},2");
+            }
+        }
+    }
+}
+
+#[test]
+fn rectangles_win_but_for_the_poison() {
+    let run = the_run();
+    for rows in 1..BITS {
+        for columns in 1..=BITS - rows {
+            let losing = run.look_up(&vec![columns; rows as usize]);
+            assert_eq!(losing, (rows, columns) == (1, 1), "{rows}x{columns}");
+        }
+    }
+}
+
+/// Among the positions with as many rows as columns, and among those that are their own mirror
+/// images, only the hooks with equal arms are losing.
+#[test]
+fn squares_and_symmetric_positions_are_hooks() {
+    let mut hooks: Vec<u64> = (1..=BITS / 2).map(hook).collect();
+    hooks.sort_unstable();
+    let stored = &the_run().stored;
+    let of = |property: &dyn Fn(u64) -> bool| -> Vec<u64> {
+        let words = stored.iter().copied();
+        words.filter(|&word| property(word)).collect()
+    };
+    let square = of(&|word| {
+        let (rows, columns) = rows_and_columns(word);
+        rows == columns
+    });
+    assert_eq!(square, hooks);
+    let symmetric = of(&|word| Word::new(word).mirror().get() == word);
+    assert_eq!(symmetric, hooks);
+}
+
+/// All losing positions of 20 bits, and a sample of the others and of their mirror images.
+#[test]
+fn no_losing_position_is_one_move_from_another() {
+    let run = the_run();
+    let small = run.stored.partition_point(|&word| word < 1 << 20);
+    let (small, large) = run.stored.split_at(small);
+    assert!(small.len() > 1000 && large.len() > 7_000_000);
+    let sample = small.iter().chain(large.iter().step_by(SAMPLE_LOSING));
+    for word in sample.copied().map(Word::new) {
+        for word in [word, word.mirror()] {
+            let mut moves = word.moves();
+            let losing = moves.find(|(_, next)| run.is_losing(*next));
+            assert_eq!(losing, None, "from {}", word.get());
+        }
+    }
+}
+
+/// Any position is losing exactly when no move from it leads to a losing one.
+#[test]
+fn random_positions_agree_with_the_definition() {
+    let run = the_run();
+    let mut state = 1_u64;
+    for _ in 0..SAMPLE_RANDOM {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let word = Word::new(state >> 32);
+        let by_definition =
+            word != Word::EMPTY && !word.moves().any(|(_, next)| run.is_losing(next));
+        assert_eq!(run.is_losing(word), by_definition, "{}", word.get());
+    }
+    // The last range of the table whole: its positions draw on all others.
+    for path in (1_u64 << 32) - (1 << 14)..1 << 32 {
+        let word = Word::new(path & !1);
+        let by_definition = !word.moves().any(|(_, next)| run.is_losing(next));
+        assert_eq!(run.is_losing(word), by_definition, "{}", word.get());
+    }
+}

@@ -1,0 +1,323 @@
+//! What the program refuses, and how: exit codes, what the messages name, what goes to which
+//! stream, and that nothing is spoiled by it.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use chomp_table::Digest;
+use common::{
+    FINGERPRINT_20, FINGERPRINT_24, end, files, fingerprint, number, program, run, run_in, send,
+    start, wait, wait_until,
+};
+use nix::sys::signal::Signal;
+
+/// Longer than the time between two lines of progress.
+const LINE_AND_MORE: Duration = Duration::from_secs(12);
+
+/// The directory of a finished table of 14 bits with ranges of 2^12 words.
+fn small_table() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    end(&mut run_in(directory.path(), 14, 12)).summary();
+    directory
+}
+
+/// All files of a table, by their names in it, and their bytes.
+fn content(table: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let name = |path: &Path| path.strip_prefix(table).unwrap().to_owned();
+    let files = files(table);
+    let read = |path: &PathBuf| (name(path), fs::read(path).unwrap());
+    files.iter().map(read).collect()
+}
+
+#[test]
+fn other_range_bits() {
+    let directory = small_table();
+    let before = content(directory.path());
+    for bits in [14, 16] {
+        let ended = end(&mut run_in(directory.path(), bits, 13));
+        ended.refuses(5, &["12 range bits", "13 were asked for", "leave them out"]);
+    }
+    assert_eq!(content(directory.path()), before);
+    // Left out, they are the table's.
+    let summary = end(&mut run(directory.path(), 20)).summary();
+    assert_eq!(fingerprint(&summary), FINGERPRINT_20);
+    assert_eq!(
+        number(&summary, "ranges_evaluated"),
+        (1 << 8) - (1 << 2),
+        "those of 2^12 words that were not there"
+    );
+}
+
+#[test]
+fn a_table_in_use() {
+    let directory = tempfile::tempdir().unwrap();
+    let table = directory.path();
+    let mut first = start(&mut run_in(table, 24, 12));
+    assert!(wait_until(&mut first, || table
+        .join("work/seals")
+        .try_exists()
+        .unwrap()));
+    // It holds its lock while it sleeps, however slow this machine is.
+    send(first.id(), Signal::SIGSTOP);
+    let before = files(table);
+    for _ in 0..3 {
+        let lock = table.join("lock");
+        let second = end(&mut run(table, 24));
+        second.refuses(5, &["in use", lock.to_str().unwrap()]);
+    }
+    assert_eq!(files(table), before);
+    send(first.id(), Signal::SIGCONT);
+    let summary = wait(first).summary();
+    assert_eq!(fingerprint(&summary), FINGERPRINT_24);
+    assert_eq!(number(&summary, "ranges_evaluated"), 1 << 12);
+}
+
+/// Raises the format version of a working file, which has it at byte 8, the length of its header
+/// at byte 12, and the digest of the header at the end of that.
+fn make_newer(file: &Path) {
+    let mut bytes = fs::read(file).unwrap();
+    bytes[8..12].copy_from_slice(&2_u32.to_le_bytes());
+    let length = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
+    let digest = Digest::of(&bytes[..length - 32]);
+    bytes[length - 32..length].copy_from_slice(&digest.0);
+    fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn newer_working_files() {
+    let known = small_table();
+    for folder in ["work/job", "work/epochs", "work/parts", "work/seals"] {
+        let directory = tempfile::tempdir().unwrap();
+        let table = directory.path();
+        for (path, bytes) in content(known.path()) {
+            let path = table.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        fs::remove_dir_all(table.join("table-14")).unwrap();
+        let file = match files(&table.join(folder)).pop() {
+            Some(last) => last,
+            None => table.join(folder),
+        };
+        make_newer(&file);
+        let name = file.strip_prefix(table).unwrap().to_str().unwrap();
+        let ended = end(&mut run(table, 14));
+        ended.refuses(5, &[name, "version 2", "a newer one"]);
+        assert!(!table.join("table-14").try_exists().unwrap());
+    }
+}
+
+#[test]
+fn a_newer_manifest() {
+    let directory = small_table();
+    let file = directory.path().join("table-14/manifest.json");
+    let manifest = fs::read_to_string(&file).unwrap();
+    let newer = manifest.replacen("\"format\": 1,", "\"format\": 2, \"new\": [],", 1);
+    assert_ne!(manifest, newer);
+    fs::write(&file, newer).unwrap();
+    for bits in [14, 16] {
+        let ended = end(&mut run(directory.path(), bits));
+        ended.refuses(
+            5,
+            &[file.to_str().unwrap(), "format 2", "use a newer chomp"],
+        );
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, "not a table").unwrap();
+    for table in [file.clone(), file.join("table"), file.join("a/b/c")] {
+        let ended = end(&mut run(&table, 14));
+        ended.refuses(1, &["error: cannot ", file.to_str().unwrap()]);
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"not a table");
+
+    // The system's, where nobody may make anything.
+    let ended = end(&mut run(Path::new("/proc/table"), 14));
+    ended.refuses(1, &["cannot create the directory /proc/table"]);
+    // In the way of the working files.
+    let table = directory.path().join("table");
+    fs::create_dir(&table).unwrap();
+    fs::write(table.join("work"), "").unwrap();
+    let ended = end(&mut run(&table, 14));
+    ended.refuses(1, &[table.to_str().unwrap(), "work"]);
+}
+
+#[test]
+fn wrong_usage() {
+    for wrong in [
+        "",
+        "walk",
+        "run",
+        "run --bits",
+        "run --bits 1",
+        "run --bits 65",
+        "run --bits twenty",
+        "run --bits 20 --range-bits 11",
+        "run --bits 20 --range-bits 33",
+        "run --bits 20 --threads 0",
+        "run --bits 20 --memory lots",
+        "run --bits 20 --isa mmx",
+        "run --bits 20 --fast",
+        "run --bits 20 table",
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = program();
+        command.args(wrong.split_whitespace());
+        command.current_dir(directory.path());
+        end(&mut command).refuses(2, &["--help"]);
+        assert_eq!(files(directory.path()).len(), 0, "{wrong}");
+    }
+    let help = end(program().arg("--help"));
+    assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
+    assert!(help.stdout.contains("Exit codes"));
+}
+
+/// So many ranges that listing them would take all memory: refused before anything is written.
+#[test]
+fn too_many_ranges() {
+    let directory = tempfile::tempdir().unwrap();
+    let ended = end(&mut run_in(directory.path(), 52, 12));
+    ended.refuses(5, &["52 bits with 12 range bits", "too many ranges"]);
+    assert!(!directory.path().join("work").try_exists().unwrap());
+    let ended = end(&mut run_in(directory.path(), 33, 12));
+    ended.refuses(5, &["use at least 13 range bits"]);
+    let summary = end(&mut run_in(directory.path(), 20, 13)).summary();
+    assert_eq!(fingerprint(&summary), FINGERPRINT_20);
+}
+
+#[test]
+fn too_little_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = run_in(directory.path(), 20, 12);
+    let ended = end(command.args(["--memory", "1MiB"]));
+    ended.refuses(
+        1,
+        &["memory", "1048576 bytes", "give at least", "2 threads"],
+    );
+    assert!(!directory.path().join("work").try_exists().unwrap());
+    let summary = end(&mut run(directory.path(), 20)).summary();
+    assert_eq!(fingerprint(&summary), FINGERPRINT_20);
+}
+
+#[test]
+fn the_environment_mirrors_the_flags() {
+    let directory = tempfile::tempdir().unwrap();
+    let table = directory.path().join("from the environment");
+    let variables = [
+        ("CHOMP_BITS", "20"),
+        ("CHOMP_TABLE", table.to_str().unwrap()),
+        ("CHOMP_THREADS", "1"),
+        ("CHOMP_RANGE_BITS", "13"),
+        ("CHOMP_MEMORY", "1GiB"),
+        ("CHOMP_ISA", "portable"),
+        ("CHOMP_JSON", "true"),
+    ];
+    let summary = end(program().arg("run").envs(variables)).summary();
+    assert_eq!(fingerprint(&summary), FINGERPRINT_20);
+    assert_eq!(number(&summary, "ranges_evaluated"), 1 << 7);
+    assert!(table.join("table-20/manifest.json").try_exists().unwrap());
+
+    // A flag wins.
+    let mut command = program();
+    command.args(["run", "--bits", "14"]).envs(variables);
+    assert_eq!(number(&end(&mut command).summary(), "bits"), 14);
+
+    for json in ["1", "0", "false"] {
+        let mut command = program();
+        command.arg("run").envs(variables).env("CHOMP_JSON", json);
+        let ended = end(&mut command);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let is_json = ended.stdout.starts_with('{');
+        assert_eq!(is_json, json == "1", "{json}: {ended:?}");
+    }
+    for (name, value) in [
+        ("CHOMP_BITS", "1"),
+        ("CHOMP_THREADS", "none"),
+        ("CHOMP_RANGE_BITS", "5"),
+        ("CHOMP_MEMORY", "much"),
+        ("CHOMP_ISA", "z80"),
+    ] {
+        let mut command = program();
+        command.arg("run").envs(variables).env(name, value);
+        end(&mut command).refuses(2, &[value]);
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let directory = small_table();
+    let table = directory.path().to_str().unwrap();
+    let run = ["run", "--bits", "14", "--table", table];
+    for args in [&["--help"][..], &run, &[&run[..], &["--json"]].concat()] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ended = end(program().args(args).stdout(Stdio::from(writer)));
+        assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
+        assert_eq!(ended.stderr, "", "{args:?}");
+    }
+    // Nor is it one when nobody reads the messages: the table is what counts.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = program();
+    command.args(["run", "--bits", "20", "--table", table, "--json"]);
+    let ended = end(command.stderr(Stdio::from(writer)));
+    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_20);
+}
+
+#[test]
+fn one_json_object_on_stdout_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        let ended = end(&mut run_in(directory.path(), 20, 12));
+        let summary = ended.summary();
+        assert_eq!(ended.stdout.matches('\n').count(), 1);
+        assert!(ended.stdout.ends_with("}\n"));
+        assert_eq!(ended.stderr, "");
+        for name in ["bits", "positions", "losing", "stored", "ranges_evaluated"] {
+            number(&summary, name);
+        }
+        assert!(summary["losing_by_bits"].is_array() && summary["seconds"].is_number());
+        let folder = directory.path().join("table-20");
+        assert_eq!(summary["table"], folder.to_str().unwrap());
+    }
+    let table = directory.path().to_str().unwrap();
+    let text = end(program().args(["run", "--bits", "20", "--table", table]));
+    assert_eq!((text.code, text.stderr.as_str()), (Some(0), ""));
+    for expected in ["losing", "fingerprint", FINGERPRINT_20, "table-20"] {
+        assert!(text.stdout.contains(expected), "{text:?}");
+    }
+}
+
+/// A process that sleeps has nothing to do, but time goes on for it: a slow run for little work.
+#[test]
+fn progress_is_plain_lines_on_stderr() {
+    let directory = tempfile::tempdir().unwrap();
+    let table = directory.path();
+    let mut command = run_in(table, 24, 12);
+    let mut child = start(&mut command);
+    assert!(wait_until(&mut child, || table
+        .join("work/seals")
+        .try_exists()
+        .unwrap()));
+    send(child.id(), Signal::SIGSTOP);
+    std::thread::sleep(LINE_AND_MORE);
+    send(child.id(), Signal::SIGCONT);
+
+    let ended = wait(child);
+    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_24);
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert!(!lines.is_empty());
+    for line in lines {
+        assert!(line.starts_with("24 bits, "), "{line:?}");
+        assert!(line.contains(" % "), "{line:?}");
+        assert!(!line.contains(char::is_control), "{line:?}");
+    }
+}

@@ -1,0 +1,137 @@
+//! A table is the same whatever it was made with: range bits, threads, instruction set, memory,
+//! in one go or in steps. Small tables agree with the definition position by position.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use chomp_table::{Table, Word, definition};
+use common::{
+    FINGERPRINT_20, FINGERPRINT_24, FINGERPRINT_32, end, fingerprint, number, run, run_in,
+};
+
+/// Runs `command` with more arguments and returns the fingerprint.
+fn fingerprint_with(command: &mut Command, args: &[&str]) -> String {
+    let summary = end(command.args(args)).summary();
+    fingerprint(&summary).to_owned()
+}
+
+/// Runs in an empty directory.
+fn fresh<T>(run: impl FnOnce(&Path) -> T) -> T {
+    let directory = tempfile::tempdir().unwrap();
+    run(&directory.path().join("table"))
+}
+
+#[test]
+fn any_range_bits() {
+    for range_bits in 12..=24 {
+        fresh(|table| {
+            let found = fingerprint_with(&mut run_in(table, 20, range_bits), &[]);
+            assert_eq!(found, FINGERPRINT_20, "{range_bits} range bits");
+        });
+    }
+    for range_bits in [12, 17, 21] {
+        fresh(|table| {
+            let found = fingerprint_with(&mut run_in(table, 24, range_bits), &[]);
+            assert_eq!(found, FINGERPRINT_24, "{range_bits} range bits");
+        });
+    }
+}
+
+#[test]
+fn any_number_of_threads() {
+    for threads in ["1", "2", "3"] {
+        fresh(|table| {
+            let mut command = common::program();
+            command.args(["run", "--json", "--bits", "24", "--range-bits", "15"]);
+            command.args(["--threads", threads, "--table"]).arg(table);
+            let found = fingerprint_with(&mut command, &[]);
+            assert_eq!(found, FINGERPRINT_24, "{threads} threads");
+        });
+    }
+}
+
+/// One that this CPU lacks is replaced by the widest that it has.
+#[test]
+fn any_instruction_set() {
+    for isa in ["portable", "avx2", "avx512"] {
+        for range_bits in [14, 20] {
+            fresh(|table| {
+                let mut command = run_in(table, 24, range_bits);
+                let found = fingerprint_with(&mut command, &["--isa", isa]);
+                assert_eq!(found, FINGERPRINT_24, "{isa}, {range_bits} range bits");
+            });
+        }
+    }
+}
+
+/// The least memory leaves the cache 16 MiB; the positions of this table take 61 as sources, so
+/// that most are forgotten and fetched again.
+#[test]
+fn the_least_memory() {
+    fresh(|table| {
+        let too_little = end(run_in(table, 32, 24).args(["--memory", "1"]));
+        too_little.refuses(1, &["memory", "at least "]);
+        let (_, least) = too_little.stderr.split_once("at least ").unwrap();
+        let least = least.split(' ').next().unwrap();
+        let found = fingerprint_with(&mut run_in(table, 32, 24), &["--memory", least]);
+        assert_eq!(found, FINGERPRINT_32);
+    });
+}
+
+#[test]
+fn small_tables_agree_with_the_definition() {
+    for bits in [2, 3, 5, 11, 12, 13, 16] {
+        let losing = definition::losing(bits);
+        for range_bits in [12, 13, 15, 20] {
+            fresh(|directory| {
+                let summary = end(&mut run_in(directory, bits, range_bits)).summary();
+                let count = losing.iter().filter(|&&losing| losing).count();
+                assert_eq!(number(&summary, "losing"), count as u64);
+                let table = Table::open(directory).unwrap();
+                table.verify_bytes().unwrap();
+                for (index, &losing) in losing.iter().enumerate() {
+                    let word = Word::new(index as u64 * 2);
+                    let found = table.is_losing(word).unwrap();
+                    assert_eq!(found, losing, "{bits} bits, {range_bits}: {}", word.get());
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn a_table_in_steps() {
+    const RANGE_BITS: u32 = 14;
+    fresh(|table| {
+        let mut evaluated = 0;
+        for bits in [16, 20, 24] {
+            let summary = end(&mut run_in(table, bits, RANGE_BITS)).summary();
+            evaluated += number(&summary, "ranges_evaluated");
+            // As many as at once: none is evaluated twice.
+            assert_eq!(evaluated, 1 << (bits - RANGE_BITS), "{bits} bits");
+            match bits {
+                20 => assert_eq!(fingerprint(&summary), FINGERPRINT_20),
+                24 => assert_eq!(fingerprint(&summary), FINGERPRINT_24),
+                _ => {}
+            }
+        }
+        // The same again, and smaller ones, are there.
+        for (bits, known) in [(24, FINGERPRINT_24), (20, FINGERPRINT_20)] {
+            let summary = end(&mut run(table, bits)).summary();
+            assert_eq!(number(&summary, "ranges_evaluated"), 0, "{bits} bits");
+            assert_eq!(number(&summary, "bits"), u64::from(bits));
+            assert_eq!(fingerprint(&summary), known);
+        }
+        fresh(|at_once| {
+            let summary = end(&mut run_in(at_once, 24, RANGE_BITS)).summary();
+            assert_eq!(number(&summary, "ranges_evaluated"), evaluated);
+            for name in ["shard-0000.zst", "manifest.json", "SHA256SUMS"] {
+                let bytes =
+                    |table: &Path| std::fs::read(table.join("table-24").join(name)).unwrap();
+                assert_eq!(bytes(table), bytes(at_once), "{name}");
+            }
+        });
+    });
+}
