@@ -142,12 +142,20 @@ async fn work(
 /// The published table that answers for `bits` already, if there is one. Every byte of it is
 /// checked.
 fn already_published(directory: &Path, bits: u32) -> anyhow::Result<Option<Table>> {
-    match Table::open(directory) {
-        Ok(table) if table.manifest().bits >= bits => {
+    let published = Table::open(directory).and_then(|table| {
+        let answers = table.manifest().bits >= bits;
+        if answers {
             table.verify_bytes()?;
-            Ok(Some(table))
         }
-        Ok(_) | Err(TableError::NotFound { .. }) => Ok(None),
+        Ok(answers.then_some(table))
+    });
+    match published {
+        Ok(table) => Ok(table),
+        Err(TableError::NotFound { .. }) => Ok(None),
+        Err(error @ TableError::Damaged { .. }) => Err(error).context(
+            "remove the folder of the published table and run again: it is made anew from the \
+             finished ranges",
+        ),
         Err(error) => Err(error.into()),
     }
 }

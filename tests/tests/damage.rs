@@ -235,3 +235,17 @@ fn the_program_names_a_published_file_and_makes_the_table_again() {
         Table::open(table).unwrap().verify_bytes().unwrap();
     }
 }
+
+#[test]
+fn the_program_reads_every_byte_of_a_published_table_before_it_answers() {
+    let (directory, expected) = finished();
+    let folder = directory.path().join("table-14");
+    flip_the_middle(&folder.join("shard-0000.zst"));
+    for bits in [BITS, BITS - 4] {
+        let ended = end(&mut run_in(directory.path(), bits, RANGE_BITS));
+        ended.refuses(3, &["shard-0000.zst is damaged", "remove the folder"]);
+    }
+    fs::remove_dir_all(&folder).unwrap();
+    let summary = end(&mut run_in(directory.path(), BITS, RANGE_BITS)).summary();
+    assert_eq!(fingerprint(&summary), expected);
+}
