@@ -7,6 +7,7 @@ use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, lease_reply};
 use chomp_table::Head;
+use chomp_table::format::describe;
 use chomp_table::pieces::{self, Joiner, Piece};
 use chomp_table::range::{self, RangeSummary};
 use tokio::sync::mpsc;
@@ -17,7 +18,6 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::job::{Handle, Over, Records};
 use crate::plan::{Answer, Event, LeaseId, Verdict, WorkerId};
 use crate::store::{PART_RECORDS_BYTES_MAX, Store, StoreError};
-use crate::writes::describe;
 
 /// The most bytes of records in one submission: as one that is too large for a part would end the
 /// job when it is written, it is refused here.

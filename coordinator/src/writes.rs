@@ -5,6 +5,7 @@ use std::error::Error;
 
 use bytes::Bytes;
 use chomp_table::RangeSummary;
+use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::shard::ShardSize;
 
@@ -97,17 +98,6 @@ impl Written {
             fault: Some(error.into()),
         }
     }
-}
-
-/// An error and its causes on one line.
-pub(crate) fn describe(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

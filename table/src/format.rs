@@ -1,4 +1,7 @@
-//! What every format has in common: the error, and reading integers from untrusted bytes.
+//! What every format has in common: errors and how they are told, and reading integers from
+//! untrusted bytes.
+
+use std::error::Error;
 
 /// Why some bytes are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +33,17 @@ impl Damage {
     pub fn new(what: impl Into<String>) -> Damage {
         Damage { what: what.into() }
     }
+}
+
+/// An error and its causes on one line.
+pub fn describe(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
 
 /// Fails with the damage that `what` describes unless `condition` holds.

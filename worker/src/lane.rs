@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use chomp_table::format::describe;
 use chomp_table::sources::sources;
 use tokio_util::sync::CancellationToken;
 
@@ -172,15 +173,4 @@ impl From<ClientError> for TaskError {
     fn from(error: ClientError) -> TaskError {
         TaskError::Client(error)
     }
-}
-
-/// An error and its causes on one line.
-pub(crate) fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
