@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use chomp_table::Digest;
 use common::{
-    FINGERPRINT_20, FINGERPRINT_24, end, files, fingerprint, number, program, run, run_in, send,
-    start, wait, wait_until,
+    FINGERPRINT_20, FINGERPRINT_24, end, files, fingerprint, number, pause, program, run, run_in,
+    send, start, wait, wait_until,
 };
 use nix::sys::signal::Signal;
 
@@ -62,7 +62,7 @@ fn a_table_in_use() {
         .try_exists()
         .unwrap()));
     // It holds its lock while it sleeps, however slow this machine is.
-    send(first.id(), Signal::SIGSTOP);
+    pause(first.id());
     let before = files(table);
     for _ in 0..3 {
         let lock = table.join("lock");
@@ -307,7 +307,7 @@ fn progress_is_plain_lines_on_stderr() {
         .join("work/seals")
         .try_exists()
         .unwrap()));
-    send(child.id(), Signal::SIGSTOP);
+    pause(child.id());
     std::thread::sleep(LINE_AND_MORE);
     send(child.id(), Signal::SIGCONT);
 

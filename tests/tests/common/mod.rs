@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde_json::Value;
 
@@ -93,8 +94,19 @@ pub(crate) fn wait(child: Child) -> Ended {
 
 /// Sends a signal to a process that was not waited for yet.
 pub(crate) fn send(pid: u32, signal: Signal) {
-    let pid = Pid::from_raw(i32::try_from(pid).expect("a process id"));
-    kill(pid, signal).expect("the process is there");
+    kill(process(pid), signal).expect("the process is there");
+}
+
+/// Stops a process, and waits until all its threads have: a call to the system that is under way
+/// is finished first.
+pub(crate) fn pause(pid: u32) {
+    send(pid, Signal::SIGSTOP);
+    let status = waitpid(process(pid), Some(WaitPidFlag::WUNTRACED)).expect("a child of ours");
+    assert_eq!(status, WaitStatus::Stopped(process(pid), Signal::SIGSTOP));
+}
+
+fn process(pid: u32) -> Pid {
+    Pid::from_raw(i32::try_from(pid).expect("a process id"))
 }
 
 /// Waits until `condition` holds or the process has ended; returns whether it is still there.
