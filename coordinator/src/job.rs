@@ -76,7 +76,6 @@ pub(crate) struct Job {
     writes: JoinSet<Written>,
     progress: watch::Sender<Progress>,
     start: Instant,
-    workers: u64,
     submission_count: u64,
     manifest: Option<Manifest>,
     fault: Option<JobError>,
@@ -95,7 +94,6 @@ impl Job {
             writes: JoinSet::new(),
             progress,
             start: Instant::now(),
-            workers: 0,
             submission_count: 0,
             manifest: None,
             fault: None,
@@ -157,11 +155,13 @@ impl Job {
                 }
                 Some(event)
             }
-            Command::Join { threads, reply } => {
-                let worker = WorkerId(self.workers);
-                self.workers += 1;
+            Command::Join {
+                worker,
+                threads,
+                reply,
+            } => {
                 // A worker that does not hear of this never asks for a task.
-                let _ = reply.send(worker);
+                let _ = reply.send(());
                 Some(Event::Joined { worker, threads })
             }
             Command::Lease {

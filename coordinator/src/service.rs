@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
-use chomp_proto::v1::{self, lease_reply};
+use chomp_proto::v1::{self, lease_reply, submit_reply};
 use chomp_table::Head;
 use chomp_table::format::describe;
 use chomp_table::pieces::{self, Joiner, Piece};
@@ -53,6 +53,9 @@ impl Coordinator for Service {
             format,
             software,
             threads,
+            worker,
+            name: _,
+            kernel: _,
         } = request.into_inner();
         if protocol != PROTOCOL || format != range::VERSION {
             return Err(Status::failed_precondition(format!(
@@ -67,11 +70,12 @@ impl Coordinator for Service {
                 "{threads} threads are not possible"
             )));
         }
-        let worker = self.handle.join(threads).await?;
+        self.handle.join(WorkerId(worker), threads).await?;
         let reply = v1::JoinReply {
-            worker: worker.0,
             bits: self.store.bits(),
             range_bits: self.store.range_bits().get(),
+            table: 0,
+            lease_ms: 0,
         };
         Ok(Response::new(reply))
     }
@@ -107,7 +111,7 @@ impl Coordinator for Service {
         &self,
         request: Request<v1::RenewRequest>,
     ) -> Result<Response<v1::RenewReply>, Status> {
-        let v1::RenewRequest { worker, leases } = request.into_inner();
+        let v1::RenewRequest { worker, leases, .. } = request.into_inner();
         check_count(leases.len())?;
         let leases = leases.into_iter().map(LeaseId).collect();
         let lost = self.handle.renew(WorkerId(worker), leases).await?;
@@ -176,11 +180,16 @@ impl Coordinator for Service {
         };
         let records = self.receive_records(&mut messages).await?;
         let (worker, lease) = (WorkerId(header.worker), LeaseId(header.lease));
-        match self.handle.submit(worker, lease, records).await? {
-            Verdict::Accepted => Ok(Response::new(v1::SubmitReply { duplicate: false })),
-            Verdict::Duplicate => Ok(Response::new(v1::SubmitReply { duplicate: true })),
-            Verdict::Rejected { reason } => Err(Status::failed_precondition(reason.to_string())),
-        }
+        let verdict = match self.handle.submit(worker, lease, records).await? {
+            Verdict::Accepted => submit_reply::Verdict::Accepted(v1::Accepted {}),
+            Verdict::Duplicate => submit_reply::Verdict::Duplicate(v1::Duplicate {}),
+            Verdict::Rejected { reason } => submit_reply::Verdict::Rejected(v1::Rejected {
+                reason: reason.to_string(),
+            }),
+        };
+        Ok(Response::new(v1::SubmitReply {
+            verdict: Some(verdict),
+        }))
     }
 
     async fn leave(

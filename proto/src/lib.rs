@@ -4,9 +4,12 @@
 //! which turn them into types that cannot be wrong.
 
 /// The version of the protocol. Both sides must have the same.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
-/// Version 1 of the protocol.
+/// The descriptors of `chomp.proto`, as a `google.protobuf.FileDescriptorSet`: the list of all calls.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+/// The messages and services.
 #[expect(
     missing_docs,
     clippy::allow_attributes_without_reason,

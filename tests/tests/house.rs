@@ -8,19 +8,26 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of the project a crate may use. Dependencies point one way.
-const MAY_USE: [(&str, &[&str]); 7] = [
+const MAY_USE: [(&str, &[&str]); 9] = [
     ("chomp-table", &[]),
     ("chomp-kernel", &["chomp-table"]),
     ("chomp-proto", &[]),
-    ("chomp-coordinator", &["chomp-proto", "chomp-table"]),
+    ("chomp-access", &[]),
+    (
+        "chomp-coordinator",
+        &["chomp-access", "chomp-kernel", "chomp-proto", "chomp-table"],
+    ),
     (
         "chomp-worker",
-        &["chomp-kernel", "chomp-proto", "chomp-table"],
+        &["chomp-access", "chomp-kernel", "chomp-proto", "chomp-table"],
     ),
+    ("chomp-download", &["chomp-access", "chomp-table"]),
     (
         "chomp-cli",
         &[
+            "chomp-access",
             "chomp-coordinator",
+            "chomp-download",
             "chomp-kernel",
             "chomp-table",
             "chomp-worker",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_client::CoordinatorClient;
-use chomp_proto::v1::{self, lease_reply};
+use chomp_proto::v1::{self, lease_reply, submit_reply};
 use chomp_table::pieces::{self, Joiner, Piece, PiecesError};
 use chomp_table::range::{self, max_record_len};
 use chomp_table::{Head, RangeBits};
@@ -117,11 +117,18 @@ impl Client {
         let channel = endpoint.connect().await.map_err(unreachable)?;
         let mut rpc = CoordinatorClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
 
+        let worker = identity().map_err(|what| ClientError::Protocol {
+            url: url.to_owned(),
+            what,
+        })?;
         let request = v1::JoinRequest {
             protocol: PROTOCOL,
             format: range::VERSION,
             software: concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned(),
             threads: u32::try_from(threads).unwrap_or(u32::MAX),
+            worker,
+            name: String::new(),
+            kernel: Vec::new(),
         };
         let reply = rpc
             .join(request)
@@ -139,7 +146,7 @@ impl Client {
         Ok(Client {
             rpc,
             url: url.to_owned(),
-            worker: reply.worker,
+            worker,
             job,
         })
     }
@@ -189,6 +196,7 @@ impl Client {
         let request = v1::RenewRequest {
             worker: self.worker,
             leases,
+            stats: None,
         };
         let reply = self
             .rpc
@@ -278,6 +286,7 @@ impl Client {
         let header = v1::SubmitHeader {
             worker: self.worker,
             lease: lease.0,
+            bytes: records.iter().map(|(_, record)| record.len() as u64).sum(),
         };
         let header = v1::SubmitRequest {
             header: Some(header),
@@ -296,12 +305,22 @@ impl Client {
         });
         let messages =
             tokio_stream::iter(std::iter::once(header).chain(pieces).collect::<Vec<_>>());
-        self.rpc
+        let reply = self
+            .rpc
             .clone()
             .submit(messages)
             .await
             .map_err(|status| explain(&self.url, status))?;
-        Ok(())
+        match reply.into_inner().verdict {
+            Some(submit_reply::Verdict::Rejected(v1::Rejected { reason })) => {
+                Err(ClientError::Refused {
+                    url: self.url.clone(),
+                    reason,
+                })
+            }
+            Some(_) => Ok(()),
+            None => Err(self.broken("a verdict without content".to_owned())),
+        }
     }
 
     /// Leaves the job.
@@ -327,6 +346,13 @@ impl Client {
             what,
         }
     }
+}
+
+/// A number that no other worker has.
+fn identity() -> Result<u64, String> {
+    let bytes = ring::rand::generate::<[u8; 8]>(&ring::rand::SystemRandom::new());
+    let bytes = bytes.map_err(|_| "the system gives no random numbers".to_owned())?;
+    Ok(u64::from_le_bytes(bytes.expose()))
 }
 
 /// What a failed call means.

@@ -22,8 +22,9 @@ pub(crate) type Records = Vec<(RangeSummary, Bytes)>;
 pub(super) enum Command {
     Event(Event),
     Join {
+        worker: WorkerId,
         threads: u32,
-        reply: oneshot::Sender<WorkerId>,
+        reply: oneshot::Sender<()>,
     },
     Lease {
         request: RequestId,
@@ -71,8 +72,13 @@ impl Handle {
         (handle, commands)
     }
 
-    pub(crate) async fn join(&self, threads: u32) -> Result<WorkerId, Over> {
-        self.ask(|reply| Command::Join { threads, reply }).await
+    pub(crate) async fn join(&self, worker: WorkerId, threads: u32) -> Result<(), Over> {
+        self.ask(|reply| Command::Join {
+            worker,
+            threads,
+            reply,
+        })
+        .await
     }
 
     /// A task for `worker`, or nothing if none was free for [`LEASE_WAIT`].
