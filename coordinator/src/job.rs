@@ -1,38 +1,47 @@
 //! The job under way: feeds the [plan](crate::plan) with what happens and does what it asks for.
 //!
-//! One task owns the plan. Calls of workers reach it as commands through a [`Handle`]; writing
-//! to the store runs beside it and comes back as an event. The queue of commands is as long as
-//! the calls that are under way, which the server bounds.
+//! One task owns the plan. Calls of workers reach it as commands through a [`Handle`]; errands run
+//! beside it and come back as events. The queue of commands is as long as the calls that are
+//! under way, which the server bounds.
 
 mod handle;
+mod pace;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_table::Head;
+use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::range::RangeSummary;
 use chomp_table::shard::ShardSize;
+use tokio::runtime::RuntimeFlavor;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use handle::{Handle, Over, Records};
+pub(crate) use handle::{Handle, Over, Records, Refusal};
+pub use handle::{Snapshot, WorkerSnapshot, WorkerStats};
 
 use handle::Command;
+use pace::Pace;
 
+use crate::audit::{Audit, AuditError};
+use crate::errands::{Done, Errand};
 use crate::plan::{
     Action, Answer, Event, LeaseId, Millis, Phase, Plan, Progress, RequestId, StopReason,
     SubmissionId, Verdict, WorkerId,
 };
 use crate::publish::PublishError;
 use crate::store::{Store, StoreError};
-use crate::writes::{Write, Written};
+
+/// How long workers have to hand in what they are at when the job is asked to stop.
+const DRAIN: Duration = Duration::from_secs(10);
 
 /// How a job ended.
 #[derive(Debug)]
@@ -54,15 +63,18 @@ pub enum JobError {
     /// The table could not be published.
     #[error(transparent)]
     Publish(#[from] PublishError),
+    /// A range could not be evaluated by the coordinator itself.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// The plan stopped the job.
     #[error("the job stopped: {0}")]
     Stopped(StopReason),
 }
 
-/// The records of a submission by their heads, and who waits for the verdict.
+/// The records of a submission by their heads, and who waits for the verdict, if anybody does.
 type Submission = (
     HashMap<Head, (RangeSummary, Bytes)>,
-    oneshot::Sender<Verdict>,
+    Option<oneshot::Sender<Verdict>>,
 );
 
 /// The job: owned by one task.
@@ -70,30 +82,40 @@ type Submission = (
 pub(crate) struct Job {
     plan: Plan,
     store: Arc<Store>,
+    audit: Arc<Audit>,
     commands: mpsc::UnboundedReceiver<Command>,
     requests: HashMap<RequestId, (WorkerId, oneshot::Sender<Answer>)>,
     submissions: HashMap<SubmissionId, Submission>,
-    writes: JoinSet<Written>,
+    errands: JoinSet<Done>,
     progress: watch::Sender<Progress>,
     start: Instant,
+    pace: Pace,
+    stats: BTreeMap<WorkerId, WorkerStats>,
     submission_count: u64,
     manifest: Option<Manifest>,
     fault: Option<JobError>,
 }
 
 impl Job {
-    pub(crate) fn new(plan: Plan, store: Arc<Store>) -> (Job, Handle, watch::Receiver<Progress>) {
+    pub(crate) fn new(
+        plan: Plan,
+        store: Arc<Store>,
+        audit: Arc<Audit>,
+    ) -> (Job, Handle, watch::Receiver<Progress>) {
         let (handle, commands) = Handle::new();
         let (progress, watcher) = watch::channel(plan.progress());
         let job = Job {
             plan,
             store,
+            audit,
             commands,
             requests: HashMap::new(),
             submissions: HashMap::new(),
-            writes: JoinSet::new(),
+            errands: JoinSet::new(),
             progress,
             start: Instant::now(),
+            pace: Pace::default(),
+            stats: BTreeMap::new(),
             submission_count: 0,
             manifest: None,
             fault: None,
@@ -101,30 +123,37 @@ impl Job {
         (job, handle, watcher)
     }
 
-    /// Runs until `stop` is cancelled and nothing is under way any more. `first` are the actions
-    /// that the plan began with.
+    /// Runs until `stop` is cancelled and nothing is under way any more, or workers have had their
+    /// time to hand in what they are at. `first` are the actions that the plan began with.
     pub(crate) async fn run(mut self, first: Vec<Action>, stop: CancellationToken) -> Outcome {
         self.perform(first);
-        let mut stopping = false;
-        while !(stopping && self.plan.is_quiet()) {
+        let mut stops_at = None;
+        while !stops_at.is_some_and(|at| self.may_go(at)) {
             let deadline = self
                 .plan
                 .next_deadline()
                 .map(|at| self.start + Duration::from_millis(at.0));
             let event = tokio::select! {
-                Some(command) = self.commands.recv() => self.take(command),
-                Some(written) = self.writes.join_next() => Some(self.written(written)),
-                () = sleep_until(deadline) => Some(Event::Tick),
-                () = stop.cancelled(), if !stopping => {
-                    stopping = true;
+                biased;
+                () = stop.cancelled(), if stops_at.is_none() => {
+                    stops_at = Some(Instant::now() + DRAIN);
                     Some(Event::Shutdown)
                 }
+                () = sleep_until(stops_at.filter(|&at| at > Instant::now())) => None,
+                () = sleep_until(deadline) => Some(Event::Tick),
+                Some(done) = self.errands.join_next() => Some(self.done(done)),
+                Some(command) = self.commands.recv() => self.take(command),
             };
             if let Some(event) = event {
                 self.handle(event);
             }
         }
         self.outcome()
+    }
+
+    /// Whether a job that is to stop may end now. What is being written is never given up.
+    fn may_go(&self, stops_at: Instant) -> bool {
+        self.plan.is_quiet() || self.errands.is_empty() && Instant::now() >= stops_at
     }
 
     fn outcome(self) -> Outcome {
@@ -139,12 +168,25 @@ impl Job {
         }
     }
 
+    /// Tells the plan what happened, and what follows from that; returns what became of renewed
+    /// leases.
     fn handle(&mut self, event: Event) -> Vec<(LeaseId, bool)> {
-        let now = Millis(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX));
-        let actions = self.plan.handle(now, event);
-        let renewals = self.perform(actions);
-        self.progress.send_replace(self.plan.progress());
+        let mut events = VecDeque::from([event]);
+        let mut renewals = Vec::new();
+        while let Some(event) = events.pop_front() {
+            let actions = self.plan.handle(self.now(), event);
+            let (renewed, more) = self.perform(actions);
+            renewals.extend(renewed);
+            events.extend(more);
+        }
+        let progress = self.plan.progress();
+        self.pace.note(Instant::now(), &self.plan);
+        self.progress.send_replace(progress);
         renewals
+    }
+
+    fn now(&self) -> Millis {
+        Millis(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
     fn take(&mut self, command: Command) -> Option<Event> {
@@ -157,12 +199,20 @@ impl Job {
             }
             Command::Join {
                 worker,
+                name,
                 threads,
                 reply,
             } => {
                 // A worker that does not hear of this never asks for a task.
-                let _ = reply.send(());
-                Some(Event::Joined { worker, threads })
+                let _ = reply.send(match self.plan.misdeed(worker) {
+                    Some(misdeed) => Err(Refusal::Quarantined(misdeed.clone())),
+                    None => Ok(()),
+                });
+                Some(Event::Joined {
+                    worker,
+                    name,
+                    threads,
+                })
             }
             Command::Lease {
                 request,
@@ -175,15 +225,21 @@ impl Job {
             Command::Renew {
                 worker,
                 leases,
+                stats,
                 reply,
             } => {
+                self.handle(Event::Alive { worker });
                 let renew = |lease| self.handle(Event::Renewed { worker, lease });
-                let renewals = leases.into_iter().flat_map(renew);
-                let lost = renewals
-                    .filter(|(_, stands)| !stands)
-                    .map(|(lease, _)| lease)
-                    .collect();
-                let _ = reply.send(lost);
+                let renewals: Vec<_> = leases.into_iter().flat_map(renew).collect();
+                let lost = renewals.into_iter().filter(|(_, stands)| !stands);
+                // A worker that is gone does not mind.
+                let _ = reply.send(match self.plan.misdeed(worker) {
+                    Some(misdeed) => Err(Refusal::Quarantined(misdeed.clone())),
+                    None if !self.plan.is_there(worker) => Err(Refusal::NotJoined),
+                    None => Ok(lost.map(|(lease, _)| lease).collect()),
+                });
+                self.stats.insert(worker, stats);
+                self.stats.retain(|&worker, _| self.plan.is_there(worker));
                 None
             }
             Command::Submit {
@@ -192,14 +248,8 @@ impl Job {
                 records,
                 reply,
             } => {
-                let submission = SubmissionId(self.submission_count);
-                self.submission_count += 1;
                 let ranges = records.iter().map(|(summary, _)| *summary).collect();
-                let records = records
-                    .into_iter()
-                    .map(|record| (record.0.head, record))
-                    .collect();
-                self.submissions.insert(submission, (records, reply));
+                let submission = self.keep(records, Some(reply));
                 Some(Event::Submitted {
                     submission,
                     worker,
@@ -207,36 +257,69 @@ impl Job {
                     ranges,
                 })
             }
-            Command::Fault(error) => {
+            Command::Inspect { reply } => {
+                // Whoever asked and went does not mind.
+                let _ = reply.send(self.snapshot());
+                None
+            }
+            Command::Unreadable(error) => {
+                let reason = describe(&error);
                 self.fault.get_or_insert_with(|| error.into());
-                Some(Event::Shutdown)
+                Some(Event::Unreadable { reason })
             }
         }
     }
 
-    fn written(&mut self, written: Result<Written, tokio::task::JoinError>) -> Event {
-        let written = written.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-        if self.fault.is_none() {
-            self.fault = written.fault;
-        }
-        if written.manifest.is_some() {
-            self.manifest = written.manifest;
-        }
-        written.event
+    /// Keeps records until the plan settles what becomes of them.
+    fn keep(&mut self, records: Records, reply: Option<oneshot::Sender<Verdict>>) -> SubmissionId {
+        let submission = self.next_submission();
+        self.keep_as(submission, records, reply);
+        submission
     }
 
-    /// Does what the plan asks for; returns what became of renewed leases.
-    fn perform(&mut self, actions: Vec<Action>) -> Vec<(LeaseId, bool)> {
-        let mut renewals = Vec::new();
+    fn keep_as(
+        &mut self,
+        submission: SubmissionId,
+        records: Records,
+        reply: Option<oneshot::Sender<Verdict>>,
+    ) {
+        let records = records.into_iter();
+        let records = records.map(|record| (record.0.head, record)).collect();
+        self.submissions.insert(submission, (records, reply));
+    }
+
+    fn next_submission(&mut self) -> SubmissionId {
+        self.submission_count += 1;
+        SubmissionId(self.submission_count)
+    }
+
+    fn done(&mut self, done: Result<Done, tokio::task::JoinError>) -> Event {
+        let done = done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        if self.fault.is_none() {
+            self.fault = done.fault;
+        }
+        if done.manifest.is_some() {
+            self.manifest = done.manifest;
+        }
+        if let (Some(record), Event::Evaluated { submission, .. }) = (done.record, &done.event) {
+            self.keep_as(*submission, vec![record], None);
+        }
+        done.event
+    }
+
+    /// Does what the plan asks for; returns what became of renewed leases, and what it must be told
+    /// at once.
+    fn perform(&mut self, actions: Vec<Action>) -> (Vec<(LeaseId, bool)>, Vec<Event>) {
+        let (mut renewals, mut events) = (Vec::new(), Vec::new());
         for action in actions {
             match action {
-                Action::Answer { request, answer } => self.answer(request, answer),
+                Action::Answer { request, answer } => events.extend(self.answer(request, answer)),
                 Action::Renewal { lease, stands } => renewals.push((lease, stands)),
                 Action::Settle {
                     submission,
                     verdict,
                 } => {
-                    if let Some((_, reply)) = self.submissions.remove(&submission) {
+                    if let Some((_, Some(reply))) = self.submissions.remove(&submission) {
                         // A worker that is gone learns it when it submits again.
                         let _ = reply.send(verdict);
                     }
@@ -246,50 +329,78 @@ impl Job {
                     layer,
                     heads,
                 } => self.commit(submission, layer, &heads),
-                Action::Seal { layer, ranges } => self.write(Write::Seal { layer, ranges }),
-                Action::Publish => self.publish(),
-                Action::Stop { reason } => tracing::debug!("the job stops: {reason}"),
+                Action::Evaluate { head } => {
+                    let submission = self.next_submission();
+                    self.compute(Errand::Evaluate { submission, head });
+                }
+                Action::Quarantine { name, reason, .. } => {
+                    tracing::warn!("worker {name} gets no more tasks: {reason}");
+                }
+                Action::Seal { layer, ranges } => self.write(Errand::Seal { layer, ranges }),
+                Action::Publish => self.compute(Errand::Publish),
+                Action::Stop { reason } => tracing::warn!("the job stops: {reason}"),
             }
         }
-        renewals
+        (renewals, events)
     }
 
-    fn answer(&mut self, request: RequestId, answer: Answer) {
-        let Some((worker, reply)) = self.requests.remove(&request) else {
-            return;
-        };
-        if let Err(Answer::Task(task)) = reply.send(answer) {
+    fn answer(&mut self, request: RequestId, answer: Answer) -> Option<Event> {
+        let (worker, reply) = self.requests.remove(&request)?;
+        match reply.send(answer) {
             // The call was dropped. Its `Waiting` saw no task, so it goes back from here.
-            self.handle(Event::Returned {
+            Err(Answer::Task(task)) => Some(Event::Returned {
                 worker,
                 lease: task.lease,
-            });
+            }),
+            _ => None,
         }
     }
 
     fn commit(&mut self, submission: SubmissionId, layer: u32, heads: &[Head]) {
         let (records, _) = &self.submissions[&submission];
         let records = heads.iter().map(|head| records[head].clone()).collect();
-        self.write(Write::Commit {
+        self.write(Errand::Commit {
             submission,
             layer,
             records,
         });
     }
 
-    fn write(&mut self, write: Write) {
-        let store = Arc::clone(&self.store);
-        self.writes
-            .spawn(async move { write.perform(&store, ShardSize::PUBLISHED).await });
+    fn write(&mut self, errand: Errand) {
+        let (store, audit) = (Arc::clone(&self.store), Arc::clone(&self.audit));
+        self.errands
+            .spawn(async move { errand.perform(&store, &audit, ShardSize::PUBLISHED).await });
     }
 
-    fn publish(&mut self) {
-        let store = Arc::clone(&self.store);
+    /// Runs an errand that is work for a CPU, not for the threads that serve calls.
+    fn compute(&mut self, errand: Errand) {
+        let (store, audit) = (Arc::clone(&self.store), Arc::clone(&self.audit));
         let runtime = tokio::runtime::Handle::current();
-        // Merging is work for a CPU, not for the threads that serve calls.
-        self.writes.spawn_blocking(move || {
-            runtime.block_on(Write::Publish.perform(&store, ShardSize::PUBLISHED))
+        if runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
+            // A simulation: there is one thread for everything.
+            self.write(errand);
+            return;
+        }
+        self.errands.spawn_blocking(move || {
+            runtime.block_on(errand.perform(&store, &audit, ShardSize::PUBLISHED))
         });
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let now = self.now();
+        let workers = self.plan.workers().map(|worker| WorkerSnapshot {
+            last_contact: Duration::from_millis(now.0.saturating_sub(worker.heard.0)),
+            ranges_per_second: self.pace.of_worker(worker.id),
+            stats: self.stats.get(&worker.id).copied().unwrap_or_default(),
+            progress: worker,
+        });
+        Snapshot {
+            phase: self.plan.phase().clone(),
+            progress: self.plan.progress(),
+            waits_for: self.plan.waits_for(),
+            ranges_per_second: self.pace.of_all(),
+            workers: workers.collect(),
+        }
     }
 }
 

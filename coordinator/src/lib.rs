@@ -7,13 +7,14 @@
 //! | [`store`] | what the objects of a table mean: the journal of finished work |
 //! | [`audit`] | decides some words itself, to see whether a result is right |
 //! | [`publish`] | merges the ranges into the shards of a table |
-//! | `writes` | what the plan wants to be durable, done on the store |
+//! | `errands` | what the plan wants to be done and takes time, done on the store |
 //! | [`job`] | feeds the plan and does what it asks for |
 //! | `service` | the gRPC calls; the wire types end there |
 //! | [`server`] | all of it, started and stopped |
 
 pub mod audit;
 mod chance;
+mod errands;
 pub mod job;
 pub mod plan;
 pub mod publish;
@@ -21,7 +22,6 @@ pub mod server;
 mod service;
 pub mod storage;
 pub mod store;
-mod writes;
 
 #[cfg(test)]
 mod schedules;

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::Server;
 
+use crate::audit::Audit;
 use crate::job::{Job, Outcome};
 use crate::plan::{Plan, PlanError, Progress, Settings};
 use crate::service::Service;
@@ -68,12 +69,14 @@ impl Coordinator {
         range_bits: RangeBits,
         listener: TcpListener,
     ) -> Result<Coordinator, StartError> {
-        let settings = Settings::new(bits, range_bits);
+        let mut settings = Settings::new(bits, range_bits);
         settings.check()?;
         let (store, found) = Store::open(storage, range_bits, bits).await?;
+        settings.epoch = store.epoch();
         let (plan, first) = Plan::new(settings, &found.done, &found.expected, found.sealed_layers)?;
         let store = Arc::new(store);
-        let (job, handle, progress) = Job::new(plan, Arc::clone(&store));
+        let audit = Arc::new(Audit::new(Arc::clone(&store), 0));
+        let (job, handle, progress) = Job::new(plan, Arc::clone(&store), audit);
 
         let address = listener.local_addr()?;
         let (stop_job, stop_server) = (CancellationToken::new(), CancellationToken::new());

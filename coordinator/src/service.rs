@@ -15,7 +15,7 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::job::{Handle, Over, Records};
+use crate::job::{Handle, Over, Records, Refusal, WorkerStats};
 use crate::plan::{Answer, Event, LeaseId, Verdict, WorkerId};
 use crate::store::{PART_RECORDS_BYTES_MAX, Store, StoreError};
 
@@ -54,7 +54,7 @@ impl Coordinator for Service {
             software,
             threads,
             worker,
-            name: _,
+            name,
             kernel: _,
         } = request.into_inner();
         if protocol != PROTOCOL || format != range::VERSION {
@@ -70,7 +70,10 @@ impl Coordinator for Service {
                 "{threads} threads are not possible"
             )));
         }
-        self.handle.join(WorkerId(worker), threads).await?;
+        self.handle
+            .join(WorkerId(worker), name, threads)
+            .await?
+            .map_err(refused)?;
         let reply = v1::JoinReply {
             bits: self.store.bits(),
             range_bits: self.store.range_bits().get(),
@@ -98,6 +101,9 @@ impl Coordinator for Service {
             Some(Answer::Stopped { reason }) => lease_reply::Answer::Stopped(v1::Stopped {
                 reason: reason.to_string(),
             }),
+            Some(Answer::Quarantined { reason }) => {
+                return Err(Status::permission_denied(reason.to_string()));
+            }
             Some(Answer::NotJoined) => {
                 return Err(Status::not_found("this worker has not joined the job"));
             }
@@ -114,7 +120,9 @@ impl Coordinator for Service {
         let v1::RenewRequest { worker, leases, .. } = request.into_inner();
         check_count(leases.len())?;
         let leases = leases.into_iter().map(LeaseId).collect();
-        let lost = self.handle.renew(WorkerId(worker), leases).await?;
+        let stats = WorkerStats::default();
+        let lost = self.handle.renew(WorkerId(worker), leases, stats).await?;
+        let lost = lost.map_err(refused)?;
         Ok(Response::new(v1::RenewReply {
             lost: lost.into_iter().map(|lease| lease.0).collect(),
         }))
@@ -183,6 +191,7 @@ impl Coordinator for Service {
         let verdict = match self.handle.submit(worker, lease, records).await? {
             Verdict::Accepted => submit_reply::Verdict::Accepted(v1::Accepted {}),
             Verdict::Duplicate => submit_reply::Verdict::Duplicate(v1::Duplicate {}),
+            Verdict::Noted => submit_reply::Verdict::Noted(v1::Noted {}),
             Verdict::Rejected { reason } => submit_reply::Verdict::Rejected(v1::Rejected {
                 reason: reason.to_string(),
             }),
@@ -248,7 +257,7 @@ impl Service {
             return Status::not_found(error.to_string());
         }
         let status = Status::data_loss(describe(&error));
-        match self.handle.fault(error) {
+        match self.handle.unreadable(error) {
             Ok(()) => status,
             Err(over) => over.into(),
         }
@@ -299,6 +308,13 @@ impl Service {
         }
         joiner.finish().map_err(|error| refuse(&error))?;
         Ok(records)
+    }
+}
+
+fn refused(refusal: Refusal) -> Status {
+    match refusal {
+        Refusal::NotJoined => Status::not_found(refusal.to_string()),
+        Refusal::Quarantined(_) => Status::permission_denied(refusal.to_string()),
     }
 }
 

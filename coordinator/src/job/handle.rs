@@ -8,7 +8,9 @@ use bytes::Bytes;
 use chomp_table::range::RangeSummary;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::plan::{Answer, Event, LeaseId, RequestId, Verdict, WorkerId};
+use crate::plan::{
+    Answer, Event, LeaseId, Misdeed, Phase, Progress, RequestId, Verdict, WorkerId, WorkerProgress,
+};
 use crate::store::StoreError;
 
 /// How long a request for a task waits before the worker is told to ask again.
@@ -23,8 +25,9 @@ pub(super) enum Command {
     Event(Event),
     Join {
         worker: WorkerId,
+        name: String,
         threads: u32,
-        reply: oneshot::Sender<()>,
+        reply: oneshot::Sender<Result<(), Refusal>>,
     },
     Lease {
         request: RequestId,
@@ -34,7 +37,8 @@ pub(super) enum Command {
     Renew {
         worker: WorkerId,
         leases: Vec<LeaseId>,
-        reply: oneshot::Sender<Vec<LeaseId>>,
+        stats: WorkerStats,
+        reply: oneshot::Sender<Result<Vec<LeaseId>, Refusal>>,
     },
     Submit {
         worker: WorkerId,
@@ -42,7 +46,60 @@ pub(super) enum Command {
         records: Records,
         reply: oneshot::Sender<Verdict>,
     },
-    Fault(StoreError),
+    Inspect {
+        reply: oneshot::Sender<Snapshot>,
+    },
+    Unreadable(StoreError),
+}
+
+/// Why a worker has no part in the job.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// It has not joined, or was forgotten.
+    #[error("this worker has not joined the job")]
+    NotJoined,
+    /// It gets no more tasks.
+    #[error("{0}")]
+    Quarantined(Misdeed),
+}
+
+/// What a worker says of itself, for people to look at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerStats {
+    /// The bytes of the ranges that it keeps.
+    pub cache_bytes: u64,
+    /// The sources that it found among them since it started.
+    pub cache_hits: u64,
+    /// The sources that it had to fetch since it started.
+    pub cache_misses: u64,
+}
+
+/// The job at some moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// What it is about.
+    pub phase: Phase,
+    /// How far it has come.
+    pub progress: Progress,
+    /// Why nobody works on anything, if that is so and not the end.
+    pub waits_for: Option<String>,
+    /// The ranges committed in the last minute, by its seconds.
+    pub ranges_per_second: f64,
+    /// The workers that are there, and those that get no more tasks.
+    pub workers: Vec<WorkerSnapshot>,
+}
+
+/// A worker at some moment.
+#[derive(Clone, Debug)]
+pub struct WorkerSnapshot {
+    /// What the plan knows of it.
+    pub progress: WorkerProgress,
+    /// What it says of itself.
+    pub stats: WorkerStats,
+    /// The time since it was last heard of.
+    pub last_contact: Duration,
+    /// Its ranges of the last minute, by its seconds.
+    pub ranges_per_second: f64,
 }
 
 /// The job is over and takes no more calls.
@@ -72,9 +129,16 @@ impl Handle {
         (handle, commands)
     }
 
-    pub(crate) async fn join(&self, worker: WorkerId, threads: u32) -> Result<(), Over> {
+    /// Makes the caller a worker of the job, or one again.
+    pub(crate) async fn join(
+        &self,
+        worker: WorkerId,
+        name: String,
+        threads: u32,
+    ) -> Result<Result<(), Refusal>, Over> {
         self.ask(|reply| Command::Join {
             worker,
+            name,
             threads,
             reply,
         })
@@ -103,15 +167,17 @@ impl Handle {
         }
     }
 
-    /// Keeps leases alive; returns those that no longer stand.
+    /// Keeps a worker known and its leases alive; returns those that no longer stand.
     pub(crate) async fn renew(
         &self,
         worker: WorkerId,
         leases: Vec<LeaseId>,
-    ) -> Result<Vec<LeaseId>, Over> {
+        stats: WorkerStats,
+    ) -> Result<Result<Vec<LeaseId>, Refusal>, Over> {
         self.ask(|reply| Command::Renew {
             worker,
             leases,
+            stats,
             reply,
         })
         .await
@@ -138,8 +204,13 @@ impl Handle {
     }
 
     /// Ends the job: the store does not give back what it took.
-    pub(crate) fn fault(&self, error: StoreError) -> Result<(), Over> {
-        self.send(Command::Fault(error))
+    pub(crate) fn unreadable(&self, error: StoreError) -> Result<(), Over> {
+        self.send(Command::Unreadable(error))
+    }
+
+    /// The job as it is now.
+    pub(crate) async fn inspect(&self) -> Result<Snapshot, Over> {
+        self.ask(|reply| Command::Inspect { reply }).await
     }
 
     async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, Over> {

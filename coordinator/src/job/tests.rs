@@ -20,7 +20,9 @@ fn job() -> (Job, Handle) {
     let storage = Arc::new(SimulatedStorage::new(0));
     let (store, _) = ready(Store::open(storage, range_bits(), bits)).unwrap();
     let (plan, _) = Plan::new(Settings::new(bits, range_bits()), &[], &[], 0).unwrap();
-    let (job, handle, _) = Job::new(plan, Arc::new(store));
+    let store = Arc::new(store);
+    let audit = Arc::new(Audit::new(Arc::clone(&store), 0));
+    let (job, handle, _) = Job::new(plan, store, audit);
     (job, handle)
 }
 
@@ -43,6 +45,7 @@ async fn calls_that_are_dropped_leave_nothing_behind() {
     let (mut job, handle) = job();
     let join = |threads| Event::Joined {
         worker: WorkerId(7),
+        name: String::new(),
         threads,
     };
     job.handle(join(1));

@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use chomp_table::Head;
 
 use super::ranges::State;
-use super::{Phase, Plan, SubmissionId};
+use super::{Plan, SubmissionId};
 
 impl Plan {
     /// Panics unless the plan agrees with itself.
     pub(super) fn check_invariants(&self) {
         self.ranges.check();
+        self.board
+            .check(&self.ranges, |head| self.audits.contains(head));
         self.check_states();
         self.check_leases();
         self.check_workers();
@@ -23,41 +25,41 @@ impl Plan {
                 "published before all seals"
             );
         }
-        let may_wait = self.phase == Phase::Running && self.free.is_empty();
-        assert!(
-            self.requests.is_empty() || may_wait,
-            "a request waits for nothing"
-        );
+        let under_way = self.audits.under_way;
+        assert!(under_way.is_none_or(|head| self.audits.contains(head)));
+        for (&request, &worker) in &self.requests {
+            assert!(self.is_running(), "request {request} waits for nothing");
+            let others = self.workers.len() - 1;
+            let wanted = self.board.wanted_by(worker, others).next();
+            assert_eq!(wanted, None, "request {request} waits in vain");
+        }
     }
 
     fn check_states(&self) {
-        let open = self.ranges.open();
-        let mut free = BTreeSet::new();
         for head in (0..self.ranges.count()).map(Head) {
-            match self.ranges.state(head) {
-                State::Waiting if head.layer() == open => {
-                    free.insert(head);
-                }
-                State::Waiting => assert!(head.layer() > open),
-                State::Leased(lease) => {
-                    assert_eq!(head.layer(), open);
-                    assert!(self.leases[&lease].heads.contains(&head));
-                }
-                State::Committing(submission) => {
-                    assert_eq!(head.layer(), open);
-                    let pending = &self.pending[&submission];
-                    assert!(pending.writing && pending.own.contains(&head));
-                }
-                State::Committed => {}
+            if let State::Committing(submission) = self.ranges.state(head) {
+                let pending = &self.pending[&submission];
+                assert!(pending.writing && pending.own.contains(&head));
+            }
+            let copies = self.board.of(head);
+            for (id, holder) in copies.iter().flat_map(|copies| &copies.leases) {
+                let lease = &self.leases[id];
+                assert_eq!(lease.worker, *holder);
+                assert!(lease.heads.contains(&head));
+            }
+            for vote in copies.iter().flat_map(|copies| &copies.votes) {
+                assert!(!self.outcasts.contains_key(&vote.worker));
             }
         }
-        assert_eq!(self.free, free);
     }
 
     fn check_leases(&self) {
-        for (&id, lease) in &self.leases {
+        for (id, lease) in &self.leases {
             assert!(lease.heads.is_sorted_by(|a, b| a < b));
-            let left = |head: &&Head| self.ranges.state(**head) == State::Leased(id);
+            let left = |head: &&Head| {
+                let copies = self.board.of(**head);
+                copies.is_some_and(|copies| copies.leases.contains_key(id))
+            };
             assert_eq!(lease.left, lease.heads.iter().filter(left).count());
             assert!(lease.left > 0, "a lease on nothing");
         }
@@ -67,6 +69,8 @@ impl Plan {
             .map(|(&id, lease)| (lease.deadline, id))
             .collect();
         assert_eq!(self.deadlines, deadlines);
+        let by_age: Vec<_> = self.leases.values().map(|lease| lease.since).collect();
+        assert!(by_age.is_sorted());
     }
 
     fn check_workers(&self) {
@@ -76,6 +80,14 @@ impl Plan {
             .map(|worker| u64::from(worker.threads))
             .sum();
         assert_eq!(self.threads, threads);
+        let heard = |(&id, worker): (&_, &super::Worker)| (worker.heard, id);
+        let silences: BTreeSet<_> = self.workers.iter().map(heard).collect();
+        assert_eq!(self.silences, silences);
+        assert!(
+            self.workers
+                .keys()
+                .all(|id| !self.outcasts.contains_key(id))
+        );
         let leases = self
             .workers
             .iter()

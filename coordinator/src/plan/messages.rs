@@ -24,9 +24,11 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A worker, from its join until it leaves. Given by the caller, never used twice.
+    /// A worker, for as long as its process lives. Given by the caller; a worker that lost contact
+    /// comes back with the same.
     WorkerId
-    /// A lease on one task. Given by the plan, counted from 0 in each plan.
+    /// A lease on one task. Given by the plan; [`Settings::epoch`] keeps those of different plans
+    /// apart.
     LeaseId
     /// A request for a task. Given by the caller, never used twice; requests that have to wait
     /// are served in the order of their ids.
@@ -53,10 +55,23 @@ pub struct Settings {
     pub bits: u32,
     /// The low bits of a range.
     pub range_bits: RangeBits,
+    /// The number of this owner of the table. Leases are counted from 2^32 times it.
+    pub epoch: u64,
+    /// A range is done when so many workers have computed the same.
+    pub replicas: u32,
     /// How long a lease lasts, in milliseconds, from the moment it is given or renewed.
     pub lease_ms: u64,
-    /// A range whose computation was lost this often stops the job.
-    pub attempts_max: u32,
+    /// A worker without leases and requests that was not heard of for so long is forgotten.
+    pub silence_ms: u64,
+    /// A lease that has stood for so long is doubled when another worker would have nothing to do.
+    pub straggler_ms: u64,
+    /// A range whose computation failed so often stops the job.
+    pub failures_max: u32,
+    /// A range whose leases ran out so often stops the job. Machines die for reasons of their own,
+    /// so this is more than [`failures_max`](Self::failures_max).
+    pub expiries_max: u32,
+    /// A worker that failed so many tasks in a row gets no more.
+    pub worker_failures_max: u32,
     /// The most positions of a task. A task of a single range may have more.
     pub task_positions_max: u64,
     /// No task is cut smaller than this, as long as every thread gets one: each costs two syncs.
@@ -71,8 +86,14 @@ impl Settings {
         Settings {
             bits,
             range_bits,
+            epoch: 0,
+            replicas: 1,
             lease_ms: 30_000,
-            attempts_max: 5,
+            silence_ms: 90_000,
+            straggler_ms: 3_000,
+            failures_max: 5,
+            expiries_max: 20,
+            worker_failures_max: 20,
             // About a second of work for one thread.
             task_positions_max: 1 << 31,
             // About a tenth of a second.
@@ -104,8 +125,15 @@ impl Settings {
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A worker with so many threads is there. Told again, it changes the number of threads.
-    Joined { worker: WorkerId, threads: u32 },
+    /// A worker with so many threads is there. Told again, it changes the name and the number of
+    /// threads; leases and votes stay.
+    Joined {
+        worker: WorkerId,
+        name: String,
+        threads: u32,
+    },
+    /// A worker shows that it is there.
+    Alive { worker: WorkerId },
     /// A worker goes in good order: its leases go back at once, its requests are forgotten. A
     /// worker that just fell silent must be left to lose its leases first, or a range that kills
     /// every worker would be offered for ever.
@@ -136,6 +164,20 @@ pub enum Event {
         lease: LeaseId,
         ranges: Vec<RangeSummary>,
     },
+    /// A result was found wrong when some of its words were checked by definition.
+    Refuted {
+        worker: WorkerId,
+        lease: LeaseId,
+        head: Head,
+    },
+    /// [`Action::Evaluate`] is done. Its record is kept as a submission of its own, until that is
+    /// settled.
+    Evaluated {
+        submission: SubmissionId,
+        range: RangeSummary,
+    },
+    /// [`Action::Evaluate`] failed.
+    EvaluationFailed { head: Head, reason: String },
     /// [`Action::Commit`] is done, and durable.
     Committed { submission: SubmissionId },
     /// [`Action::Commit`] failed.
@@ -151,11 +193,28 @@ pub enum Event {
     Published,
     /// [`Action::Publish`] failed.
     PublishFailed { reason: String },
+    /// What was committed cannot be read any more.
+    Unreadable { reason: String },
     /// Time passed: leases that were not renewed end.
     Tick,
     /// The coordinator is asked to go: nothing more is offered, sealed or published, but results
     /// on their way are still taken.
     Shutdown,
+}
+
+impl Event {
+    /// The worker that shows by this that it is there.
+    pub(super) fn sender(&self) -> Option<WorkerId> {
+        match self {
+            Event::Alive { worker }
+            | Event::Wanted { worker, .. }
+            | Event::Renewed { worker, .. }
+            | Event::Returned { worker, .. }
+            | Event::Failed { worker, .. }
+            | Event::Submitted { worker, .. } => Some(*worker),
+            _ => None,
+        }
+    }
 }
 
 /// Something to be done by the caller.
@@ -176,6 +235,14 @@ pub enum Action {
         submission: SubmissionId,
         layer: u32,
         heads: Vec<Head>,
+    },
+    /// Evaluate this range, whose sources are all committed, and trust nobody. One at a time.
+    Evaluate { head: Head },
+    /// This worker gets no more tasks, and its results are not taken any more.
+    Quarantine {
+        worker: WorkerId,
+        name: String,
+        reason: Misdeed,
     },
     /// Make it durable that a layer consists of these ranges. Ascending, one at a time.
     Seal {
@@ -198,8 +265,10 @@ pub enum Answer {
     Finished,
     /// The job has stopped.
     Stopped { reason: StopReason },
-    /// The worker has not joined, or has left: join first.
+    /// The worker has not joined, or was forgotten: join first.
     NotJoined,
+    /// The worker gets no more tasks.
+    Quarantined { reason: Misdeed },
 }
 
 /// Some ranges of one layer to be computed by one worker. All their sources are committed.
@@ -225,6 +294,8 @@ pub enum Verdict {
     Accepted,
     /// Every range of it is durable, with these very digests, thanks to others.
     Duplicate,
+    /// Some of its ranges wait for other workers to say the same; all others are durable.
+    Noted,
     /// It was not used.
     Rejected { reason: Rejection },
 }
@@ -248,12 +319,19 @@ pub enum Rejection {
     /// A range is not one of those that the lease was given for.
     #[error("range {head} is not part of lease {lease}")]
     NotLeased { head: Head, lease: LeaseId },
-    /// The ranges are of a layer that nobody can have computed yet.
-    #[error("layer {layer} is not open: layer {open} is not complete")]
-    Closed { layer: u32, open: u32 },
-    /// Another result, or the seal, has another content for this range.
+    /// Nobody can have computed the range yet.
+    #[error("range {head} was not to be computed yet: not all of its sources are committed")]
+    NotReady { head: Head },
+    /// Another result, or the seal, has another content for this range. The coordinator finds out
+    /// which one is right.
     #[error("the content of range {head} is not the one that is known already")]
     Disagreement { head: Head },
+    /// The worker has not joined, or was forgotten: join first.
+    #[error("the worker has not joined the job")]
+    NotJoined,
+    /// The worker's results are not taken any more.
+    #[error("{reason}")]
+    Quarantined { reason: Misdeed },
     /// The job has stopped, and nothing is taken any more.
     #[error("the job has stopped")]
     Stopped,
@@ -266,10 +344,13 @@ pub enum StopReason {
     /// The coordinator was asked to go. The only reason that is no fault.
     #[error("the coordinator is shutting down")]
     Shutdown,
-    /// A worker sent a content of a range that differs from the one known already, and nobody can
-    /// tell which one is right.
-    #[error("worker {worker} sent a content of range {head} other than the one known already")]
-    Disagreement { head: Head, worker: WorkerId },
+    /// A content that was committed is wrong.
+    #[error(
+        "range {head} of layer {layer}, which is committed, is wrong: evaluated anew by the coordinator it has another \
+         content; remove the folders of layer {layer} and all higher ones from work/parts, and all of work/seals, and \
+         run again: they will be computed again"
+    )]
+    Wrong { head: Head, layer: u32 },
     /// A range could not be computed.
     #[error("range {head} was tried {attempts} times without a result; the last time {last}")]
     GaveUp {
@@ -277,6 +358,12 @@ pub enum StopReason {
         attempts: u32,
         last: Loss,
     },
+    /// The coordinator could not evaluate a range itself.
+    #[error("the coordinator could not evaluate range {head} itself: {reason}")]
+    EvaluationFailed { head: Head, reason: String },
+    /// What was committed cannot be read any more.
+    #[error("{reason}")]
+    Unreadable { reason: String },
     /// The store could not keep a result.
     #[error("results could not be committed: {reason}")]
     CommitFailed { reason: String },
@@ -288,19 +375,33 @@ pub enum StopReason {
     PublishFailed { reason: String },
 }
 
-/// How an attempt to compute a task was lost.
+/// How an attempt to compute a task was lost. Workers are called by their names.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
     /// The worker fell silent.
     #[error("worker {worker} did not renew its lease")]
-    Expired { worker: WorkerId },
+    Expired { worker: String },
     /// The worker said that it could not.
     #[error("worker {worker} failed: {reason}")]
-    Failed { worker: WorkerId, reason: String },
+    Failed { worker: String, reason: String },
     /// The worker sent something else.
     #[error("the result of worker {worker} was rejected: {reason}")]
-    Rejected { worker: WorkerId, reason: Rejection },
+    Rejected { worker: String, reason: Rejection },
+}
+
+/// Why a worker gets no more tasks.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misdeed {
+    /// Its result is not what the coordinator computed itself.
+    #[error(
+        "this worker sent a wrong content of range {head}: its machine cannot be trusted with this work"
+    )]
+    Lied { head: Head },
+    /// It fails whatever it tries.
+    #[error("this worker failed {tasks} tasks in a row; the last time: {last}")]
+    Failing { tasks: u32, last: String },
 }
 
 /// Why there is no plan for a job.
@@ -342,8 +443,31 @@ pub struct Progress {
     pub leases: u64,
     /// The results that are not settled.
     pub submissions: u64,
+    /// The ranges that the coordinator has to evaluate itself.
+    pub audits: u64,
     /// The workers that are there.
     pub workers: u64,
     /// Their threads.
     pub threads: u64,
+}
+
+/// What the plan knows of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerProgress {
+    /// Which one.
+    pub id: WorkerId,
+    /// What people call it.
+    pub name: String,
+    /// How many ranges it evaluates at a time.
+    pub threads: u32,
+    /// The leases that it holds.
+    pub leases: u64,
+    /// The ranges of its that were taken.
+    pub ranges: u64,
+    /// The tasks that it lost: failed, rejected, or not renewed in time.
+    pub failures: u64,
+    /// When it was last heard of.
+    pub heard: Millis,
+    /// Why it gets no more tasks, if it does not.
+    pub misdeed: Option<Misdeed>,
 }

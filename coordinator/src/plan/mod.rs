@@ -8,48 +8,56 @@
 //! # A range
 //!
 //! ```text
-//!                ┌── lease ended ──┐
-//!                v                 │
-//!            waiting ── offered ─> leased
-//!                │                 │
-//!                └──> committing <─┘      a result came, from whomever
-//!                         │
-//!                         └── durable ──> committed
+//!   blocked ── its sources are committed ──> ready ──> committing ── durable ──> committed
+//!                                             │  ^
+//!                              leased to workers, whose results are votes
 //! ```
 //!
 //! # What always holds
 //!
-//! * **Order.** One layer is open: the lowest that is not complete. Only ranges of the open layer
-//!   are offered, so all sources of a task are durable before it is offered. Sealing does not
-//!   hold this up.
+//! * **Order.** A range is offered when all its sources are durable, and not before. All sources are of
+//!   lower layers, so the lowest layer that is not complete can always go on; ranges of higher
+//!   layers may be offered beside it, and low layers go first. Seals follow the layers strictly.
 //! * **Leases decide who works, never what is right.** A result counts whether its lease stands or
-//!   not: ranges that are missing are committed, others are compared. The first content of a
-//!   range is kept; another one stops the job, since nobody can tell which is right.
-//! * **Once.** A range is in the hands of one lease or of one commit at most, and is committed
-//!   once. It is acknowledged ([`Verdict::Accepted`], [`Verdict::Duplicate`]) only when durable. A
-//!   result for a range that is just being written waits for that write.
+//!   not. Each is a **vote** of its worker for a content. A content is kept when
+//!   [`Settings::replicas`] workers found the same.
+//! * **Disagreement is settled by the coordinator**, which evaluates the range itself: an **audit**. Who said
+//!   otherwise gets no more tasks, and everything that it helped to settle is audited too. If
+//!   that shows a committed content wrong, the job stops. Nothing is sealed or published
+//!   while an audit is due.
+//! * **Once.** A range is written once. It is acknowledged ([`Verdict::Accepted`], [`Verdict::Duplicate`])
+//!   only when durable. A result for a range that is just being written waits for that write.
 //! * **Every request and every submission is answered exactly once**; requests of a worker that
 //!   left, and those withdrawn, are not.
-//! * **No idling.** A request waits only while every range of the open layer is leased or being
-//!   written.
+//! * **No idling.** A request waits only while there is no range that its worker may have: all that
+//!   are ready have enough copies under way, or one by this very worker. A lease that stands for
+//!   long is then doubled.
 //! * **Seals in order.** Layers are sealed ascending, one at a time, when complete; the table is
 //!   published after the last seal.
 //! * **Faults end it.** After a fault nothing is offered, begun or taken any more, and every request is
 //!   answered so; a write under way still counts if it succeeds. A failed write is never tried
 //!   again by the same plan: what the disk holds after it is known only by reading it anew.
 //! * **No endless attempts.** A lease that expires, fails or is answered by a bad result is a lost
-//!   attempt for each of its ranges. After a few, a range is offered alone, so that the one that
-//!   cannot be computed is found; at [`Settings::attempts_max`] the job stops.
+//!   attempt for each of its ranges. After two a range is offered alone, so that the one that cannot be
+//!   computed is found; after [`Settings::failures_max`] failures, or [`Settings::expiries_max`]
+//!   silences, the job stops. A worker gets what it failed at again only if nobody else is there. One that
+//!   fails at everything gets no more tasks.
+//! * **Nobody is shut out for having been away.** A worker is known by its number. It is forgotten after
+//!   a long silence, and may join again at any time, with the same number, and hand in what it has.
 //!
 //! # Cost
 //!
-//! An event costs time in proportion to its task, times a logarithm. Opening and sealing a layer
-//! look at the whole layer, once.
+//! An event costs time in proportion to its task, times a logarithm, but for two: sealing a layer
+//! looks at all of it, and a request that finds nothing to do looks at the ranges that wait for
+//! others than its worker.
 
+mod audits;
+mod copies;
 mod messages;
 mod ranges;
 mod submissions;
 mod tasks;
+mod workers;
 
 #[cfg(test)]
 mod invariants;
@@ -60,18 +68,20 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chomp_table::Head;
+use chomp_table::{Head, RangeSummary};
 
 pub use messages::{
-    Action, Answer, Event, LeaseId, Loss, Millis, PlanError, Progress, Rejection, RequestId,
-    Settings, StopReason, SubmissionId, Task, Verdict, WorkerId,
+    Action, Answer, Event, LeaseId, Loss, Millis, Misdeed, PlanError, Progress, Rejection,
+    RequestId, Settings, StopReason, SubmissionId, Task, Verdict, WorkerId, WorkerProgress,
 };
 pub use ranges::HEAD_BITS_MAX;
 
-use chomp_table::RangeSummary;
-use ranges::Ranges;
+use audits::Audits;
+use copies::Board;
+use ranges::{Ranges, State};
 use submissions::Pending;
-use tasks::{Lease, Worker};
+use tasks::Lease;
+use workers::{Outcast, Worker};
 
 /// What a plan is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,15 +99,21 @@ pub enum Phase {
 pub struct Plan {
     settings: Settings,
     phase: Phase,
+    /// The time of the last event.
+    now: Millis,
     ranges: Ranges,
+    board: Board,
+    audits: Audits,
     workers: BTreeMap<WorkerId, Worker>,
+    /// When each worker was last heard of.
+    silences: BTreeSet<(Millis, WorkerId)>,
     threads: u64,
+    /// The workers that get no more tasks.
+    outcasts: BTreeMap<WorkerId, Outcast>,
+    /// What each worker helped to settle.
+    delivered: BTreeMap<WorkerId, Vec<Head>>,
     /// The requests that wait for a task.
     requests: BTreeMap<RequestId, WorkerId>,
-    /// The ranges of the open layer that nobody works on.
-    free: BTreeSet<Head>,
-    /// How many ranges the open layer missed when it was opened.
-    to_share: usize,
     leases: BTreeMap<LeaseId, Lease>,
     /// The end of each lease.
     deadlines: BTreeSet<(Millis, LeaseId)>,
@@ -136,23 +152,31 @@ impl Plan {
             ranges.layers()
         );
         let mut plan = Plan {
-            settings,
             phase: Phase::Running,
+            now: Millis::default(),
             ranges,
+            board: Board::new(settings.replicas),
+            audits: Audits::default(),
             workers: BTreeMap::new(),
+            silences: BTreeSet::new(),
             threads: 0,
+            outcasts: BTreeMap::new(),
+            delivered: BTreeMap::new(),
             requests: BTreeMap::new(),
-            free: BTreeSet::new(),
-            to_share: 0,
             leases: BTreeMap::new(),
             deadlines: BTreeSet::new(),
-            next_lease: 0,
+            next_lease: settings.epoch << 32,
             pending: BTreeMap::new(),
             layers_sealed: sealed_layers,
             sealing: false,
             publishing: false,
+            settings,
         };
-        plan.share_open_layer();
+        for head in (0..plan.ranges.count()).map(Head) {
+            if plan.ranges.state(head) == State::Ready {
+                plan.refile(head, |_| {});
+            }
+        }
         let mut actions = Vec::new();
         plan.advance_store(&mut actions);
         Ok((plan, actions))
@@ -167,8 +191,17 @@ impl Plan {
     pub fn handle(&mut self, now: Millis, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
         let out = &mut actions;
+        self.now = now;
+        if let Some(worker) = event.sender() {
+            self.heard(now, worker);
+        }
         match event {
-            Event::Joined { worker, threads } => self.joined(worker, threads),
+            Event::Joined {
+                worker,
+                name,
+                threads,
+            } => self.joined(now, worker, name, threads),
+            Event::Alive { .. } => {}
             Event::Left { worker } => self.left(worker, out),
             Event::Wanted { request, worker } => self.wanted(request, worker, out),
             Event::Withdrawn { request } => self.withdrawn(request),
@@ -186,6 +219,15 @@ impl Plan {
                 ranges,
             } => {
                 self.submitted(submission, worker, lease, &ranges, out);
+            }
+            Event::Refuted {
+                worker,
+                lease,
+                head,
+            } => self.refuted(worker, lease, head, out),
+            Event::Evaluated { submission, range } => self.evaluated(submission, range, out),
+            Event::EvaluationFailed { head, reason } => {
+                self.evaluation_failed(head, reason, out);
             }
             Event::Committed { submission } => self.committed(submission, out),
             Event::CommitFailed { submission, reason } => {
@@ -209,13 +251,18 @@ impl Plan {
                 self.publishing_ended();
                 self.stop(StopReason::PublishFailed { reason }, out);
             }
-            Event::Tick => self.expire(now, out),
+            Event::Unreadable { reason } => self.stop(StopReason::Unreadable { reason }, out),
+            Event::Tick => {
+                self.expire(now, out);
+                self.forget_silent(now, out);
+            }
             Event::Shutdown => {
                 if self.phase == Phase::Running {
                     self.phase = Phase::Stopped(StopReason::Shutdown);
                 }
             }
         }
+        self.advance_audits(out);
         self.advance_store(out);
         self.answer_requests(now, out);
         actions
@@ -223,7 +270,9 @@ impl Plan {
 
     /// When the next [`Event::Tick`] is due, unless a renewal moves it.
     pub fn next_deadline(&self) -> Option<Millis> {
-        self.deadlines.first().map(|&(deadline, _)| deadline)
+        let lease = self.deadlines.first().map(|&(deadline, _)| deadline);
+        let others = [self.next_silence(), self.next_straggler()];
+        lease.into_iter().chain(others.into_iter().flatten()).min()
     }
 
     /// What the plan is about now.
@@ -234,7 +283,11 @@ impl Plan {
     /// Whether nothing is under way: no lease, no submission, no write. A coordinator that shuts
     /// down may go then.
     pub fn is_quiet(&self) -> bool {
-        self.leases.is_empty() && self.pending.is_empty() && !self.sealing && !self.publishing
+        self.leases.is_empty()
+            && self.pending.is_empty()
+            && self.audits.under_way.is_none()
+            && !self.sealing
+            && !self.publishing
     }
 
     /// How far the job has come.
@@ -249,9 +302,34 @@ impl Plan {
             losing: self.ranges.losing(),
             leases: self.leases.len() as u64,
             submissions: self.pending.len() as u64,
+            audits: self.audits.len() as u64,
             workers: self.workers.len() as u64,
             threads: self.threads,
         }
+    }
+
+    /// Why nobody works on anything, if that is so and not the end.
+    pub fn waits_for(&self) -> Option<String> {
+        let replicas = self.settings.replicas;
+        match &self.phase {
+            Phase::Stopped(reason) => Some(reason.to_string()),
+            Phase::Finished => None,
+            Phase::Running if self.publishing => Some("the shards are being written".to_owned()),
+            Phase::Running if self.audits.len() > 0 => Some(format!(
+                "the coordinator evaluates {} ranges itself, since a worker sent a wrong one",
+                self.audits.len()
+            )),
+            Phase::Running if !self.leases.is_empty() || !self.is_quiet() => None,
+            Phase::Running if self.workers.is_empty() => Some("no worker is there".to_owned()),
+            Phase::Running if self.board.shared() > 0 && replicas > 1 => Some(format!(
+                "each range must be computed by {replicas} workers, and those that are there have done what they can"
+            )),
+            Phase::Running => Some("no worker asks for a task".to_owned()),
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.phase == Phase::Running
     }
 
     /// Whether the job stopped for another reason than that it was asked to.
@@ -269,7 +347,7 @@ impl Plan {
 
     /// Begins the next seal or the publication, when it is time for it.
     fn advance_store(&mut self, out: &mut Vec<Action>) {
-        if self.phase != Phase::Running || self.sealing || self.publishing {
+        if !self.is_running() || self.sealing || self.publishing || self.audits.len() > 0 {
             return;
         }
         let layer = self.layers_sealed;

@@ -1,44 +1,64 @@
-//! What the plan knows of each range, and which layer is open.
+//! What the plan knows of each range: where it stands, and whether it may be computed.
 //!
-//! About 80 bytes a range: 5 MB for the 65,536 ranges of 16 head bits.
+//! A range is blocked until all its sources are committed. To find out when that is, a blocked
+//! range watches one uncommitted source at a time: when that is committed it looks for another,
+//! the one of the highest layer, and without one it is ready. So each range looks at its sources a
+//! few times in all.
+//!
+//! About 112 bytes a range: 7 MB for the 65,536 ranges of 16 head bits.
 
-use chomp_table::Head;
 use chomp_table::head::layers;
+use chomp_table::sources::sources;
+use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
-use super::messages::{LeaseId, PlanError, Settings, SubmissionId};
-use chomp_table::{Digest, RangeSummary};
+use super::messages::{PlanError, Settings, SubmissionId};
 
-/// The most bits of a head: a million ranges, 84 MB.
+/// What is in a range: the number of its losing positions, and the digest.
+pub(super) type Content = (u64, Digest);
+
+/// The most bits of a head: a million ranges, 117 MB.
 pub const HEAD_BITS_MAX: u32 = 20;
 
 /// Where a range stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nobody works on it. Only ranges of the open layer are offered.
-    Waiting,
-    /// A worker computes it.
-    Leased(LeaseId),
+    /// Some of its sources are not committed.
+    Blocked,
+    /// It may be computed.
+    Ready,
     /// It is being written.
     Committing(SubmissionId),
     /// It is durable.
     Committed,
 }
 
+/// How an attempt is lost, as far as its range is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lost {
+    Expired,
+    Failed,
+}
+
 #[derive(Clone, Debug)]
 struct Slot {
     /// The content: of a committed range; otherwise the one that is expected, if any is.
-    known: Option<(u64, Digest)>,
+    known: Option<Content>,
     state: State,
-    /// The attempts lost.
-    lost: u32,
+    expiries: u32,
+    failures: u32,
+    /// The blocked ranges that watch this one.
+    watchers: Vec<Head>,
 }
 
 #[derive(Debug)]
 pub(super) struct Ranges {
+    range_bits: RangeBits,
     /// The heads of each layer, ascending.
     layers: Vec<Vec<Head>>,
     /// For each layer, its ranges that are not committed.
     missing: Vec<usize>,
+    /// The same when the plan was made.
+    missing_at_start: Vec<usize>,
     /// The lowest layer of which ranges are missing; the number of layers if none are.
     open: usize,
     slots: Vec<Slot>,
@@ -56,34 +76,38 @@ impl Ranges {
         settings.check()?;
         let layers = layers(settings.bits, settings.range_bits);
         let count: usize = layers.iter().map(Vec::len).sum();
-        let missing = layers.iter().map(Vec::len).collect();
-        let slots = vec![
-            Slot {
-                known: None,
-                state: State::Waiting,
-                lost: 0
-            };
-            count
-        ];
+        let missing: Vec<usize> = layers.iter().map(Vec::len).collect();
+        let slot = Slot {
+            known: None,
+            state: State::Blocked,
+            expiries: 0,
+            failures: 0,
+            watchers: Vec::new(),
+        };
         let mut ranges = Ranges {
+            range_bits: settings.range_bits,
             layers,
+            missing_at_start: Vec::new(),
             missing,
             open: 0,
-            slots,
+            slots: vec![slot; count],
             done: 0,
             resumed: 0,
             losing: 0,
         };
         for summary in done {
             if ranges.learn(*summary)? && ranges.state(summary.head) != State::Committed {
-                ranges.commit(summary.head);
+                ranges.count_committed(summary.head);
             }
         }
         for summary in expected {
             ranges.learn(*summary)?;
         }
         ranges.resumed = ranges.done;
-        ranges.open_next();
+        ranges.missing_at_start.clone_from(&ranges.missing);
+        for head in (0..count as u64).map(Head) {
+            ranges.unblock(head);
+        }
         Ok(ranges)
     }
 
@@ -101,18 +125,29 @@ impl Ranges {
 
     /// Keeps the content of a range as the known one.
     pub(super) fn claim(&mut self, summary: RangeSummary) {
-        self.slot_mut(summary.head).known = Some((summary.count, summary.digest));
+        self.slot_mut(summary.head).known = Some(content(summary));
+    }
+
+    /// The content of the range, as far as it is known.
+    pub(super) fn known(&self, head: Head) -> Option<Content> {
+        self.slot(head).known
     }
 
     /// Whether another content of this range is known.
     pub(super) fn differs(&self, summary: RangeSummary) -> bool {
-        self.slot(summary.head)
-            .known
-            .is_some_and(|known| known != (summary.count, summary.digest))
+        self.known(summary.head)
+            .is_some_and(|known| known != content(summary))
     }
 
-    /// Notes that a range, whose content is known, is durable.
-    pub(super) fn commit(&mut self, head: Head) {
+    /// Notes that a range, whose content is known, is durable. Gives the ranges that are ready now.
+    pub(super) fn commit(&mut self, head: Head) -> Vec<Head> {
+        self.count_committed(head);
+        let mut ready = std::mem::take(&mut self.slot_mut(head).watchers);
+        ready.retain(|&watcher| self.unblock(watcher));
+        ready
+    }
+
+    fn count_committed(&mut self, head: Head) {
         let slot = self.slot_mut(head);
         let (count, _) = slot
             .known
@@ -121,15 +156,30 @@ impl Ranges {
         self.missing[head.layer() as usize] -= 1;
         self.done += 1;
         self.losing = self.losing.saturating_add(count);
-    }
-
-    /// Moves on to the lowest layer that is not complete; says whether that is another one now.
-    pub(super) fn open_next(&mut self) -> bool {
-        let before = self.open;
         while self.missing.get(self.open) == Some(&0) {
             self.open += 1;
         }
-        self.open != before
+    }
+
+    /// Makes a blocked range ready, or has it watch another source; says which.
+    fn unblock(&mut self, head: Head) -> bool {
+        if self.state(head) != State::Blocked {
+            return false;
+        }
+        // Nothing is ready before half the head is committed, and that is quickly asked.
+        let half = Head(head.0 / 2);
+        let blocker = if !head.is_empty() && self.state(half) != State::Committed {
+            Some(half)
+        } else {
+            let sources = sources(head, self.range_bits).into_iter();
+            let missing = sources.filter(|&source| self.state(source) != State::Committed);
+            missing.max_by_key(|source| source.layer())
+        };
+        match blocker {
+            Some(blocker) => self.slot_mut(blocker).watchers.push(head),
+            None => self.set_state(head, State::Ready),
+        }
+        blocker.is_none()
     }
 
     pub(super) fn contains(&self, head: Head) -> bool {
@@ -146,14 +196,25 @@ impl Ranges {
 
     /// How many attempts to compute this range were lost.
     pub(super) fn lost(&self, head: Head) -> u32 {
-        self.slot(head).lost
+        let slot = self.slot(head);
+        slot.expiries.saturating_add(slot.failures)
     }
 
-    /// Counts one more lost attempt, and gives the number.
-    pub(super) fn lose(&mut self, head: Head) -> u32 {
-        let lost = &mut self.slot_mut(head).lost;
-        *lost = lost.saturating_add(1);
-        *lost
+    /// Counts one more lost attempt, and gives the number of those lost in the same way.
+    pub(super) fn lose(&mut self, head: Head, lost: Lost) -> u32 {
+        let slot = self.slot_mut(head);
+        let count = match lost {
+            Lost::Expired => &mut slot.expiries,
+            Lost::Failed => &mut slot.failures,
+        };
+        *count = count.saturating_add(1);
+        *count
+    }
+
+    /// Whether all sources of the range are committed.
+    pub(super) fn is_ready(&self, head: Head) -> bool {
+        let mut sources = sources(head, self.range_bits).into_iter();
+        sources.all(|source| self.state(source) == State::Committed)
     }
 
     /// The open layer: all below are complete. The number of layers if all are.
@@ -170,14 +231,9 @@ impl Ranges {
         self.missing[layer as usize] == 0
     }
 
-    /// The heads of the open layer; none if all are complete.
-    pub(super) fn open_heads(&self) -> &[Head] {
-        self.layers.get(self.open).map_or(&[], Vec::as_slice)
-    }
-
-    /// How many ranges of the open layer are not committed.
-    pub(super) fn open_missing(&self) -> usize {
-        self.missing.get(self.open).copied().unwrap_or(0)
+    /// How many ranges of the layer were missing when the plan was made.
+    pub(super) fn missing_at_start(&self, layer: u32) -> usize {
+        self.missing_at_start[layer as usize]
     }
 
     /// The ranges of a complete layer, ascending.
@@ -218,9 +274,31 @@ impl Ranges {
         &mut self.slots[index(head)]
     }
 
-    /// Recounts everything that is kept as a number.
+    /// Recounts everything that is kept more than once.
     #[cfg(test)]
     pub(super) fn check(&self) {
+        let mut watching = self
+            .slots
+            .iter()
+            .flat_map(|slot| &slot.watchers)
+            .collect::<Vec<_>>();
+        watching.sort_unstable();
+        let heads = || (0..self.count()).map(Head);
+        let blocked = heads().filter(|&head| self.state(head) == State::Blocked);
+        assert!(
+            watching.into_iter().copied().eq(blocked),
+            "each watches one"
+        );
+        for head in heads() {
+            let ready = self.is_ready(head);
+            let state = self.state(head);
+            // What is on disk may be there without its sources: somebody removed them.
+            assert!(ready || matches!(state, State::Blocked | State::Committed));
+            assert!(
+                !ready || state != State::Blocked,
+                "{head} could be computed"
+            );
+        }
         let committed = |head: &&Head| self.state(**head) == State::Committed;
         for (heads, &missing) in self.layers.iter().zip(&self.missing) {
             assert_eq!(
@@ -239,6 +317,11 @@ impl Ranges {
                 .sum::<u64>()
         );
     }
+}
+
+/// The content that a summary tells.
+pub(super) fn content(summary: RangeSummary) -> Content {
+    (summary.count, summary.digest)
 }
 
 /// Where a head is kept: heads of a table are the numbers from 0.

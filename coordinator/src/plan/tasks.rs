@@ -1,25 +1,17 @@
-//! Who works on what: workers, their requests, tasks and leases.
-
-use std::collections::BTreeSet;
+//! Who works on what: requests, tasks and leases.
 
 use chomp_table::Head;
 
+use super::copies::Copies;
 use super::messages::{
     Action, Answer, LeaseId, Loss, Millis, RequestId, StopReason, Task, WorkerId,
 };
-use super::ranges::State;
+use super::ranges::{Lost, State};
+use super::workers::Worker;
 use super::{Phase, Plan};
 
 /// A range that was tried in vain this often is offered alone.
 const ALONE_AFTER: u32 = 2;
-
-/// A worker that is there.
-#[derive(Debug)]
-pub(super) struct Worker {
-    pub(super) threads: u32,
-    pub(super) leases: BTreeSet<LeaseId>,
-    pub(super) requests: BTreeSet<RequestId>,
-}
 
 /// A task in the hands of a worker.
 #[derive(Debug)]
@@ -27,47 +19,30 @@ pub(super) struct Lease {
     pub(super) worker: WorkerId,
     /// The heads of the task, ascending.
     pub(super) heads: Vec<Head>,
-    /// How many of them nobody else has handed in, at least one.
+    /// How many of them are not done, at least one.
     pub(super) left: usize,
     pub(super) deadline: Millis,
+    /// When it was given.
+    pub(super) since: Millis,
+    /// Whether another worker was given the same because this one is slow, or the reverse.
+    pub(super) doubled: bool,
 }
 
 impl Plan {
-    pub(super) fn joined(&mut self, worker: WorkerId, threads: u32) {
-        let new = Worker {
-            threads: 0,
-            leases: BTreeSet::new(),
-            requests: BTreeSet::new(),
-        };
-        let entry = self.workers.entry(worker).or_insert(new);
-        self.threads = self.threads - u64::from(entry.threads) + u64::from(threads);
-        entry.threads = threads;
-    }
-
-    pub(super) fn left(&mut self, worker: WorkerId, out: &mut Vec<Action>) {
-        if let Some(gone) = self.workers.remove(&worker) {
-            self.threads -= u64::from(gone.threads);
-            for request in gone.requests {
-                self.requests.remove(&request);
-            }
-            for lease in gone.leases {
-                self.end_lease(lease, None, out);
-            }
-        }
-    }
-
     /// Lets the request wait; [`Plan::answer_requests`] ends the wait at once if it can.
     pub(super) fn wanted(&mut self, request: RequestId, worker: WorkerId, out: &mut Vec<Action>) {
-        match self.workers.get_mut(&worker) {
-            Some(entry) => {
-                entry.requests.insert(request);
-                self.requests.insert(request, worker);
-            }
-            None => out.push(Action::Answer {
-                request,
-                answer: Answer::NotJoined,
-            }),
+        if let Some(entry) = self.workers.get_mut(&worker) {
+            entry.requests.insert(request);
+            self.requests.insert(request, worker);
+            return;
         }
+        let answer = match self.misdeed(worker) {
+            Some(reason) => Answer::Quarantined {
+                reason: reason.clone(),
+            },
+            None => Answer::NotJoined,
+        };
+        out.push(Action::Answer { request, answer });
     }
 
     pub(super) fn withdrawn(&mut self, request: RequestId) {
@@ -108,7 +83,12 @@ impl Plan {
         out: &mut Vec<Action>,
     ) {
         if self.holds(worker, lease) {
-            self.end_lease(lease, Some(&Loss::Failed { worker, reason }), out);
+            let name = self.name(worker);
+            let loss = Loss::Failed {
+                worker: name,
+                reason,
+            };
+            self.end_lease(lease, Some(&loss), out);
         }
     }
 
@@ -117,7 +97,7 @@ impl Plan {
         while let Some(&(deadline, lease)) = self.deadlines.first()
             && deadline <= now
         {
-            let worker = self.leases[&lease].worker;
+            let worker = self.name(self.leases[&lease].worker);
             self.end_lease(lease, Some(&Loss::Expired { worker }), out);
         }
     }
@@ -129,91 +109,139 @@ impl Plan {
             .is_some_and(|lease| lease.worker == worker)
     }
 
-    /// Ends a lease that stands. What nobody handed in is free again; with a `loss` it has one
+    /// Ends a lease that stands. What is not done of it is wanted again; with a `loss` it has one
     /// attempt less.
     pub(super) fn end_lease(&mut self, id: LeaseId, loss: Option<&Loss>, out: &mut Vec<Action>) {
         let lease = self.forget_lease(id);
+        let lost = loss.map(|loss| match loss {
+            Loss::Expired { .. } => Lost::Expired,
+            Loss::Failed { .. } | Loss::Rejected { .. } => Lost::Failed,
+        });
         for head in lease.heads {
-            if self.ranges.state(head) == State::Leased(id) {
-                self.ranges.set_state(head, State::Waiting);
-                self.free.insert(head);
-                if let Some(last) = loss {
-                    let attempts = self.ranges.lose(head);
-                    if attempts >= self.settings.attempts_max {
-                        self.stop(
-                            StopReason::GaveUp {
-                                head,
-                                attempts,
-                                last: last.clone(),
-                            },
-                            out,
-                        );
-                    }
+            if self.ranges.state(head) != State::Ready {
+                continue;
+            }
+            self.refile(head, |copies| {
+                copies.leases.remove(&id);
+                if lost == Some(Lost::Failed) {
+                    copies.failed.insert(lease.worker);
+                }
+            });
+            if let (Some(lost), Some(last)) = (lost, loss) {
+                self.lose(head, lost, last, out);
+            }
+        }
+        match (lost, loss) {
+            (Some(Lost::Failed), Some(loss)) => {
+                self.count_failure(lease.worker, loss.to_string(), out);
+            }
+            (Some(Lost::Expired), _) => {
+                if let Some(worker) = self.workers.get_mut(&lease.worker) {
+                    worker.failures += 1;
                 }
             }
+            _ => {}
+        }
+    }
+
+    /// Counts a lost attempt at a range; after too many the job stops.
+    fn lose(&mut self, head: Head, lost: Lost, last: &Loss, out: &mut Vec<Action>) {
+        let attempts = self.ranges.lose(head, lost);
+        let most = match lost {
+            Lost::Expired => self.settings.expiries_max,
+            Lost::Failed => self.settings.failures_max,
+        };
+        if attempts >= most {
+            let last = last.clone();
+            let reason = StopReason::GaveUp {
+                head,
+                attempts,
+                last,
+            };
+            self.stop(reason, out);
         }
     }
 
     fn forget_lease(&mut self, id: LeaseId) -> Lease {
         let lease = self.leases.remove(&id).expect("the lease stands");
         self.deadlines.remove(&(lease.deadline, id));
-        // A worker that leaves is gone before its leases.
+        // A worker that goes is gone before its leases.
         if let Some(worker) = self.workers.get_mut(&lease.worker) {
             worker.leases.remove(&id);
         }
         lease
     }
 
-    /// Takes a range, which is not committed, out of the hands of whoever works on it.
-    pub(super) fn take(&mut self, head: Head) {
-        self.free.remove(&head);
-        if let State::Leased(id) = self.ranges.state(head) {
+    /// Takes a range that is done out of the hands of whoever works on it; tells what they said.
+    pub(super) fn take(&mut self, head: Head) -> Copies {
+        let copies = self.board.close(head);
+        for &id in copies.leases.keys() {
             let lease = self.leases.get_mut(&id).expect("the range is leased");
             lease.left -= 1;
             if lease.left == 0 {
                 self.forget_lease(id);
             }
         }
+        copies
     }
 
-    /// Makes the ranges of a layer that was just opened free to be offered.
-    pub(super) fn share_open_layer(&mut self) {
-        let heads = self.ranges.open_heads().iter().copied();
-        self.free = heads
-            .filter(|&head| self.ranges.state(head) == State::Waiting)
-            .collect();
-        self.to_share = self.ranges.open_missing();
+    /// Changes what is known of the copies of a range that is ready.
+    pub(super) fn refile(&mut self, head: Head, change: impl FnOnce(&mut Copies)) {
+        let held_back = self.audits.contains(head);
+        self.board.update(head, &self.ranges, held_back, change);
     }
 
     /// Answers the requests that need not wait any longer.
     pub(super) fn answer_requests(&mut self, now: Millis, out: &mut Vec<Action>) {
-        while let Some((&request, &worker)) = self.requests.first_key_value() {
-            let answer = match &self.phase {
-                Phase::Finished => Answer::Finished,
-                Phase::Stopped(reason) => Answer::Stopped {
-                    reason: reason.clone(),
-                },
-                Phase::Running if self.free.is_empty() => return,
-                Phase::Running => Answer::Task(self.offer(now, worker)),
-            };
+        let answer = match &self.phase {
+            Phase::Running => return self.offer_tasks(now, out),
+            Phase::Finished => Answer::Finished,
+            Phase::Stopped(reason) => Answer::Stopped {
+                reason: reason.clone(),
+            },
+        };
+        while let Some((&request, _)) = self.requests.first_key_value() {
             self.withdrawn(request);
+            let answer = answer.clone();
             out.push(Action::Answer { request, answer });
         }
     }
 
-    /// Cuts a task from the free ranges, of which there are some, and leases it.
-    fn offer(&mut self, now: Millis, worker: WorkerId) -> Task {
-        let heads = self.cut();
+    fn offer_tasks(&mut self, now: Millis, out: &mut Vec<Action>) {
+        // Requests come one by one, and what a request may have changes seldom: most of the time
+        // this looks at one request, or at none.
+        let waiting: Vec<_> = self.requests.iter().map(|(&r, &w)| (r, w)).collect();
+        for (request, worker) in waiting {
+            if self.board.is_empty() && self.stragglers(now).next().is_none() {
+                return;
+            }
+            let heads = self.cut(worker);
+            let task = if heads.is_empty() {
+                self.double(now, worker)
+            } else {
+                Some(self.offer(now, worker, heads, false))
+            };
+            if let Some(task) = task {
+                self.withdrawn(request);
+                let answer = Answer::Task(task);
+                out.push(Action::Answer { request, answer });
+            }
+        }
+    }
+
+    /// Leases ranges of one layer.
+    fn offer(&mut self, now: Millis, worker: WorkerId, heads: Vec<Head>, doubled: bool) -> Task {
         let lease = LeaseId(self.next_lease);
         self.next_lease += 1;
         for &head in &heads {
-            self.free.remove(&head);
-            self.ranges.set_state(head, State::Leased(lease));
+            self.refile(head, |copies| {
+                copies.leases.insert(lease, worker);
+            });
         }
         let task = Task {
             lease,
             attempt: self.ranges.lost(heads[0]).saturating_add(1),
-            layer: self.ranges.open(),
+            layer: heads[0].layer(),
             heads: heads.clone(),
             lease_ms: self.settings.lease_ms,
         };
@@ -225,6 +253,8 @@ impl Plan {
                 left: heads.len(),
                 heads,
                 deadline,
+                since: now,
+                doubled,
             },
         );
         self.deadlines.insert((deadline, lease));
@@ -232,30 +262,35 @@ impl Plan {
         task
     }
 
-    /// The lowest free range, and as many after it as make a good task, all with the same number
-    /// of lost attempts.
-    fn cut(&self) -> Vec<Head> {
-        let lost = self
-            .ranges
-            .lost(*self.free.first().expect("some range is free"));
+    /// The lowest ranges that `worker` may have, as many as make a good task, all with the same
+    /// number of lost attempts.
+    fn cut(&self, worker: WorkerId) -> Vec<Head> {
+        let mut wanted = self.wanted_by(worker).peekable();
+        let Some(&first) = wanted.peek() else {
+            return Vec::new();
+        };
+        let lost = self.ranges.lost(first);
         let most = if lost >= ALONE_AFTER {
             1
         } else {
-            self.task_ranges()
+            self.task_ranges(first.layer())
         };
-        let alike = self
-            .free
-            .iter()
-            .take_while(|&&head| self.ranges.lost(head) == lost);
-        alike.take(most).copied().collect()
+        let alike = wanted.take_while(|&head| self.ranges.lost(head) == lost);
+        alike.take(most).collect()
+    }
+
+    fn wanted_by(&self, worker: WorkerId) -> impl Iterator<Item = Head> + '_ {
+        let others = self.workers.len().saturating_sub(1);
+        self.board.wanted_by(worker, others)
     }
 
     /// How many ranges make a good task: few enough that every thread gets several tasks of the
     /// layer, so that few idle at its end; but not so few that writing them takes longer than
     /// computing them, unless a thread would go without.
-    fn task_ranges(&self) -> usize {
+    fn task_ranges(&self, layer: u32) -> usize {
         let ranges = |positions| positions / self.settings.range_bits.positions();
-        let to_share = self.to_share as u64;
+        let copies = u64::from(self.settings.replicas.max(1));
+        let to_share = self.ranges.missing_at_start(layer) as u64 * copies;
         let tasks_per_thread = u64::from(self.settings.tasks_per_thread);
         let share = to_share / self.threads.saturating_mul(tasks_per_thread).max(1);
         let one_for_each_thread = to_share.div_ceil(self.threads.max(1));
@@ -266,8 +301,46 @@ impl Plan {
             .max(1)
     }
 
+    /// Gives `worker`, which would have nothing to do, what another one is slow with.
+    fn double(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
+        let others = self.workers.len().saturating_sub(1);
+        let may_have = |head: &Head| {
+            self.ranges.state(*head) == State::Ready
+                && !self.audits.contains(*head)
+                && self.board.may_have(worker, others, *head)
+        };
+        let (id, heads) = self.stragglers(now).find_map(|(id, lease)| {
+            let heads: Vec<Head> = lease.heads.iter().copied().filter(may_have).collect();
+            (!heads.is_empty()).then_some((id, heads))
+        })?;
+        self.leases.get_mut(&id).expect("it was just found").doubled = true;
+        Some(self.offer(now, worker, heads, true))
+    }
+
+    /// The leases that have stood for long and are not doubled.
+    fn stragglers(&self, now: Millis) -> impl Iterator<Item = (LeaseId, &Lease)> {
+        let straggler_ms = self.settings.straggler_ms;
+        // Leases have ascending numbers, so the old ones come first.
+        let old = self.leases.iter().map(|(&id, lease)| (id, lease));
+        old.take_while(move |(_, lease)| lease.since.plus(straggler_ms) <= now)
+            .filter(|(_, lease)| !lease.doubled)
+    }
+
+    /// When the next lease will have stood for long, if anybody waits for that.
+    pub(super) fn next_straggler(&self) -> Option<Millis> {
+        if self.requests.is_empty() || !self.is_running() {
+            return None;
+        }
+        let straggler_ms = self.settings.straggler_ms;
+        let ends = self
+            .leases
+            .values()
+            .map(|lease| lease.since.plus(straggler_ms));
+        ends.into_iter().find(|&end| end > self.now)
+    }
+
     /// A worker that holds a lease or waits, and so is there.
-    fn worker(&mut self, worker: WorkerId) -> &mut Worker {
+    pub(super) fn worker(&mut self, worker: WorkerId) -> &mut Worker {
         self.workers
             .get_mut(&worker)
             .expect("leases and requests go with their worker")

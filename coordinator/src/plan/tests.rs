@@ -6,7 +6,9 @@ use chomp_table::{Head, RangeBits};
 use super::*;
 use chomp_table::Digest;
 
+mod audits;
 mod leases;
+mod replicas;
 mod scheduling;
 mod settling;
 mod storing;
@@ -18,6 +20,9 @@ const B: WorkerId = WorkerId(2);
 fn settings(bits: u32) -> Settings {
     Settings {
         lease_ms: 100,
+        silence_ms: 10_000,
+        straggler_ms: 1_000_000,
+        expiries_max: 5,
         task_positions_min: 0,
         ..Settings::new(bits, RangeBits::new(12).unwrap())
     }
@@ -93,7 +98,13 @@ impl Bench {
     }
 
     fn join(&mut self, worker: WorkerId, threads: u32) {
-        assert_eq!(self.tell(Event::Joined { worker, threads }), []);
+        let name = format!("w{worker}");
+        let actions = self.tell(Event::Joined {
+            worker,
+            name,
+            threads,
+        });
+        assert_eq!(actions, []);
     }
 
     fn want(&mut self, worker: WorkerId) -> Vec<Action> {
@@ -126,6 +137,9 @@ impl Bench {
         lease: LeaseId,
         ranges: Vec<RangeSummary>,
     ) -> (SubmissionId, Vec<Action>) {
+        if !self.plan.is_there(worker) {
+            self.join(worker, 0);
+        }
         self.submissions += 1;
         let submission = SubmissionId(self.submissions);
         (

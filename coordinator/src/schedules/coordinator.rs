@@ -7,6 +7,8 @@ use chomp_table::RangeSummary;
 use chomp_table::manifest::Manifest;
 
 use super::expected::{Record, SHARD_SIZE, range_bits};
+use crate::audit::Audit;
+use crate::errands::Errand;
 use crate::job::JobError;
 use crate::plan::{
     Action, Answer, Event, LeaseId, Millis, Phase, Plan, RequestId, Settings, SubmissionId,
@@ -16,21 +18,22 @@ use crate::ready;
 use crate::server::StartError;
 use crate::storage::SimulatedStorage;
 use crate::store::{Progress, Store};
-use crate::writes::Write;
 
 /// What a worker hears.
 #[derive(Debug)]
 pub(super) enum Told {
     Answer(RequestId, Answer),
     Settled(Vec<RangeSummary>, Verdict),
+    Quarantined(String),
 }
 
 #[derive(Debug)]
 pub(super) struct Coordinator {
-    pub(super) store: Store,
+    pub(super) store: Arc<Store>,
+    audit: Audit,
     pub(super) plan: Plan,
-    /// The writes that were begun; they end in any order.
-    pub(super) under_way: Vec<Write>,
+    /// The errands that were begun; they end in any order.
+    pub(super) under_way: Vec<Errand>,
     pub(super) fault: Option<JobError>,
     pub(super) manifest: Option<Manifest>,
     submissions: BTreeMap<SubmissionId, Vec<Record>>,
@@ -45,7 +48,9 @@ impl Coordinator {
     ) -> Result<(Coordinator, Progress), StartError> {
         let (store, found) = ready(Store::open(storage.clone(), range_bits(), settings.bits))?;
         let (plan, first) = Plan::new(settings, &found.done, &found.expected, found.sealed_layers)?;
+        let store = Arc::new(store);
         let mut coordinator = Coordinator {
+            audit: Audit::new(Arc::clone(&store), 0),
             store,
             plan,
             under_way: Vec::new(),
@@ -91,9 +96,14 @@ impl Coordinator {
     /// One of the writes under way is done, well or not.
     pub(super) fn write(&mut self, now: u64, index: usize) -> (Event, Vec<Told>) {
         let write = self.under_way.remove(index);
-        let written = ready(write.perform(&self.store, SHARD_SIZE));
+        let written = ready(write.perform(&self.store, &self.audit, SHARD_SIZE));
         self.fault = self.fault.take().or(written.fault);
         self.manifest = self.manifest.take().or(written.manifest);
+        if let (Event::Evaluated { submission, .. }, Some(record)) =
+            (&written.event, written.record)
+        {
+            self.submissions.insert(*submission, vec![record]);
+        }
         (written.event.clone(), self.handle(now, written.event))
     }
 
@@ -117,16 +127,22 @@ impl Coordinator {
                 } => {
                     let records = self.submissions[&submission].iter();
                     let chosen = records.filter(|(summary, _)| heads.contains(&summary.head));
-                    self.under_way.push(Write::Commit {
+                    self.under_way.push(Errand::Commit {
                         submission,
                         layer,
                         records: chosen.cloned().collect(),
                     });
                 }
                 Action::Seal { layer, ranges } => {
-                    self.under_way.push(Write::Seal { layer, ranges });
+                    self.under_way.push(Errand::Seal { layer, ranges });
                 }
-                Action::Publish => self.under_way.push(Write::Publish),
+                Action::Publish => self.under_way.push(Errand::Publish),
+                Action::Evaluate { head } => {
+                    self.ids += 1;
+                    let submission = SubmissionId(self.ids);
+                    self.under_way.push(Errand::Evaluate { submission, head });
+                }
+                Action::Quarantine { name, .. } => told.push(Told::Quarantined(name)),
                 Action::Renewal { .. } | Action::Stop { .. } => {}
             }
         }

@@ -56,7 +56,7 @@ impl World {
                     let found = matches!(
                         error,
                         JobError::Publish(PublishError::Asymmetric { .. })
-                            | JobError::Stopped(StopReason::Disagreement { .. })
+                            | JobError::Stopped(StopReason::Wrong { .. })
                     );
                     assert!(self.poisoned && found, "{error:?}");
                     break;
@@ -119,7 +119,7 @@ impl World {
             self.tell(Event::Tick);
             let id = self.new_id();
             let worker = WorkerId(id);
-            self.tell(Event::Joined { worker, threads: 1 });
+            self.join(worker);
             self.tell(Event::Wanted {
                 request: RequestId(id),
                 worker,

@@ -41,10 +41,18 @@ impl World {
         // A request has the id of its worker, so each worker makes one.
         let id = self.new_id();
         let worker = WorkerId(id);
-        self.tell(Event::Joined { worker, threads: 1 });
+        self.join(worker);
         self.workers.push(worker);
         let request = RequestId(id);
         self.tell(Event::Wanted { request, worker });
+    }
+
+    pub(super) fn join(&mut self, worker: WorkerId) {
+        self.tell(Event::Joined {
+            worker,
+            name: worker.to_string(),
+            threads: 1,
+        });
     }
 
     /// A worker is done with a task, or with some of it.
@@ -70,6 +78,7 @@ impl World {
         if self.perils.lies
             && self.chance.once_in(8)
             && let Some(index) = self.chance.index(heads.len())
+            && self.lies.insert(heads[index])
         {
             records[index] = self.expected.lie(heads[index]).clone();
             self.lied = true;
@@ -94,6 +103,8 @@ impl World {
             let end = super::expected::range_bits().heads(self.bits);
             // A result for a larger table is refused, and its worker would not be there.
             outcome.records.retain(|(summary, _)| summary.head.0 < end);
+            // Who was forgotten, or joined another coordinator, joins first.
+            self.join(outcome.worker);
             self.submit(outcome);
         }
     }
@@ -164,7 +175,12 @@ impl World {
             let (event, _) = overtaken.write(now, index);
             let failed = matches!(
                 event,
-                Event::CommitFailed { .. } | Event::SealFailed { .. } | Event::PublishFailed { .. }
+                Event::CommitFailed { .. }
+                    | Event::SealFailed { .. }
+                    | Event::PublishFailed { .. }
+                    // Reading does no harm.
+                    | Event::Evaluated { .. }
+                    | Event::EvaluationFailed { .. }
             );
             assert!(
                 failed,

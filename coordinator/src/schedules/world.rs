@@ -12,6 +12,7 @@ use chomp_table::manifest::{MANIFEST_NAME, folder_name};
 use super::Seen;
 use super::coordinator::{Coordinator, Told};
 use super::expected::{BITS_MAX, BITS_MIN, Expected, Record, range_bits};
+use crate::audit::AuditError;
 use crate::chance::Chance;
 use crate::job::JobError;
 use crate::plan::{Answer, Event, LeaseId, Settings, Task, Verdict, WorkerId};
@@ -64,6 +65,11 @@ pub(super) struct World {
     pub(super) known: BTreeMap<Head, RangeSummary>,
     /// The bits of a job, and how many of its layers were told to be sealed.
     pub(super) sealed: (u32, u32),
+    /// How many workers have to agree.
+    pub(super) replicas: u32,
+    /// The ranges of which a wrong content was sent. Nobody sends that of another, so a lie has one
+    /// worker behind it.
+    pub(super) lies: BTreeSet<Head>,
     /// Whether a wrong content was sent.
     pub(super) lied: bool,
     /// Whether a wrong content is durable.
@@ -90,6 +96,7 @@ impl World {
         let mut world = World::quiet(chance, bits);
         world.last_bits = last_bits;
         world.perils = perils;
+        world.replicas = if world.chance.once_in(2) { 1 } else { 2 };
         world
     }
 
@@ -116,6 +123,8 @@ impl World {
             acknowledged: BTreeSet::new(),
             known: BTreeMap::new(),
             sealed: (bits, 0),
+            replicas: 1,
+            lies: BTreeSet::new(),
             lied: false,
             poisoned: false,
             damaged: false,
@@ -133,6 +142,10 @@ impl World {
         self.workers.clear();
         let mut settings = Settings::new(self.bits, range_bits());
         settings.lease_ms = 100;
+        settings.silence_ms = 500;
+        settings.straggler_ms = 40;
+        settings.failures_max = 20;
+        settings.replicas = self.replicas;
         if self.perils.chaos {
             settings.task_positions_max = self.chance.below(5) * range_bits().positions();
             settings.task_positions_min = self.chance.below(4) * range_bits().positions();
@@ -159,6 +172,10 @@ impl World {
         self.known = known().map(|range| (range.head, *range)).collect();
         let wrong = known().filter(|range| self.expected.record(range.head).0 != **range);
         self.poisoned = wrong.count() > 0;
+        assert!(
+            self.replicas == 1 || !self.poisoned,
+            "one worker alone got a wrong content in"
+        );
         assert!(
             self.lied || !self.poisoned,
             "a wrong content that nobody sent"
@@ -280,7 +297,8 @@ impl World {
                         self.acknowledged.insert(range.head);
                     }
                 }
-                Told::Answer(..) | Told::Settled(_, Verdict::Rejected { .. }) => {}
+                Told::Quarantined(name) => assert!(self.lied, "{name} was slandered"),
+                Told::Answer(..) | Told::Settled(..) => {}
             }
         }
     }
@@ -340,7 +358,9 @@ impl World {
 /// The error of the store in another one.
 pub(super) fn store_error(error: &JobError) -> Option<&StoreError> {
     match error {
-        JobError::Store(error) | JobError::Publish(PublishError::Store(error)) => Some(error),
-        JobError::Publish(_) | JobError::Stopped(_) => None,
+        JobError::Store(error)
+        | JobError::Publish(PublishError::Store(error))
+        | JobError::Audit(AuditError::Store(error)) => Some(error),
+        JobError::Publish(_) | JobError::Audit(_) | JobError::Stopped(_) => None,
     }
 }

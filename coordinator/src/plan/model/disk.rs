@@ -7,7 +7,6 @@ use chomp_table::sources::sources;
 use chomp_table::{Head, RangeBits};
 
 use crate::chance::Chance;
-use crate::plan::tests::summary;
 use crate::plan::{Settings, SubmissionId};
 use chomp_table::RangeSummary;
 
@@ -29,6 +28,8 @@ pub(super) struct Disk {
     range_bits: RangeBits,
     pub(super) layers: Vec<Vec<Head>>,
     pub(super) ranges: BTreeMap<Head, RangeSummary>,
+    /// What the seals say.
+    pub(super) sealed: BTreeMap<Head, RangeSummary>,
     pub(super) seals: u32,
     pub(super) published: bool,
     pub(super) under_way: Vec<Write>,
@@ -40,6 +41,7 @@ impl Disk {
             range_bits: settings.range_bits,
             layers: layers(settings.bits, settings.range_bits),
             ranges: BTreeMap::new(),
+            sealed: BTreeMap::new(),
             seals: 0,
             published: false,
             under_way: Vec::new(),
@@ -57,6 +59,16 @@ impl Disk {
         })
     }
 
+    /// A range may be evaluated when all its sources are durable.
+    pub(super) fn check_may_be_evaluated(&self, head: Head) {
+        for source in sources(head, self.range_bits) {
+            assert!(
+                self.holds(source),
+                "range {head} before its source {source}"
+            );
+        }
+    }
+
     /// Ranges may be computed, and written, once: after all their sources are durable.
     pub(super) fn check_may_be_made(&self, layer: u32, heads: &[Head]) {
         assert!(!heads.is_empty());
@@ -67,12 +79,7 @@ impl Disk {
                 !self.is_being_written(head),
                 "range {head} is being written already"
             );
-            for source in sources(head, self.range_bits) {
-                assert!(
-                    self.holds(source),
-                    "range {head} before its source {source}"
-                );
-            }
+            self.check_may_be_evaluated(head);
         }
     }
 
@@ -124,7 +131,12 @@ impl Disk {
                     assert_eq!(self.ranges.insert(range.head, *range), None);
                 }
             }
-            Write::Seal { layer } => self.seals = layer + 1,
+            Write::Seal { layer } => {
+                self.seals = layer + 1;
+                for head in &self.layers[*layer as usize] {
+                    self.sealed.insert(*head, self.ranges[head]);
+                }
+            }
             Write::Publish => self.published = true,
         }
     }
@@ -140,10 +152,18 @@ impl Disk {
 
     /// What a store would find: the durable ranges, and what the seals say.
     pub(super) fn read(&self, chance: &mut Chance) -> (Vec<RangeSummary>, Vec<RangeSummary>) {
-        let sealed = self.layers[..self.seals as usize].iter().flatten();
         let only_lost = chance.once_in(2);
-        let expected = sealed.filter(|&&head| !only_lost || !self.holds(head));
-        let expected = expected.map(|head| summary(head.0)).collect();
+        let sealed = self.sealed.values();
+        let expected = sealed.filter(|range| !only_lost || !self.holds(range.head));
+        let expected = expected.copied().collect();
         (self.ranges.values().copied().collect(), expected)
+    }
+
+    /// What a person does when a range of `layer` is wrong: all that may follow from it goes.
+    pub(super) fn remove_from(&mut self, layer: u32) {
+        self.under_way.clear();
+        self.ranges.retain(|head, _| head.layer() < layer);
+        self.sealed.clear();
+        self.seals = 0;
     }
 }

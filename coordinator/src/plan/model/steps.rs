@@ -1,10 +1,8 @@
 //! What may happen in the world.
 
-use chomp_table::Head;
-
 use super::world::{Outcome, Process, Submission, World};
 use crate::plan::tests::{summary, wrong};
-use crate::plan::{Event, LeaseId, Phase, RequestId, StopReason, SubmissionId, Task, WorkerId};
+use crate::plan::{Event, LeaseId, Phase, RequestId, SubmissionId, Task, WorkerId};
 
 /// The right result of a task.
 pub(super) fn outcome(worker: WorkerId, task: &Task) -> Outcome {
@@ -27,7 +25,11 @@ impl World {
             0..=2 => self.join(),
             3..=10 => self.want(),
             11..=18 => self.hand_in(),
-            19..=25 => self.end_write(),
+            19..=24 => self.end_write(),
+            25 => {
+                let fails = self.chance.once_in(10);
+                self.evaluated(fails);
+            }
             26 => self.time_passes(),
             27 => self.renew(),
             28 => self.give_back(),
@@ -39,7 +41,7 @@ impl World {
             35 => self.die(),
             36 => self.send_rubbish(),
             37 if self.chance.once_in(3) => self.restart(),
-            38 if self.chance.once_in(6) => self.lie(),
+            38 => self.lie(),
             39 if self.chance.once_in(6) => match self.chance.index(self.disk.under_way.len()) {
                 Some(index) => self.write_fails(index),
                 None => self.tell(Event::Shutdown),
@@ -69,25 +71,35 @@ impl World {
     fn join(&mut self) {
         let threads = u32::try_from(self.chance.below(4)).unwrap();
         if let Some(index) = self.any_process().filter(|_| self.processes.len() >= 4) {
-            let worker = self.processes[index].id;
-            self.tell(Event::Joined { worker, threads });
+            self.join_as(self.processes[index].id, threads);
         } else if self.processes.len() < 8 {
             let id = WorkerId(self.new_id());
+            self.join_as(id, threads);
+        }
+    }
+
+    /// A worker joins, or joins again.
+    pub(super) fn join_as(&mut self, id: WorkerId, threads: u32) {
+        if self.process(id).is_none() && self.plan.misdeed(id).is_none() {
             self.processes.push(Process {
                 id,
                 dead: false,
                 tasks: Vec::new(),
             });
-            self.tell(Event::Joined {
-                worker: id,
-                threads,
-            });
         }
+        self.tell(Event::Joined {
+            worker: id,
+            name: format!("w{id}"),
+            threads,
+        });
     }
 
     pub(super) fn want(&mut self) {
         let joined = self.any_process().map(|index| self.processes[index].id);
-        let worker = joined.unwrap_or(WorkerId(u64::MAX));
+        self.want_for(joined.unwrap_or(WorkerId(u64::MAX)));
+    }
+
+    pub(super) fn want_for(&mut self, worker: WorkerId) {
         let request = RequestId(self.new_id());
         self.requests.insert(request, worker);
         self.tell(Event::Wanted { request, worker });
@@ -117,6 +129,7 @@ impl World {
         let entry = Submission {
             ranges: ranges.clone(),
             good,
+            own: false,
             written: false,
         };
         self.submissions.insert(submission, entry);
@@ -133,6 +146,9 @@ impl World {
             let mut outcome = self.outcomes[index].clone();
             if self.chance.once_in(4) {
                 outcome.worker = WorkerId(self.new_id());
+            }
+            if self.chance.once_in(2) {
+                self.join_as(outcome.worker, 1);
             }
             if self.chance.once_in(4) {
                 outcome.ranges.reverse();
@@ -252,36 +268,29 @@ impl World {
         );
     }
 
-    /// Someone sends a wrong content of a range of which the right one is known.
+    /// A worker hands in a task with one wrong range, about which nobody has lied before.
     fn lie(&mut self) {
-        // What a seal says of a range is known even if the range is lost.
-        let sealed = &self.disk.layers[..self.disk.seals as usize];
-        let is_known = |head: &Head| {
-            self.disk.holds(*head)
-                || self.disk.is_being_written(*head)
-                || sealed.get(head.layer() as usize).is_some()
+        let Some((worker, task)) = self.any_task(true) else {
+            return;
         };
-        let heads = self.disk.layers.iter().flatten().copied();
-        let known: Vec<Head> = heads.filter(is_known).collect();
-        if let Some(index) = self.chance.index(known.len()) {
-            self.lied = true;
-            let head = known[index];
-            let worker = WorkerId(self.new_id());
-            let was_faulty = self.stopped.is_some();
-            self.submit(
-                Outcome {
-                    worker,
-                    lease: LeaseId(0),
-                    ranges: vec![wrong(head.0)],
-                },
-                false,
-            );
-            let reason = StopReason::Disagreement { head, worker };
-            assert!(
-                was_faulty || self.stopped == Some(reason),
-                "a lie went unnoticed"
-            );
-            self.lied = false;
+        let mut outcome = outcome(worker, &task);
+        let index = self.chance.index(outcome.ranges.len()).unwrap();
+        let head = task.heads[index];
+        if self.lies.insert(head) {
+            self.liars.insert(worker);
+            outcome.ranges[index] = wrong(head.0);
+        }
+        if self.chance.once_in(4) {
+            // A spot check finds it.
+            self.liars.insert(worker);
+            let lease = task.lease;
+            self.tell(Event::Refuted {
+                worker,
+                lease,
+                head,
+            });
+        } else {
+            self.submit(outcome, true);
         }
     }
 }

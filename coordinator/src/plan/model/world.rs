@@ -1,14 +1,15 @@
 //! The world: it does what the plan asks for, and checks that it may be asked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chomp_table::{Head, RangeBits};
 
 use super::disk::{Disk, Write};
 use crate::chance::Chance;
+use crate::plan::tests::summary;
 use crate::plan::{
-    Action, Answer, Event, LeaseId, Millis, Phase, Plan, Rejection, RequestId, Settings,
-    StopReason, SubmissionId, Task, Verdict, WorkerId,
+    Action, Answer, Event, LeaseId, Loss, Millis, Misdeed, Phase, Plan, Rejection, RequestId,
+    Settings, StopReason, SubmissionId, Task, Verdict, WorkerId,
 };
 use chomp_table::RangeSummary;
 
@@ -34,6 +35,8 @@ pub(super) struct Submission {
     pub(super) ranges: Vec<RangeSummary>,
     /// Whether it is what the plan should take.
     pub(super) good: bool,
+    /// Whether the coordinator evaluated it itself.
+    pub(super) own: bool,
     /// Whether the plan asked for a write of it.
     pub(super) written: bool,
 }
@@ -61,8 +64,11 @@ pub(super) struct World {
     pub(super) lost_answers: Vec<(WorkerId, LeaseId)>,
     /// How many attempts this plan was made to lose, at least.
     pub(super) losses: u32,
-    /// Whether a wrong content was told as if it were right.
-    pub(super) lied: bool,
+    /// What the coordinator evaluates itself just now.
+    pub(super) evaluation: Option<Head>,
+    /// The ranges about which somebody lied; one worker each at the most.
+    pub(super) lies: BTreeSet<Head>,
+    pub(super) liars: BTreeSet<WorkerId>,
 }
 
 impl World {
@@ -72,7 +78,12 @@ impl World {
         let bits = bits[chance.index(bits.len()).unwrap()];
         let settings = Settings {
             lease_ms: 100,
-            attempts_max: 2 + u32::try_from(chance.below(6)).unwrap(),
+            silence_ms: 200 + chance.below(400),
+            straggler_ms: 20 + chance.below(200),
+            failures_max: 2 + u32::try_from(chance.below(6)).unwrap(),
+            expiries_max: 2 + u32::try_from(chance.below(12)).unwrap(),
+            worker_failures_max: 3 + u32::try_from(chance.below(6)).unwrap(),
+            replicas: 1 + u32::try_from(chance.below(3)).unwrap(),
             task_positions_max: chance.below(6) * range_bits.positions(),
             task_positions_min: chance.below(4) * range_bits.positions(),
             tasks_per_thread: u32::try_from(chance.below(3)).unwrap(),
@@ -97,7 +108,9 @@ impl World {
             ids: 0,
             lost_answers: Vec::new(),
             losses: 0,
-            lied: false,
+            evaluation: None,
+            lies: BTreeSet::new(),
+            liars: BTreeSet::new(),
         }
     }
 
@@ -116,6 +129,7 @@ impl World {
                 self.disk.ranges.remove(&heads[index]);
             }
         }
+        self.evaluation = None;
         self.requests.clear();
         self.submissions.clear();
         self.lost_answers.clear();
@@ -127,6 +141,7 @@ impl World {
                 self.outcomes.push(super::steps::outcome(process.id, &task));
             }
         }
+        self.settings.epoch += 1;
         let (done, expected) = self.disk.read(&mut self.chance);
         let (plan, actions) =
             Plan::new(self.settings.clone(), &done, &expected, self.disk.seals).unwrap();
@@ -141,7 +156,18 @@ impl World {
             Event::Renewed { lease, .. } => Some(*lease),
             _ => None,
         };
+        let is_tick = event == Event::Tick;
         let actions = self.plan.handle(Millis(self.now), event);
+        if is_tick {
+            // The requests of those that were forgotten are not answered.
+            let answered = |id: &RequestId| {
+                let is_answer = |action: &Action| matches!(action, Action::Answer { request, .. } if request == id);
+                actions.iter().any(is_answer)
+            };
+            let plan = &self.plan;
+            self.requests
+                .retain(|id, worker| plan.is_there(*worker) || answered(id));
+        }
         if self.recounts {
             self.plan.check_invariants();
         }
@@ -180,11 +206,28 @@ impl World {
                     layer,
                     heads,
                 } => self.commit(submission, layer, &heads),
+                Action::Evaluate { head } => {
+                    self.check_may_begin();
+                    self.disk.check_may_be_evaluated(head);
+                    assert_eq!(self.evaluation.replace(head), None, "one at a time");
+                }
+                Action::Quarantine { worker, reason, .. } => match reason {
+                    Misdeed::Lied { .. } => {
+                        assert!(self.liars.contains(&worker), "{worker} never lied");
+                        self.evict(worker);
+                    }
+                    Misdeed::Failing { tasks, .. } => {
+                        assert_eq!(tasks, self.settings.worker_failures_max);
+                        self.evict(worker);
+                    }
+                },
                 Action::Seal { layer, ranges } => {
+                    assert_eq!(self.evaluation, None, "sealed before it is found out");
                     self.check_may_begin();
                     self.disk.begin_seal(layer, &ranges);
                 }
                 Action::Publish => {
+                    assert_eq!(self.evaluation, None, "published before it is found out");
                     self.check_may_begin();
                     self.disk.begin_publish();
                 }
@@ -204,15 +247,24 @@ impl World {
 
     fn check_stop(&self, reason: &StopReason) {
         match reason {
-            StopReason::GaveUp { attempts, .. } => {
-                assert_eq!(*attempts, self.settings.attempts_max);
+            StopReason::GaveUp { attempts, last, .. } => {
+                let most = match last {
+                    Loss::Expired { .. } => self.settings.expiries_max,
+                    Loss::Failed { .. } | Loss::Rejected { .. } => self.settings.failures_max,
+                };
+                assert_eq!(*attempts, most);
                 assert!(
                     self.losses >= *attempts,
                     "gave up after {} losses",
                     self.losses
                 );
             }
-            StopReason::Disagreement { .. } => assert!(self.lied, "nobody lied"),
+            StopReason::Wrong { head, .. } => {
+                assert!(self.settings.replicas == 1, "one worker alone got a lie in");
+                assert!(self.lies.contains(head), "nobody lied about range {head}");
+            }
+            StopReason::EvaluationFailed { reason, .. } => assert_eq!(reason, "no memory"),
+            StopReason::Unreadable { .. } => panic!("everything can be read"),
             StopReason::Shutdown => panic!("a shutdown is no fault"),
             StopReason::CommitFailed { reason }
             | StopReason::SealFailed { reason, .. }
@@ -233,7 +285,8 @@ impl World {
                 let positions = task.heads.len() as u64 * self.settings.range_bits.positions();
                 let too_large = positions > self.settings.task_positions_max;
                 assert!(!too_large || task.heads.len() == 1);
-                assert!((1..=self.settings.attempts_max).contains(&task.attempt));
+                let most = self.settings.failures_max + self.settings.expiries_max;
+                assert!((1..=most).contains(&task.attempt));
                 if self.chance.once_in(12) {
                     self.lost_answers.push((worker, task.lease));
                 } else if let Some(process) = self.process(worker) {
@@ -245,7 +298,11 @@ impl World {
                 assert_eq!(self.stopped.clone().unwrap_or(StopReason::Shutdown), reason);
                 assert_eq!(*self.plan.phase(), Phase::Stopped(reason));
             }
-            Answer::NotJoined => assert!(self.process(worker).is_none(), "it has joined"),
+            Answer::NotJoined => self.evict(worker),
+            Answer::Quarantined { .. } => {
+                assert!(self.plan.misdeed(worker).is_some());
+                self.evict(worker);
+            }
         }
     }
 
@@ -274,10 +331,14 @@ impl World {
                 .find(|range| range.head == *head)
                 .copied()
         };
-        let ranges = heads
+        let ranges: Vec<_> = heads
             .iter()
             .map(|head| chosen(head).expect("a range of it"))
             .collect();
+        for range in &ranges {
+            let lied = self.settings.replicas == 1 && self.lies.contains(&range.head);
+            assert!(lied || *range == summary(range.head.0), "a lie gets in");
+        }
         self.disk.begin_commit(submission, layer, ranges);
     }
 
@@ -291,12 +352,13 @@ impl World {
                 assert_eq!(settled.written, verdict == Verdict::Accepted);
                 assert!(settled.good, "rubbish was taken: {:?}", settled.ranges);
                 for range in &settled.ranges {
-                    assert_eq!(
-                        self.disk.ranges.get(&range.head),
-                        Some(range),
-                        "not durable"
-                    );
+                    let durable = self.disk.ranges.get(&range.head);
+                    let is_answer = settled.own && verdict == Verdict::Duplicate;
+                    assert!(is_answer || durable == Some(range), "not durable");
                 }
+            }
+            Verdict::Noted => {
+                assert!(self.settings.replicas > 1 || !self.lies.is_empty());
             }
             Verdict::Rejected {
                 reason: Rejection::Stopped,
@@ -309,13 +371,59 @@ impl World {
                 let known = |range: &RangeSummary| {
                     self.disk.holds(range.head) || self.disk.is_being_written(range.head)
                 };
-                let closed = matches!(reason, Rejection::Closed { .. });
+                let early = matches!(reason, Rejection::NotReady { .. });
+                let refused =
+                    matches!(reason, Rejection::NotJoined | Rejection::Quarantined { .. });
+                // Where a lie was kept, the truth is questioned.
+                let doubted =
+                    matches!(reason, Rejection::Disagreement { head } if self.lies.contains(&head));
                 assert!(
-                    !settled.good || closed && !settled.ranges.iter().all(known),
+                    !settled.good
+                        || refused
+                        || doubted
+                        || early && !settled.ranges.iter().all(known),
                     "{reason}"
                 );
             }
         }
+    }
+
+    /// A worker is not known to the plan any more, and learns it.
+    fn evict(&mut self, worker: WorkerId) {
+        if let Some(index) = self
+            .processes
+            .iter()
+            .position(|process| process.id == worker)
+        {
+            let process = self.processes.swap_remove(index);
+            let outcomes = process
+                .tasks
+                .iter()
+                .map(|task| super::steps::outcome(worker, task));
+            self.outcomes.extend(outcomes);
+        }
+    }
+
+    /// The coordinator has evaluated what it was to find out.
+    pub(super) fn evaluated(&mut self, fails: bool) {
+        let Some(head) = self.evaluation.take() else {
+            return;
+        };
+        if fails {
+            let reason = "no memory".to_owned();
+            self.tell(Event::EvaluationFailed { head, reason });
+            return;
+        }
+        let submission = SubmissionId(self.new_id());
+        let range = summary(head.0);
+        let entry = Submission {
+            ranges: vec![range],
+            good: true,
+            own: true,
+            written: false,
+        };
+        self.submissions.insert(submission, entry);
+        self.tell(Event::Evaluated { submission, range });
     }
 
     pub(super) fn process(&mut self, id: WorkerId) -> Option<&mut Process> {

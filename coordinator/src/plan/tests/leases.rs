@@ -79,7 +79,7 @@ fn lost_attempts_lead_to_the_range_that_cannot_be_computed() {
         let task = bench.task(A);
         assert_eq!((task.attempt, &task.heads), (attempt, &vec![poison]));
         let last = Loss::Failed {
-            worker: A,
+            worker: "w1".to_owned(),
             reason: "no memory".to_owned(),
         };
         let reason = StopReason::GaveUp {
@@ -120,7 +120,8 @@ fn a_task_has_ranges_with_the_same_number_of_lost_attempts() {
         lease: low.lease,
     });
     bench.join(A, 1);
-    for (task, attempt) in [(low, 1), (high, 2)] {
+    // What was begun comes first.
+    for (task, attempt) in [(high, 2), (low, 1)] {
         let again = bench.task(A);
         assert_eq!((again.attempt, again.heads), (attempt, task.heads));
     }
@@ -144,7 +145,9 @@ fn silence_is_a_lost_attempt_and_an_orderly_return_is_none() {
     for attempt in 1..=5 {
         assert_eq!(bench.task(A).attempt, attempt);
         bench.now += 100;
-        let last = Loss::Expired { worker: A };
+        let last = Loss::Expired {
+            worker: "w1".to_owned(),
+        };
         let reason = StopReason::GaveUp {
             head: Head(0),
             attempts: 5,

@@ -196,15 +196,23 @@ fn a_failed_seal_or_publication_stops_the_job() {
     assert!(bench.plan.is_quiet());
 }
 
+fn unreadable(bench: &mut Bench) -> StopReason {
+    let reason = "a bit has flipped".to_owned();
+    let stop = StopReason::Unreadable {
+        reason: reason.clone(),
+    };
+    let actions = bench.tell(Event::Unreadable { reason });
+    let reason = stop.clone();
+    assert_eq!(actions, [Action::Stop { reason }]);
+    stop
+}
+
 #[test]
 fn a_fault_stays_even_if_the_table_is_published() {
     let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &[], 4);
-    bench.submit(B, LeaseId(0), vec![wrong(1)]);
+    let reason = unreadable(&mut bench);
     assert_eq!(bench.tell(Event::Published), []);
-    assert!(matches!(
-        bench.plan.phase(),
-        Phase::Stopped(StopReason::Disagreement { .. })
-    ));
+    assert_eq!(*bench.plan.phase(), Phase::Stopped(reason));
 }
 
 #[test]
@@ -212,17 +220,14 @@ fn a_fault_ends_every_lease_sooner_or_later() {
     let mut bench = Bench::at_layer(settings(16), 3);
     bench.join(A, 1);
     let lease = bench.task(A).lease;
-    bench.submit(B, LeaseId(7), vec![wrong(0)]);
+    unreadable(&mut bench);
     assert_eq!(
         bench.tell(Event::Renewed { worker: A, lease }),
-        [Action::Renewal {
-            lease,
-            stands: false
-        }]
+        renewal(lease, false)
     );
     bench.now = 100;
     assert_eq!(bench.tell(Event::Tick), []);
-    assert_eq!(bench.plan.next_deadline(), None);
+    assert!(bench.plan.is_quiet());
 }
 
 #[test]
@@ -251,13 +256,7 @@ fn a_shutdown_offers_nothing_more_and_takes_what_comes() {
     assert!(bench.plan.is_quiet(), "no seal is begun");
     assert_eq!(bench.plan.progress().ranges_done, 5);
     // A fault is told even now.
-    let (bad, actions) = bench.submit(B, LeaseId(0), vec![wrong(0)]);
-    let reason = StopReason::Disagreement {
-        head: Head(0),
-        worker: B,
-    };
-    let rejection = rejected(bad, Rejection::Disagreement { head: Head(0) });
-    assert_eq!(actions, [Action::Stop { reason }, rejection]);
+    unreadable(&mut bench);
 }
 
 #[test]

@@ -1,22 +1,23 @@
-//! Writes: what the [plan](crate::plan) wants to be durable, done on the store, and told as the
-//! event that the plan expects for it.
+//! Errands: what the [plan](crate::plan) wants to be done and takes time, done on the store, and
+//! told as the event that the plan expects for it.
 
 use std::error::Error;
 
 use bytes::Bytes;
-use chomp_table::RangeSummary;
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::shard::ShardSize;
+use chomp_table::{Head, RangeSummary};
 
+use crate::audit::Audit;
 use crate::job::JobError;
 use crate::plan::{Event, SubmissionId};
 use crate::publish::publish;
 use crate::store::Store;
 
-/// A write that the plan asked for.
+/// Something that the plan asked for.
 #[derive(Clone, Debug)]
-pub(crate) enum Write {
+pub(crate) enum Errand {
     /// The records of a submission that are new.
     Commit {
         submission: SubmissionId,
@@ -28,74 +29,94 @@ pub(crate) enum Write {
         layer: u32,
         ranges: Vec<RangeSummary>,
     },
+    /// The content of a range, evaluated from its sources.
+    Evaluate {
+        submission: SubmissionId,
+        head: Head,
+    },
     /// The table.
     Publish,
 }
 
-/// What came of a write.
+/// What came of an errand.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct Done {
     /// What the plan is told.
     pub(crate) event: Event,
+    /// What was evaluated.
+    pub(crate) record: Option<(RangeSummary, Bytes)>,
     /// What was published.
     pub(crate) manifest: Option<Manifest>,
     /// Why it failed.
     pub(crate) fault: Option<JobError>,
 }
 
-impl Write {
+impl Errand {
     /// Does it. The event says success only when all of it is durable.
-    pub(crate) async fn perform(self, store: &Store, size: ShardSize) -> Written {
+    pub(crate) async fn perform(self, store: &Store, audit: &Audit, size: ShardSize) -> Done {
         match self {
-            Write::Commit {
+            Errand::Commit {
                 submission,
                 layer,
                 records,
-            } => Written::of(
+            } => Done::of(
                 store.commit(layer, records).await,
                 Event::Committed { submission },
                 |reason| Event::CommitFailed { submission, reason },
             ),
-            Write::Seal { layer, ranges } => Written::of(
+            Errand::Seal { layer, ranges } => Done::of(
                 store.seal(layer, &ranges).await,
                 Event::Sealed { layer },
                 |reason| Event::SealFailed { layer, reason },
             ),
-            Write::Publish => match publish(store, size).await {
-                Ok(manifest) => Written {
-                    event: Event::Published,
-                    manifest: Some(manifest),
-                    fault: None,
+            Errand::Evaluate { submission, head } => match audit.evaluate(head).await {
+                Ok((range, record)) => Done {
+                    record: Some((range, record)),
+                    ..Done::well(Event::Evaluated { submission, range })
                 },
-                Err(error) => Written::failed(error, |reason| Event::PublishFailed { reason }),
+                Err(error) => {
+                    Done::failed(error, |reason| Event::EvaluationFailed { head, reason })
+                }
+            },
+            Errand::Publish => match publish(store, size).await {
+                Ok(manifest) => Done {
+                    manifest: Some(manifest),
+                    ..Done::well(Event::Published)
+                },
+                Err(error) => Done::failed(error, |reason| Event::PublishFailed { reason }),
             },
         }
     }
 }
 
-impl Written {
-    fn of<E>(outcome: Result<(), E>, done: Event, failed: impl FnOnce(String) -> Event) -> Written
+impl Done {
+    fn of<E>(outcome: Result<(), E>, done: Event, failed: impl FnOnce(String) -> Event) -> Done
     where
         E: Error + Into<JobError>,
     {
         match outcome {
-            Ok(()) => Written {
-                event: done,
-                manifest: None,
-                fault: None,
-            },
-            Err(error) => Written::failed(error, failed),
+            Ok(()) => Done::well(done),
+            Err(error) => Done::failed(error, failed),
         }
     }
 
-    fn failed<E>(error: E, failed: impl FnOnce(String) -> Event) -> Written
+    fn failed<E>(error: E, failed: impl FnOnce(String) -> Event) -> Done
     where
         E: Error + Into<JobError>,
     {
-        Written {
-            event: failed(describe(&error)),
-            manifest: None,
+        let event = failed(describe(&error));
+        Done {
             fault: Some(error.into()),
+            ..Done::well(event)
+        }
+    }
+
+    fn well(event: Event) -> Done {
+        Done {
+            event,
+            record: None,
+            manifest: None,
+            fault: None,
         }
     }
 }
@@ -115,12 +136,15 @@ mod tests {
         let storage = Arc::new(SimulatedStorage::new(0));
         let range_bits = RangeBits::new(12).unwrap();
         let (store, _) = ready(Store::open(storage.clone(), range_bits, 13)).unwrap();
+        let store = Arc::new(store);
+        let audit = Audit::new(Arc::clone(&store), 0);
+        let perform = |errand: Errand| ready(errand.perform(&store, &audit, ShardSize::PUBLISHED));
         storage.set_fault(Some(Fault {
             call: storage.calls(),
             sticky: true,
             moment: Moment::Before,
         }));
-        let written = ready(Write::Publish.perform(&store, ShardSize::PUBLISHED));
+        let written = perform(Errand::Publish);
         let Event::PublishFailed { reason } = written.event else {
             panic!("{written:?}");
         };
@@ -132,7 +156,7 @@ mod tests {
             count: 0,
             digest: chomp_table::Digest([0; 32]),
         }];
-        let written = ready(Write::Seal { layer, ranges }.perform(&store, ShardSize::PUBLISHED));
+        let written = perform(Errand::Seal { layer, ranges });
         let Event::SealFailed { reason, .. } = written.event else {
             panic!("{written:?}");
         };
