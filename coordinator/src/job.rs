@@ -329,6 +329,9 @@ impl Job {
                     layer,
                     heads,
                 } => self.commit(submission, layer, &heads),
+                Action::Forget { submission } => {
+                    self.submissions.remove(&submission);
+                }
                 Action::Evaluate { head } => {
                     let submission = self.next_submission();
                     self.compute(Errand::Evaluate { submission, head });

@@ -9,7 +9,7 @@ use chomp_table::{Head, RangeSummary};
 
 use super::Plan;
 use super::copies::{Place, Vote, place};
-use super::messages::{Action, Misdeed, StopReason, SubmissionId, Verdict};
+use super::messages::{Action, Misdeed, StopReason, SubmissionId};
 use super::ranges::{State, content};
 
 /// The ranges to be evaluated by the coordinator.
@@ -83,11 +83,7 @@ impl Plan {
             self.write(submission, range, out);
         } else {
             self.reopen(head);
-            let verdict = Verdict::Duplicate;
-            out.push(Action::Settle {
-                submission,
-                verdict,
-            });
+            out.push(Action::Forget { submission });
         }
     }
 

@@ -170,8 +170,8 @@ pub enum Event {
         lease: LeaseId,
         head: Head,
     },
-    /// [`Action::Evaluate`] is done. Its record is kept as a submission of its own, until that is
-    /// settled.
+    /// [`Action::Evaluate`] is done. Keep its record as that of a submission, until that is settled
+    /// or forgotten.
     Evaluated {
         submission: SubmissionId,
         range: RangeSummary,
@@ -236,6 +236,8 @@ pub enum Action {
         layer: u32,
         heads: Vec<Head>,
     },
+    /// The record of an evaluation is not needed: the range is known.
+    Forget { submission: SubmissionId },
     /// Evaluate this range, whose sources are all committed, and trust nobody. One at a time.
     Evaluate { head: Head },
     /// This worker gets no more tasks, and its results are not taken any more.

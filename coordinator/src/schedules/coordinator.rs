@@ -137,6 +137,9 @@ impl Coordinator {
                     self.under_way.push(Errand::Seal { layer, ranges });
                 }
                 Action::Publish => self.under_way.push(Errand::Publish),
+                Action::Forget { submission } => {
+                    self.submissions.remove(&submission).unwrap();
+                }
                 Action::Evaluate { head } => {
                     self.ids += 1;
                     let submission = SubmissionId(self.ids);

@@ -297,7 +297,10 @@ impl World {
                         self.acknowledged.insert(range.head);
                     }
                 }
-                Told::Quarantined(name) => assert!(self.lied, "{name} was slandered"),
+                Told::Quarantined(name) => {
+                    assert!(self.lied, "{name} was slandered");
+                    self.seen.quarantined += 1;
+                }
                 Told::Answer(..) | Told::Settled(..) => {}
             }
         }

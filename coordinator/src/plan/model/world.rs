@@ -206,6 +206,10 @@ impl World {
                     layer,
                     heads,
                 } => self.commit(submission, layer, &heads),
+                Action::Forget { submission } => {
+                    let forgotten = self.submissions.remove(&submission).unwrap();
+                    assert!(forgotten.own && !forgotten.written);
+                }
                 Action::Evaluate { head } => {
                     self.check_may_begin();
                     self.disk.check_may_be_evaluated(head);
@@ -353,8 +357,7 @@ impl World {
                 assert!(settled.good, "rubbish was taken: {:?}", settled.ranges);
                 for range in &settled.ranges {
                     let durable = self.disk.ranges.get(&range.head);
-                    let is_answer = settled.own && verdict == Verdict::Duplicate;
-                    assert!(is_answer || durable == Some(range), "not durable");
+                    assert_eq!(durable, Some(range), "not durable");
                 }
             }
             Verdict::Noted => {

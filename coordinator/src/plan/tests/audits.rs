@@ -28,6 +28,10 @@ fn quarantine(worker: WorkerId, head: u64) -> Action {
     }
 }
 
+fn forget(submission: SubmissionId) -> Action {
+    Action::Forget { submission }
+}
+
 fn lied(head: u64) -> Misdeed {
     Misdeed::Lied { head: Head(head) }
 }
@@ -56,7 +60,7 @@ fn another_content_than_the_committed_one_is_a_lie_of_one_of_the_two() {
     let refused = rejected(bad, Rejection::Disagreement { head: Head(4) });
     assert_eq!(actions, [refused, evaluate(4)]);
     let (own, actions) = bench.evaluated(summary(4));
-    assert_eq!(actions, [quarantine(B, 4), duplicate(own)]);
+    assert_eq!(actions, [quarantine(B, 4), forget(own)]);
     assert_eq!(bench.plan.misdeed(B), Some(&lied(4)));
     assert_eq!(*bench.plan.phase(), Phase::Running);
 
@@ -66,7 +70,7 @@ fn another_content_than_the_committed_one_is_a_lie_of_one_of_the_two() {
     assert_eq!(actions, [refused, evaluate(4)]);
     let (own, actions) = bench.evaluated(summary(4));
     let reason = wrong_range(4);
-    assert_eq!(actions, [Action::Stop { reason }, duplicate(own)]);
+    assert_eq!(actions, [Action::Stop { reason }, forget(own)]);
     assert_eq!(bench.plan.misdeed(B), None);
     check_stopped(&mut bench, &wrong_range(4));
 }
@@ -159,13 +163,13 @@ fn what_a_liar_delivered_is_computed_again_before_anything_is_sealed() {
         assert_eq!(actions, [accepted(submission)]);
     }
     let (own, actions) = bench.evaluated(summary(3));
-    assert_eq!(actions, [duplicate(own), evaluate(4)]);
+    assert_eq!(actions, [forget(own), evaluate(4)]);
     let (own, actions) = bench.evaluated(summary(4));
     let seal = Action::Seal {
         layer: 4,
         ranges: summaries([5, 8]),
     };
-    assert_eq!(actions, [duplicate(own), seal]);
+    assert_eq!(actions, [forget(own), seal]);
     // One of them wrong would have stopped the job.
     let mut bench = delivered(true);
     let refuted = Event::Refuted {

@@ -184,3 +184,66 @@ fn a_lease_ends_when_others_have_handed_in_all_of_it() {
         renewal(again.lease, false)
     );
 }
+
+#[test]
+fn what_a_worker_failed_goes_to_others_while_there_are_any() {
+    let mut bench = Bench::new(settings(13), &[]);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    let lease = bench.task(A).lease;
+    let fail = |bench: &mut Bench, worker, lease| {
+        let reason = "no memory".to_owned();
+        bench.tell(Event::Failed {
+            worker,
+            lease,
+            reason,
+        })
+    };
+    fail(&mut bench, A, lease);
+    assert_eq!(bench.want(A), []);
+    let lease = bench.task(B).lease;
+    // Both have failed: A, which waits, may try again.
+    let actions = fail(&mut bench, B, lease);
+    let [
+        Action::Answer {
+            answer: Answer::Task(task),
+            ..
+        },
+    ] = actions.as_slice()
+    else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(task.attempt, 3);
+}
+
+#[test]
+fn a_worker_that_fails_everything_gets_no_more() {
+    let settings = Settings {
+        worker_failures_max: 3,
+        ..settings(24)
+    };
+    let mut bench = Bench::at_layer(settings, 39);
+    bench.join(A, 8);
+    bench.join(B, 8);
+    for failures in 1..=3 {
+        let lease = bench.task(A).lease;
+        let reason = "no memory".to_owned();
+        let actions = bench.tell(Event::Failed {
+            worker: A,
+            lease,
+            reason,
+        });
+        if failures < 3 {
+            assert_eq!(actions, []);
+            continue;
+        }
+        let [Action::Quarantine { worker, reason, .. }] = actions.as_slice() else {
+            panic!("{actions:?}");
+        };
+        let tasks = 3;
+        let last = "worker w1 failed: no memory".to_owned();
+        assert_eq!((*worker, reason), (A, &Misdeed::Failing { tasks, last }));
+    }
+    assert_eq!(*bench.plan.phase(), Phase::Running);
+    assert_eq!(bench.plan.progress().threads, 8);
+}

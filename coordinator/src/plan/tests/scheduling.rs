@@ -45,6 +45,110 @@ fn a_layer_is_offered_when_the_one_below_is_durable() {
 }
 
 #[test]
+fn a_range_is_offered_when_its_sources_are_durable() {
+    // Layers 3 to 6 of 16 bits are [3 4] [5 8] [6 9] [7 a]; 8 draws on 4 and not on 3.
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 1);
+    let (three, four) = (bench.task(A), bench.task(A));
+    assert_eq!(bench.want(A), []);
+    let submission = bench.begin_commit(A, four.lease, &[4]);
+    let actions = bench.tell(Event::Committed { submission });
+    let [
+        settled,
+        Action::Answer {
+            answer: Answer::Task(ahead),
+            ..
+        },
+    ] = actions.as_slice()
+    else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(*settled, accepted(submission));
+    assert_eq!((ahead.layer, &ahead.heads), (4, &to_heads(&[8])));
+    // Layer 4 is not sealed before layer 3, which is not complete.
+    bench.finish(A, ahead);
+    assert_eq!(bench.plan.progress().layer, 3);
+    assert_eq!(bench.want(A), []);
+    // What was given back goes before what is ready above it.
+    bench.tell(Event::Returned {
+        worker: A,
+        lease: three.lease,
+    });
+    assert_eq!(bench.plan.progress().leases, 1);
+}
+
+#[test]
+fn what_a_slow_worker_holds_is_given_to_one_that_would_idle() {
+    let settings = Settings {
+        straggler_ms: 50,
+        tasks_per_thread: 1,
+        ..settings(16)
+    };
+    let mut bench = Bench::at_layer(settings, 3);
+    bench.join(A, 1);
+    let slow = bench.task(A);
+    assert_eq!(slow.heads, to_heads(&[3, 4]));
+    bench.join(B, 1);
+    assert_eq!(bench.want(A), [], "not its own");
+    assert_eq!(bench.want(B), []);
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(50)));
+    bench.now = 50;
+    let actions = bench.tell(Event::Tick);
+    let [
+        Action::Answer {
+            request: RequestId(3),
+            answer: Answer::Task(double),
+        },
+    ] = actions.as_slice()
+    else {
+        panic!("{actions:?}")
+    };
+    assert_eq!((&double.heads, double.attempt), (&slow.heads, 1));
+    // Twice is enough.
+    assert_eq!(bench.want(B), []);
+    bench.join(WorkerId(3), 1);
+    assert_eq!(bench.want(WorkerId(3)), []);
+    // Whoever is first, both are right.
+    bench.finish(B, double);
+    let (late, actions) = bench.submit(A, slow.lease, summaries([3, 4]));
+    assert_eq!(actions, [duplicate(late)]);
+}
+
+#[test]
+fn a_silent_worker_is_forgotten_and_comes_back_as_itself() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 4);
+    let task = bench.task(A);
+    bench.now = 9_999;
+    bench.tell(Event::Tick);
+    assert_eq!(bench.plan.progress().workers, 1);
+    assert_eq!(bench.plan.progress().leases, 0);
+    bench.tell(Event::Alive { worker: A });
+    bench.now = 19_998;
+    bench.tell(Event::Tick);
+    assert_eq!(bench.plan.progress().threads, 4);
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(19_999)));
+    bench.now = 19_999;
+    bench.tell(Event::Tick);
+    assert_eq!(bench.plan.progress().threads, 0);
+    bench.join(A, 4);
+    bench.finish(A, &task);
+    let workers: Vec<_> = bench.plan.workers().collect();
+    assert_eq!((workers[0].ranges, workers[0].name.as_str()), (1, "w1"));
+}
+
+#[test]
+fn leases_of_different_owners_have_different_numbers() {
+    let settings = Settings {
+        epoch: 7,
+        ..settings(13)
+    };
+    let mut bench = Bench::new(settings, &[]);
+    bench.join(A, 1);
+    assert_eq!(bench.task(A).lease, LeaseId(7 << 32));
+}
+
+#[test]
 fn tasks_follow_the_number_of_threads() {
     // Layer 39 of 12 head bits has 124 ranges; 2 tasks for each of 5 threads are 12 ranges each.
     let heads = layers(24, settings(24).range_bits)[39].len();
