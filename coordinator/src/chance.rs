@@ -1,7 +1,7 @@
 //! Numbers that look random and follow from a seed (splitmix64).
 
 #[derive(Debug)]
-pub(crate) struct Chance(pub(super) u64);
+pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
     fn next(&mut self) -> u64 {
@@ -16,7 +16,10 @@ impl Chance {
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
+}
 
+#[cfg(test)]
+impl Chance {
     /// True once in `times`.
     pub(crate) fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0

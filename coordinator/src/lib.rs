@@ -5,12 +5,15 @@
 //! | [`plan`] | which ranges to compute next and what to do with a result: no clock, no I/O |
 //! | [`storage`] | immutable objects by key: a directory, or a simulation that fails on demand |
 //! | [`store`] | what the objects of a table mean: the journal of finished work |
+//! | [`audit`] | decides some words itself, to see whether a result is right |
 //! | [`publish`] | merges the ranges into the shards of a table |
 //! | `writes` | what the plan wants to be durable, done on the store |
 //! | [`job`] | feeds the plan and does what it asks for |
 //! | `service` | the gRPC calls; the wire types end there |
 //! | [`server`] | all of it, started and stopped |
 
+pub mod audit;
+mod chance;
 pub mod job;
 pub mod plan;
 pub mod publish;
@@ -20,8 +23,6 @@ pub mod storage;
 pub mod store;
 mod writes;
 
-#[cfg(test)]
-mod chance;
 #[cfg(test)]
 mod schedules;
 

@@ -167,6 +167,11 @@ impl Store {
         self.epoch
     }
 
+    /// Whether a range is committed.
+    pub fn is_committed(&self, head: Head) -> bool {
+        self.index().get(head).is_some()
+    }
+
     // Both locks are held for single operations on whole values: a panic leaves nothing half done.
     fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
