@@ -47,6 +47,12 @@ impl Index {
         }
     }
 
+    /// The least replicas of the ranges with heads below `end`.
+    pub(super) fn replicas(&self, end: u64) -> Option<u32> {
+        let places = self.0.range(..Head(end));
+        places.map(|(_, place)| place.entry.replicas).min()
+    }
+
     /// The ranges with heads below `end`, ascending.
     pub(super) fn below(&self, end: u64) -> impl Iterator<Item = RangeSummary> {
         let places = self.0.range(..Head(end));
