@@ -67,7 +67,11 @@ async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
         let asked = range_bits;
         return Err(StoreError::OtherRangeBits { table, asked }).with_context(in_table);
     }
-    if let Some(table) = already_published(&args.table, args.bits)? {
+    let published = published(&args.table, args.bits)?;
+    if let Some(table) = published
+        .as_ref()
+        .filter(|table| table.manifest().bits >= args.bits)
+    {
         let cost = Cost {
             wall: start.elapsed(),
             cpu: machine::cpu_time(),
@@ -80,7 +84,7 @@ async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
     let listener = TcpListener::bind("127.0.0.1:0")
         .await
         .context("cannot listen on loopback")?;
-    let coordinator = Coordinator::start(storage, args.bits, range_bits, listener)
+    let coordinator = Coordinator::start(storage, args.bits, range_bits, published, listener)
         .await
         .with_context(in_table)?;
     let config = Config {
@@ -139,18 +143,17 @@ async fn work(
     (outcome, worker)
 }
 
-/// The published table that answers for `bits` already, if there is one. Every byte of it is
+/// The published table, if there is one. If it answers for `bits` already, every byte of it is
 /// checked.
-fn already_published(directory: &Path, bits: u32) -> anyhow::Result<Option<Table>> {
+fn published(directory: &Path, bits: u32) -> anyhow::Result<Option<Table>> {
     let published = Table::open(directory).and_then(|table| {
-        let answers = table.manifest().bits >= bits;
-        if answers {
+        if table.manifest().bits >= bits {
             table.verify_bytes()?;
         }
-        Ok(answers.then_some(table))
+        Ok(Some(table))
     });
     match published {
-        Ok(table) => Ok(table),
+        Ok(published) => Ok(published),
         Err(TableError::NotFound { .. }) => Ok(None),
         Err(error @ TableError::Damaged { .. }) => Err(error).context(
             "remove the folder of the published table and run again: it is made anew from the \

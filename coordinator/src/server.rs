@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
-use chomp_table::RangeBits;
 use chomp_table::pieces::PIECE_BYTES_MAX;
+use chomp_table::{RangeBits, Table};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::Server;
 
+use crate::import::{self, ImportError};
 use crate::job::{Job, Outcome};
 use crate::plan::{Plan, PlanError, Progress, Settings};
 use crate::service::Service;
@@ -36,6 +37,9 @@ pub enum StartError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Ranges of the published table cannot be used.
+    #[error(transparent)]
+    Import(#[from] ImportError),
     /// The job cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -56,7 +60,8 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Opens the store of a table for a job of `bits` bits, and serves workers on `listener`.
+    /// Opens the store of a table for a job of `bits` bits, and serves workers on `listener`. What
+    /// it lacks is taken from `published`, a table of fewer bits, as far as that goes.
     ///
     /// # Errors
     ///
@@ -66,13 +71,15 @@ impl Coordinator {
         storage: Arc<dyn Storage>,
         bits: u32,
         range_bits: RangeBits,
+        published: Option<Table>,
         listener: TcpListener,
     ) -> Result<Coordinator, StartError> {
         let settings = Settings::new(bits, range_bits);
         settings.check()?;
         let (store, found) = Store::open(storage, range_bits, bits).await?;
-        let (plan, first) = Plan::new(settings, &found.done, &found.expected, found.sealed_layers)?;
         let store = Arc::new(store);
+        let found = import::complete(&store, found, published).await?;
+        let (plan, first) = Plan::new(settings, &found.done, &found.expected, found.sealed_layers)?;
         let (job, handle, progress) = Job::new(plan, Arc::clone(&store));
 
         let address = listener.local_addr()?;
@@ -138,7 +145,7 @@ mod tests {
         let storage = Arc::new(SimulatedStorage::new(0));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let range_bits = RangeBits::new(12).unwrap();
-        let coordinator = Coordinator::start(storage.clone(), 14, range_bits, listener);
+        let coordinator = Coordinator::start(storage.clone(), 14, range_bits, None, listener);
         let coordinator = coordinator.await.unwrap();
         tokio::task::yield_now().await;
         assert!(Arc::strong_count(&storage) > 1);

@@ -137,6 +137,16 @@ pub struct Progress {
     pub sealed_layers: u32,
 }
 
+impl Progress {
+    /// Adds ranges that were committed since.
+    pub(crate) fn add(&mut self, ranges: Vec<RangeSummary>) {
+        self.done.extend(ranges);
+        self.done.sort_unstable_by_key(|range| range.head);
+        let done = |head| self.done.binary_search_by_key(&head, |range| range.head);
+        self.expected.retain(|range| done(range.head).is_err());
+    }
+}
+
 /// The store of a table, open for one job. It keeps where records are, not the records.
 #[derive(Debug)]
 pub struct Store {
