@@ -52,6 +52,7 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Coordinator {
     address: SocketAddr,
+    store: Arc<Store>,
     progress: watch::Receiver<Progress>,
     job: AbortOnDropHandle<Outcome>,
     server: AbortOnDropHandle<Result<(), tonic::transport::Error>>,
@@ -84,9 +85,13 @@ impl Coordinator {
 
         let address = listener.local_addr()?;
         let (stop_job, stop_server) = (CancellationToken::new(), CancellationToken::new());
-        let service = CoordinatorServer::new(Service { handle, store })
-            .max_decoding_message_size(MESSAGE_BYTES_MAX)
-            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        let shared = Arc::clone(&store);
+        let service = CoordinatorServer::new(Service {
+            handle,
+            store: shared,
+        })
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
         let server = Server::builder()
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE))
@@ -99,6 +104,7 @@ impl Coordinator {
             );
         Ok(Coordinator {
             address,
+            store,
             progress,
             job: AbortOnDropHandle::new(tokio::spawn(job.run(first, stop_job.clone()))),
             server: AbortOnDropHandle::new(tokio::spawn(server)),
@@ -110,6 +116,11 @@ impl Coordinator {
     /// Where workers find it.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The store of the table, for what is to be done when the job is.
+    pub fn store(&self) -> Arc<Store> {
+        Arc::clone(&self.store)
     }
 
     /// How far the job has come; changes as it goes on.

@@ -21,6 +21,7 @@ mod job;
 mod keys;
 mod open;
 mod part;
+mod prune;
 mod publish;
 mod seal;
 #[cfg(test)]
