@@ -67,6 +67,11 @@ pub(crate) struct RunArgs {
     #[arg(long, env = "CHOMP_ISA", value_name = "ISA")]
     pub(crate) isa: Option<Isa>,
 
+    /// Keep the finished ranges when the table is published; else they are made again from it when
+    /// it is extended
+    #[arg(long, env = "CHOMP_KEEP_PARTS", value_parser = BoolishValueParser::new())]
+    pub(crate) keep_parts: bool,
+
     /// Print the summary as one JSON object
     #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use chomp_coordinator::import::ImportError;
 use chomp_coordinator::job::JobError;
 use chomp_coordinator::plan::StopReason;
 use chomp_coordinator::publish::PublishError;
@@ -54,21 +55,25 @@ impl Exit {
                 return Exit::of_store(error);
             }
             Some(JobError::Publish(_)) => return Some(Exit::Damaged),
-            Some(JobError::Stopped(StopReason::Disagreement { .. })) => {
+            Some(JobError::Stopped(StopReason::Wrong { .. })) => {
                 return Some(Exit::Damaged);
             }
             Some(JobError::Stopped(_)) => return Some(Exit::Failed),
             None => {}
         }
         match cause.downcast_ref() {
-            Some(StartError::Store(error)) => return Exit::of_store(error),
+            Some(StartError::Store(error) | StartError::Import(ImportError::Store(error))) => {
+                return Exit::of_store(error);
+            }
+            Some(StartError::Import(ImportError::Table(error))) => return Exit::of_table(error),
+            Some(StartError::Import(ImportError::Disagrees { .. })) => {
+                return Some(Exit::Damaged);
+            }
             Some(StartError::Plan(_)) => return Some(Exit::Refused),
             _ => {}
         }
-        match cause.downcast_ref() {
-            Some(TableError::Damaged { .. }) => return Some(Exit::Damaged),
-            Some(TableError::Newer { .. }) => return Some(Exit::Refused),
-            _ => {}
+        if let Some(error) = cause.downcast_ref() {
+            return Exit::of_table(error);
         }
         match cause.downcast_ref() {
             Some(WorkerError::Client(ClientError::Unreachable { .. })) => {
@@ -78,6 +83,14 @@ impl Exit {
             _ => {}
         }
         matches!(cause.downcast_ref(), Some(OpenError::InUse { .. })).then_some(Exit::Refused)
+    }
+
+    fn of_table(error: &TableError) -> Option<Exit> {
+        match error {
+            TableError::Damaged { .. } => Some(Exit::Damaged),
+            TableError::Newer { .. } => Some(Exit::Refused),
+            _ => None,
+        }
     }
 
     fn of_store(error: &StoreError) -> Option<Exit> {

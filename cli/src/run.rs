@@ -6,11 +6,13 @@ use std::time::Instant;
 
 use anyhow::Context;
 use chomp_coordinator::job::Outcome;
+use chomp_coordinator::plan::HEAD_BITS_MAX;
 use chomp_coordinator::server::Coordinator;
 use chomp_coordinator::storage::{LocalStorage, TableLock};
 use chomp_coordinator::store::{Store, StoreError};
 use chomp_kernel::Isa;
 use chomp_table::RangeBits;
+use chomp_table::format::describe;
 use chomp_table::manifest::{Manifest, folder_name};
 use chomp_table::reader::{Table, TableError};
 use chomp_worker::{Config, Report};
@@ -67,7 +69,17 @@ async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
         let asked = range_bits;
         return Err(StoreError::OtherRangeBits { table, asked }).with_context(in_table);
     }
-    if let Some(table) = already_published(&args.table, args.bits)? {
+    let has_parts = Store::has_parts(&*storage).await.with_context(in_table)?;
+    let published = published(&args.table, args.bits, has_parts)?;
+    if let Some(table) = published
+        .as_ref()
+        .filter(|table| table.manifest().bits >= args.bits)
+    {
+        // A store is not opened for more ranges than a plan holds.
+        let is_small = range_bits.heads(table.manifest().bits) <= 1 << HEAD_BITS_MAX;
+        if has_parts && is_small && !args.keep_parts {
+            prune_found(storage, range_bits, table.manifest().bits, display).await;
+        }
         let cost = Cost {
             wall: start.elapsed(),
             cpu: machine::cpu_time(),
@@ -80,7 +92,7 @@ async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
     let listener = TcpListener::bind("127.0.0.1:0")
         .await
         .context("cannot listen on loopback")?;
-    let coordinator = Coordinator::start(storage, args.bits, range_bits, listener)
+    let coordinator = Coordinator::start(storage, args.bits, range_bits, published, listener)
         .await
         .with_context(in_table)?;
     let config = Config {
@@ -89,12 +101,16 @@ async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
         memory_bytes,
         isa: args.isa.unwrap_or_else(Isa::detect),
     };
+    let store = coordinator.store();
     let (outcome, worker) = work(coordinator, config, &args, range_bits, stop, display).await;
     match outcome {
         Outcome::Finished(manifest) => {
             let Report {
                 ranges, evaluation, ..
             } = worker?;
+            if !args.keep_parts {
+                prune(&store, display).await;
+            }
             let cost = Cost {
                 wall: start.elapsed(),
                 cpu: machine::cpu_time(),
@@ -139,24 +155,55 @@ async fn work(
     (outcome, worker)
 }
 
-/// The published table that answers for `bits` already, if there is one. Every byte of it is
+/// The published table, if there is one. If it answers for `bits` already, every byte of it is
 /// checked.
-fn already_published(directory: &Path, bits: u32) -> anyhow::Result<Option<Table>> {
+fn published(directory: &Path, bits: u32, has_parts: bool) -> anyhow::Result<Option<Table>> {
     let published = Table::open(directory).and_then(|table| {
-        let answers = table.manifest().bits >= bits;
-        if answers {
+        if table.manifest().bits >= bits {
             table.verify_bytes()?;
         }
-        Ok(answers.then_some(table))
+        Ok(Some(table))
     });
     match published {
-        Ok(table) => Ok(table),
+        Ok(published) => Ok(published),
         Err(TableError::NotFound { .. }) => Ok(None),
-        Err(error @ TableError::Damaged { .. }) => Err(error).context(
-            "remove the folder of the published table and run again: it is made anew from the \
-             finished ranges",
-        ),
+        Err(error @ TableError::Damaged { .. }) => {
+            let how = if has_parts {
+                "made anew from the finished ranges"
+            } else {
+                "computed again"
+            };
+            Err(error).context(format!(
+                "remove the folder of the published table and run again: it is {how}"
+            ))
+        }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes the working files of a table that is published. It is finished whatever comes of this.
+async fn prune(store: &Store, display: &Display) {
+    if let Err(error) = store.prune().await {
+        display.line(&format!(
+            "the table is finished; not all of its working files were removed: {}",
+            describe(&error)
+        ));
+    }
+}
+
+/// The same for what an earlier run has left or kept.
+async fn prune_found(
+    storage: Arc<LocalStorage>,
+    range_bits: RangeBits,
+    bits: u32,
+    display: &Display,
+) {
+    match Store::open(storage, range_bits, bits).await {
+        Ok((store, _)) => prune(&store, display).await,
+        Err(error) => display.line(&format!(
+            "the table is finished; its working files are left alone: {}",
+            describe(&error)
+        )),
     }
 }
 

@@ -7,6 +7,7 @@
 //! | [`store`] | what the objects of a table mean: the journal of finished work |
 //! | [`audit`] | decides some words itself, to see whether a result is right |
 //! | [`publish`] | merges the ranges into the shards of a table |
+//! | [`import`] | makes ranges again from the shards of a published table |
 //! | `errands` | what the plan wants to be done and takes time, done on the store |
 //! | [`job`] | feeds the plan and does what it asks for |
 //! | `service` | the gRPC calls; the wire types end there |
@@ -15,6 +16,7 @@
 pub mod audit;
 mod chance;
 mod errands;
+pub mod import;
 pub mod job;
 pub mod plan;
 pub mod publish;

@@ -56,7 +56,7 @@ pub(crate) async fn publish(store: &Store, size: ShardSize) -> Result<Manifest, 
             store.publish_object(bits, &info.name, bytes.into()).await?;
         }
     }
-    let (manifest, last) = merge.finish()?;
+    let (manifest, last) = merge.finish(store.replicas())?;
     if let Some((info, bytes)) = last {
         store.publish_object(bits, &info.name, bytes.into()).await?;
     }
@@ -143,13 +143,14 @@ impl Merge {
     }
 
     /// The manifest, and the last shard unless it is empty.
-    fn finish(mut self) -> Result<(Manifest, Option<Shard>), PublishError> {
+    fn finish(mut self, replicas: u32) -> Result<(Manifest, Option<Shard>), PublishError> {
         let last = (!self.shard.is_empty()).then(|| self.shard.finish());
         self.shards
             .extend(last.iter().map(|(info, _)| info.clone()));
         let software = concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned();
         let manifest = Manifest::new(
             self.range_bits,
+            replicas,
             software,
             self.fingerprints.finish(),
             self.shards,

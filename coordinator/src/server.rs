@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
-use chomp_table::RangeBits;
 use chomp_table::pieces::PIECE_BYTES_MAX;
+use chomp_table::{RangeBits, Table};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -16,6 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::Server;
 
 use crate::audit::Audit;
+use crate::import::{self, ImportError};
 use crate::job::{Job, Outcome};
 use crate::plan::{Plan, PlanError, Progress, Settings};
 use crate::service::Service;
@@ -37,6 +38,9 @@ pub enum StartError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Ranges of the published table cannot be used.
+    #[error(transparent)]
+    Import(#[from] ImportError),
     /// The job cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -49,6 +53,7 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Coordinator {
     address: SocketAddr,
+    store: Arc<Store>,
     progress: watch::Receiver<Progress>,
     job: AbortOnDropHandle<Outcome>,
     server: AbortOnDropHandle<Result<(), tonic::transport::Error>>,
@@ -57,7 +62,8 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Opens the store of a table for a job of `bits` bits, and serves workers on `listener`.
+    /// Opens the store of a table for a job of `bits` bits, and serves workers on `listener`. What
+    /// it lacks is taken from `published`, a table of fewer bits, as far as that goes.
     ///
     /// # Errors
     ///
@@ -67,22 +73,28 @@ impl Coordinator {
         storage: Arc<dyn Storage>,
         bits: u32,
         range_bits: RangeBits,
+        published: Option<Table>,
         listener: TcpListener,
     ) -> Result<Coordinator, StartError> {
         let mut settings = Settings::new(bits, range_bits);
         settings.check()?;
         let (store, found) = Store::open(storage, range_bits, bits).await?;
         settings.epoch = store.epoch();
-        let (plan, first) = Plan::new(settings, &found.done, &found.expected, found.sealed_layers)?;
         let store = Arc::new(store);
+        let found = import::complete(&store, found, published).await?;
+        let (plan, first) = Plan::new(settings, &found.done, &found.expected, found.sealed_layers)?;
         let audit = Arc::new(Audit::new(Arc::clone(&store), 0));
         let (job, handle, progress) = Job::new(plan, Arc::clone(&store), audit);
 
         let address = listener.local_addr()?;
         let (stop_job, stop_server) = (CancellationToken::new(), CancellationToken::new());
-        let service = CoordinatorServer::new(Service { handle, store })
-            .max_decoding_message_size(MESSAGE_BYTES_MAX)
-            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        let shared = Arc::clone(&store);
+        let service = CoordinatorServer::new(Service {
+            handle,
+            store: shared,
+        })
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
         let server = Server::builder()
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE))
@@ -95,6 +107,7 @@ impl Coordinator {
             );
         Ok(Coordinator {
             address,
+            store,
             progress,
             job: AbortOnDropHandle::new(tokio::spawn(job.run(first, stop_job.clone()))),
             server: AbortOnDropHandle::new(tokio::spawn(server)),
@@ -106,6 +119,11 @@ impl Coordinator {
     /// Where workers find it.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The store of the table, for what is to be done when the job is.
+    pub fn store(&self) -> Arc<Store> {
+        Arc::clone(&self.store)
     }
 
     /// How far the job has come; changes as it goes on.
@@ -141,7 +159,7 @@ mod tests {
         let storage = Arc::new(SimulatedStorage::new(0));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let range_bits = RangeBits::new(12).unwrap();
-        let coordinator = Coordinator::start(storage.clone(), 14, range_bits, listener);
+        let coordinator = Coordinator::start(storage.clone(), 14, range_bits, None, listener);
         let coordinator = coordinator.await.unwrap();
         tokio::task::yield_now().await;
         assert!(Arc::strong_count(&storage) > 1);

@@ -56,6 +56,8 @@ pub struct Manifest {
     pub fingerprints_by_bits: Vec<Digest>,
     /// The range bits with which it was made. They do not change its content.
     pub range_bits: u32,
+    /// Each range was computed by at least so many workers, all with the same result.
+    pub replicas: u32,
     /// The program that made it, as `chomp 1.2.3`.
     pub software: String,
     /// The shards, in the order of their words.
@@ -77,6 +79,7 @@ impl Manifest {
     /// `fingerprints` was made of.
     pub fn new(
         range_bits: RangeBits,
+        replicas: u32,
         software: String,
         fingerprints: Fingerprints,
         shards: Vec<ShardInfo>,
@@ -98,6 +101,7 @@ impl Manifest {
             fingerprint: fingerprints.by_bits[last],
             fingerprints_by_bits: fingerprints.by_bits,
             range_bits: range_bits.get(),
+            replicas,
             software,
             shards,
         };
@@ -153,6 +157,7 @@ impl Manifest {
         ensure(RangeBits::new(self.range_bits).is_some(), || {
             format!("{} range bits, beyond the limits", self.range_bits)
         })?;
+        ensure(self.replicas > 0, || "ranges that nobody computed")?;
         self.check_counts()?;
         self.check_fingerprints()?;
         self.check_shards()

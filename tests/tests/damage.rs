@@ -28,10 +28,10 @@ fn scratch() -> TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }
 
-/// A finished table, and its fingerprint.
+/// A finished table with its working files, and its fingerprint.
 fn finished() -> (TempDir, String) {
     let directory = scratch();
-    let summary = end(&mut run_in(directory.path(), BITS, RANGE_BITS)).summary();
+    let summary = end(run_in(directory.path(), BITS, RANGE_BITS).arg("--keep-parts")).summary();
     let fingerprint = fingerprint(&summary).to_owned();
     (directory, fingerprint)
 }
@@ -243,9 +243,20 @@ fn the_program_reads_every_byte_of_a_published_table_before_it_answers() {
     flip_the_middle(&folder.join("shard-0000.zst"));
     for bits in [BITS, BITS - 4] {
         let ended = end(&mut run_in(directory.path(), bits, RANGE_BITS));
-        ended.refuses(3, &["shard-0000.zst is damaged", "remove the folder"]);
+        let how = "made anew from the finished ranges";
+        ended.refuses(3, &["shard-0000.zst is damaged", "remove the folder", how]);
     }
     fs::remove_dir_all(&folder).unwrap();
-    let summary = end(&mut run_in(directory.path(), BITS, RANGE_BITS)).summary();
+    let run = || end(&mut run_in(directory.path(), BITS, RANGE_BITS));
+    let summary = run().summary();
     assert_eq!(fingerprint(&summary), expected);
+    assert_eq!(common::number(&summary, "ranges_evaluated"), 0);
+
+    // That run has removed the working files, so the next repair takes more.
+    flip_the_middle(&folder.join("shard-0000.zst"));
+    run().refuses(3, &["remove the folder", "computed again"]);
+    fs::remove_dir_all(&folder).unwrap();
+    let summary = run().summary();
+    assert_eq!(fingerprint(&summary), expected);
+    assert_eq!(common::number(&summary, "ranges_evaluated"), 4);
 }

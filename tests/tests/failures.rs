@@ -23,7 +23,7 @@ async fn run(
 ) -> Result<(Outcome, Result<Report, WorkerError>), StartError> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let range_bits = RangeBits::new(12).unwrap();
-    let coordinator = Coordinator::start(storage.clone(), BITS, range_bits, listener).await?;
+    let coordinator = Coordinator::start(storage.clone(), BITS, range_bits, None, listener).await?;
     let config = Config {
         coordinator: format!("http://{}", coordinator.address()),
         threads: NonZeroUsize::new(2).unwrap(),

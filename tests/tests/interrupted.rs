@@ -38,7 +38,7 @@ struct Undisturbed {
 }
 
 fn begin(table: &Path) -> Child {
-    start(&mut run_in(table, BITS, RANGE_BITS))
+    start(run_in(table, BITS, RANGE_BITS).arg("--keep-parts"))
 }
 
 fn undisturbed() -> &'static Undisturbed {

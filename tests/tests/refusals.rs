@@ -89,7 +89,8 @@ fn make_newer(file: &Path) {
 
 #[test]
 fn newer_working_files() {
-    let known = small_table();
+    let known = tempfile::tempdir().unwrap();
+    end(run_in(known.path(), 14, 12).arg("--keep-parts")).summary();
     for folder in ["work/job", "work/epochs", "work/parts", "work/seals"] {
         let directory = tempfile::tempdir().unwrap();
         let table = directory.path();
@@ -218,12 +219,14 @@ fn the_environment_mirrors_the_flags() {
         ("CHOMP_RANGE_BITS", "13"),
         ("CHOMP_MEMORY", "1GiB"),
         ("CHOMP_ISA", "portable"),
+        ("CHOMP_KEEP_PARTS", "true"),
         ("CHOMP_JSON", "true"),
     ];
     let summary = end(program().arg("run").envs(variables)).summary();
     assert_eq!(fingerprint(&summary), FINGERPRINT_20);
     assert_eq!(number(&summary, "ranges_evaluated"), 1 << 7);
     assert!(table.join("table-20/manifest.json").try_exists().unwrap());
+    assert!(table.join("work/parts").try_exists().unwrap());
 
     // A flag wins.
     let mut command = program();

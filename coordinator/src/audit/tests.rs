@@ -204,6 +204,38 @@ fn other_content_is_refuted() {
 }
 
 #[test]
+fn words_that_were_left_out_are_seen_in_the_mirror() {
+    let table = finished(16);
+    let mut seen = 0;
+    for range in table.ranges.values() {
+        for &index in &range.losing {
+            let mirror = range.head.word(index.into(), range_bits()).mirror();
+            let mirror = &table.ranges[&Head::of(mirror, range_bits())];
+            table.claims(range.clone()).check_mirror(mirror).unwrap();
+            if mirror.head != range.head {
+                let wrong = flipped(range, index.into());
+                let error = table.claims(wrong).check_mirror(mirror);
+                assert!(matches!(error, Err(AuditError::Refuted { .. })));
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 300, "{seen}");
+
+    // Seldom are all sources of a range with a long head read.
+    let table = finished(BITS);
+    let long = (128..256).map(|head| &table.ranges[&Head(head)]);
+    let long = long.filter(|range| sources(range.head, range_bits()).len() > 2 * SOURCES);
+    let range = long.max_by_key(|range| range.losing.len()).unwrap();
+    let empty = Range {
+        head: range.head,
+        ..Range::default()
+    };
+    let found = table.refutations(&empty, 400);
+    assert!(found > 250, "{found} for {}", range.head);
+}
+
+#[test]
 fn one_wrong_range_among_many_is_found_in_time() {
     let table = finished(BITS);
     let layer = &layers(BITS, range_bits())[14];

@@ -68,6 +68,10 @@ impl PartName {
     }
 }
 
+pub(super) fn all_seals() -> Key {
+    key("work/seals")
+}
+
 pub(super) fn seals(bits: u32) -> Key {
     key(&format!("work/seals/{bits:02}"))
 }

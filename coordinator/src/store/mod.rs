@@ -21,6 +21,7 @@ mod job;
 mod keys;
 mod open;
 mod part;
+mod prune;
 mod publish;
 mod seal;
 #[cfg(test)]
@@ -137,6 +138,16 @@ pub struct Progress {
     pub sealed_layers: u32,
 }
 
+impl Progress {
+    /// Adds ranges that were committed since.
+    pub(crate) fn add(&mut self, ranges: Vec<RangeSummary>) {
+        self.done.extend(ranges);
+        self.done.sort_unstable_by_key(|range| range.head);
+        let done = |head| self.done.binary_search_by_key(&head, |range| range.head);
+        self.expected.retain(|range| done(range.head).is_err());
+    }
+}
+
 /// The store of a table, open for one job. It keeps where records are, not the records.
 #[derive(Debug)]
 pub struct Store {
@@ -144,6 +155,7 @@ pub struct Store {
     range_bits: RangeBits,
     bits: u32,
     epoch: u64,
+    replicas: u32,
     /// The number of ranges in each layer.
     layer_sizes: Vec<usize>,
     index: Mutex<Index>,
@@ -165,6 +177,18 @@ impl Store {
     /// The number of this owner.
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// The same store, for a job of which so many workers compute each range alike before it is
+    /// committed; else it is one.
+    pub fn with_replicas(self, replicas: u32) -> Store {
+        Store { replicas, ..self }
+    }
+
+    /// How many workers have computed alike each range of the job that is committed, at the least.
+    pub fn replicas(&self) -> u32 {
+        let least = self.index().replicas(self.range_bits.heads(self.bits));
+        least.unwrap_or(self.replicas)
     }
 
     /// Whether a range is committed.
@@ -205,6 +229,16 @@ impl Store {
     pub async fn commit(
         &self,
         layer: u32,
+        records: Vec<(RangeSummary, Bytes)>,
+    ) -> Result<(), StoreError> {
+        self.commit_with(self.replicas, layer, records).await
+    }
+
+    /// The same for records that so many workers have computed alike.
+    pub(crate) async fn commit_with(
+        &self,
+        replicas: u32,
+        layer: u32,
         mut records: Vec<(RangeSummary, Bytes)>,
     ) -> Result<(), StoreError> {
         records.sort_unstable_by_key(|(summary, _)| summary.head);
@@ -226,7 +260,7 @@ impl Store {
             self.index().agrees(summary, &key)?;
         }
         self.check_owner().await?;
-        let (bytes, entries) = part::encode(name, self.range_bits, &records);
+        let (bytes, entries) = part::encode(name, self.range_bits, replicas, &records);
         self.storage.create(&key, bytes.into()).await?;
         self.index().add(&key, entries);
         Ok(())

@@ -38,6 +38,7 @@ impl Store {
             range_bits,
             bits,
             epoch,
+            replicas: 1,
             index: Mutex::default(),
             chain: Mutex::default(),
         };

@@ -6,10 +6,11 @@
 //! | 16 | 4 | range bits |
 //! | 20 | 4 | layer |
 //! | 24 | 8 | epoch of the owner that wrote it |
-//! | 32 | 4 | number of ranges n, from 1 to [`RANGES_MAX`] |
-//! | 36 | 88 n | for each range, heads ascending: head (8), losing positions (8), digest of the content (32), length of the record (8), SHA-256 of the record (32) |
-//! | 36 + 88 n | 32 | SHA-256 of the bytes before it |
-//! | 68 + 88 n | | the records, one after the other |
+//! | 32 | 4 | replicas: how many different workers computed each of the ranges alike, at least 1 |
+//! | 36 | 4 | number of ranges n, from 1 to [`RANGES_MAX`] |
+//! | 40 | 88 n | for each range, heads ascending: head (8), losing positions (8), digest of the content (32), length of the record (8), SHA-256 of the record (32) |
+//! | 40 + 88 n | 32 | SHA-256 of the bytes before it |
+//! | 72 + 88 n | | the records, one after the other |
 //!
 //! A record is what the range format makes of a range; here it is just bytes. Every byte of a part
 //! is covered by one digest: the header's by the one at its end, a record's by the one in the
@@ -48,6 +49,8 @@ pub(super) struct Entry {
     pub(super) length: u64,
     /// The digest of the record's bytes.
     pub(super) stored: Digest,
+    /// How many workers computed the range alike.
+    pub(super) replicas: u32,
 }
 
 /// The size of a part with these records.
@@ -57,17 +60,19 @@ pub(super) fn size(records: &[(RangeSummary, Bytes)]) -> u64 {
 }
 
 const fn header_size(ranges: usize) -> u64 {
-    (36 + ENTRY * ranges + 32) as u64
+    (40 + ENTRY * ranges + 32) as u64
 }
 
 /// The bytes of a part, and where the records are in it. The heads must ascend.
 pub(super) fn encode(
     name: PartName,
     range_bits: RangeBits,
+    replicas: u32,
     records: &[(RangeSummary, Bytes)],
 ) -> (Vec<u8>, Vec<Entry>) {
     let mut writer = Writer::new(KIND);
     writer.u32(range_bits.get()).u32(name.layer).u64(name.epoch);
+    writer.u32(replicas);
     writer.u32(u32::try_from(records.len()).expect("at most RANGES_MAX records"));
     let mut entries = Vec::with_capacity(records.len());
     let mut offset = header_size(records.len());
@@ -79,6 +84,7 @@ pub(super) fn encode(
             offset,
             length,
             stored,
+            replicas,
         });
         offset += length;
     }
@@ -101,7 +107,8 @@ pub(super) fn decode(
     check(found == range_bits, || {
         format!("it is of {found} range bits, the table of {range_bits}")
     })?;
-    let (layer, epoch) = (reader.u32()?, reader.u64()?);
+    let (layer, epoch, replicas) = (reader.u32()?, reader.u64()?, reader.u32()?);
+    check(replicas > 0, || "nobody computed its ranges".to_owned())?;
     let ranges = reader.entries(ENTRY)?;
     check((1..=RANGES_MAX).contains(&(ranges as usize)), || {
         format!("it claims {ranges} ranges")
@@ -127,6 +134,7 @@ pub(super) fn decode(
             offset,
             length,
             stored,
+            replicas,
         });
         (offset, rest) = (offset + length, after);
     }

@@ -30,6 +30,7 @@ fn example() -> Manifest {
     let range_bits = RangeBits::new(12).unwrap();
     Manifest::new(
         range_bits,
+        2,
         "chomp 0.1.0".into(),
         fingerprints.finish(),
         shards,
@@ -117,6 +118,8 @@ fn whatever_contradicts_itself_is_refused() {
         "fingerprints_by_bits has 0",
     );
     check("/range_bits", json!(11), "11 range bits");
+    check("/replicas", json!(0), "nobody computed");
+    check("/replicas", json!(-1), "it is not a manifest");
     check("/software", json!(7), "it is not a manifest");
     check("/shards", json!([]), "hold 0 words of 8");
     for name in [
@@ -194,7 +197,13 @@ fn tables_without_words_have_no_shards() {
     for bits in [0, 1] {
         let fingerprints = FingerprintBuilder::new(bits).finish();
         let range_bits = RangeBits::new(24).unwrap();
-        let manifest = Manifest::new(range_bits, "chomp 0.1.0".into(), fingerprints, Vec::new());
+        let manifest = Manifest::new(
+            range_bits,
+            1,
+            "chomp 0.1.0".into(),
+            fingerprints,
+            Vec::new(),
+        );
         assert_eq!((manifest.positions, manifest.losing), (1, 0));
         assert_eq!(Manifest::parse(&manifest.to_bytes()), Ok(manifest));
     }

@@ -42,6 +42,7 @@ pub(crate) fn publish_words(dir: &Path, bits: u32, size: ShardSize, mut words: &
     let range_bits = RangeBits::new(12).unwrap();
     let manifest = Manifest::new(
         range_bits,
+        1,
         "chomp 0.0.0".into(),
         fingerprints.finish(),
         shards,

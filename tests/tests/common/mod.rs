@@ -164,7 +164,7 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The number of ranges that the parts of a table hold: each part says it at its offset 32.
+/// The number of ranges that the parts of a table hold: each part says it at its offset 36.
 pub(crate) fn ranges_committed(table: &Path) -> u64 {
     let parts = files(&table.join("work/parts"));
     // A file that is still being written has a `#` in its name.
@@ -173,7 +173,7 @@ pub(crate) fn ranges_committed(table: &Path) -> u64 {
         .filter(|path| !path.to_string_lossy().contains('#'));
     let ranges = whole.map(|path| {
         let part = fs::read(path).expect("a part");
-        let number = part[32..36].try_into().expect("four bytes");
+        let number = part[36..40].try_into().expect("four bytes");
         u64::from(u32::from_le_bytes(number))
     });
     ranges.sum()

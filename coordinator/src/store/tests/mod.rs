@@ -2,6 +2,7 @@
 
 mod faults;
 mod hostile;
+mod prune;
 mod rules;
 
 use std::collections::BTreeMap;

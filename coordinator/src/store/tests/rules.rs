@@ -218,7 +218,7 @@ fn results_that_disagree() {
         first: Head(3),
         epoch: 9,
     };
-    let (bytes, _) = part::encode(name, range_bits(), &[other(Head(3))]);
+    let (bytes, _) = part::encode(name, range_bits(), 1, &[other(Head(3))]);
     storage.overwrite(&name.key(), bytes);
     match open(&storage).unwrap_err() {
         StoreError::Disagrees { head, key, other } => {
@@ -236,7 +236,7 @@ fn two_parts_with_the_same_range() {
         first: Head(4),
         epoch: 9,
     };
-    let (bytes, _) = part::encode(name, range_bits(), &records(&[Head(4)]));
+    let (bytes, _) = part::encode(name, range_bits(), 1, &records(&[Head(4)]));
     storage.overwrite(&name.key(), bytes);
     let (store, progress) = open(&storage).unwrap();
     assert_eq!(progress.done, all());
@@ -280,6 +280,26 @@ fn a_seal_that_differs_from_a_part() {
         matches!(&error, StoreError::Disagrees { head: Head(0), key, .. } if *key == keys::seal(BITS, 0)),
         "{error:?}"
     );
+}
+
+#[test]
+fn what_is_claimed_of_a_job_is_true_of_its_least_checked_range() {
+    let storage = Arc::new(SimulatedStorage::new(1));
+    let claimed = |bits| {
+        let (store, _) = ready(Store::open(storage.clone(), range_bits(), bits)).unwrap();
+        store.with_replicas(3).replicas()
+    };
+    let commit = |replicas, layer, head| {
+        let (store, _) = open(&storage).unwrap();
+        let store = store.with_replicas(replicas);
+        ready(store.commit(layer, records(&[head]))).unwrap();
+    };
+    commit(3, 0, Head(0));
+    assert_eq!((claimed(12), claimed(BITS)), (3, 3));
+    commit(2, 1, Head(1));
+    assert_eq!((claimed(12), claimed(BITS)), (3, 2));
+    commit(1, 4, Head(8));
+    assert_eq!((claimed(BITS), claimed(BITS + 1)), (2, 1));
 }
 
 #[test]

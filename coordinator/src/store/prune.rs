@@ -1,0 +1,69 @@
+//! Removing the working files of a finished table: its shards hold all that the ranges do, and
+//! the [import](crate::import) makes them again.
+//!
+//! Seals go first, the last layer of a job before those that it stands on, and then parts. So
+//! what an interruption leaves is a store in order, with fewer ranges done. The job and the epochs
+//! stay: a later owner must agree on the range bits and have a number of its own.
+
+use chomp_table::manifest::Manifest;
+
+use super::{Store, StoreError, keys};
+use crate::storage::{Key, Storage, StorageError};
+
+impl Store {
+    /// Removes all parts and seals, if a published table has all their words; else none. May be
+    /// repeated after any failure. Returns whether the table allowed it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Fenced`]; [`StoreError::Damaged`] if the manifest is none;
+    /// [`StoreError::Storage`].
+    pub async fn prune(&self) -> Result<bool, StoreError> {
+        if !self.is_all_published().await? {
+            return Ok(false);
+        }
+        self.check_owner().await?;
+        let seals = self.storage.list(&keys::all_seals()).await?;
+        for (key, _) in seals.into_iter().rev() {
+            self.remove(&key).await?;
+        }
+        self.chain().clear();
+        let parts = self.index().parts();
+        for key in parts {
+            self.remove(&key).await?;
+        }
+        self.index().clear();
+        Ok(true)
+    }
+
+    /// Whether the published table of the job's bits has all words of all committed ranges, those
+    /// of other jobs too.
+    async fn is_all_published(&self) -> Result<bool, StoreError> {
+        let Some(bytes) = self.published(self.bits).await? else {
+            return Ok(false);
+        };
+        let key = keys::manifest(self.bits);
+        let damaged = |what| StoreError::Damaged { key, what };
+        let manifest = Manifest::parse(&bytes).map_err(|error| damaged(error.to_string()))?;
+        let last = self.index().last();
+        let bits = last.map_or(0, |head| head.len() + self.range_bits.get());
+        Ok(manifest.bits >= bits)
+    }
+
+    /// Removes an object that an earlier, interrupted removal may have removed.
+    async fn remove(&self, key: &Key) -> Result<(), StoreError> {
+        match self.storage.delete(key).await {
+            Ok(()) | Err(StorageError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether a table has finished ranges among its working files.
+    ///
+    /// # Errors
+    ///
+    /// If the storage fails.
+    pub async fn has_parts(storage: &dyn Storage) -> Result<bool, StoreError> {
+        Ok(!storage.list(&keys::parts()).await?.is_empty())
+    }
+}
