@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use chomp_coordinator::import::ImportError;
+use chomp_coordinator::audit::AuditError;
 use chomp_coordinator::job::JobError;
 use chomp_coordinator::plan::StopReason;
 use chomp_coordinator::publish::PublishError;
@@ -54,7 +55,8 @@ impl Exit {
             Some(JobError::Store(error) | JobError::Publish(PublishError::Store(error))) => {
                 return Exit::of_store(error);
             }
-            Some(JobError::Publish(_)) => return Some(Exit::Damaged),
+            Some(JobError::Audit(AuditError::Store(error))) => return Exit::of_store(error),
+            Some(JobError::Publish(_) | JobError::Audit(_)) => return Some(Exit::Damaged),
             Some(JobError::Stopped(StopReason::Wrong { .. })) => {
                 return Some(Exit::Damaged);
             }
