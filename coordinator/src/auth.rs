@@ -85,20 +85,23 @@ impl Gate {
 
     /// A router with these routes behind their rules, and nothing else.
     pub(crate) fn router(&self, routes: Vec<(&'static str, MethodRouter)>) -> Router {
+        let refused = || any(refuse).with_state(self.clone());
+        let behind = |rule, route: MethodRouter| match rule {
+            Some(Open) => route,
+            Some(Token) => route.layer(from_fn_with_state(self.clone(), with_token)),
+            None => refused(),
+        };
         let mut router = Router::new();
         for (path, route) in routes {
-            let rule = CALLS
-                .iter()
-                .chain(&ROUTES)
-                .find(|(known, _)| *known == path);
-            let route = match rule {
-                Some((_, Open)) => route,
-                Some((_, Token)) => route.layer(from_fn_with_state(self.clone(), with_token)),
-                None => any(refuse).with_state(self.clone()),
+            let route = if let Some(rule) = rule_of(path, &ROUTES) {
+                // The pattern of the files would have to answer for calls without a rule.
+                behind(Some(rule), route).fallback_service(refused())
+            } else {
+                behind(rule_of(path, &CALLS), route)
             };
             router = router.route(path, route);
         }
-        router.fallback_service(any(refuse).with_state(self.clone()))
+        router.fallback_service(refused())
     }
 
     fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
@@ -125,6 +128,11 @@ impl Gate {
         response.headers_mut().insert(WWW_AUTHENTICATE, bearer);
         response
     }
+}
+
+fn rule_of(path: &str, rules: &[(&str, Rule)]) -> Option<Rule> {
+    let mut rules = rules.iter();
+    rules.find_map(|(known, rule)| (*known == path).then_some(*rule))
 }
 
 /// The token that a call shows, if it shows anything.
@@ -157,3 +165,6 @@ async fn with_token(State(gate): State<Gate>, request: Request, next: Next) -> R
 async fn refuse(State(gate): State<Gate>, request: Request<Body>) -> Response {
     gate.refused(Refusal::NoRule, request.headers())
 }
+
+#[cfg(test)]
+mod tests;
