@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use chomp_coordinator::import::ImportError;
 use chomp_coordinator::audit::AuditError;
+use chomp_coordinator::import::ImportError;
 use chomp_coordinator::job::JobError;
 use chomp_coordinator::plan::StopReason;
 use chomp_coordinator::publish::PublishError;

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
+use chomp_access::{Access, Issuer};
 use chomp_coordinator::job::Outcome;
+use chomp_coordinator::net::Limits;
 use chomp_coordinator::plan::HEAD_BITS_MAX;
-use chomp_coordinator::server::Coordinator;
+use chomp_coordinator::server::{Coordinator, Listeners, Options};
 use chomp_coordinator::storage::{LocalStorage, TableLock};
 use chomp_coordinator::store::{Store, StoreError};
 use chomp_kernel::Isa;
@@ -92,11 +94,31 @@ async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
     let listener = TcpListener::bind("127.0.0.1:0")
         .await
         .context("cannot listen on loopback")?;
-    let coordinator = Coordinator::start(storage, args.bits, range_bits, published, listener)
+    // It speaks to this process alone, without a certificate, and the token goes nowhere else.
+    let issuer = Arc::new(Issuer::in_memory(0)?);
+    let token = issuer.issue(None);
+    let options = Options {
+        bits: args.bits,
+        range_bits,
+        replicas: 1,
+        issuer,
+        tls: None,
+        tables: None,
+        limits: Limits::default(),
+    };
+    let listeners = Listeners {
+        calls: listener,
+        pages: None,
+    };
+    let coordinator = Coordinator::start(storage, options, published, listeners)
         .await
         .with_context(in_table)?;
     let config = Config {
-        coordinator: format!("http://{}", coordinator.address()),
+        access: Access {
+            coordinator: format!("http://{}", coordinator.address()),
+            ca: None,
+            token: Some(token),
+        },
         threads,
         memory_bytes,
         isa: args.isa.unwrap_or_else(Isa::detect),

@@ -11,17 +11,25 @@
 //! | `errands` | what the plan wants to be done and takes time, done on the store |
 //! | [`job`] | feeds the plan and does what it asks for |
 //! | `service` | the gRPC calls; the wire types end there |
+//! | [`auth`] | who may call what |
+//! | [`http`] | what is shown to people, machines and whoever downloads a table |
+//! | [`status`] | what is told of a job |
+//! | [`net`] | connections, and what they may cost |
 //! | [`server`] | all of it, started and stopped |
 
 pub mod audit;
+pub mod auth;
 mod chance;
 mod errands;
+pub mod http;
 pub mod import;
 pub mod job;
+pub mod net;
 pub mod plan;
 pub mod publish;
 pub mod server;
 mod service;
+pub mod status;
 pub mod storage;
 pub mod store;
 

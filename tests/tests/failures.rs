@@ -4,8 +4,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chomp_access::{Access, Issuer};
 use chomp_coordinator::job::Outcome;
-use chomp_coordinator::server::{Coordinator, StartError};
+use chomp_coordinator::net::Limits;
+use chomp_coordinator::server::{Coordinator, Listeners, Options, StartError};
 use chomp_coordinator::storage::{Fault, Moment, SimulatedStorage};
 use chomp_kernel::Isa;
 use chomp_table::RangeBits;
@@ -23,9 +25,28 @@ async fn run(
 ) -> Result<(Outcome, Result<Report, WorkerError>), StartError> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let range_bits = RangeBits::new(12).unwrap();
-    let coordinator = Coordinator::start(storage.clone(), BITS, range_bits, None, listener).await?;
+    let issuer = Arc::new(Issuer::in_memory(0).unwrap());
+    let token = issuer.issue(None);
+    let options = Options {
+        bits: BITS,
+        range_bits,
+        replicas: 1,
+        issuer,
+        tls: None,
+        tables: None,
+        limits: Limits::default(),
+    };
+    let listeners = Listeners {
+        calls: listener,
+        pages: None,
+    };
+    let coordinator = Coordinator::start(storage.clone(), options, None, listeners).await?;
     let config = Config {
-        coordinator: format!("http://{}", coordinator.address()),
+        access: Access {
+            coordinator: format!("http://{}", coordinator.address()),
+            ca: None,
+            token: Some(token),
+        },
         threads: NonZeroUsize::new(2).unwrap(),
         memory_bytes: 1 << 30,
         isa: Isa::Portable,

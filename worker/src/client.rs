@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use chomp_access::Access;
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_client::CoordinatorClient;
 use chomp_proto::v1::{self, lease_reply, submit_reply};
 use chomp_table::pieces::{self, Joiner, Piece, PiecesError};
 use chomp_table::range::{self, max_record_len};
 use chomp_table::{Head, RangeBits};
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
+use tonic::{Code, Request, Status};
 
 /// How long to try to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,7 +26,7 @@ const MESSAGE_BYTES_MAX: usize = 2 * pieces::PIECE_BYTES_MAX;
 /// A connection to the coordinator, as a worker of its job. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Client {
-    rpc: CoordinatorClient<Channel>,
+    rpc: CoordinatorClient<InterceptedService<Channel, Bearer>>,
     url: String,
     worker: u64,
     job: Job,
@@ -97,12 +101,13 @@ pub enum ClientError {
 }
 
 impl Client {
-    /// Connects to `url` and joins its job with so many threads.
+    /// Connects to the coordinator and joins its job with so many threads.
     ///
     /// # Errors
     ///
     /// If the coordinator cannot be reached or speaks another version.
-    pub async fn join(url: &str, threads: usize) -> Result<Client, ClientError> {
+    pub async fn join(access: &Access, threads: usize) -> Result<Client, ClientError> {
+        let url = access.coordinator.as_str();
         let unreachable = |source: tonic::transport::Error| ClientError::Unreachable {
             url: url.to_owned(),
             source: source.into(),
@@ -115,7 +120,8 @@ impl Client {
             .keep_alive_while_idle(true)
             .tcp_nodelay(true);
         let channel = endpoint.connect().await.map_err(unreachable)?;
-        let mut rpc = CoordinatorClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let mut rpc = CoordinatorClient::with_interceptor(channel, Bearer::new(access)?)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX);
 
         let worker = identity().map_err(|what| ClientError::Protocol {
             url: url.to_owned(),
@@ -345,6 +351,35 @@ impl Client {
             url: self.url.clone(),
             what,
         }
+    }
+}
+
+/// Shows the token with each call.
+#[derive(Clone, Debug)]
+struct Bearer(Option<MetadataValue<Ascii>>);
+
+impl Bearer {
+    fn new(access: &Access) -> Result<Bearer, ClientError> {
+        let Some(token) = &access.token else {
+            return Ok(Bearer(None));
+        };
+        let shown = format!("Bearer {}", token.secret());
+        let mut shown = MetadataValue::try_from(shown).map_err(|_| ClientError::Refused {
+            url: access.coordinator.clone(),
+            reason: "the token has characters that no token has".to_owned(),
+        })?;
+        shown.set_sensitive(true);
+        Ok(Bearer(Some(shown)))
+    }
+}
+
+impl Interceptor for Bearer {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(shown) = &self.0 {
+            let metadata = request.metadata_mut();
+            metadata.insert("authorization", shown.clone());
+        }
+        Ok(request)
     }
 }
 

@@ -19,6 +19,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chomp_access::Access;
 use chomp_kernel::{Evaluator, Isa};
 use chomp_table::RangeBits;
 use tokio::task::JoinSet;
@@ -37,8 +38,8 @@ const CACHE_BYTES_MIN: u64 = 16 << 20;
 /// What a worker is told before it starts.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where the coordinator listens, as `http://host:port`.
-    pub coordinator: String,
+    /// Where the coordinator is, and what opens its calls.
+    pub access: Access,
     /// How many ranges to evaluate at a time.
     pub threads: NonZeroUsize,
     /// The bytes of memory to stay within.
@@ -128,7 +129,7 @@ pub fn cache_bytes(
 /// If the coordinator cannot be reached or refuses, or if the memory is too small.
 pub async fn run(config: Config, stop: CancellationToken) -> Result<Report, WorkerError> {
     let threads = config.threads.get();
-    let client = Client::join(&config.coordinator, threads).await?;
+    let client = Client::join(&config.access, threads).await?;
     let range_bits = client.job().range_bits;
 
     let cache = match cache_bytes(config.memory_bytes, config.threads, range_bits) {

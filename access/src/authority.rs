@@ -1,0 +1,136 @@
+//! The certificates by which clients know the coordinator.
+//!
+//! A table has an authority of its own, made when its coordinator starts for the first time. Its
+//! certificate goes to the clients, in access files; what the coordinator shows them is a
+//! certificate that the authority signs at each start.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
+};
+use rustls::ServerConfig;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+
+const DAY: u64 = 24 * 60 * 60;
+/// How long an authority is valid: longer than any job.
+const AUTHORITY_DAYS: u64 = 3650;
+/// How long the certificate of a coordinator is valid: the most that all clients accept.
+const CERTIFICATE_DAYS: u64 = 397;
+/// The latest time that is believed, in the year 8307: certificates cannot name all later ones.
+const LATEST: u64 = 200_000_000_000;
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthorityError {
+    /// It cannot be made, for instance because a name cannot be in one.
+    #[error("cannot make a certificate")]
+    Certificate(#[from] rcgen::Error),
+    /// It cannot be used.
+    #[error("cannot use the certificate")]
+    Tls(#[from] rustls::Error),
+    /// A server has at least one name.
+    #[error("a certificate needs a name or address by which clients reach the coordinator")]
+    Nameless,
+    /// Name, key and certificate do not belong together.
+    #[error("the certificate of the authority is not that of its name and key")]
+    Mismatch,
+}
+
+/// Vouches for the coordinator of one table.
+pub(crate) struct Authority {
+    key: KeyPair,
+    pem: String,
+    name: String,
+}
+
+impl Authority {
+    /// A new authority.
+    pub(crate) fn new(name: String, now: u64) -> Result<Authority, AuthorityError> {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let mut params = Authority::params(&name);
+        validity(&mut params, now, AUTHORITY_DAYS);
+        let pem = params.self_signed(&key)?.pem();
+        Ok(Authority { key, pem, name })
+    }
+
+    /// The authority that was kept as `key_pem` and `pem`.
+    pub(crate) fn from_pem(
+        name: String,
+        key_pem: &str,
+        pem: String,
+    ) -> Result<Authority, AuthorityError> {
+        let key = KeyPair::from_pem(key_pem)?;
+        let certificate =
+            CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|_| AuthorityError::Mismatch)?;
+        let has = |part: &[u8]| certificate.windows(part.len()).any(|bytes| bytes == part);
+        if !has(key.public_key_raw()) || !has(name.as_bytes()) {
+            return Err(AuthorityError::Mismatch);
+        }
+        Ok(Authority { key, pem, name })
+    }
+
+    fn params(name: &str) -> CertificateParams {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params
+    }
+
+    /// Its certificate, for clients.
+    pub(crate) fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// Its key, to be kept secret.
+    pub(crate) fn key_pem(&self) -> String {
+        self.key.serialize_pem()
+    }
+
+    /// What a server with these names needs for TLS.
+    pub(crate) fn server_config(
+        &self,
+        names: &[String],
+        now: u64,
+    ) -> Result<ServerConfig, AuthorityError> {
+        let Some(first) = names.first() else {
+            return Err(AuthorityError::Nameless);
+        };
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let mut params = CertificateParams::new(names)?;
+        params.distinguished_name = DistinguishedName::new();
+        params
+            .distinguished_name
+            .push(DnType::CommonName, first.as_str());
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.use_authority_key_identifier_extension = true;
+        validity(&mut params, now, CERTIFICATE_DAYS);
+        // Signing takes the name of the authority, its key and nothing else of its certificate.
+        let authority = Issuer::new(Authority::params(&self.name), &self.key);
+        let certificate = params.signed_by(&key, &authority)?;
+
+        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![certificate.der().clone()],
+                PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
+            )?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(config)
+    }
+}
+
+/// Valid from a day ago, as clocks differ.
+fn validity(params: &mut CertificateParams, now: u64, days: u64) {
+    let start = now.min(LATEST).saturating_sub(DAY);
+    params.not_before = rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(start);
+    params.not_after = params.not_before + Duration::from_secs(days * DAY);
+}

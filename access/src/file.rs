@@ -1,0 +1,225 @@
+//! Access files: all that one needs to speak to a coordinator, in one private file.
+//!
+//! A JSON object with the fields of [`Access`], at most 64 KiB, readable by its owner only.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::private::{self, Kind};
+use crate::token::Token;
+
+const KIND: Kind = Kind {
+    name: "access file",
+    fields: &["coordinator", "ca", "token"],
+};
+
+/// All that a worker, or a person, needs to speak to a coordinator. Secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Access {
+    /// Where it listens, as `https://host:port`.
+    pub coordinator: String,
+    /// The certificate of the authority that vouches for it, as PEM; none without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
+    /// Opens all calls. None if only what is open to everybody is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
+}
+
+/// Why a private file is of no use. Never says what is in it.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It is not there.
+    #[error("there is no {kind} {}", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// What it should be.
+        kind: &'static str,
+    },
+    /// Others can read it, so it is a secret no more.
+    #[error(
+        "others on this machine may read {0}, and what it holds is secret: chmod {mode} {0}", path.display()
+    )]
+    Exposed {
+        /// The file or folder.
+        path: PathBuf,
+        /// The mode that it should have.
+        mode: &'static str,
+    },
+    /// It is something else.
+    #[error("{} is not an intact {kind}: {what}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What it should be.
+        kind: &'static str,
+        /// What is wrong.
+        what: String,
+    },
+    /// It says more than this version understands.
+    #[error(
+        "{} has the field {field:?}, which this version does not know: use the version that made it", path.display()
+    )]
+    UnknownField {
+        /// The file.
+        path: PathBuf,
+        /// The field.
+        field: String,
+    },
+    /// It cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It cannot be written.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Access {
+    /// Reads an access file.
+    ///
+    /// # Errors
+    ///
+    /// If it is missing, is no access file, or can be read by others.
+    pub fn read(path: &Path) -> Result<Access, FileError> {
+        let access: Access = private::read(path, KIND)?;
+        let wrong = |what: &str| FileError::Malformed {
+            path: path.to_owned(),
+            kind: KIND.name,
+            what: what.to_owned(),
+        };
+        let url = &access.coordinator;
+        if !url.starts_with("http://") && !url.starts_with("https://") {
+            return Err(wrong("the coordinator is not an http or https address"));
+        }
+        if let Some(token) = &access.token
+            && !token.secret().bytes().all(|byte| byte.is_ascii_graphic())
+        {
+            return Err(wrong("the token has characters that no token has"));
+        }
+        Ok(access)
+    }
+
+    /// Writes an access file that only its owner can read, in place of one that is there.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), FileError> {
+        let mut bytes = serde_json::to_vec_pretty(self).expect("texts always become JSON");
+        bytes.push(b'\n');
+        private::write(path, &bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const SECRET: &str = "very-secret-indeed";
+
+    fn access() -> Access {
+        Access {
+            coordinator: "https://example.org:7171".into(),
+            ca: Some("-----BEGIN CERTIFICATE-----\n".into()),
+            token: Some(Token::new(SECRET.into())),
+        }
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    /// The error of reading a private file with this content, with all its causes.
+    fn refused(content: &str) -> (FileError, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.json");
+        private::write(&path, content.as_bytes()).unwrap();
+        let error = Access::read(&path).unwrap_err();
+        let text = format!("{error} {error:?}");
+        assert!(text.contains("access.json"), "{text}");
+        assert!(!text.contains(SECRET), "{text}");
+        (error, text)
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.json");
+        let mut access = access();
+        access.write(&path).unwrap();
+        assert_eq!(Access::read(&path).unwrap(), access);
+        assert_eq!(mode(&path), 0o600);
+
+        // One that is there is replaced, also one that was exposed.
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        access.ca = None;
+        access.token = None;
+        access.write(&path).unwrap();
+        assert_eq!(Access::read(&path).unwrap(), access);
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn files_that_others_may_read_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.json");
+        access().write(&path).unwrap();
+        for mode in [0o640, 0o604, 0o620, 0o601, 0o777] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let error = Access::read(&path).unwrap_err();
+            assert!(matches!(error, FileError::Exposed { .. }), "{error:?}");
+            assert!(error.to_string().contains("chmod 600"), "{error}");
+        }
+        fs::set_permissions(&path, Permissions::from_mode(0o400)).unwrap();
+        assert_eq!(Access::read(&path).unwrap(), access());
+    }
+
+    #[test]
+    fn what_is_no_access_file_is_refused_without_being_quoted() {
+        let missing = Access::read(Path::new("/nowhere/access.json")).unwrap_err();
+        assert!(matches!(missing, FileError::Missing { .. }), "{missing:?}");
+
+        for content in [
+            String::new(),
+            format!("{SECRET:?}"),
+            format!("[{SECRET:?}]"),
+            format!("{{\"token\": {SECRET:?}"),
+            format!("{{\"token\": {SECRET:?}}}"),
+            format!("{{\"coordinator\": 5, \"token\": {SECRET:?}}}"),
+            format!("{{\"coordinator\": \"http://a\", \"token\": [{SECRET:?}]}}"),
+            format!("{{\"coordinator\": \"http://a\", \"token\": \"{SECRET}\\n\"}}"),
+            format!("{{\"coordinator\": \"ftp://a\", \"token\": {SECRET:?}}}"),
+            " ".repeat(100_000),
+        ] {
+            let (error, text) = refused(&content);
+            assert!(matches!(error, FileError::Malformed { .. }), "{text}");
+        }
+        let newer = format!("{{\"coordinator\": \"http://a\", \"x\": {SECRET:?}}}");
+        let (error, text) = refused(&newer);
+        assert!(matches!(error, FileError::UnknownField { .. }), "{text}");
+        assert!(text.contains("\"x\""), "{text}");
+    }
+
+    #[test]
+    fn a_token_is_never_shown() {
+        assert!(!format!("{:?} {:#?}", access(), access()).contains(SECRET));
+    }
+}

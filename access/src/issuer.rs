@@ -1,0 +1,261 @@
+//! The coordinator's side: makes tokens, checks them, and keeps the secrets that this takes.
+//!
+//! A token is `chomp1-<expiry>-<mac>`: the expiry in seconds since 1970 or `never`, and the
+//! HMAC-SHA256 of all before it, as 64 hex digits. So nothing is kept for each token, and a
+//! coordinator that starts again knows the tokens that it gave out before.
+//!
+//! The secrets file is a JSON object: `format` (1), `secret` (32 bytes as hex), `authority_key` and
+//! `authority` (PEM). It is private, and stands in no folder that is served.
+//!
+//! Version history: format 1 is the first.
+
+use std::fmt;
+use std::path::Path;
+
+use ring::hmac;
+use ring::rand::{SystemRandom, generate};
+use rustls::ServerConfig;
+use serde::{Deserialize, Serialize};
+
+use crate::authority::{Authority, AuthorityError};
+use crate::file::FileError;
+use crate::private::{self, Kind};
+use crate::token::Token;
+
+/// How every token of this form begins.
+const PREFIX: &str = "chomp1";
+/// The expiry of a token that has none.
+const NEVER: &str = "never";
+/// What the MACs are of: one secret has several uses, which must not be taken for each other.
+const TOKEN_LABEL: &[u8] = b"chomp token\0";
+const TABLE_LABEL: &[u8] = b"chomp table\0";
+const SEED_LABEL: &[u8] = b"chomp seed\0";
+
+const FORMAT: u32 = 1;
+const KIND: Kind = Kind {
+    name: "file of a coordinator's secrets",
+    fields: &["format", "secret", "authority_key", "authority"],
+};
+
+/// Why a caller is turned away. The texts say what to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    /// It has no token.
+    #[error("no token: give --access FILE")]
+    Missing,
+    /// It has something else, or the token of another table.
+    #[error("the token is not of this table's coordinator")]
+    Wrong,
+    /// Its token was good once.
+    #[error("the token has expired: make a new access file at the coordinator")]
+    Expired,
+}
+
+/// Why there are no secrets.
+#[derive(Debug, thiserror::Error)]
+pub enum IssuerError {
+    /// The file of the secrets is of no use.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The certificates are of no use.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    /// Secrets are random.
+    #[error("the system gives no random numbers")]
+    Random,
+}
+
+/// What the file of the secrets holds.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Secrets {
+    format: u32,
+    secret: String,
+    authority_key: String,
+    authority: String,
+}
+
+/// Makes and checks the tokens of one table, and vouches for its coordinator.
+pub struct Issuer {
+    key: hmac::Key,
+    table: u64,
+    authority: Authority,
+}
+
+impl fmt::Debug for Issuer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Issuer({:016x})", self.table)
+    }
+}
+
+impl Issuer {
+    /// An issuer that ends with the process: for a coordinator whose workers do too.
+    ///
+    /// # Errors
+    ///
+    /// If the system gives no random numbers.
+    pub fn in_memory(now: u64) -> Result<Issuer, IssuerError> {
+        Issuer::new(&random()?, |name| Authority::new(name, now))
+    }
+
+    /// The issuer whose secrets are in the file at `path`, which is made if there is none. The
+    /// caller owns the table that they are for.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or written, is damaged, or can be read by others.
+    pub fn open(path: &Path, now: u64) -> Result<Issuer, IssuerError> {
+        match private::read(path, KIND) {
+            Ok(secrets) => Issuer::from_secrets(secrets, path),
+            Err(FileError::Missing { .. }) => {
+                let secret = random()?;
+                let issuer = Issuer::new(&secret, |name| Authority::new(name, now))?;
+                let secrets = Secrets {
+                    format: FORMAT,
+                    secret: hex(&secret),
+                    authority_key: issuer.authority.key_pem(),
+                    authority: issuer.authority.pem().to_owned(),
+                };
+                let bytes = serde_json::to_vec_pretty(&secrets).expect("texts always become JSON");
+                private::write(path, &bytes)?;
+                Ok(issuer)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn from_secrets(secrets: Secrets, path: &Path) -> Result<Issuer, IssuerError> {
+        let wrong = |what: String| FileError::Malformed {
+            path: path.to_owned(),
+            kind: KIND.name,
+            what,
+        };
+        if secrets.format != FORMAT {
+            return Err(wrong(format!("the unknown format {}", secrets.format)).into());
+        }
+        let secret = unhex(&secrets.secret)
+            .ok_or_else(|| wrong("the secret is not 32 bytes as hex".to_owned()))?;
+        Issuer::new(&secret, |name| {
+            Authority::from_pem(name, &secrets.authority_key, secrets.authority)
+        })
+        .map_err(|error| match error {
+            // The errors of the parser may quote what they choke on.
+            IssuerError::Authority(_) => {
+                wrong("its secret, key and certificate do not belong together".to_owned()).into()
+            }
+            error => error,
+        })
+    }
+
+    fn new(
+        secret: &[u8; 32],
+        authority: impl FnOnce(String) -> Result<Authority, AuthorityError>,
+    ) -> Result<Issuer, IssuerError> {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
+        let mac = hmac::sign(&key, TABLE_LABEL);
+        let start = mac.as_ref().first_chunk().expect("a MAC has 32 bytes");
+        let table = u64::from_le_bytes(*start);
+        let authority = authority(format!("Chomp table {table:016x}"))?;
+        Ok(Issuer {
+            key,
+            table,
+            authority,
+        })
+    }
+
+    /// A token that is good until `expires`, in seconds since 1970, or for ever.
+    pub fn issue(&self, expires: Option<u64>) -> Token {
+        let expires = expires.map_or_else(|| NEVER.to_owned(), |at| at.to_string());
+        let text = format!("{PREFIX}-{expires}");
+        let mac = hmac::sign(&self.key, &labelled(&text));
+        Token::new(format!("{text}-{}", hex(mac.as_ref())))
+    }
+
+    /// Whether a caller that shows `token` may go on.
+    ///
+    /// # Errors
+    ///
+    /// If it may not.
+    pub fn check(&self, token: Option<&str>, now: u64) -> Result<(), Denied> {
+        let token = token.ok_or(Denied::Missing)?;
+        let (text, mac) = token.rsplit_once('-').ok_or(Denied::Wrong)?;
+        let mac: [u8; 32] = unhex(mac).ok_or(Denied::Wrong)?;
+        hmac::verify(&self.key, &labelled(text), &mac).map_err(|_| Denied::Wrong)?;
+        // From here on it is a token that was made here.
+        let (_, expires) = text.split_once('-').ok_or(Denied::Wrong)?;
+        if expires == NEVER {
+            return Ok(());
+        }
+        let expires: u64 = expires.parse().map_err(|_| Denied::Wrong)?;
+        if now < expires {
+            Ok(())
+        } else {
+            Err(Denied::Expired)
+        }
+    }
+
+    /// Names the table to its workers; says nothing of the secrets.
+    pub fn table_id(&self) -> u64 {
+        self.table
+    }
+
+    /// A number that follows from the secrets and `turn`, and that nobody else knows.
+    pub fn seed(&self, turn: u64) -> u64 {
+        let mac = hmac::sign(&self.key, &[SEED_LABEL, &turn.to_le_bytes()].concat());
+        let start = mac.as_ref().first_chunk().expect("a MAC has 32 bytes");
+        u64::from_le_bytes(*start)
+    }
+
+    /// The certificate by which clients know the coordinator, as PEM.
+    pub fn ca_pem(&self) -> &str {
+        self.authority.pem()
+    }
+
+    /// What a server needs for TLS that clients reach by these DNS names and IP addresses.
+    ///
+    /// # Errors
+    ///
+    /// If there is no name, or one that cannot be in a certificate.
+    pub fn server_config(&self, names: &[String], now: u64) -> Result<ServerConfig, IssuerError> {
+        Ok(self.authority.server_config(names, now)?)
+    }
+}
+
+fn labelled(text: &str) -> Vec<u8> {
+    [TOKEN_LABEL, text.as_bytes()].concat()
+}
+
+/// Random bytes.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], IssuerError>
+where
+    [u8; N]: ring::rand::RandomlyConstructable,
+{
+    let bytes = generate(&SystemRandom::new()).map_err(|_| IssuerError::Random)?;
+    Ok(bytes.expose())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(digit).collect()
+}
+
+/// The bytes of exactly so many lower case hex digits.
+fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digit = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    let mut bytes = [0; N];
+    if text.len() != 2 * N {
+        return None;
+    }
+    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = digit(digits[0])? << 4 | digit(digits[1])?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! Who may call what. Every gRPC call and every HTTP route has its rule here, and what has none is
+//! refused to everybody.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::{MethodRouter, any};
+use chomp_access::{Denied, Issuer};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::{HeaderMap, StatusCode};
+use tonic::Status;
+
+use crate::http::problem;
+
+/// Who may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Everybody.
+    Open,
+    /// Those who have a token of this table.
+    Token,
+}
+
+use Rule::{Open, Token};
+
+/// The rules of the gRPC calls, by path.
+pub const CALLS: [(&str, Rule); 9] = [
+    ("/chomp.v1.Coordinator/Join", Token),
+    ("/chomp.v1.Coordinator/Lease", Token),
+    ("/chomp.v1.Coordinator/Renew", Token),
+    ("/chomp.v1.Coordinator/Return", Token),
+    ("/chomp.v1.Coordinator/Fetch", Token),
+    ("/chomp.v1.Coordinator/Submit", Token),
+    ("/chomp.v1.Coordinator/Leave", Token),
+    ("/grpc.health.v1.Health/Check", Open),
+    // It never ends, and what does not end is not for everybody.
+    ("/grpc.health.v1.Health/Watch", Token),
+];
+
+/// The rules of the HTTP routes. The last two are those of the finished tables.
+pub const ROUTES: [(&str, Rule); 6] = [
+    ("/healthz", Open),
+    ("/readyz", Open),
+    ("/status", Token),
+    ("/metrics", Token),
+    ("/", Open),
+    ("/{folder}/{name}", Open),
+];
+
+/// Why a call is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum Refusal {
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    #[error("there is nothing here that anybody may call")]
+    NoRule,
+}
+
+/// Lets in who may come in.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    issuer: Arc<Issuer>,
+    refusals: Arc<AtomicU64>,
+}
+
+impl Gate {
+    /// The gate of the table of `issuer`.
+    pub fn new(issuer: Arc<Issuer>) -> Gate {
+        Gate {
+            issuer,
+            refusals: Arc::default(),
+        }
+    }
+
+    /// How many calls were refused.
+    pub fn refusals(&self) -> u64 {
+        self.refusals.load(Ordering::Relaxed)
+    }
+
+    /// A router with these routes behind their rules, and nothing else.
+    pub(crate) fn router(&self, routes: Vec<(&'static str, MethodRouter)>) -> Router {
+        let refused = || any(refuse).with_state(self.clone());
+        let behind = |rule, route: MethodRouter| match rule {
+            Some(Open) => route,
+            Some(Token) => route.layer(from_fn_with_state(self.clone(), with_token)),
+            None => refused(),
+        };
+        let mut router = Router::new();
+        for (path, route) in routes {
+            let route = if let Some(rule) = rule_of(path, &ROUTES) {
+                // The pattern of the files would have to answer for calls without a rule.
+                behind(Some(rule), route).fallback_service(refused())
+            } else {
+                behind(rule_of(path, &CALLS), route)
+            };
+            router = router.route(path, route);
+        }
+        router.fallback_service(refused())
+    }
+
+    fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "tokens expire by the wall clock, and nothing else depends on it"
+        )]
+        let now = SystemTime::now();
+        let now = now
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |time| time.as_secs());
+        Ok(self.issuer.check(bearer(headers)?, now)?)
+    }
+
+    fn refused(&self, refusal: Refusal, headers: &HeaderMap) -> Response {
+        self.refusals.fetch_add(1, Ordering::Relaxed);
+        let text = refusal.to_string();
+        let grpc = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/grpc");
+        if headers.get(CONTENT_TYPE).is_some_and(grpc) {
+            return Status::unauthenticated(text).into_http();
+        }
+        let mut response = problem(StatusCode::UNAUTHORIZED, &text);
+        let bearer = HeaderValue::from_static("Bearer");
+        response.headers_mut().insert(WWW_AUTHENTICATE, bearer);
+        response
+    }
+}
+
+fn rule_of(path: &str, rules: &[(&str, Rule)]) -> Option<Rule> {
+    let mut rules = rules.iter();
+    rules.find_map(|(known, rule)| (*known == path).then_some(*rule))
+}
+
+/// The token that a call shows, if it shows anything.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Denied> {
+    let mut shown = headers.get_all(AUTHORIZATION).iter();
+    let Some(first) = shown.next() else {
+        return Ok(None);
+    };
+    if shown.next().is_some() {
+        return Err(Denied::Wrong);
+    }
+    let (scheme, token) = first
+        .to_str()
+        .ok()
+        .and_then(|text| text.split_once(' '))
+        .ok_or(Denied::Wrong)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(Denied::Wrong);
+    }
+    Ok(Some(token))
+}
+
+async fn with_token(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    match gate.check(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => gate.refused(refusal, request.headers()),
+    }
+}
+
+async fn refuse(State(gate): State<Gate>, request: Request<Body>) -> Response {
+    gate.refused(Refusal::NoRule, request.headers())
+}
+
+#[cfg(test)]
+mod tests;

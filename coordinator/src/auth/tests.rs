@@ -1,0 +1,341 @@
+//! Every credential at every door, over real connections.
+
+use std::collections::BTreeSet;
+
+use chomp_access::Token;
+use chomp_proto::DESCRIPTORS;
+use chomp_table::RangeBits;
+use http::uri::PathAndQuery;
+use prost::Message;
+use prost_types::FileDescriptorSet;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tonic::metadata::MetadataValue;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::{Code, Request as Call};
+use tonic_prost::ProstCodec;
+
+use super::*;
+use crate::net::Limits;
+use crate::server::{Coordinator, Listeners, Options};
+use crate::storage::SimulatedStorage;
+
+/// The calls that the protocol has.
+fn calls() -> BTreeSet<String> {
+    let files = FileDescriptorSet::decode(DESCRIPTORS).unwrap().file;
+    let mut calls = BTreeSet::new();
+    for file in files {
+        for service in &file.service {
+            for method in &service.method {
+                let (package, service) = (file.package(), service.name());
+                calls.insert(format!("/{package}.{service}/{}", method.name()));
+            }
+        }
+    }
+    assert!(calls.len() > 5, "{calls:?}");
+    // Another project's, which always has these two.
+    calls.extend(["Check", "Watch"].map(|name| format!("/grpc.health.v1.Health/{name}")));
+    calls
+}
+
+#[test]
+fn every_call_has_its_rule_and_every_rule_its_call() {
+    let rules: BTreeSet<String> = CALLS.iter().map(|(path, _)| (*path).to_owned()).collect();
+    assert_eq!(rules, calls());
+    assert_eq!(rules.len(), CALLS.len(), "a call has one rule");
+    let open = |(path, rule): &(&'static str, Rule)| (*rule == Open).then_some(*path);
+    let open: Vec<&str> = CALLS.iter().chain(&ROUTES).filter_map(open).collect();
+    let expected = [
+        "/grpc.health.v1.Health/Check",
+        "/healthz",
+        "/readyz",
+        "/",
+        "/{folder}/{name}",
+    ];
+    assert_eq!(open, expected);
+}
+
+/// What a caller may show.
+struct Credentials {
+    name: &'static str,
+    header: Option<String>,
+    /// The answer where a token is needed; none if it is good.
+    refusal: Option<Denied>,
+}
+
+fn all_credentials(issuer: &Issuer, other: &Issuer) -> Vec<Credentials> {
+    let good = issuer.issue(None).secret().to_owned();
+    let case = |name, header: Option<String>, refusal| Credentials {
+        name,
+        header,
+        refusal,
+    };
+    let bearer = |token: &Token| Some(format!("Bearer {}", token.secret()));
+    let wrong = Some(Denied::Wrong);
+    vec![
+        case("good", Some(format!("Bearer {good}")), None),
+        case("good, other case", Some(format!("bearer {good}")), None),
+        case("good, still", bearer(&issuer.issue(Some(1 << 40))), None),
+        case("none", None, Some(Denied::Missing)),
+        case(
+            "expired",
+            bearer(&issuer.issue(Some(1))),
+            Some(Denied::Expired),
+        ),
+        case("another's", bearer(&other.issue(None)), wrong),
+        case("another's, expired", bearer(&other.issue(Some(1))), wrong),
+        case(
+            "garbled",
+            Some(format!("Bearer {}x", &good[..good.len() - 1])),
+            wrong,
+        ),
+        case("cut", Some(format!("Bearer {}", &good[..20])), wrong),
+        case("empty", Some("Bearer ".into()), wrong),
+        case("no scheme", Some(good.clone()), wrong),
+        case("other scheme", Some(format!("Basic {good}")), wrong),
+        case("two spaces", Some(format!("Bearer  {good}")), wrong),
+    ]
+}
+
+struct Tested {
+    coordinator: Coordinator,
+    issuer: Arc<Issuer>,
+    pages: std::net::SocketAddr,
+}
+
+async fn start(tls: bool) -> Tested {
+    let issuer = Arc::new(Issuer::in_memory(now()).unwrap());
+    let config = || issuer.server_config(&["localhost".into()], now()).unwrap();
+    let listen = || TcpListener::bind("127.0.0.1:0");
+    let listeners = Listeners {
+        calls: listen().await.unwrap(),
+        pages: Some(listen().await.unwrap()),
+    };
+    let pages = listeners.pages.as_ref().unwrap().local_addr().unwrap();
+    let options = Options {
+        bits: 14,
+        range_bits: RangeBits::new(12).unwrap(),
+        replicas: 1,
+        issuer: Arc::clone(&issuer),
+        tls: tls.then(config).map(Arc::new),
+        tables: Some("/nowhere".into()),
+        limits: Limits::default(),
+    };
+    let storage = Arc::new(SimulatedStorage::new(0));
+    Tested {
+        coordinator: Coordinator::start(storage, options, None, listeners)
+            .await
+            .unwrap(),
+        issuer,
+        pages,
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "certificates are valid for a time"
+)]
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap().as_secs()
+}
+
+/// The status of an empty call, over HTTP/2.
+async fn call(channel: &Channel, path: &str, header: Option<&str>) -> (Code, String) {
+    let mut client = tonic::client::Grpc::new(channel.clone());
+    client.ready().await.unwrap();
+    let mut request = Call::new(());
+    if let Some(header) = header {
+        let value = MetadataValue::try_from(header).unwrap();
+        request.metadata_mut().insert("authorization", value);
+    }
+    let codec: ProstCodec<(), ()> = ProstCodec::default();
+    let path = PathAndQuery::try_from(path).unwrap();
+    // The first message of a stream that does not end will do.
+    let result = async {
+        let reply = client.server_streaming(request, path, codec).await?;
+        reply.into_inner().message().await
+    };
+    match result.await {
+        Ok(_) => (Code::Ok, String::new()),
+        Err(status) => (status.code(), status.message().to_owned()),
+    }
+}
+
+/// The answer to a request over HTTP/1.
+async fn page(address: std::net::SocketAddr, path: &str, headers: &[String]) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let mut request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n");
+    for header in headers {
+        request += &format!("authorization: {header}\r\n");
+    }
+    request += "\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_credential_at_every_call() {
+    let tested = start(false).await;
+    let address = tested.coordinator.address();
+    let channel = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    let channel = channel.connect().await.unwrap();
+    let other = Issuer::in_memory(0).unwrap();
+    let mut refused = 0;
+    for credentials in all_credentials(&tested.issuer, &other) {
+        let Credentials {
+            name,
+            header,
+            refusal,
+        } = credentials;
+        for path in calls() {
+            // It waits for a task, which takes seconds, or a worker that it does not know.
+            let (code, message) = call(&channel, &path, header.as_deref()).await;
+            let (_, rule) = CALLS.iter().find(|(known, _)| *known == path).unwrap();
+            match refusal.filter(|_| *rule == Token) {
+                Some(denied) => {
+                    let expected = (Code::Unauthenticated, denied.to_string());
+                    assert_eq!((code, message), expected, "{name} {path}");
+                    refused += 1;
+                }
+                None => assert_ne!(code, Code::Unauthenticated, "{name} {path}: {message}"),
+            }
+        }
+        // What is not in the rules is for nobody.
+        for path in [
+            "/chomp.v1.Coordinator/Rule",
+            "/chomp.v2.Coordinator/Join",
+            "/a/b/c",
+        ] {
+            let (code, _) = call(&channel, path, header.as_deref()).await;
+            assert_eq!(code, Code::Unauthenticated, "{name} {path}");
+            refused += 1;
+        }
+    }
+    let metrics = [format!("Bearer {}", tested.issuer.issue(None).secret())];
+    let metrics = page(address, "/metrics", &metrics).await;
+    let counted = format!("chomp_calls_refused_total {refused}\n");
+    assert!(metrics.contains(&counted), "{refused}: {metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_credential_at_every_page() {
+    let tested = start(false).await;
+    let other = Issuer::in_memory(0).unwrap();
+    let secret = tested.issuer.issue(None);
+    for address in [tested.coordinator.address(), tested.pages] {
+        for credentials in all_credentials(&tested.issuer, &other) {
+            let Credentials {
+                name,
+                header,
+                refusal,
+            } = credentials;
+            let headers: Vec<String> = header.into_iter().collect();
+            for (route, rule) in ROUTES {
+                let (path, good) = match route {
+                    "/{folder}/{name}" => ("/table-14/manifest.json", "HTTP/1.1 404"),
+                    path => (path, "HTTP/1.1 200"),
+                };
+                let answer = page(address, path, &headers).await;
+                match refusal.filter(|_| rule == Token) {
+                    Some(denied) => {
+                        assert!(
+                            answer.starts_with("HTTP/1.1 401"),
+                            "{name} {path}: {answer}"
+                        );
+                        let text = format!("{{\"error\":\"{denied}\"}}\n");
+                        assert!(answer.ends_with(&text), "{name} {path}: {answer}");
+                        assert!(answer.contains("www-authenticate: Bearer\r\n"), "{answer}");
+                    }
+                    None => assert!(answer.starts_with(good), "{name} {path}: {answer}"),
+                }
+                assert!(!answer.contains(secret.secret()));
+            }
+            for path in [
+                "/nothing",
+                "/status/",
+                "//status",
+                "/healthz/x/y",
+                "/%73tatus",
+                "/a/b/c",
+            ] {
+                let answer = page(address, path, &headers).await;
+                let shut = answer.starts_with("HTTP/1.1 401") || answer.starts_with("HTTP/1.1 404");
+                assert!(shut, "{name} {path}: {answer}");
+            }
+        }
+        // Two tokens are none, even if one is good.
+        let good = format!("Bearer {}", secret.secret());
+        for headers in [
+            [good.clone(), good.clone()],
+            ["Bearer x".into(), good.clone()],
+        ] {
+            let answer = page(address, "/status", &headers).await;
+            assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+        }
+    }
+    // Calls are not where pages are.
+    let channel = Endpoint::from_shared(format!("http://{}", tested.pages)).unwrap();
+    let channel = channel.connect().await.unwrap();
+    let good = format!("Bearer {}", secret.secret());
+    for path in calls() {
+        let (code, _) = call(&channel, &path, Some(&good)).await;
+        assert_ne!(code, Code::Ok, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_and_pages_go_over_tls() {
+    let tested = start(true).await;
+    let port = tested.coordinator.address().port();
+    let connect = |ca: String| {
+        let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca));
+        let endpoint = Endpoint::from_shared(format!("https://localhost:{port}")).unwrap();
+        let endpoint = endpoint.tls_config(tls).unwrap();
+        async move { endpoint.connect().await }
+    };
+    let channel = connect(tested.issuer.ca_pem().to_owned()).await.unwrap();
+    let good = format!("Bearer {}", tested.issuer.issue(None).secret());
+    let (path, check) = (
+        "/chomp.v1.Coordinator/Leave",
+        "/grpc.health.v1.Health/Check",
+    );
+    assert_eq!(call(&channel, path, Some(&good)).await.0, Code::Ok);
+    assert_eq!(call(&channel, check, None).await.0, Code::Ok);
+    assert_eq!(call(&channel, path, None).await.0, Code::Unauthenticated);
+
+    let other = Issuer::in_memory(now()).unwrap();
+    assert!(connect(other.ca_pem().to_owned()).await.is_err());
+    // Nothing is said in plain.
+    for address in [tested.coordinator.address(), tested.pages] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap_or(0);
+        assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_route_without_a_rule_is_for_nobody() {
+    use axum::routing::get;
+    use tower::ServiceExt;
+
+    let issuer = Arc::new(Issuer::in_memory(0).unwrap());
+    let gate = Gate::new(Arc::clone(&issuer));
+    let page = || get(|| async { "here" });
+    let router = gate.router(vec![("/healthz", page()), ("/new", page())]);
+    for (path, status) in [
+        ("/healthz", StatusCode::OK),
+        ("/new", StatusCode::UNAUTHORIZED),
+    ] {
+        let request = Request::builder().uri(path);
+        let token = format!("Bearer {}", issuer.issue(None).secret());
+        let request = request.header(AUTHORIZATION, token).body(Body::empty());
+        let response = router.clone().oneshot(request.unwrap()).await.unwrap();
+        assert_eq!(response.status(), status, "{path}");
+    }
+}

@@ -1,0 +1,69 @@
+//! How the job is doing: for load balancers, people and Prometheus.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{MethodRouter, get};
+use http::StatusCode;
+use tokio::sync::watch;
+
+use super::metrics::{self, Traffic};
+use super::{fresh, json, problem};
+use crate::auth::Gate;
+use crate::net::Slots;
+use crate::status::{JobPhase, Status};
+
+/// What the pages of a job are made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) status: watch::Receiver<Arc<Status>>,
+    pub(crate) slots: Slots,
+    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) gate: Gate,
+}
+
+impl Job {
+    /// The routes, by their paths in the rules.
+    pub(crate) fn routes(self) -> Vec<(&'static str, MethodRouter)> {
+        vec![
+            ("/healthz", get(alive)),
+            ("/readyz", get(ready).with_state(self.clone())),
+            ("/status", get(status).with_state(self.clone())),
+            ("/metrics", get(numbers).with_state(self)),
+        ]
+    }
+}
+
+async fn alive() -> Response {
+    fresh(StatusCode::OK, "text/plain; charset=utf-8", "ok\n".into())
+}
+
+async fn ready(State(job): State<Job>) -> Response {
+    let status = Arc::clone(&job.status.borrow());
+    if status.phase == JobPhase::Stopped {
+        let reason = status.waiting_for.as_deref();
+        return problem(
+            StatusCode::SERVICE_UNAVAILABLE,
+            reason.unwrap_or("the job has stopped"),
+        );
+    }
+    fresh(
+        StatusCode::OK,
+        "text/plain; charset=utf-8",
+        "ready\n".into(),
+    )
+}
+
+async fn status(State(job): State<Job>) -> Response {
+    let status = Arc::clone(&job.status.borrow());
+    json(StatusCode::OK, &*status)
+}
+
+async fn numbers(State(job): State<Job>) -> Response {
+    let status = Arc::clone(&job.status.borrow());
+    match metrics::text(&status, &job) {
+        Ok(text) => fresh(StatusCode::OK, metrics::CONTENT_TYPE, text),
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
+}

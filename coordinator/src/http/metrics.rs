@@ -1,0 +1,164 @@
+//! The numbers behind `/metrics`, in the text format of OpenMetrics.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Frame;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::job::Job;
+use crate::status::Status;
+
+/// What the text is.
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The bytes of ranges that went over the network.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    fetched: AtomicU64,
+    submitted: AtomicU64,
+}
+
+/// Counts what workers fetch.
+pub(crate) async fn count_fetched(
+    State(traffic): State<Arc<Traffic>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let response = next.run(request).await;
+    response.map(|body| counted(body, move |bytes| add(&traffic.fetched, bytes)))
+}
+
+/// Counts what workers submit.
+pub(crate) async fn count_submitted(
+    State(traffic): State<Arc<Traffic>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let count = move |bytes| add(&traffic.submitted, bytes);
+    next.run(request.map(|body| counted(body, count))).await
+}
+
+fn add(counter: &AtomicU64, bytes: usize) {
+    counter.fetch_add(bytes as u64, Ordering::Relaxed);
+}
+
+fn counted(body: Body, count: impl Fn(usize) + Send + 'static) -> Body {
+    Body::new(body.map_frame(move |frame: Frame<Bytes>| {
+        count(frame.data_ref().map_or(0, Bytes::len));
+        frame
+    }))
+}
+
+/// All numbers of a job at one moment.
+pub(super) fn text(status: &Status, job: &Job) -> Result<String, fmt::Error> {
+    let threads = status
+        .workers
+        .iter()
+        .map(|worker| u64::from(worker.threads));
+    let mut page = Page(Registry::with_prefix("chomp"));
+    page.gauge(
+        "layer",
+        "The lowest layer that is not complete",
+        status.layer,
+    );
+    page.gauge("layers", "The layers of the job", status.layers);
+    page.gauge(
+        "layers_sealed",
+        "The layers fixed on disk",
+        status.layers_sealed,
+    );
+    page.gauge("ranges", "The ranges of the job", status.ranges);
+    page.gauge("ranges_done", "The ranges on disk", status.ranges_done);
+    page.gauge("positions", "The positions of the table", status.positions);
+    page.gauge(
+        "positions_done",
+        "The positions of the ranges on disk",
+        status.positions_done,
+    );
+    page.gauge(
+        "losing_positions",
+        "The losing positions of the ranges on disk",
+        status.losing,
+    );
+    page.gauge("leases", "The leases that stand", status.leases);
+    page.gauge(
+        "submissions",
+        "The results that are being checked or written",
+        status.submissions,
+    );
+    page.gauge(
+        "workers",
+        "The workers that are there",
+        status.workers.len() as u64,
+    );
+    page.gauge(
+        "threads",
+        "The threads of the workers",
+        threads.sum::<u64>(),
+    );
+    page.gauge(
+        "connections_open",
+        "The connections that are open",
+        job.slots.open(),
+    );
+    page.counter(
+        "connections_refused",
+        "The connections refused as too many",
+        job.slots.refused(),
+    );
+    page.counter(
+        "calls_refused",
+        "The calls refused for want of a good token",
+        job.gate.refusals(),
+    );
+    page.bytes(
+        "fetched",
+        "The bytes sent to workers that fetch ranges",
+        &job.traffic.fetched,
+    );
+    page.bytes(
+        "submitted",
+        "The bytes received from workers that submit ranges",
+        &job.traffic.submitted,
+    );
+    let mut text = String::new();
+    encode(&mut text, &page.0)?;
+    Ok(text)
+}
+
+/// The numbers so far.
+struct Page(Registry);
+
+impl Page {
+    fn gauge(&mut self, name: &str, help: &str, value: impl Into<u64>) {
+        let gauge = Gauge::<u64, AtomicU64>::default();
+        gauge.set(value.into());
+        self.0.register(name, help, gauge);
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.0.register(name, help, counter(value));
+    }
+
+    fn bytes(&mut self, name: &str, help: &str, value: &AtomicU64) {
+        let counter = counter(value.load(Ordering::Relaxed));
+        self.0.register_with_unit(name, help, Unit::Bytes, counter);
+    }
+}
+
+fn counter(value: u64) -> Counter {
+    let counter = Counter::default();
+    counter.inc_by(value);
+    counter
+}

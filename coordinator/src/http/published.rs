@@ -1,0 +1,198 @@
+//! Which files of finished tables are for everybody: those that a manifest lists, and nothing else.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use chomp_table::digest::Digest;
+use chomp_table::format::{FormatError, describe};
+use chomp_table::manifest::{
+    MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, sha256sums,
+};
+use http::header::HeaderValue;
+
+/// No table has more bits.
+const BITS_MAX: u32 = u64::BITS;
+
+/// The finished tables in a directory. What their manifests say is kept in memory, and read
+/// again when they change.
+#[derive(Debug)]
+pub(super) struct Published {
+    directory: PathBuf,
+    known: Mutex<HashMap<u32, (Stamp, Arc<Table>)>>,
+}
+
+/// A finished table.
+#[derive(Debug)]
+pub(super) struct Table {
+    manifest: Whole,
+    sums: Whole,
+    shards: HashMap<String, Shard>,
+}
+
+/// A file that is kept in memory.
+#[derive(Clone, Debug)]
+pub(super) struct Whole {
+    pub(super) bytes: Bytes,
+    pub(super) etag: HeaderValue,
+}
+
+/// A file that is read from disk.
+#[derive(Clone, Debug)]
+pub(super) struct Shard {
+    pub(super) path: PathBuf,
+    pub(super) bytes: u64,
+    pub(super) etag: HeaderValue,
+}
+
+/// A file of a table.
+#[derive(Clone, Debug)]
+pub(super) enum TableFile {
+    Manifest(Whole),
+    Sums(Whole),
+    Shard(Shard),
+}
+
+/// What changes when a manifest is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+/// Why a table cannot be offered.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PublishedError {
+    #[error("cannot read {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{} is damaged", path.display())]
+    Manifest { path: PathBuf, source: FormatError },
+}
+
+impl Published {
+    pub(super) fn new(directory: PathBuf) -> Published {
+        Published {
+            directory,
+            known: Mutex::default(),
+        }
+    }
+
+    /// The bits of the tables that are there, ascending.
+    pub(super) fn list(&self) -> Vec<u32> {
+        let good = |bits: &u32| match self.table(*bits) {
+            Ok(table) => table.is_some(),
+            Err(error) => {
+                tracing::warn!("a table is not offered: {}", describe(&error));
+                false
+            }
+        };
+        (0..=BITS_MAX).filter(good).collect()
+    }
+
+    /// The file `name` of the table in the folder `folder`, both as they stand in the address.
+    pub(super) fn file(
+        &self,
+        folder: &str,
+        name: &str,
+    ) -> Result<Option<TableFile>, PublishedError> {
+        let Some(bits) = (0..=BITS_MAX).find(|bits| folder_name(*bits) == folder) else {
+            return Ok(None);
+        };
+        Ok(self.table(bits)?.and_then(|table| table.file(name)))
+    }
+
+    /// The table of so many bits, if it is finished.
+    fn table(&self, bits: u32) -> Result<Option<Arc<Table>>, PublishedError> {
+        let folder = self.directory.join(folder_name(bits));
+        let path = folder.join(MANIFEST_NAME);
+        let failed = |source| PublishedError::Read {
+            path: path.clone(),
+            source,
+        };
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let stamp = Stamp::of(&file).map_err(failed)?;
+        let known = self.known_now().get(&bits).cloned();
+        if let Some((at, table)) = known
+            && at == stamp
+        {
+            return Ok(Some(table));
+        }
+        let mut bytes = Vec::new();
+        file.take(MANIFEST_BYTES_MAX + 1)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
+        let table = Table::new(&path, folder, bytes).map(Arc::new)?;
+        self.known_now().insert(bits, (stamp, Arc::clone(&table)));
+        Ok(Some(table))
+    }
+
+    fn known_now(&self) -> std::sync::MutexGuard<'_, HashMap<u32, (Stamp, Arc<Table>)>> {
+        // Entries are put in whole, whoever panicked.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Stamp {
+    fn of(file: &File) -> io::Result<Stamp> {
+        let metadata = file.metadata()?;
+        Ok(Stamp {
+            inode: metadata.ino(),
+            bytes: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        })
+    }
+}
+
+impl Table {
+    fn new(path: &Path, folder: PathBuf, bytes: Vec<u8>) -> Result<Table, PublishedError> {
+        let manifest = Manifest::parse(&bytes).map_err(|source| PublishedError::Manifest {
+            path: path.to_owned(),
+            source,
+        })?;
+        let sums = sha256sums(&bytes, &manifest);
+        let shards = manifest.shards.iter().map(|shard| {
+            let file = Shard {
+                path: folder.join(&shard.name),
+                bytes: shard.bytes,
+                etag: etag(shard.sha256),
+            };
+            (shard.name.clone(), file)
+        });
+        Ok(Table {
+            shards: shards.collect(),
+            manifest: Whole::new(bytes.into()),
+            sums: Whole::new(sums.into()),
+        })
+    }
+
+    fn file(&self, name: &str) -> Option<TableFile> {
+        match name {
+            MANIFEST_NAME => Some(TableFile::Manifest(self.manifest.clone())),
+            SHA256SUMS_NAME => Some(TableFile::Sums(self.sums.clone())),
+            _ => self.shards.get(name).cloned().map(TableFile::Shard),
+        }
+    }
+}
+
+impl Whole {
+    fn new(bytes: Bytes) -> Whole {
+        Whole {
+            etag: etag(Digest::of(&bytes)),
+            bytes,
+        }
+    }
+}
+
+/// The digest of a file names its version.
+fn etag(digest: Digest) -> HeaderValue {
+    HeaderValue::try_from(format!("\"{digest}\"")).expect("hex digits may be in a header")
+}

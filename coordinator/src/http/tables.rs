@@ -1,0 +1,223 @@
+//! The list of finished tables, and their files, for everybody.
+//!
+//! | path | is |
+//! |---|---|
+//! | `/` | the tables: a JSON list of `{"bits": 32, "path": "/table-32/"}` |
+//! | `/table-32/manifest.json`, `/table-32/SHA256SUMS`, `/table-32/shard-0000.zst`, … | the files of one |
+//!
+//! Files come with their SHA-256 as entity tag, whole or in part, and never compressed: they are.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::{MethodRouter, get};
+use chomp_table::format::describe;
+use chomp_table::manifest::folder_name;
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue,
+    RETRY_AFTER,
+};
+use http::{HeaderMap, Method, StatusCode};
+use serde::Serialize;
+use tokio::sync::Semaphore;
+
+use super::body::{CHUNK_TIME, FileBody};
+use super::conditions::{Wanted, wanted};
+use super::published::{Published, Shard, TableFile, Whole};
+use super::{json, problem};
+
+/// The shards that are sent at a time. Each is an open file and two chunks of memory.
+const DOWNLOADS_MAX: usize = 256;
+
+/// A shard of these bits is the same for ever.
+const FOR_EVER: &str = "public, max-age=31536000, immutable";
+/// The others are small, and may be another one day.
+const ASK_AGAIN: &str = "no-cache";
+
+/// The finished tables in a directory, for everybody.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    published: Arc<Published>,
+    places: Arc<Semaphore>,
+    chunk_time: Duration,
+}
+
+/// A line of the list.
+#[derive(Debug, Serialize)]
+struct Line {
+    bits: u32,
+    path: String,
+}
+
+impl Tables {
+    /// The tables in `directory`, also those that come later.
+    pub fn new(directory: PathBuf) -> Tables {
+        Tables::with_limits(directory, DOWNLOADS_MAX, CHUNK_TIME)
+    }
+
+    pub(super) fn with_limits(directory: PathBuf, places: usize, chunk_time: Duration) -> Tables {
+        Tables {
+            published: Arc::new(Published::new(directory)),
+            places: Arc::new(Semaphore::new(places)),
+            chunk_time,
+        }
+    }
+
+    /// The routes, by their paths in the rules.
+    pub(crate) fn routes(self) -> Vec<(&'static str, MethodRouter)> {
+        vec![
+            ("/", get(list).with_state(self.clone())),
+            ("/{folder}/{name}", get(file).with_state(self)),
+        ]
+    }
+
+    /// The routes alone, for a server without a job.
+    pub fn router(self) -> Router {
+        let routes = self.routes().into_iter();
+        let router = routes.fold(Router::new(), |router, (path, route)| {
+            router.route(path, route)
+        });
+        router.fallback(|| async { nothing() })
+    }
+
+    async fn shard(&self, shard: Shard, headers: &HeaderMap, method: &Method) -> Response {
+        let (part, mut response) = head(headers, &shard.etag, shard.bytes);
+        describe_file(&mut response, "application/zstd", FOR_EVER);
+        let Some(part) = part.filter(|_| method != Method::HEAD) else {
+            return response;
+        };
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            let mut response = problem(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many downloads at once: try again later",
+            );
+            let seconds = HeaderValue::from_static("10");
+            response.headers_mut().insert(RETRY_AFTER, seconds);
+            return response;
+        };
+        let path = shard.path.clone();
+        let opened = tokio::task::spawn_blocking(move || open(&shard)).await;
+        match opened.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
+            Ok(file) => {
+                let body = FileBody::new(file, part, place, self.chunk_time);
+                *response.body_mut() = Body::new(body);
+                response
+            }
+            Err(error) => broken(&format!("{} cannot be read: {error}", path.display())),
+        }
+    }
+}
+
+/// Opens a shard that is as long as its manifest says.
+fn open(shard: &Shard) -> io::Result<File> {
+    let file = File::open(&shard.path)?;
+    let bytes = file.metadata()?.len();
+    if bytes != shard.bytes {
+        let what = format!("it has {bytes} bytes, and should have {}", shard.bytes);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    Ok(file)
+}
+
+async fn list(State(tables): State<Tables>) -> Response {
+    let published = Arc::clone(&tables.published);
+    let listed = tokio::task::spawn_blocking(move || published.list()).await;
+    let line = |bits| Line {
+        bits,
+        path: format!("/{}/", folder_name(bits)),
+    };
+    match listed {
+        Ok(bits) => json(
+            StatusCode::OK,
+            &bits.into_iter().map(line).collect::<Vec<_>>(),
+        ),
+        Err(panic) => broken(&panic.to_string()),
+    }
+}
+
+async fn file(State(tables): State<Tables>, request: Request) -> Response {
+    // The path as it was sent: what is there needs no escapes, so what has some is not there.
+    let path = request.uri().path().to_owned();
+    let published = Arc::clone(&tables.published);
+    let found = tokio::task::spawn_blocking(move || {
+        let Some((folder, name)) = path.strip_prefix('/').and_then(|path| path.split_once('/'))
+        else {
+            return Ok(None);
+        };
+        published.file(folder, name)
+    });
+    let (headers, method) = (request.headers(), request.method());
+    match found.await {
+        Ok(Ok(None)) => nothing(),
+        Ok(Ok(Some(TableFile::Manifest(file)))) => whole(&file, "application/json", headers),
+        Ok(Ok(Some(TableFile::Sums(file)))) => whole(&file, "text/plain; charset=utf-8", headers),
+        Ok(Ok(Some(TableFile::Shard(shard)))) => tables.shard(shard, headers, method).await,
+        Ok(Err(error)) => broken(&describe(&error)),
+        Err(panic) => broken(&panic.to_string()),
+    }
+}
+
+fn whole(file: &Whole, kind: &'static str, headers: &HeaderMap) -> Response {
+    let (part, mut response) = head(headers, &file.etag, file.bytes.len() as u64);
+    describe_file(&mut response, kind, ASK_AGAIN);
+    if let Some(part) = part {
+        let [start, end] = [part.start, part.end]
+            .map(|at| usize::try_from(at).expect("within bytes that are in memory"));
+        *response.body_mut() = Body::from(file.bytes.slice(start..end));
+    }
+    response
+}
+
+/// The response to a request for a file, still without its bytes; which ones they are, if any.
+fn head(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> (Option<Range<u64>>, Response) {
+    let mut response = Response::new(Body::empty());
+    let (status, part, place) = match wanted(headers, etag, bytes) {
+        Wanted::Nothing => (StatusCode::NOT_MODIFIED, None, None),
+        Wanted::Whole => (StatusCode::OK, Some(0..bytes), None),
+        Wanted::Part(part) => {
+            let place = format!("bytes {}-{}/{bytes}", part.start, part.end - 1);
+            (StatusCode::PARTIAL_CONTENT, Some(part), Some(place))
+        }
+        Wanted::Beyond => {
+            let place = format!("bytes */{bytes}");
+            (StatusCode::RANGE_NOT_SATISFIABLE, None, Some(place))
+        }
+    };
+    *response.status_mut() = status;
+    let fields = response.headers_mut();
+    fields.insert(ETAG, etag.clone());
+    if let Some(part) = &part {
+        fields.insert(CONTENT_LENGTH, (part.end - part.start).into());
+    }
+    if let Some(place) = place {
+        let place = HeaderValue::try_from(place).expect("digits may be in a header");
+        fields.insert(CONTENT_RANGE, place);
+    }
+    (part, response)
+}
+
+fn describe_file(response: &mut Response, kind: &'static str, cache: &'static str) {
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+}
+
+fn nothing() -> Response {
+    problem(StatusCode::NOT_FOUND, "there is no such file here")
+}
+
+/// What is on disk is not what it should be. Where it is, is nobody's business but the owner's.
+fn broken(what: &str) -> Response {
+    tracing::error!("a table cannot be served: {what}");
+    let text = "the table is damaged here: tell its owner";
+    problem(StatusCode::INTERNAL_SERVER_ERROR, text)
+}

@@ -1,0 +1,467 @@
+//! The pages over real connections: finished tables whole and in parts, and how a job is doing.
+
+use std::collections::HashMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use chomp_access::Issuer;
+use chomp_table::digest::Digest;
+use chomp_table::fingerprint::FingerprintBuilder;
+use chomp_table::manifest::{Manifest, folder_name, sha256sums};
+use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
+use chomp_table::{RangeBits, Word, definition};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use super::tables::Tables;
+use crate::auth::Gate;
+use crate::http::job::Job;
+use crate::http::metrics::Traffic;
+use crate::net::{Endpoint, Limits, Server};
+use crate::status::{JobPhase, Status, WorkerStatus};
+
+struct Tested {
+    _server: Server,
+    address: SocketAddr,
+}
+
+struct Answer {
+    status: u16,
+    headers: HashMap<String, String>,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+}
+
+async fn start(router: Router) -> Tested {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let limits = Limits::default();
+    let endpoints = vec![Endpoint { listener, router }];
+    Tested {
+        _server: Server::start(endpoints, None, limits, &limits.slots()),
+        address,
+    }
+}
+
+impl Tested {
+    /// Sends a request as it is, and takes what comes until the connection ends.
+    async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut request = format!("{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n");
+        for (name, value) in headers {
+            request += &format!("{name}: {value}\r\n");
+        }
+        request += "\r\n";
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.unwrap();
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+        let end = end.unwrap_or_else(|| panic!("{path}: {:?}", String::from_utf8_lossy(&bytes)));
+        let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+        let mut lines = head.lines();
+        let status = lines.next().unwrap()[9..12].parse().unwrap();
+        let headers = lines.map(|line| {
+            let (name, value) = line.split_once(": ").unwrap();
+            (name.to_owned(), value.to_owned())
+        });
+        Answer {
+            status,
+            headers: headers.collect(),
+            body: bytes[end + 4..].to_vec(),
+        }
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, &[]).await
+    }
+}
+
+/// Publishes the table of so many bits, as it is by definition, in several shards.
+fn publish(directory: &Path, bits: u32) -> PathBuf {
+    let losing = definition::losing(bits);
+    let words = (0..losing.len()).filter(|&index| losing[index]);
+    let words = words.map(|index| Word::new(index as u64 * 2));
+    let words = words.filter(|&word| word == word.representative());
+    let words: Vec<u64> = words.map(Word::get).collect();
+
+    let folder = directory.join(folder_name(bits));
+    fs::create_dir(&folder).unwrap();
+    let mut fingerprints = FingerprintBuilder::new(bits);
+    fingerprints.push(&words);
+    let size = ShardSize {
+        shard_words: words.len() / 2 + 1,
+        ..ShardSize::PUBLISHED
+    };
+    let mut shards: Vec<ShardInfo> = Vec::new();
+    let mut rest = &words[..];
+    while !rest.is_empty() {
+        let mut shard = ShardWriter::new(shards.len(), size);
+        rest = shard.push(rest);
+        let (info, bytes) = shard.finish();
+        put(&folder.join(&info.name), &bytes);
+        shards.push(info);
+    }
+    let range_bits = RangeBits::new(12).unwrap();
+    let fingerprints = fingerprints.finish();
+    let manifest = Manifest::new(range_bits, 1, "chomp 0.0.0".into(), fingerprints, shards);
+    let bytes = manifest.to_bytes();
+    put(
+        &folder.join("SHA256SUMS"),
+        sha256sums(&bytes, &manifest).as_bytes(),
+    );
+    put(&folder.join("manifest.json"), &bytes);
+    folder
+}
+
+#[expect(clippy::disallowed_methods, reason = "a table for a test")]
+fn put(path: &Path, bytes: &[u8]) {
+    fs::write(path, bytes).unwrap();
+}
+
+async fn tables() -> (Tested, TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = publish(directory.path(), 14);
+    let tested = start(Tables::new(directory.path().to_owned()).router()).await;
+    (tested, directory, folder)
+}
+
+#[tokio::test]
+async fn finished_tables_are_listed_when_they_are_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let tested = start(Tables::new(directory.path().to_owned()).router()).await;
+    assert_eq!(tested.get("/").await.body, b"[]\n");
+    assert_eq!(tested.get("/table-08/manifest.json").await.status, 404);
+
+    publish(directory.path(), 14);
+    let small = publish(directory.path(), 8);
+    let list = tested.get("/").await;
+    let expected =
+        b"[{\"bits\":8,\"path\":\"/table-08/\"},{\"bits\":14,\"path\":\"/table-14/\"}]\n";
+    assert_eq!(list.body, expected);
+    assert_eq!(list.header("content-type"), "application/json");
+    assert_eq!(list.header("cache-control"), "no-cache");
+
+    // A table is what its manifest says now.
+    let first = tested.get("/table-08/manifest.json").await;
+    let text = String::from_utf8(first.body).unwrap();
+    put(
+        &small.join("manifest.json"),
+        text.replace("0.0.0", "0.0.11").as_bytes(),
+    );
+    let second = tested.get("/table-08/manifest.json").await;
+    assert_eq!(second.body.len(), text.len() + 1);
+    assert_ne!(first.headers["etag"], second.headers["etag"]);
+    // Without one, or with one that is damaged, there is no table, and others are not affected.
+    put(&small.join("manifest.json"), b"{}");
+    assert_eq!(tested.get("/table-08/manifest.json").await.status, 500);
+    assert_eq!(
+        tested.get("/").await.body,
+        b"[{\"bits\":14,\"path\":\"/table-14/\"}]\n"
+    );
+    fs::remove_file(small.join("manifest.json")).unwrap();
+    assert_eq!(tested.get("/table-08/shard-0000.zst").await.status, 404);
+}
+
+#[tokio::test]
+async fn files_come_as_they_are() {
+    let (tested, _directory, folder) = tables().await;
+    let mut files = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let bytes = fs::read(&path).unwrap();
+        let (kind, cache) = match name {
+            "manifest.json" => ("application/json", "no-cache"),
+            "SHA256SUMS" => ("text/plain; charset=utf-8", "no-cache"),
+            _ => ("application/zstd", "public, max-age=31536000, immutable"),
+        };
+        let url = format!("/table-14/{name}");
+        for method in ["GET", "HEAD"] {
+            let answer = tested
+                .ask(method, &url, &[("accept-encoding", "gzip, zstd")])
+                .await;
+            assert_eq!(answer.status, 200);
+            assert_eq!(answer.header("content-type"), kind);
+            assert_eq!(answer.header("cache-control"), cache);
+            assert_eq!(answer.header("accept-ranges"), "bytes");
+            assert_eq!(answer.header("content-length"), bytes.len().to_string());
+            assert_eq!(answer.header("content-encoding"), "");
+            assert_eq!(answer.header("etag"), format!("\"{}\"", Digest::of(&bytes)));
+            let body = if method == "GET" { &bytes[..] } else { &[] };
+            assert!(answer.body == body, "{method} {name}");
+        }
+        let answer = tested.ask("POST", &url, &[]).await;
+        assert_eq!(answer.status, 405);
+        files += 1;
+    }
+    assert_eq!(files, 4);
+}
+
+#[tokio::test]
+async fn parts_and_versions_are_as_asked_for() {
+    let (tested, _directory, folder) = tables().await;
+    for name in ["shard-0000.zst", "manifest.json"] {
+        let bytes = fs::read(folder.join(name)).unwrap();
+        let (n, etag) = (bytes.len(), format!("\"{}\"", Digest::of(&bytes)));
+        let url = format!("/table-14/{name}");
+        for (range, expected) in [
+            ("bytes=0-0".to_owned(), 0..1),
+            ("bytes=5-".to_owned(), 5..n),
+            ("bytes=-5".to_owned(), n - 5..n),
+            (format!("bytes=3-{}", n * 2), 3..n),
+        ] {
+            for method in ["GET", "HEAD"] {
+                let headers = [("range", &range[..]), ("if-range", &etag)];
+                let answer = tested.ask(method, &url, &headers).await;
+                assert_eq!(answer.status, 206, "{range}");
+                let place = format!("bytes {}-{}/{n}", expected.start, expected.end - 1);
+                assert_eq!(answer.header("content-range"), place);
+                assert_eq!(answer.header("content-length"), expected.len().to_string());
+                assert_eq!(answer.header("etag"), etag);
+                let body = if method == "GET" {
+                    &bytes[expected.clone()]
+                } else {
+                    &[]
+                };
+                assert!(answer.body == body, "{method} {range}");
+            }
+        }
+        for headers in [
+            &[("range", "bytes=0-1,3-4")][..],
+            &[("range", "bytes=1-0")],
+            &[("range", "bytes=0-1"), ("if-range", "\"other\"")],
+        ] {
+            let answer = tested.ask("GET", &url, headers).await;
+            assert_eq!((answer.status, answer.header("content-range")), (200, ""));
+            assert!(answer.body == bytes);
+        }
+        let answer = tested
+            .ask("GET", &url, &[("range", &format!("bytes={n}-"))])
+            .await;
+        assert_eq!((answer.status, answer.body.len()), (416, 0));
+        assert_eq!(answer.header("content-range"), format!("bytes */{n}"));
+        let answer = tested.ask("GET", &url, &[("if-none-match", &etag)]).await;
+        assert_eq!((answer.status, answer.body.len()), (304, 0));
+        assert_eq!(answer.header("etag"), etag);
+    }
+}
+
+#[tokio::test]
+async fn nothing_else_on_the_disk_can_be_reached() {
+    let (tested, directory, folder) = tables().await;
+    let secret = "do not show this";
+    for path in [
+        "secrets.json",
+        "lock",
+        "table-14/more.txt",
+        "table-14/shard-0009.zst",
+    ] {
+        put(&directory.path().join(path), secret.as_bytes());
+    }
+    fs::create_dir(directory.path().join("work")).unwrap();
+    put(&directory.path().join("work/job"), secret.as_bytes());
+    put(
+        &directory.path().join("work/manifest.json"),
+        secret.as_bytes(),
+    );
+    let absolute = folder.join("more.txt").display().to_string();
+
+    let up = [
+        "..",
+        "%2e%2e",
+        "%2E.",
+        "..%2f..",
+        "..%5c",
+        "%252e%252e",
+        ".",
+        "%c0%ae%c0%ae",
+        "..;",
+    ];
+    let names = [
+        "secrets.json",
+        "lock",
+        "work/job",
+        "table-14/more.txt",
+        "manifest.json",
+    ];
+    let mut paths = vec![
+        absolute.clone(),
+        format!("/{absolute}"),
+        format!("/table-14/{absolute}"),
+        format!("http://a/{absolute}"),
+    ];
+    for name in names {
+        paths.extend(
+            ["", "/", "//", "/./", "%2f", "/%2f", "\\"].map(|slash| format!("{slash}{name}")),
+        );
+        for up in up {
+            for slash in ["/", "//", "%2f", "%2F", "\\", "%5c", "%00/"] {
+                paths.push(format!("/{up}{slash}{name}"));
+                paths.push(format!("/table-14{slash}{up}{slash}{name}"));
+                paths.push(format!("/table-14/{up}{slash}{up}{slash}{name}"));
+            }
+        }
+    }
+    for name in [
+        "more.txt",
+        "shard-0009.zst",
+        "manifest.json%00",
+        "manifest.json%00.zst",
+        "",
+        "shard-0000.zst/",
+        "/shard-0000.zst",
+        "%73hard-0000.zst",
+        "manifest.json.",
+        "MANIFEST.JSON",
+        "./manifest.json",
+        "shard-0000.zst%20",
+    ] {
+        paths.push(format!("/table-14/{name}"));
+    }
+    for folder in [
+        "work",
+        "table-014",
+        "table-14%00",
+        "table-",
+        "table-99",
+        "table--1",
+        "table-+14",
+        "TABLE-14",
+        ".",
+    ] {
+        paths.push(format!("/{folder}/manifest.json"));
+    }
+    assert!(paths.len() > 500);
+    for path in &paths {
+        let mut path = path.clone();
+        if !path.starts_with('/') && !path.starts_with("http") {
+            path.insert(0, '/');
+        }
+        let answer = tested.get(&path).await;
+        assert!(
+            [400, 404].contains(&answer.status),
+            "{path}: {}",
+            answer.status
+        );
+        assert!(
+            !String::from_utf8_lossy(&answer.body).contains(secret),
+            "{path}"
+        );
+    }
+    // A query is no part of the path.
+    assert_eq!(
+        tested.get("/table-14/manifest.json?a=/../b").await.status,
+        200
+    );
+}
+
+#[tokio::test]
+async fn a_shard_of_the_wrong_length_is_an_error() {
+    let (tested, _directory, folder) = tables().await;
+    let path = folder.join("shard-0000.zst");
+    let bytes = fs::read(&path).unwrap();
+    for wrong in [&bytes[..bytes.len() - 1], &[&bytes[..], b"x"].concat(), b""] {
+        put(&path, wrong);
+        let answer = tested.get("/table-14/shard-0000.zst").await;
+        assert_eq!(answer.status, 500);
+        let text = String::from_utf8(answer.body).unwrap();
+        assert!(!text.contains(folder.to_str().unwrap()), "{text}");
+    }
+    fs::remove_file(&path).unwrap();
+    assert_eq!(tested.get("/table-14/shard-0000.zst").await.status, 500);
+    put(&path, &bytes);
+    assert!(tested.get("/table-14/shard-0000.zst").await.body == bytes);
+}
+
+#[tokio::test]
+async fn too_many_downloads_are_told_to_come_back() {
+    let directory = tempfile::tempdir().unwrap();
+    publish(directory.path(), 14);
+    let tables = Tables::with_limits(directory.path().to_owned(), 0, Duration::from_secs(1));
+    let tested = start(tables.router()).await;
+    let answer = tested.get("/table-14/shard-0000.zst").await;
+    assert_eq!((answer.status, answer.header("retry-after")), (503, "10"));
+    assert_eq!(tested.get("/table-14/manifest.json").await.status, 200);
+    let head = tested.ask("HEAD", "/table-14/shard-0000.zst", &[]).await;
+    assert_eq!(head.status, 200);
+}
+
+#[tokio::test]
+async fn the_pages_of_a_job_tell_its_status() {
+    let issuer = Arc::new(Issuer::in_memory(0).unwrap());
+    let gate = Gate::new(Arc::clone(&issuer));
+    let worker = WorkerStatus {
+        name: "a".into(),
+        threads: 6,
+        ..WorkerStatus::default()
+    };
+    let mut status = Status {
+        bits: 32,
+        ranges: 256,
+        ranges_done: 100,
+        losing: 15_220_362,
+        seconds_left: Some(1.5),
+        workers: vec![worker.clone(), worker],
+        ..Status::default()
+    };
+    let (sender, receiver) = watch::channel(Arc::new(status.clone()));
+    let job = Job {
+        status: receiver,
+        slots: Limits::default().slots(),
+        traffic: Arc::<Traffic>::default(),
+        gate: gate.clone(),
+    };
+    let tested = start(gate.router(job.routes())).await;
+    let good = format!("Bearer {}", issuer.issue(None).secret());
+    let good = [("authorization", &good[..])];
+
+    let answer = tested.ask("GET", "/status", &good).await;
+    assert_eq!(answer.header("content-type"), "application/json");
+    assert_eq!(
+        serde_json::from_slice::<Status>(&answer.body).unwrap(),
+        status
+    );
+    let answer = tested.ask("GET", "/metrics", &good).await;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(answer.header("content-type"), kind);
+    let text = String::from_utf8(answer.body).unwrap();
+    for line in [
+        "chomp_ranges 256\n",
+        "chomp_ranges_done 100\n",
+        "chomp_losing_positions 15220362\n",
+        "chomp_workers 2\n",
+        "chomp_threads 12\n",
+        "chomp_fetched_bytes_total 0\n",
+        "chomp_connections_refused_total 0\n",
+        "# EOF\n",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+
+    for (phase, code) in [
+        (JobPhase::Running, 200),
+        (JobPhase::Publishing, 200),
+        (JobPhase::Finished, 200),
+        (JobPhase::Stopped, 503),
+    ] {
+        status.phase = phase;
+        status.waiting_for = Some("the disk is full".into());
+        sender.send_replace(Arc::new(status.clone()));
+        let answer = tested.get("/readyz").await;
+        assert_eq!(answer.status, code, "{phase:?}");
+        let text = String::from_utf8(answer.body).unwrap();
+        assert_eq!(text.contains("the disk is full"), code == 503);
+        assert_eq!(tested.get("/healthz").await.status, 200);
+    }
+}

@@ -1,0 +1,88 @@
+//! The server's connections: accepting them, TLS, HTTP, and what one peer may cost.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `limits` | every bound, with its reason |
+//! | `accept` | takes connections in, and lets them go at the end |
+//! | `connection` | serves one |
+//! | `patience` | ends streams in which nothing moves |
+//! | `slots` | counts connections, in all and by address |
+//!
+//! What is served is a [`Router`], for calls and pages alike: HTTP/2 and HTTP/1 are told apart by
+//! their first bytes.
+
+mod accept;
+mod connection;
+mod limits;
+mod patience;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use axum::Router;
+use rustls::ServerConfig;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+pub use limits::Limits;
+pub use slots::Slots;
+
+use accept::Acceptor;
+
+/// Something to serve, and where.
+#[derive(Debug)]
+pub struct Endpoint {
+    /// Where connections come from.
+    pub listener: TcpListener,
+    /// What they are offered.
+    pub router: Router,
+}
+
+/// A running server. Dropping it ends all connections at once.
+#[derive(Debug)]
+pub struct Server {
+    endpoints: Vec<AbortOnDropHandle<()>>,
+    stop: CancellationToken,
+}
+
+impl Server {
+    /// Serves on all `endpoints`, over TLS if there is a configuration for it.
+    #[expect(clippy::disallowed_methods, reason = "`stop` waits for the tasks")]
+    pub fn start(
+        endpoints: Vec<Endpoint>,
+        tls: Option<Arc<ServerConfig>>,
+        limits: Limits,
+        slots: &Slots,
+    ) -> Server {
+        let stop = CancellationToken::new();
+        let endpoints = endpoints.into_iter().map(|Endpoint { listener, router }| {
+            let acceptor = Acceptor::new(router, tls.clone(), limits, slots.clone(), stop.clone());
+            AbortOnDropHandle::new(tokio::spawn(acceptor.run(listener)))
+        });
+        Server {
+            endpoints: endpoints.collect(),
+            stop,
+        }
+    }
+
+    /// Takes no more connections, and ends those that are open when their calls are done, or
+    /// when [`Limits::drain_time`] is over.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        for endpoint in self.endpoints {
+            if let Err(error) = endpoint.await {
+                tracing::warn!("the server ended badly: {error}");
+            }
+        }
+    }
+}
+
+impl Limits {
+    /// The places for connections.
+    pub fn slots(&self) -> Slots {
+        Slots::new(self.connections, self.connections_per_address)
+    }
+}

@@ -1,0 +1,320 @@
+//! Peers that are slow, hostile or too many, and a good one beside them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::routing::get;
+use bytes::Bytes;
+use chomp_access::Issuer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::*;
+
+/// The bytes of `/large`: more than all buffers between two processes hold.
+const LARGE_BYTES: usize = 24 << 20;
+/// Well beyond all times of `limits`, well below those of a server without them.
+const SOON: Duration = Duration::from_secs(8);
+
+fn limits() -> Limits {
+    Limits {
+        tls_time: Duration::from_millis(600),
+        greeting_time: Duration::from_millis(600),
+        header_time: Duration::from_millis(600),
+        still_time: Duration::from_millis(1200),
+        keepalive: Duration::from_millis(400),
+        drain_time: Duration::from_millis(600),
+        ..Limits::default()
+    }
+}
+
+struct Tested {
+    server: Server,
+    slots: Slots,
+    address: SocketAddr,
+}
+
+async fn start(limits: Limits, tls: Option<Arc<ServerConfig>>) -> Tested {
+    let large = Bytes::from(vec![7; LARGE_BYTES]);
+    let router = Router::new()
+        .route("/", get(|| async { "good" }))
+        .route("/large", get(|| async move { Body::from(large) }))
+        .route("/never", get(std::future::pending::<&str>))
+        .route("/panic", get(panics));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let slots = limits.slots();
+    let server = Server::start(vec![Endpoint { listener, router }], tls, limits, &slots);
+    Tested {
+        server,
+        slots,
+        address,
+    }
+}
+
+async fn panics() -> &'static str {
+    panic!("as the test wants it")
+}
+
+fn tls() -> Arc<ServerConfig> {
+    let issuer = Issuer::in_memory(0).unwrap();
+    Arc::new(issuer.server_config(&["localhost".into()], 0).unwrap())
+}
+
+impl Tested {
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    async fn get(&self, path: &str) -> io::Result<String> {
+        let mut stream = self.connect().await;
+        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+
+    async fn is_good(&self) {
+        let answer = self.get("/").await.unwrap();
+        assert!(answer.ends_with("good"), "{answer}");
+    }
+
+    /// Sends `bytes` and then nothing; fails unless the server ends the connection.
+    async fn is_dropped(&self, bytes: &[u8]) -> Duration {
+        let mut stream = self.connect().await;
+        let start = now();
+        // It may be closed before all is sent.
+        stream.write_all(bytes).await.unwrap_or(());
+        until_closed(&mut stream).await;
+        start.elapsed()
+    }
+
+    async fn has_open(&self, count: u64) {
+        for _ in 0..800 {
+            if self.slots.open() == count {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{} connections are open", self.slots.open());
+    }
+}
+
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+async fn until_closed(stream: &mut TcpStream) {
+    let mut buffer = [0; 4096];
+    let closed = async { while !matches!(stream.read(&mut buffer).await, Ok(0) | Err(_)) {} };
+    let closed = tokio::time::timeout(SOON, closed).await;
+    closed.expect("the server ends the connection");
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const EMPTY_SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
+/// A frame of headers that says it is longer than what comes.
+const HALF_HEADERS: &[u8] = b"\0\0\x20\x01\x04\0\0\0\x01\x82";
+/// A hello of TLS, or its beginning.
+const TLS_HELLO: &[u8] = b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_stands_still_is_dropped_and_others_are_served() {
+    let plain = start(limits(), None).await;
+    let secret = start(limits(), Some(tls())).await;
+    let with = |after: &[u8]| [PREFACE, after].concat();
+    let hostile = [
+        Vec::new(),
+        b"G".to_vec(),
+        PREFACE[..12].to_vec(),
+        PREFACE[..23].to_vec(),
+        PREFACE.to_vec(),
+        with(EMPTY_SETTINGS),
+        with(&[EMPTY_SETTINGS, HALF_HEADERS].concat()),
+        with(&[0xff; 100]),
+        vec![0; 10_000],
+        vec![b'x'; 100_000],
+        TLS_HELLO.to_vec(),
+        b"GET / HTTP/1.1\r\nhost: a\r\n".to_vec(),
+        b"GET / HTTP/1.1\r\nhost: a\r\n\r\n".to_vec(),
+        b"POST /never HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nhalf".to_vec(),
+        b"GET /never HTTP/1.1\r\nhost: a\r\n\r\n".to_vec(),
+        [&b"GET / HTTP/1.1\r\nhost: a\r\nx: "[..], &[b'y'; 100_000]].concat(),
+    ];
+    for server in [&plain, &secret] {
+        // All at once.
+        let mut streams = Vec::new();
+        for bytes in &hostile {
+            let mut stream = server.connect().await;
+            stream.write_all(bytes).await.unwrap_or(());
+            streams.push(stream);
+        }
+        plain.is_good().await;
+        for stream in &mut streams {
+            until_closed(stream).await;
+        }
+        server.has_open(0).await;
+    }
+    plain.is_good().await;
+    // Some one by one, for the time they take.
+    for bytes in [&b""[..], PREFACE] {
+        let took = plain.is_dropped(bytes).await;
+        assert!(took >= limits().greeting_time, "{took:?}");
+        let took = secret.is_dropped(bytes).await;
+        assert!(took <= limits().tls_time * 4, "{took:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn drop_by_drop_is_no_way_to_stay() {
+    let server = start(limits(), None).await;
+    let endless = std::iter::repeat_n(b"a: b\r\n", 1000).flatten().copied();
+    let header: Vec<u8> = b"GET / HTTP/1.1\r\n"
+        .iter()
+        .copied()
+        .chain(endless)
+        .collect();
+    for bytes in [PREFACE, &header[..]] {
+        let mut stream = server.connect().await;
+        let start = now();
+        for byte in bytes {
+            if stream.write_all(&[*byte]).await.is_err() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let mut buffer = [0; 256];
+            match stream.try_read(&mut buffer) {
+                Ok(0) => break,
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => break,
+                _ => {}
+            }
+            assert!(start.elapsed() < SOON, "it is still there");
+        }
+        let took = start.elapsed();
+        assert!(took < limits().header_time * 3, "{took:?}");
+    }
+    server.has_open(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_download_goes_on_and_one_that_stands_still_ends() {
+    let server = start(limits(), None).await;
+    let mut stream = server.connect().await;
+    let request = b"GET /large HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    // A small piece at a time, for several times as long as nothing may move.
+    let start = now();
+    let mut buffer = vec![0; 256 << 10];
+    let mut read = 0;
+    while start.elapsed() < limits().still_time * 4 {
+        read += stream.read(&mut buffer).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(read < LARGE_BYTES / 2, "{read}: the pace tests nothing");
+    // The rest comes at once.
+    loop {
+        match stream.read(&mut buffer).await.unwrap() {
+            0 => break,
+            bytes => read += bytes,
+        }
+    }
+    assert!(read > LARGE_BYTES, "{read}");
+
+    let mut stream = server.connect().await;
+    stream.write_all(request).await.unwrap();
+    server.has_open(1).await;
+    server.has_open(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_many_connections_are_refused_and_counted() {
+    for (connections, connections_per_address) in [(3, 100), (100, 3)] {
+        let server = start(
+            Limits {
+                connections,
+                connections_per_address,
+                ..limits()
+            },
+            None,
+        )
+        .await;
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(server.connect().await);
+        }
+        server.has_open(3).await;
+        let mut refused = server.connect().await;
+        let start = now();
+        until_closed(&mut refused).await;
+        assert!(start.elapsed() < limits().greeting_time / 2);
+        assert_eq!((server.slots.open(), server.slots.refused()), (3, 1));
+        drop(held.pop());
+        server.has_open(2).await;
+        server.is_good().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_ends_one_connection() {
+    let server = start(limits(), None).await;
+    let answer = server.get("/panic").await;
+    assert!(answer.is_err() || answer.unwrap().is_empty());
+    server.is_good().await;
+    server.has_open(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_waits_for_calls_but_not_for_ever() {
+    let server = start(limits(), None).await;
+    let mut silent = server.connect().await;
+    let mut idle = server.connect().await;
+    idle.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        .await
+        .unwrap();
+    let mut busy = server.connect().await;
+    busy.write_all(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n")
+        .await
+        .unwrap();
+    server.has_open(3).await;
+    busy.readable().await.unwrap();
+    idle.readable().await.unwrap();
+
+    let address = server.address;
+    let start = now();
+    let stop = server.server.stop();
+    let download = async {
+        let mut all = Vec::new();
+        busy.read_to_end(&mut all).await.unwrap();
+        all.len()
+    };
+    let ((), bytes) = tokio::join!(stop, download);
+    assert!(bytes > LARGE_BYTES, "{bytes}");
+    assert!(
+        start.elapsed() < limits().drain_time,
+        "nobody else is waited for"
+    );
+    until_closed(&mut silent).await;
+    until_closed(&mut idle).await;
+    assert!(TcpStream::connect(address).await.is_err());
+
+    let server = self::start(limits(), None).await;
+    let mut never = server.connect().await;
+    never
+        .write_all(b"GET /never HTTP/1.1\r\nhost: a\r\n\r\n")
+        .await
+        .unwrap();
+    server.has_open(1).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let start = now();
+    server.server.stop().await;
+    let took = start.elapsed();
+    assert!(
+        took >= limits().drain_time && took < limits().drain_time * 2,
+        "{took:?}"
+    );
+    until_closed(&mut never).await;
+    assert_eq!(server.slots.open(), 0);
+}

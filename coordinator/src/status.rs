@@ -1,0 +1,175 @@
+//! What a coordinator tells of its job: the JSON of `/status`, and the source of its metrics.
+
+use chomp_table::RangeBits;
+use serde::{Deserialize, Serialize};
+
+use crate::job::{Snapshot, WorkerSnapshot};
+use crate::plan::Phase;
+
+/// What a job is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobPhase {
+    /// Ranges are missing.
+    #[default]
+    Running,
+    /// All ranges are there, and the table is being made of them.
+    Publishing,
+    /// The table is published.
+    Finished,
+    /// The job cannot go on, or was told to stop.
+    Stopped,
+}
+
+/// A job at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The bits of the table.
+    pub bits: u32,
+    /// The bits of a range.
+    pub range_bits: u32,
+    /// What the job is doing.
+    pub phase: JobPhase,
+    /// Why nothing is evaluated when nothing is, for people: nobody has joined, all wait for the
+    /// last ranges of a layer, or the reason why the job stopped.
+    pub waiting_for: Option<String>,
+    /// The lowest layer that is not complete; the number of layers if all are.
+    pub layer: u32,
+    /// The number of layers.
+    pub layers: u32,
+    /// The layers whose content is fixed on disk.
+    pub layers_sealed: u32,
+    /// The number of ranges.
+    pub ranges: u64,
+    /// The ranges that are on disk.
+    pub ranges_done: u64,
+    /// Those of them that were there when this coordinator started.
+    pub ranges_resumed: u64,
+    /// The positions of the table.
+    pub positions: u64,
+    /// The positions of the ranges that are on disk.
+    pub positions_done: u64,
+    /// The losing positions among them.
+    pub losing: u64,
+    /// How fast it goes, over the last minute or so.
+    pub positions_per_second: f64,
+    /// How long it will take at this pace, if there is one.
+    pub seconds_left: Option<f64>,
+    /// The leases that stand.
+    pub leases: u64,
+    /// The results that are being checked or written.
+    pub submissions: u64,
+    /// The ranges that the coordinator has to evaluate itself, because workers disagreed.
+    pub audits: u64,
+    /// How many workers have to agree on a range.
+    pub replicas: u32,
+    /// The turn of this owner of the table.
+    pub epoch: u64,
+    /// The program, as `chomp 1.2.3`.
+    pub software: String,
+    /// The workers that are there.
+    pub workers: Vec<WorkerStatus>,
+}
+
+/// A worker at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerStatus {
+    /// What people call it.
+    pub name: String,
+    /// How many ranges it evaluates at a time.
+    pub threads: u32,
+    /// The leases that it holds.
+    pub leases: u64,
+    /// The ranges that it contributed.
+    pub ranges: u64,
+    /// How fast it goes, over the last minute or so.
+    pub positions_per_second: f64,
+    /// How often a task of its was lost.
+    pub failures: u64,
+    /// The bytes of the ranges that it keeps.
+    pub cache_bytes: u64,
+    /// How many sources it found there.
+    pub cache_hits: u64,
+    /// How many it had to fetch.
+    pub cache_misses: u64,
+    /// How long ago it was last heard of.
+    pub last_contact_ms: u64,
+    /// Why it gets no more tasks, if it does not.
+    pub quarantined: Option<String>,
+}
+
+/// What does not change while a coordinator runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    pub(crate) bits: u32,
+    pub(crate) range_bits: RangeBits,
+    pub(crate) replicas: u32,
+    pub(crate) epoch: u64,
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "rates and times left need not be exact"
+)]
+impl Status {
+    pub(crate) fn of(told: &Told, snapshot: Snapshot) -> Status {
+        let progress = snapshot.progress;
+        let positions = 1 << (told.bits - 1);
+        let in_ranges = |ranges: u64| (ranges * told.range_bits.positions()).min(positions);
+        let positions_done = in_ranges(progress.ranges_done);
+        let in_range = told.range_bits.positions().min(positions) as f64;
+        let positions_per_second = snapshot.ranges_per_second * in_range;
+        let left = (positions - positions_done) as f64;
+        Status {
+            bits: told.bits,
+            range_bits: told.range_bits.get(),
+            phase: match snapshot.phase {
+                Phase::Running if progress.layer == progress.layers => JobPhase::Publishing,
+                Phase::Running => JobPhase::Running,
+                Phase::Finished => JobPhase::Finished,
+                Phase::Stopped(_) => JobPhase::Stopped,
+            },
+            waiting_for: snapshot.waits_for,
+            layer: progress.layer,
+            layers: progress.layers,
+            layers_sealed: progress.layers_sealed,
+            ranges: progress.ranges,
+            ranges_done: progress.ranges_done,
+            ranges_resumed: progress.ranges_resumed,
+            positions,
+            positions_done,
+            losing: progress.losing,
+            positions_per_second,
+            seconds_left: (positions_per_second > 0.0).then(|| left / positions_per_second),
+            leases: progress.leases,
+            submissions: progress.submissions,
+            audits: progress.audits,
+            replicas: told.replicas,
+            epoch: told.epoch,
+            software: concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned(),
+            workers: snapshot
+                .workers
+                .into_iter()
+                .map(|worker| WorkerStatus::of(worker, in_range))
+                .collect(),
+        }
+    }
+}
+
+impl WorkerStatus {
+    fn of(worker: WorkerSnapshot, positions_in_range: f64) -> WorkerStatus {
+        WorkerStatus {
+            name: worker.progress.name,
+            threads: worker.progress.threads,
+            leases: worker.progress.leases,
+            ranges: worker.progress.ranges,
+            positions_per_second: worker.ranges_per_second * positions_in_range,
+            failures: worker.progress.failures,
+            cache_bytes: worker.stats.cache_bytes,
+            cache_hits: worker.stats.cache_hits,
+            cache_misses: worker.stats.cache_misses,
+            last_contact_ms: u64::try_from(worker.last_contact.as_millis()).unwrap_or(u64::MAX),
+            quarantined: worker.progress.misdeed.map(|misdeed| misdeed.to_string()),
+        }
+    }
+}
