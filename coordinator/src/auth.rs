@@ -91,7 +91,7 @@ impl Gate {
             Some(Token) => route.layer(from_fn_with_state(self.clone(), with_token)),
             None => refused(),
         };
-        let mut router = Router::new();
+        let mut all = Router::new();
         for (path, route) in routes {
             let route = if let Some(rule) = rule_of(path, &ROUTES) {
                 // The pattern of the files would have to answer for calls without a rule.
@@ -99,9 +99,9 @@ impl Gate {
             } else {
                 behind(rule_of(path, &CALLS), route)
             };
-            router = router.route(path, route);
+            all = all.route(path, route);
         }
-        router.fallback_service(refused())
+        all.fallback_service(refused())
     }
 
     fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {

@@ -40,9 +40,6 @@ use crate::plan::{
 use crate::publish::PublishError;
 use crate::store::{Store, StoreError};
 
-/// How long workers have to hand in what they are at when the job is asked to stop.
-const DRAIN: Duration = Duration::from_secs(10);
-
 /// How a job ended.
 #[derive(Debug)]
 pub enum Outcome {
@@ -123,9 +120,14 @@ impl Job {
         (job, handle, watcher)
     }
 
-    /// Runs until `stop` is cancelled and nothing is under way any more, or workers have had their
-    /// time to hand in what they are at. `first` are the actions that the plan began with.
-    pub(crate) async fn run(mut self, first: Vec<Action>, stop: CancellationToken) -> Outcome {
+    /// Runs until `stop` is cancelled and nothing is under way any more, or workers have had
+    /// `finish_time` to hand in what they are at. `first` are the actions that the plan began with.
+    pub(crate) async fn run(
+        mut self,
+        first: Vec<Action>,
+        stop: CancellationToken,
+        finish_time: Duration,
+    ) -> Outcome {
         self.perform(first);
         let mut stops_at = None;
         while !stops_at.is_some_and(|at| self.may_go(at)) {
@@ -136,7 +138,7 @@ impl Job {
             let event = tokio::select! {
                 biased;
                 () = stop.cancelled(), if stops_at.is_none() => {
-                    stops_at = Some(Instant::now() + DRAIN);
+                    stops_at = Some(Instant::now() + finish_time);
                     Some(Event::Shutdown)
                 }
                 () = sleep_until(stops_at.filter(|&at| at > Instant::now())) => None,

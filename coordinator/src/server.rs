@@ -142,6 +142,7 @@ impl Coordinator {
         })
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        let finish_time = options.limits.finish_time;
         let server = serve(options, service, status.clone(), listeners).await;
         let stop_job = CancellationToken::new();
         Ok(Coordinator {
@@ -149,7 +150,11 @@ impl Coordinator {
             store,
             progress,
             status,
-            job: AbortOnDropHandle::new(tokio::spawn(job.run(first, stop_job.clone()))),
+            job: AbortOnDropHandle::new(tokio::spawn(job.run(
+                first,
+                stop_job.clone(),
+                finish_time,
+            ))),
             _status: AbortOnDropHandle::new(tokio::spawn(follow)),
             server,
             stop_job,
@@ -221,7 +226,7 @@ async fn serve(
         listener,
         router: gate.router(pages),
     }));
-    Server::start(endpoints, options.tls, options.limits, &slots)
+    Server::start(endpoints, options.tls.as_ref(), options.limits, &slots)
 }
 
 /// The gRPC calls that have a rule, by their paths.
@@ -260,29 +265,45 @@ async fn follow(told: Told, handle: Handle, status: watch::Sender<Arc<Status>>) 
 
 #[cfg(test)]
 mod tests {
+    use chomp_proto::PROTOCOL;
+    use chomp_proto::v1::coordinator_client::CoordinatorClient;
+    use chomp_proto::v1::{self, lease_reply};
+    use chomp_table::range;
+    use tonic::Request;
+
     use super::*;
     use crate::storage::SimulatedStorage;
+
+    async fn start(storage: Arc<SimulatedStorage>, limits: Limits) -> (Coordinator, Arc<Issuer>) {
+        let issuer = Arc::new(Issuer::in_memory(0).unwrap());
+        let options = Options {
+            bits: 14,
+            range_bits: RangeBits::new(12).unwrap(),
+            replicas: 1,
+            issuer: Arc::clone(&issuer),
+            tls: None,
+            tables: None,
+            limits,
+        };
+        let listeners = Listeners {
+            calls: TcpListener::bind("127.0.0.1:0").await.unwrap(),
+            pages: None,
+        };
+        let coordinator = Coordinator::start(storage, options, None, listeners).await;
+        (coordinator.unwrap(), issuer)
+    }
+
+    fn with<T>(token: &str, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        let token = token.parse().unwrap();
+        request.metadata_mut().insert("authorization", token);
+        request
+    }
 
     #[tokio::test]
     async fn dropping_it_ends_it() {
         let storage = Arc::new(SimulatedStorage::new(0));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let range_bits = RangeBits::new(12).unwrap();
-        let options = Options {
-            bits: 14,
-            range_bits,
-            replicas: 1,
-            issuer: Arc::new(Issuer::in_memory(0).unwrap()),
-            tls: None,
-            tables: None,
-            limits: Limits::default(),
-        };
-        let listeners = Listeners {
-            calls: listener,
-            pages: None,
-        };
-        let coordinator = Coordinator::start(storage.clone(), options, None, listeners);
-        let coordinator = coordinator.await.unwrap();
+        let (coordinator, _) = start(storage.clone(), Limits::default()).await;
         tokio::task::yield_now().await;
         assert!(Arc::strong_count(&storage) > 1);
         drop(coordinator);
@@ -293,5 +314,54 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("the table is still in use");
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_holds_on_for_ever_does_not_hold_the_end() {
+        let limits = Limits {
+            finish_time: Duration::from_millis(500),
+            drain_time: Duration::from_millis(500),
+            ..Limits::default()
+        };
+        let (coordinator, issuer) = start(Arc::new(SimulatedStorage::new(0)), limits).await;
+        let url = format!("http://{}", coordinator.address());
+        let mut client = CoordinatorClient::new(
+            tonic::transport::Endpoint::from_shared(url)
+                .unwrap()
+                .connect()
+                .await
+                .unwrap(),
+        );
+        let token = format!("Bearer {}", issuer.issue(None).secret());
+        let join = v1::JoinRequest {
+            protocol: PROTOCOL,
+            format: range::VERSION,
+            threads: 1,
+            worker: 7,
+            ..v1::JoinRequest::default()
+        };
+        client.join(with(&token, join)).await.unwrap();
+        let lease = client.lease(with(&token, v1::LeaseRequest { worker: 7 }));
+        let Some(lease_reply::Answer::Task(task)) = lease.await.unwrap().into_inner().answer else {
+            panic!("the first worker gets a task");
+        };
+
+        let renewing = async {
+            let renew = v1::RenewRequest {
+                worker: 7,
+                leases: vec![task.lease],
+                stats: None,
+            };
+            let mut renewed = 0;
+            while let Ok(reply) = client.renew(with(&token, renew.clone())).await {
+                assert_eq!(reply.into_inner().lost, [0; 0]);
+                renewed += 1;
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            renewed
+        };
+        let (renewed, outcome) = tokio::join!(renewing, coordinator.stop());
+        assert!(renewed > 5, "{renewed}: it was not cut off at once");
+        assert!(matches!(outcome, Outcome::Interrupted), "{outcome:?}");
     }
 }

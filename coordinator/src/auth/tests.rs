@@ -167,7 +167,7 @@ async fn page(address: std::net::SocketAddr, path: &str, headers: &[String]) -> 
     let mut stream = TcpStream::connect(address).await.unwrap();
     let mut request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n");
     for header in headers {
-        request += &format!("authorization: {header}\r\n");
+        request.extend(["authorization: ", header, "\r\n"]);
     }
     request += "\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -218,6 +218,11 @@ async fn every_credential_at_every_call() {
     let metrics = page(address, "/metrics", &metrics).await;
     let counted = format!("chomp_calls_refused_total {refused}\n");
     assert!(metrics.contains(&counted), "{refused}: {metrics}");
+    // Those with a good token submitted an empty message, which is five bytes.
+    assert!(
+        metrics.contains("chomp_submitted_bytes_total 15\n"),
+        "{metrics}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

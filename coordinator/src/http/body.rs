@@ -19,7 +19,7 @@ const CHUNK_BYTES: u64 = 256 << 10;
 const CHUNKS_AHEAD: usize = 1;
 /// How long a peer may take for a chunk. A connection that lives may have a download that stands
 /// still, and that must not keep its place for ever.
-pub(super) const CHUNK_TIME: Duration = Duration::from_secs(60);
+pub(super) const CHUNK_TIME: Duration = Duration::from_mins(1);
 
 type Chunk = io::Result<Bytes>;
 
@@ -134,7 +134,7 @@ mod tests {
     #[tokio::test]
     async fn every_part_is_that_of_the_file() {
         let chunk = usize::try_from(CHUNK_BYTES).unwrap();
-        let bytes: Vec<u8> = (0..3 * chunk + 7).map(|at| (at % 251) as u8).collect();
+        let bytes: Vec<u8> = (0..=250).cycle().take(3 * chunk + 7).collect();
         for part in [
             0..bytes.len(),
             0..0,

@@ -1,4 +1,4 @@
-//! The numbers behind `/metrics`, in the text format of OpenMetrics.
+//! The numbers behind `/metrics`, in the text format of `OpenMetrics`.
 
 use std::fmt;
 use std::sync::Arc;

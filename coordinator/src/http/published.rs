@@ -130,7 +130,7 @@ impl Published {
         file.take(MANIFEST_BYTES_MAX + 1)
             .read_to_end(&mut bytes)
             .map_err(failed)?;
-        let table = Table::new(&path, folder, bytes).map(Arc::new)?;
+        let table = Table::new(&folder, bytes).map(Arc::new)?;
         self.known_now().insert(bits, (stamp, Arc::clone(&table)));
         Ok(Some(table))
     }
@@ -153,9 +153,9 @@ impl Stamp {
 }
 
 impl Table {
-    fn new(path: &Path, folder: PathBuf, bytes: Vec<u8>) -> Result<Table, PublishedError> {
+    fn new(folder: &Path, bytes: Vec<u8>) -> Result<Table, PublishedError> {
         let manifest = Manifest::parse(&bytes).map_err(|source| PublishedError::Manifest {
-            path: path.to_owned(),
+            path: folder.join(MANIFEST_NAME),
             source,
         })?;
         let sums = sha256sums(&bytes, &manifest);

@@ -81,11 +81,11 @@ impl Tables {
 
     /// The routes alone, for a server without a job.
     pub fn router(self) -> Router {
-        let routes = self.routes().into_iter();
-        let router = routes.fold(Router::new(), |router, (path, route)| {
-            router.route(path, route)
-        });
-        router.fallback(|| async { nothing() })
+        let mut all = Router::new();
+        for (path, route) in self.routes() {
+            all = all.route(path, route);
+        }
+        all.fallback(|| async { nothing() })
     }
 
     async fn shard(&self, shard: Shard, headers: &HeaderMap, method: &Method) -> Response {

@@ -27,6 +27,9 @@ pub struct Limits {
     pub keepalive: Duration,
     /// The bytes of the head of a request. Tokens are short, and nothing else is in there.
     pub header_bytes: u32,
+    /// How long workers have for the tasks in their hands when the job is told to stop: most take a
+    /// second.
+    pub finish_time: Duration,
     /// How long open calls have when the server goes down.
     pub drain_time: Duration,
 }
@@ -40,9 +43,10 @@ impl Default for Limits {
             tls_time: Duration::from_secs(10),
             greeting_time: Duration::from_secs(10),
             header_time: Duration::from_secs(10),
-            still_time: Duration::from_secs(60),
+            still_time: Duration::from_mins(1),
             keepalive: Duration::from_secs(20),
             header_bytes: 16 << 10,
+            finish_time: Duration::from_secs(10),
             drain_time: Duration::from_secs(5),
         }
     }
@@ -68,4 +72,4 @@ pub(super) const UNSENT_BYTES: u32 = 128 << 10;
 /// How long to wait after a connection could not be accepted, as there may be no descriptors left.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often to tell people about it.
-pub(super) const ACCEPT_WARNING_EVERY: Duration = Duration::from_secs(60);
+pub(super) const ACCEPT_WARNING_EVERY: Duration = Duration::from_mins(1);

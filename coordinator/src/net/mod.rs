@@ -53,13 +53,13 @@ impl Server {
     #[expect(clippy::disallowed_methods, reason = "`stop` waits for the tasks")]
     pub fn start(
         endpoints: Vec<Endpoint>,
-        tls: Option<Arc<ServerConfig>>,
+        tls: Option<&Arc<ServerConfig>>,
         limits: Limits,
         slots: &Slots,
     ) -> Server {
         let stop = CancellationToken::new();
         let endpoints = endpoints.into_iter().map(|Endpoint { listener, router }| {
-            let acceptor = Acceptor::new(router, tls.clone(), limits, slots.clone(), stop.clone());
+            let acceptor = Acceptor::new(router, tls.cloned(), limits, slots.clone(), stop.clone());
             AbortOnDropHandle::new(tokio::spawn(acceptor.run(listener)))
         });
         Server {

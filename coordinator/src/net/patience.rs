@@ -79,7 +79,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patience<S> {
         let before = buffer.filled().len();
         match Pin::new(&mut self.stream).poll_read(context, buffer) {
             Poll::Pending => self.wait(context),
-            ready => {
+            ready @ Poll::Ready(_) => {
                 self.has_read(buffer.filled().len() - before);
                 ready
             }
@@ -123,14 +123,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patience<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match Pin::new(&mut self.stream).poll_flush(context) {
             Poll::Pending => self.wait(context),
-            ready => ready,
+            ready @ Poll::Ready(_) => ready,
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match Pin::new(&mut self.stream).poll_shutdown(context) {
             Poll::Pending => self.wait(context),
-            ready => ready,
+            ready @ Poll::Ready(_) => ready,
         }
     }
 }
@@ -142,7 +142,8 @@ mod tests {
     use super::*;
 
     const GREETING: Duration = Duration::from_secs(10);
-    const STILL: Duration = Duration::from_secs(60);
+    const STILL: Duration = Duration::from_mins(1);
+    const JUST_BEFORE: Duration = Duration::from_secs(59);
 
     fn stream() -> (Patience<DuplexStream>, DuplexStream) {
         let (near, far) = tokio::io::duplex(64);
@@ -192,7 +193,7 @@ mod tests {
         for _ in 0..10 {
             // One byte in, or one byte out of a full buffer, each time just before the end.
             let slow = async {
-                tokio::time::sleep(STILL - Duration::from_secs(1)).await;
+                tokio::time::sleep(JUST_BEFORE).await;
                 far.write_all(b"x").await.unwrap();
             };
             let (read, ()) = tokio::join!(near.read(&mut buffer), slow);
@@ -201,7 +202,7 @@ mod tests {
         near.write_all(&[0; 64]).await.unwrap();
         for _ in 0..10 {
             let slow = async {
-                tokio::time::sleep(STILL - Duration::from_secs(1)).await;
+                tokio::time::sleep(JUST_BEFORE).await;
                 far.read_u8().await.unwrap();
             };
             let (written, ()) = tokio::join!(near.write_all(b"y"), slow);

@@ -46,7 +46,12 @@ async fn start(limits: Limits, tls: Option<Arc<ServerConfig>>) -> Tested {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let slots = limits.slots();
-    let server = Server::start(vec![Endpoint { listener, router }], tls, limits, &slots);
+    let server = Server::start(
+        vec![Endpoint { listener, router }],
+        tls.as_ref(),
+        limits,
+        &slots,
+    );
     Tested {
         server,
         slots,
@@ -142,7 +147,11 @@ async fn whoever_stands_still_is_dropped_and_others_are_served() {
         b"GET / HTTP/1.1\r\nhost: a\r\n\r\n".to_vec(),
         b"POST /never HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nhalf".to_vec(),
         b"GET /never HTTP/1.1\r\nhost: a\r\n\r\n".to_vec(),
-        [&b"GET / HTTP/1.1\r\nhost: a\r\nx: "[..], &[b'y'; 100_000]].concat(),
+        [
+            &b"GET / HTTP/1.1\r\nhost: a\r\nx: "[..],
+            &vec![b'y'; 100_000],
+        ]
+        .concat(),
     ];
     for server in [&plain, &secret] {
         // All at once.
