@@ -94,10 +94,13 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// A job, how calls reach it, and how it gets on. `manifest` is that of the table, if it is
+    /// published already.
     pub(crate) fn new(
         plan: Plan,
         store: Arc<Store>,
         audit: Arc<Audit>,
+        manifest: Option<Manifest>,
     ) -> (Job, Handle, watch::Receiver<Progress>) {
         let (handle, commands) = Handle::new();
         let (progress, watcher) = watch::channel(plan.progress());
@@ -114,7 +117,7 @@ impl Job {
             pace: Pace::default(),
             stats: BTreeMap::new(),
             submission_count: 0,
-            manifest: None,
+            manifest,
             fault: None,
         };
         (job, handle, watcher)

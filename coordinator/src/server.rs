@@ -26,7 +26,7 @@ use crate::http::tables::Tables;
 use crate::import::{self, ImportError};
 use crate::job::{Handle, Job, Outcome};
 use crate::net::{Endpoint, Limits, Server};
-use crate::plan::{Plan, PlanError, Progress, Settings};
+use crate::plan::{Phase, Plan, PlanError, Progress, Settings, StopReason};
 use crate::service::Service;
 use crate::status::{Status, Told};
 use crate::storage::Storage;
@@ -96,8 +96,9 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Opens the store of a table for a job, and serves workers on `listeners`. What it lacks is
-    /// taken from `published`, a table of fewer bits, as far as that goes.
+    /// Opens the store of a table for a job, and serves workers on `listeners`. What the store
+    /// lacks is taken from the `published` table, as far as that goes; if it has all the bits of
+    /// the job, that is finished.
     ///
     /// # Errors
     ///
@@ -118,13 +119,20 @@ impl Coordinator {
         let (store, found) = Store::open(storage, range_bits, bits).await?;
         settings.epoch = store.epoch();
         let store = Arc::new(store.with_replicas(options.replicas));
-        let found = import::complete(&store, found, published).await?;
-        let (plan, first) = Plan::new(settings, &found.done, &found.expected, found.sealed_layers)?;
+        let finished = published.as_ref().map(Table::manifest);
+        let finished = finished.filter(|manifest| manifest.bits >= bits).cloned();
+        let (plan, first) = if let Some(manifest) = &finished {
+            let losing = manifest.losing_by_bits[bits as usize];
+            (Plan::finished(settings, losing)?, Vec::new())
+        } else {
+            let found = import::complete(&store, found, published).await?;
+            Plan::new(settings, &found.done, &found.expected, found.sealed_layers)?
+        };
         let audit = Arc::new(Audit::new(
             Arc::clone(&store),
             options.issuer.seed(store.epoch()),
         ));
-        let (job, handle, progress) = Job::new(plan, Arc::clone(&store), audit);
+        let (job, handle, progress) = Job::new(plan, Arc::clone(&store), audit, finished);
 
         let address = listeners.calls.local_addr()?;
         let told = Told {
@@ -174,6 +182,17 @@ impl Coordinator {
     /// How far the job has come; changes as it goes on.
     pub fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.clone()
+    }
+
+    /// Waits until the job is finished, or has stopped.
+    pub async fn ended(&self) -> Phase {
+        let mut progress = self.progress();
+        let ended = progress.wait_for(|progress| progress.phase != Phase::Running);
+        match ended.await {
+            Ok(progress) => progress.phase.clone(),
+            // The job is gone, and `stop` tells why.
+            Err(_) => Phase::Stopped(StopReason::Shutdown),
+        }
     }
 
     /// The same, as others see it.

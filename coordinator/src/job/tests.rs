@@ -22,7 +22,7 @@ fn job() -> (Job, Handle) {
     let (plan, _) = Plan::new(Settings::new(bits, range_bits()), &[], &[], 0).unwrap();
     let store = Arc::new(store);
     let audit = Arc::new(Audit::new(Arc::clone(&store), 0));
-    let (job, handle, _) = Job::new(plan, store, audit);
+    let (job, handle, _) = Job::new(plan, store, audit, None);
     (job, handle)
 }
 

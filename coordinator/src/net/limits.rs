@@ -5,8 +5,8 @@ use std::time::Duration;
 /// What bounds connections. The defaults are what a coordinator should have; tests use shorter times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time. Each is a file descriptor and some tens of KiB; a thousand workers and
-    /// as many downloads fit.
+    /// Connections at a time. Each is a file descriptor and some tens of KiB; a thousand workers with
+    /// two connections each and as many downloads fit.
     pub connections: usize,
     /// Connections from one address, or one IPv6 network of 64 bits. A thousand workers on one
     /// machine, or behind one, fit.
@@ -37,8 +37,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            connections: 2048,
-            connections_per_address: 1100,
+            connections: 4096,
+            connections_per_address: 2200,
             calls_per_connection: 64,
             tls_time: Duration::from_secs(10),
             greeting_time: Duration::from_secs(10),

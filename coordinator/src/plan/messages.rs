@@ -6,6 +6,7 @@ use chomp_table::{Head, RangeBits};
 
 use chomp_table::RangeSummary;
 
+use super::Phase;
 use super::ranges::HEAD_BITS_MAX;
 
 /// Defines ids that cannot be mixed up with each other.
@@ -427,6 +428,8 @@ pub enum PlanError {
 /// How far a job has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
+    /// What the job is about.
+    pub phase: Phase,
     /// The number of layers.
     pub layers: u32,
     /// The lowest layer that is not complete; the number of layers if all are.

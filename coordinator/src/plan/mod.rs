@@ -151,7 +151,19 @@ impl Plan {
             "{sealed_layers} of {} layers",
             ranges.layers()
         );
-        let mut plan = Plan {
+        let mut plan = Plan::of(settings, ranges, sealed_layers);
+        for head in (0..plan.ranges.count()).map(Head) {
+            if plan.ranges.state(head) == State::Ready {
+                plan.refile(head, |_| {});
+            }
+        }
+        let mut actions = Vec::new();
+        plan.advance_store(&mut actions);
+        Ok((plan, actions))
+    }
+
+    fn of(settings: Settings, ranges: Ranges, layers_sealed: u32) -> Plan {
+        Plan {
             phase: Phase::Running,
             now: Millis::default(),
             ranges,
@@ -167,19 +179,25 @@ impl Plan {
             deadlines: BTreeSet::new(),
             next_lease: settings.epoch << 32,
             pending: BTreeMap::new(),
-            layers_sealed: sealed_layers,
+            layers_sealed,
             sealing: false,
             publishing: false,
             settings,
-        };
-        for head in (0..plan.ranges.count()).map(Head) {
-            if plan.ranges.state(head) == State::Ready {
-                plan.refile(head, |_| {});
-            }
         }
-        let mut actions = Vec::new();
-        plan.advance_store(&mut actions);
-        Ok((plan, actions))
+    }
+
+    /// The plan of a job whose table is published: it has nothing to do and says so. `losing` is the
+    /// number of losing positions.
+    ///
+    /// # Errors
+    ///
+    /// If the job has too many ranges.
+    pub fn finished(settings: Settings, losing: u64) -> Result<Plan, PlanError> {
+        let ranges = Ranges::all_done(&settings, losing)?;
+        let layers_sealed = ranges.layers();
+        let mut plan = Plan::of(settings, ranges, layers_sealed);
+        plan.phase = Phase::Finished;
+        Ok(plan)
     }
 
     /// Takes in what happened at the time `now` and says what to do about it.
@@ -293,6 +311,7 @@ impl Plan {
     /// How far the job has come.
     pub fn progress(&self) -> Progress {
         Progress {
+            phase: self.phase.clone(),
             layers: self.ranges.layers(),
             layer: self.ranges.open(),
             layers_sealed: self.layers_sealed,

@@ -111,6 +111,20 @@ impl Ranges {
         Ok(ranges)
     }
 
+    /// The ranges of a job of which nothing is left to do and nothing needs to be known.
+    pub(super) fn all_done(settings: &Settings, losing: u64) -> Result<Ranges, PlanError> {
+        let mut ranges = Ranges::new(settings, &[], &[])?;
+        for slot in &mut ranges.slots {
+            slot.state = State::Committed;
+            slot.watchers = Vec::new();
+        }
+        ranges.missing.fill(0);
+        ranges.open = ranges.layers.len();
+        (ranges.done, ranges.resumed) = (ranges.count(), ranges.count());
+        ranges.losing = losing;
+        Ok(ranges)
+    }
+
     /// Takes in what is known of a range; false if it is beyond this table.
     fn learn(&mut self, summary: RangeSummary) -> Result<bool, PlanError> {
         if !self.contains(summary.head) {

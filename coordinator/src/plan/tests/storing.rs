@@ -284,3 +284,27 @@ fn a_seal_that_was_not_asked_for_is_a_bug() {
         .0
         .tell(Event::Sealed { layer: 1 });
 }
+
+#[test]
+fn a_finished_job_has_nothing_to_do_and_says_so() {
+    let mut plan = Plan::finished(settings(16), 77).unwrap();
+    let progress = plan.progress();
+    assert_eq!((progress.ranges_done, progress.losing), (16, 77));
+    assert_eq!(
+        (progress.layer, plan.next_deadline()),
+        (progress.layers, None)
+    );
+    let (worker, request) = (A, RequestId(1));
+    plan.handle(
+        Millis(0),
+        Event::Joined {
+            worker,
+            name: String::new(),
+            threads: 1,
+        },
+    );
+    let actions = plan.handle(Millis(0), Event::Wanted { request, worker });
+    let answer = Answer::Finished;
+    assert_eq!(actions, [Action::Answer { request, answer }]);
+    assert!(plan.is_quiet());
+}
