@@ -177,58 +177,6 @@ async fn work(
     (outcome, worker)
 }
 
-/// The published table, if there is one. If it answers for `bits` already, every byte of it is
-/// checked.
-fn published(directory: &Path, bits: u32, has_parts: bool) -> anyhow::Result<Option<Table>> {
-    let published = Table::open(directory).and_then(|table| {
-        if table.manifest().bits >= bits {
-            table.verify_bytes()?;
-        }
-        Ok(Some(table))
-    });
-    match published {
-        Ok(published) => Ok(published),
-        Err(TableError::NotFound { .. }) => Ok(None),
-        Err(error @ TableError::Damaged { .. }) => {
-            let how = if has_parts {
-                "made anew from the finished ranges"
-            } else {
-                "computed again"
-            };
-            Err(error).context(format!(
-                "remove the folder of the published table and run again: it is {how}"
-            ))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Removes the working files of a table that is published. It is finished whatever comes of this.
-async fn prune(store: &Store, display: &Display) {
-    if let Err(error) = store.prune().await {
-        display.line(&format!(
-            "the table is finished; not all of its working files were removed: {}",
-            describe(&error)
-        ));
-    }
-}
-
-/// The same for what an earlier run has left or kept.
-async fn prune_found(
-    storage: Arc<LocalStorage>,
-    range_bits: RangeBits,
-    bits: u32,
-    display: &Display,
-) {
-    match Store::open(storage, range_bits, bits).await {
-        Ok((store, _)) => prune(&store, display).await,
-        Err(error) => display.line(&format!(
-            "the table is finished; its working files are left alone: {}",
-            describe(&error)
-        )),
-    }
-}
-
 fn report(args: &RunArgs, manifest: &Manifest, table: &Path, cost: Cost) -> anyhow::Result<Exit> {
     let summary = Summary::new(manifest, args.bits, table.to_owned(), cost);
     crate::print(&if args.json {
@@ -239,28 +187,3 @@ fn report(args: &RunArgs, manifest: &Manifest, table: &Path, cost: Cost) -> anyh
     Ok(Exit::Done)
 }
 
-/// A token that is cancelled by SIGINT or SIGTERM. A second signal ends the process at once, which
-/// loses nothing that is committed.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the task ends with the process, and a second signal is to end that at once"
-)]
-fn stop_on_signals() -> anyhow::Result<CancellationToken> {
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for signals")?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for signals")?;
-    let stop = CancellationToken::new();
-    let token = stop.clone();
-    tokio::spawn(async move {
-        for signals in 1.. {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            if signals > 1 {
-                std::process::exit(Exit::Stopped as i32);
-            }
-            token.cancel();
-        }
-    });
-    Ok(stop)
-}
