@@ -2,9 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use chomp_access::Access;
 use chomp_coordinator::job::Outcome;
 use chomp_coordinator::server::Coordinator;
 use chomp_coordinator::storage::{LocalStorage, TableLock};
@@ -13,7 +14,7 @@ use chomp_kernel::Isa;
 use chomp_table::RangeBits;
 use chomp_table::manifest::{Manifest, folder_name};
 use chomp_table::reader::{Table, TableError};
-use chomp_worker::{Config, Report};
+use chomp_worker::{Config, Evaluation, Report};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -84,10 +85,19 @@ async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
         .await
         .with_context(in_table)?;
     let config = Config {
-        coordinator: format!("http://{}", coordinator.address()),
+        access: Access {
+            coordinator: format!("http://{}", coordinator.address()),
+            ca: None,
+            token: None,
+        },
+        name: "run".to_owned(),
         threads,
         memory_bytes,
         isa: args.isa.unwrap_or_else(Isa::detect),
+        // The coordinator is in this process: if it is gone, it stays so.
+        patience: Some(Duration::ZERO),
+        evaluation: Evaluation::Threads,
+        seed: None,
     };
     let (outcome, worker) = work(coordinator, config, &args, range_bits, stop, display).await;
     match outcome {

@@ -70,6 +70,7 @@ impl Coordinator {
     ) -> Result<Coordinator, StartError> {
         let settings = Settings::new(bits, range_bits);
         settings.check()?;
+        let lease_ms = settings.lease_ms;
         let (store, found) = Store::open(storage, range_bits, bits).await?;
         let (plan, first) = Plan::new(settings, &found.done, &found.expected, found.sealed_layers)?;
         let store = Arc::new(store);
@@ -77,7 +78,7 @@ impl Coordinator {
 
         let address = listener.local_addr()?;
         let (stop_job, stop_server) = (CancellationToken::new(), CancellationToken::new());
-        let service = CoordinatorServer::new(Service { handle, store })
+        let service = CoordinatorServer::new(Service::new(handle, store, 0, lease_ms))
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         let server = Server::builder()

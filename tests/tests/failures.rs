@@ -4,12 +4,13 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chomp_access::Access;
 use chomp_coordinator::job::Outcome;
 use chomp_coordinator::server::{Coordinator, StartError};
 use chomp_coordinator::storage::{Fault, Moment, SimulatedStorage};
 use chomp_kernel::Isa;
 use chomp_table::RangeBits;
-use chomp_worker::{Config, End, Report, WorkerError};
+use chomp_worker::{Config, End, Evaluation, Report, WorkerError};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -25,10 +26,18 @@ async fn run(
     let range_bits = RangeBits::new(12).unwrap();
     let coordinator = Coordinator::start(storage.clone(), BITS, range_bits, listener).await?;
     let config = Config {
-        coordinator: format!("http://{}", coordinator.address()),
+        access: Access {
+            coordinator: format!("http://{}", coordinator.address()),
+            ca: None,
+            token: None,
+        },
+        name: "test".to_owned(),
         threads: NonZeroUsize::new(2).unwrap(),
         memory_bytes: 1 << 30,
         isa: Isa::Portable,
+        patience: Some(Duration::ZERO),
+        evaluation: Evaluation::Threads,
+        seed: None,
     };
     let run = async {
         let worker = chomp_worker::run(config, CancellationToken::new()).await;
