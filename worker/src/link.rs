@@ -248,6 +248,3 @@ impl Link {
         longest.mul_f64(0.5 + chance.f64() / 2.0)
     }
 }
-
-#[cfg(test)]
-mod tests;
