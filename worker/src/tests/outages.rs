@@ -275,7 +275,7 @@ async fn the_heartbeat_comes_four_times_a_lease_even_without_one() {
         [0, 0, 0, 0, 1],
         "none at first, then one for the first range"
     );
-    let stats: Vec<_> = state
+    let told: Vec<_> = state
         .renewals
         .iter()
         .filter_map(|(_, renewal)| renewal.stats)
