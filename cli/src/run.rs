@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use chomp_access::{Access, Issuer};
@@ -17,7 +17,7 @@ use chomp_table::RangeBits;
 use chomp_table::format::describe;
 use chomp_table::manifest::{Manifest, folder_name};
 use chomp_table::reader::{Table, TableError};
-use chomp_worker::{Config, Report};
+use chomp_worker::{Config, Evaluation, Report};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -119,9 +119,14 @@ async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
             ca: None,
             token: Some(token),
         },
+        name: "run".to_owned(),
         threads,
         memory_bytes,
         isa: args.isa.unwrap_or_else(Isa::detect),
+        // The coordinator is in this process: if it is gone, it stays so.
+        patience: Some(Duration::ZERO),
+        evaluation: Evaluation::Threads,
+        seed: None,
     };
     let store = coordinator.store();
     let (outcome, worker) = work(coordinator, config, &args, range_bits, stop, display).await;
@@ -186,4 +191,3 @@ fn report(args: &RunArgs, manifest: &Manifest, table: &Path, cost: Cost) -> anyh
     })?;
     Ok(Exit::Done)
 }
-

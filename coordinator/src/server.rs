@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, any_service};
 use chomp_access::Issuer;
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
@@ -21,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::audit::Audit;
 use crate::auth::{CALLS, Gate};
 use crate::http::job::Job as JobPages;
-use crate::http::metrics::{Traffic, count_fetched, count_submitted};
+use crate::http::metrics::Traffic;
 use crate::http::tables::Tables;
 use crate::import::{self, ImportError};
 use crate::job::{Handle, Job, Outcome};
@@ -116,6 +115,7 @@ impl Coordinator {
         let mut settings = Settings::new(bits, range_bits);
         settings.check()?;
         settings.replicas = options.replicas;
+        let lease_ms = settings.lease_ms;
         let (store, found) = Store::open(storage, range_bits, bits).await?;
         settings.epoch = store.epoch();
         let store = Arc::new(store.with_replicas(options.replicas));
@@ -132,7 +132,8 @@ impl Coordinator {
             Arc::clone(&store),
             options.issuer.seed(store.epoch()),
         ));
-        let (job, handle, progress) = Job::new(plan, Arc::clone(&store), audit, finished);
+        let (job, handle, progress) =
+            Job::new(plan, Arc::clone(&store), Arc::clone(&audit), finished);
 
         let address = listeners.calls.local_addr()?;
         let told = Told {
@@ -143,15 +144,14 @@ impl Coordinator {
         };
         let (sender, status) = watch::channel(Arc::new(Status::default()));
         let follow = follow(told, handle.clone(), sender);
-        let shared = Arc::clone(&store);
-        let service = CoordinatorServer::new(Service {
-            handle,
-            store: shared,
-        })
-        .max_decoding_message_size(MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        let table = options.issuer.table_id();
+        let service = Service::new(handle, Arc::clone(&store), audit, table, lease_ms);
+        let traffic = Arc::clone(&service.traffic);
+        let service = CoordinatorServer::new(service)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
         let finish_time = options.limits.finish_time;
-        let server = serve(options, service, status.clone(), listeners).await;
+        let server = serve(options, service, status.clone(), traffic, listeners).await;
         let stop_job = CancellationToken::new();
         Ok(Coordinator {
             address,
@@ -215,15 +215,15 @@ async fn serve(
     options: Options,
     service: CoordinatorServer<Service>,
     status: watch::Receiver<Arc<Status>>,
+    traffic: Arc<Traffic>,
     listeners: Listeners,
 ) -> Server {
     let gate = Gate::new(options.issuer);
     let slots = options.limits.slots();
-    let traffic = Arc::<Traffic>::default();
     let job = JobPages {
         status,
         slots: slots.clone(),
-        traffic: Arc::clone(&traffic),
+        traffic,
         gate: gate.clone(),
     };
     let mut pages = job.routes();
@@ -234,7 +234,7 @@ async fn serve(
             .into_iter()
             .flat_map(Tables::routes),
     );
-    let mut calls = calls(&service, &traffic).await;
+    let mut calls = calls(&service).await;
     calls.extend(pages.iter().cloned());
 
     let mut endpoints = vec![Endpoint {
@@ -249,25 +249,13 @@ async fn serve(
 }
 
 /// The gRPC calls that have a rule, by their paths.
-async fn calls(
-    service: &CoordinatorServer<Service>,
-    traffic: &Arc<Traffic>,
-) -> Vec<(&'static str, MethodRouter)> {
+async fn calls(service: &CoordinatorServer<Service>) -> Vec<(&'static str, MethodRouter)> {
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_serving::<CoordinatorServer<Service>>().await;
     let route = |path: &'static str| {
         let call = match path.strip_prefix("/chomp.v1.Coordinator/") {
             Some(_) => any_service(service.clone()),
             None => any_service(health.clone()),
-        };
-        let call = match path {
-            "/chomp.v1.Coordinator/Fetch" => {
-                call.layer(from_fn_with_state(Arc::clone(traffic), count_fetched))
-            }
-            "/chomp.v1.Coordinator/Submit" => {
-                call.layer(from_fn_with_state(Arc::clone(traffic), count_submitted))
-            }
-            _ => call,
         };
         (path, call)
     };

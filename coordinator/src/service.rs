@@ -1,39 +1,114 @@
 //! The coordinator's side of the protocol. The wire types end here.
 
-use std::pin::Pin;
+mod blocking;
+mod fetches;
+mod submissions;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
+use chomp_kernel::Isa;
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, lease_reply, submit_reply};
-use chomp_table::Head;
-use chomp_table::format::describe;
-use chomp_table::pieces::{self, Joiner, Piece};
-use chomp_table::range::{self, RangeSummary};
-use tokio::sync::mpsc;
-use tokio_stream::Stream;
-use tokio_stream::wrappers::ReceiverStream;
+use chomp_table::{Digest, range};
+use tokio::sync::OnceCell;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::job::{Handle, Over, Records, Refusal, WorkerStats};
-use crate::plan::{Answer, Event, LeaseId, Verdict, WorkerId};
-use crate::store::{PART_RECORDS_BYTES_MAX, Store, StoreError};
+use crate::audit::Audit;
+use crate::http::metrics::Traffic;
+use crate::job::{Handle, Over, Refusal, WorkerStats};
+use crate::plan::{Answer, Event, LeaseId, Rejection, Verdict, WorkerId};
+use crate::store::Store;
+use blocking::blocking;
+use fetches::Replies;
+use submissions::Limits;
 
-/// The most bytes of records in one submission: as one that is too large for a part would end the
-/// job when it is written, it is refused here.
-const SUBMISSION_BYTES_MAX: u64 = PART_RECORDS_BYTES_MAX;
-/// The most ranges in one submission or request.
-const RANGES_MAX: usize = 1 << 20;
 /// The most threads of a worker that are believed.
 const THREADS_MAX: u32 = 1 << 16;
-/// The messages of a fetch that are read ahead of the network.
-const FETCH_AHEAD: usize = 2;
+/// The most leases in one heartbeat: two for each thread of the largest worker.
+const LEASES_MAX: usize = 1 << 17;
+/// The longest name of a worker, in bytes.
+const NAME_BYTES_MAX: usize = 64;
+/// What is kept of a text that a worker sends for people to read, in characters.
+const TEXT_CHARS_MAX: usize = 500;
 
-/// Answers the calls of workers.
+/// Answers the calls of workers. Clones share all.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
-    pub(crate) handle: Handle,
-    pub(crate) store: Arc<Store>,
+    handle: Handle,
+    store: Arc<Store>,
+    audit: Arc<Audit>,
+    table: u64,
+    lease_ms: u64,
+    limits: Arc<Limits>,
+    kernel: Arc<OnceCell<Digest>>,
+    pub(crate) traffic: Arc<Traffic>,
+}
+
+impl Service {
+    /// For the job behind `handle`; `table` names the table to workers, and a lease lasts
+    /// `lease_ms` unless renewed.
+    pub(crate) fn new(
+        handle: Handle,
+        store: Arc<Store>,
+        audit: Arc<Audit>,
+        table: u64,
+        lease_ms: u64,
+    ) -> Service {
+        Service {
+            handle,
+            store,
+            audit,
+            table,
+            lease_ms,
+            limits: Arc::default(),
+            kernel: Arc::default(),
+            traffic: Arc::default(),
+        }
+    }
+
+    /// Checks that what `request` says of a worker makes it one whose results are of use.
+    async fn admit(&self, request: &v1::JoinRequest) -> Result<(), Status> {
+        if request.protocol != PROTOCOL || request.format != range::VERSION {
+            return Err(Status::failed_precondition(format!(
+                "this is chomp {} with protocol {PROTOCOL} and range format {}, the worker is {:?} with \
+                 protocol {} and range format {}: run the same version on both",
+                env!("CARGO_PKG_VERSION"),
+                range::VERSION,
+                excerpt(&request.software, NAME_BYTES_MAX),
+                request.protocol,
+                request.format,
+            )));
+        }
+        let name = &request.name;
+        if name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+            return Err(Status::invalid_argument(format!(
+                "a worker's name has at most {NAME_BYTES_MAX} bytes and no control characters"
+            )));
+        }
+        let threads = request.threads;
+        if threads == 0 || threads > THREADS_MAX {
+            return Err(Status::invalid_argument(format!(
+                "{threads} threads are not possible"
+            )));
+        }
+        let evaluate = || blocking(async { chomp_kernel::fingerprint(Isa::Portable) });
+        let ours = self.kernel.get_or_try_init(evaluate).await?;
+        if request.kernel != ours.0 {
+            let theirs = <[u8; 32]>::try_from(&*request.kernel).map_or_else(
+                |_| format!("{} bytes", request.kernel.len()),
+                |theirs| Digest(theirs).to_string(),
+            );
+            return Err(Status::failed_precondition(format!(
+                "known ranges have the fingerprint {ours} here and {theirs} on the worker, {:?}: run the same version \
+                 on both; if they are the same, the worker's CPU or memory cannot be relied on",
+                excerpt(&request.software, NAME_BYTES_MAX),
+            )));
+        }
+        Ok(())
+    }
 }
 
 impl From<Over> for Status {
@@ -48,37 +123,25 @@ impl Coordinator for Service {
         &self,
         request: Request<v1::JoinRequest>,
     ) -> Result<Response<v1::JoinReply>, Status> {
-        let v1::JoinRequest {
-            protocol,
-            format,
-            software,
-            threads,
-            worker,
-            name,
-            kernel: _,
-        } = request.into_inner();
-        if protocol != PROTOCOL || format != range::VERSION {
-            return Err(Status::failed_precondition(format!(
-                "this is chomp {} with protocol {PROTOCOL} and range format {}, the worker is {software:?} with \
-                 protocol {protocol} and range format {format}: run the same version on both",
-                env!("CARGO_PKG_VERSION"),
-                range::VERSION
-            )));
+        let peer = request.remote_addr();
+        let request = request.into_inner();
+        if let Err(status) = self.admit(&request).await {
+            let peer = peer.map_or_else(|| "an unknown address".to_owned(), |at| at.to_string());
+            tracing::warn!(
+                "refused the worker {:?} from {peer}: {}",
+                excerpt(&request.name, NAME_BYTES_MAX),
+                status.message()
+            );
+            return Err(status);
         }
-        if threads == 0 || threads > THREADS_MAX {
-            return Err(Status::invalid_argument(format!(
-                "{threads} threads are not possible"
-            )));
-        }
-        self.handle
-            .join(WorkerId(worker), name, threads)
-            .await?
-            .map_err(refused)?;
+        let worker = WorkerId(request.worker);
+        let joined = self.handle.join(worker, request.name, request.threads);
+        joined.await?.map_err(|refusal| refused(&refusal))?;
         let reply = v1::JoinReply {
             bits: self.store.bits(),
             range_bits: self.store.range_bits().get(),
-            table: 0,
-            lease_ms: 0,
+            table: self.table,
+            lease_ms: self.lease_ms,
         };
         Ok(Response::new(reply))
     }
@@ -101,11 +164,9 @@ impl Coordinator for Service {
             Some(Answer::Stopped { reason }) => lease_reply::Answer::Stopped(v1::Stopped {
                 reason: reason.to_string(),
             }),
+            Some(Answer::NotJoined) => return Err(refused(&Refusal::NotJoined)),
             Some(Answer::Quarantined { reason }) => {
-                return Err(Status::permission_denied(reason.to_string()));
-            }
-            Some(Answer::NotJoined) => {
-                return Err(Status::not_found("this worker has not joined the job"));
+                return Err(refused(&Refusal::Quarantined(reason)));
             }
         };
         Ok(Response::new(v1::LeaseReply {
@@ -117,12 +178,21 @@ impl Coordinator for Service {
         &self,
         request: Request<v1::RenewRequest>,
     ) -> Result<Response<v1::RenewReply>, Status> {
-        let v1::RenewRequest { worker, leases, .. } = request.into_inner();
-        check_count(leases.len())?;
+        let v1::RenewRequest {
+            worker,
+            leases,
+            stats,
+        } = request.into_inner();
+        check_count(leases.len(), LEASES_MAX, "leases")?;
         let leases = leases.into_iter().map(LeaseId).collect();
-        let stats = WorkerStats::default();
-        let lost = self.handle.renew(WorkerId(worker), leases, stats).await?;
-        let lost = lost.map_err(refused)?;
+        let stats = stats.unwrap_or_default();
+        let stats = WorkerStats {
+            cache_bytes: stats.cache_bytes,
+            cache_hits: stats.cache_hits,
+            cache_misses: stats.cache_misses,
+        };
+        let renewed = self.handle.renew(WorkerId(worker), leases, stats).await?;
+        let lost = renewed.map_err(|refusal| refused(&refusal))?;
         Ok(Response::new(v1::RenewReply {
             lost: lost.into_iter().map(|lease| lease.0).collect(),
         }))
@@ -143,58 +213,38 @@ impl Coordinator for Service {
             reason => Event::Failed {
                 worker,
                 lease,
-                reason,
+                reason: excerpt(&reason, TEXT_CHARS_MAX),
             },
         })?;
         Ok(Response::new(v1::ReturnReply {}))
     }
 
-    type FetchStream = Pin<Box<dyn Stream<Item = Result<v1::FetchReply, Status>> + Send>>;
+    type FetchStream = Replies;
 
-    async fn fetch(
-        &self,
-        request: Request<v1::FetchRequest>,
-    ) -> Result<Response<Self::FetchStream>, Status> {
+    async fn fetch(&self, request: Request<v1::FetchRequest>) -> Result<Response<Replies>, Status> {
         let heads = request.into_inner().heads;
-        check_count(heads.len())?;
-        let (replies, stream) = mpsc::channel(FETCH_AHEAD);
-        let service = self.clone();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "ends with the stream that it fills"
-        )]
-        tokio::spawn(async move {
-            if let Err(status) = service.send_records(heads, &replies).await {
-                // A worker that is gone needs no status.
-                replies.send(Err(status)).await.unwrap_or(());
-            }
-        });
-        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+        check_count(heads.len(), chomp_proto::FETCH_RANGES_MAX, "ranges")?;
+        Ok(Response::new(self.send_records(heads)))
     }
 
     async fn submit(
         &self,
         request: Request<Streaming<v1::SubmitRequest>>,
     ) -> Result<Response<v1::SubmitReply>, Status> {
-        let mut messages = request.into_inner();
-        let Some(v1::SubmitRequest {
-            header: Some(header),
-            ..
-        }) = messages.message().await?
-        else {
-            return Err(Status::invalid_argument(
-                "a submission starts with a header",
-            ));
-        };
-        let records = self.receive_records(&mut messages).await?;
-        let (worker, lease) = (WorkerId(header.worker), LeaseId(header.lease));
-        let verdict = match self.handle.submit(worker, lease, records).await? {
+        let received = self.receive(request.into_inner()).await?;
+        let verdict = match self.hand_in(received).await? {
             Verdict::Accepted => submit_reply::Verdict::Accepted(v1::Accepted {}),
             Verdict::Duplicate => submit_reply::Verdict::Duplicate(v1::Duplicate {}),
             Verdict::Noted => submit_reply::Verdict::Noted(v1::Noted {}),
-            Verdict::Rejected { reason } => submit_reply::Verdict::Rejected(v1::Rejected {
-                reason: reason.to_string(),
-            }),
+            Verdict::Rejected { reason } => match reason {
+                Rejection::NotJoined => return Err(refused(&Refusal::NotJoined)),
+                Rejection::Quarantined { reason } => {
+                    return Err(refused(&Refusal::Quarantined(reason)));
+                }
+                reason => submit_reply::Verdict::Rejected(v1::Rejected {
+                    reason: reason.to_string(),
+                }),
+            },
         };
         Ok(Response::new(v1::SubmitReply {
             verdict: Some(verdict),
@@ -212,117 +262,23 @@ impl Coordinator for Service {
     }
 }
 
-impl Service {
-    /// Sends the records of `heads`, as many in a message as fit.
-    async fn send_records(
-        &self,
-        heads: Vec<u64>,
-        replies: &mpsc::Sender<Result<v1::FetchReply, Status>>,
-    ) -> Result<(), Status> {
-        let mut waiting = Vec::new();
-        let mut bytes = 0;
-        for (i, head) in heads.iter().copied().map(Head).enumerate() {
-            let record = self
-                .store
-                .read_record(head)
-                .await
-                .map_err(|error| self.cannot_read(error))?;
-            bytes += record.len();
-            waiting.push((head, record));
-            if bytes < pieces::PIECE_BYTES_MAX && i + 1 < heads.len() {
-                continue;
-            }
-            bytes = 0;
-            for message in pieces::cut(std::mem::take(&mut waiting)) {
-                let wire = |Piece { head, data, last }| v1::Piece {
-                    head: head.0,
-                    data,
-                    last,
-                };
-                let reply = v1::FetchReply {
-                    pieces: message.into_iter().map(wire).collect(),
-                };
-                if replies.send(Ok(reply)).await.is_err() {
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// What a worker is told when a record cannot be read. Damage ends the job: what is in the
-    /// store cannot be trusted, and a person has to look.
-    fn cannot_read(&self, error: StoreError) -> Status {
-        if matches!(error, StoreError::Missing { .. }) {
-            return Status::not_found(error.to_string());
-        }
-        let status = Status::data_loss(describe(&error));
-        match self.handle.unreadable(error) {
-            Ok(()) => status,
-            Err(over) => over.into(),
-        }
-    }
-
-    async fn receive_records(
-        &self,
-        messages: &mut Streaming<v1::SubmitRequest>,
-    ) -> Result<Records, Status> {
-        let range_bits = self.store.range_bits();
-        let refuse = |error: &dyn std::error::Error| Status::invalid_argument(describe(error));
-        let mut joiner = Joiner::new(range::max_record_len(range_bits).min(SUBMISSION_BYTES_MAX));
-        let mut records = Records::new();
-        let mut bytes = 0;
-        while let Some(message) = messages.message().await? {
-            for v1::Piece { head, data, last } in message.pieces {
-                bytes += data.len() as u64;
-                if bytes > SUBMISSION_BYTES_MAX {
-                    return Err(Status::resource_exhausted("the submission is too large"));
-                }
-                let piece = Piece {
-                    head: Head(head),
-                    data,
-                    last,
-                };
-                let Some((head, record)) = joiner.push(piece).map_err(|error| refuse(&error))?
-                else {
-                    continue;
-                };
-                check_count(records.len() + 1)?;
-                let check = move || {
-                    (
-                        range::decode(&record, range_bits).map(|(summary, _)| summary),
-                        record,
-                    )
-                };
-                let (checked, record) = tokio::task::spawn_blocking(check)
-                    .await
-                    .map_err(|error| Status::internal(error.to_string()))?;
-                let summary: RangeSummary = checked.map_err(|error| refuse(&error))?;
-                if summary.head != head {
-                    return Err(Status::invalid_argument(
-                        "a record is of another range than it was sent as",
-                    ));
-                }
-                records.push((summary, record));
-            }
-        }
-        joiner.finish().map_err(|error| refuse(&error))?;
-        Ok(records)
-    }
-}
-
-fn refused(refusal: Refusal) -> Status {
+fn refused(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::NotJoined => Status::not_found(refusal.to_string()),
         Refusal::Quarantined(_) => Status::permission_denied(refusal.to_string()),
     }
 }
 
-fn check_count(count: usize) -> Result<(), Status> {
-    if count > RANGES_MAX {
-        return Err(Status::resource_exhausted(format!(
-            "more than {RANGES_MAX} ranges in one call"
+fn check_count(count: usize, most: usize, what: &str) -> Result<(), Status> {
+    if count > most {
+        return Err(Status::invalid_argument(format!(
+            "{count} {what} in one call, where {most} are possible"
         )));
     }
     Ok(())
+}
+
+/// The beginning of a text that may be long.
+fn excerpt(text: &str, chars: usize) -> String {
+    text.chars().take(chars).collect()
 }

@@ -39,6 +39,7 @@
 mod chunk;
 mod draw;
 mod evaluate;
+mod fingerprint;
 mod isa;
 mod masks;
 mod pyramid;
@@ -46,4 +47,5 @@ mod solve;
 mod trailing;
 
 pub use evaluate::{Evaluator, MissingSource, Sources};
+pub use fingerprint::fingerprint;
 pub use isa::Isa;

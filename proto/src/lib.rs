@@ -6,6 +6,9 @@
 /// The version of the protocol. Both sides must have the same.
 pub const PROTOCOL: u32 = 2;
 
+/// The most ranges that may be asked for in one call of `Fetch`.
+pub const FETCH_RANGES_MAX: usize = 1 << 12;
+
 /// The descriptors of `chomp.proto`, as a `google.protobuf.FileDescriptorSet`: the list of all calls.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 

@@ -11,7 +11,7 @@ use chomp_coordinator::server::{Coordinator, Listeners, Options, StartError};
 use chomp_coordinator::storage::{Fault, Moment, SimulatedStorage};
 use chomp_kernel::Isa;
 use chomp_table::RangeBits;
-use chomp_worker::{Config, End, Report, WorkerError};
+use chomp_worker::{Config, End, Evaluation, Report, WorkerError};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -47,9 +47,13 @@ async fn run(
             ca: None,
             token: Some(token),
         },
+        name: "test".to_owned(),
         threads: NonZeroUsize::new(2).unwrap(),
         memory_bytes: 1 << 30,
         isa: Isa::Portable,
+        patience: Some(Duration::ZERO),
+        evaluation: Evaluation::Threads,
+        seed: None,
     };
     let run = async {
         let worker = chomp_worker::run(config, CancellationToken::new()).await;

@@ -1,23 +1,22 @@
 //! One task after the other, from lease to submission.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chomp_table::format::describe;
-use chomp_table::sources::sources;
 use tokio_util::sync::CancellationToken;
 
 use crate::End;
-use crate::WorkerError;
-use crate::cache::{Cache, TaskSources};
-use crate::client::{Answer, Client, ClientError, LeaseId, Task};
-use crate::pool::{Evaluated, Pool, Work};
+use crate::cache::Cache;
+use crate::client::{Answer, Client, ClientError, LeaseId, Task, Verdict};
+use crate::gather::{GatherError, Gathered, Gatherer};
+use crate::pool::{Pool, PoolError};
 
-/// How often leases are renewed when none says how long it lasts.
-const RENEWAL_IDLE: Duration = Duration::from_millis(500);
-/// How often a lease is renewed within its time.
-const RENEWALS_PER_LEASE: u32 = 4;
+/// How often the coordinator hears from the worker within the time of a lease.
+const HEARTBEATS_PER_LEASE: u32 = 4;
+/// The least time between two heartbeats.
+const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
 
 /// What a lane works with; all lanes of a worker share it.
 #[derive(Clone, Debug)]
@@ -25,21 +24,30 @@ pub(crate) struct Lane {
     pub(crate) client: Client,
     pub(crate) pool: Arc<Pool>,
     pub(crate) cache: Arc<Cache>,
+    pub(crate) gatherer: Arc<Gatherer>,
     pub(crate) leases: Arc<Leases>,
     pub(crate) stop: CancellationToken,
 }
 
-/// The leases that the worker holds, and how long each lasts unless renewed.
+/// The leases that the worker holds.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    held: Mutex<HashMap<LeaseId, Duration>>,
-    /// Held while sources are fetched, so that two lanes do not fetch the same.
-    fetching: tokio::sync::Mutex<()>,
+    held: Mutex<BTreeSet<LeaseId>>,
+}
+
+/// What becomes of a task.
+enum Outcome {
+    /// It was submitted.
+    Submitted(Verdict),
+    /// The worker stops before it has begun to evaluate it.
+    Stopped,
+    /// It cannot be done here, for this reason.
+    Failed(String),
 }
 
 impl Lane {
     /// Takes tasks until there are no more, or until it is told to stop.
-    pub(crate) async fn run(self) -> Result<End, WorkerError> {
+    pub(crate) async fn run(self) -> Result<End, ClientError> {
         loop {
             let answer = tokio::select! {
                 biased;
@@ -50,127 +58,101 @@ impl Lane {
                 Answer::Task(task) => self.work(task).await?,
                 Answer::Wait => {}
                 Answer::Finished => return Ok(End::Finished),
-                Answer::Stopped(reason) => {
-                    tracing::debug!("the coordinator stopped the job: {reason}");
-                    return Ok(End::Stopped);
-                }
             }
         }
     }
 
-    async fn work(&self, task: Task) -> Result<(), WorkerError> {
+    async fn work(&self, task: Task) -> Result<(), ClientError> {
         let lease = task.lease;
-        self.leases.hold(lease, task.duration);
-        let result = self.evaluate_and_submit(task).await;
-        self.leases.release(lease);
-        match result {
-            Ok(()) => Ok(()),
-            Err(TaskError::Client(error)) => Err(error.into()),
-            Err(TaskError::Task(reason)) => {
+        self.leases.held().insert(lease);
+        let outcome = self.evaluate_and_submit(task).await;
+        self.leases.held().remove(&lease);
+        match outcome? {
+            Outcome::Submitted(Verdict::Taken) => Ok(()),
+            Outcome::Submitted(Verdict::Rejected(reason)) => {
+                tracing::warn!("the coordinator has no use for a result: {reason}");
+                Ok(())
+            }
+            Outcome::Stopped => self.give_back(lease, "").await,
+            Outcome::Failed(reason) => {
                 tracing::warn!("a task failed: {reason}");
-                Ok(self.client.give_back(lease, reason).await?)
+                self.give_back(lease, &reason).await
             }
         }
     }
 
-    async fn evaluate_and_submit(&self, task: Task) -> Result<(), TaskError> {
-        let work = self.gather(&task).await?;
-        if self.stop.is_cancelled() {
-            return Ok(self.client.give_back(task.lease, String::new()).await?);
+    async fn give_back(&self, lease: LeaseId, failure: &str) -> Result<(), ClientError> {
+        match self.client.give_back(lease, failure).await {
+            // It is not ours any more.
+            Err(ClientError::Unfit { reason, .. }) => {
+                tracing::debug!("a lease was not taken back: {reason}");
+                Ok(())
+            }
+            result => result,
         }
-        let outcome = self.pool.evaluate(work).await;
-        let Evaluated { ranges, decoded } =
-            outcome.map_err(|error| TaskError::Task(describe(&error)))?;
-        for range in decoded {
-            self.cache.insert(range);
-        }
+    }
+
+    async fn evaluate_and_submit(&self, task: Task) -> Result<Outcome, ClientError> {
+        let table = self.client.job().table;
+        let gathered = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return Ok(Outcome::Stopped),
+            gathered = self.gatherer.gather(&task.heads) => gathered,
+        };
+        let Gathered { sources, room } = match gathered {
+            Ok(gathered) => gathered,
+            Err(GatherError::Client(error)) => return failed(error),
+            Err(GatherError::Pool(error)) => return Ok(Outcome::Failed(describe(&error))),
+        };
+        let evaluated = self.pool.evaluate(task.heads, sources, self.stop.clone());
+        let ranges = match evaluated.await {
+            Ok(ranges) => ranges,
+            Err(PoolError::Stopped) => return Ok(Outcome::Stopped),
+            Err(error) => return Ok(Outcome::Failed(describe(&error))),
+        };
+        drop(room);
         let mut records = Vec::with_capacity(ranges.len());
         for (range, record) in ranges {
             records.push((range.head, record));
-            self.cache.insert(range);
+            self.cache.insert(table, range);
         }
-        Ok(self.client.submit(task.lease, records).await?)
+        match self.client.submit(task.lease, &records).await {
+            Ok(verdict) => Ok(Outcome::Submitted(verdict)),
+            Err(error) => failed(error),
+        }
     }
 
-    /// Finds the sources of a task, in the cache or at the coordinator.
-    async fn gather(&self, task: &Task) -> Result<Work, TaskError> {
-        let range_bits = self.client.job().range_bits;
-        let needed: BTreeSet<_> = task
-            .heads
-            .iter()
-            .flat_map(|&head| sources(head, range_bits))
-            .collect();
-        let needed: Vec<_> = needed.into_iter().collect();
-        let mut found = TaskSources::default();
-        let mut missing = self.cache.collect(&needed, &mut found);
-        let mut records = Vec::new();
-        if !missing.is_empty() {
-            let _one_at_a_time = self.leases.fetching.lock().await;
-            missing = self.cache.collect(&missing, &mut found);
-            records = self.client.fetch(missing).await?;
-        }
-        Ok(Work {
-            heads: task.heads.clone(),
-            sources: found,
-            records,
-        })
-    }
-
-    /// Renews all leases, for as long as it is polled.
-    pub(crate) async fn renew(self) {
+    /// Says again and again that the worker is there, and what it holds. Ends only when the
+    /// coordinator is of no use any more.
+    pub(crate) async fn heartbeat(self) -> ClientError {
         loop {
-            let (_, shortest) = self.leases.all();
-            tokio::time::sleep(shortest.map_or(RENEWAL_IDLE, |lease| lease / RENEWALS_PER_LEASE))
-                .await;
+            let interval = self.client.job().lease / HEARTBEATS_PER_LEASE;
+            tokio::time::sleep(interval.max(HEARTBEAT_MIN)).await;
             // Those of before the sleep may be done with.
-            let (leases, _) = self.leases.all();
-            if leases.is_empty() {
-                continue;
-            }
-            match self.client.renew(leases).await {
+            let leases: Vec<LeaseId> = self.leases.held().iter().copied().collect();
+            match self.client.renew(&leases, self.cache.stats()).await {
                 Ok(lost) if lost.is_empty() => {}
                 // A lease whose result is being written has ended too.
                 Ok(lost) => tracing::debug!(
                     "{} leases ended; their results are still submitted",
                     lost.len()
                 ),
-                Err(error) => tracing::warn!("cannot renew leases: {}", describe(&error)),
+                Err(error) => return error,
             }
         }
     }
 }
 
+/// A call that the coordinator does not accept is one task's failure, everything else the worker's.
+fn failed(error: ClientError) -> Result<Outcome, ClientError> {
+    match error {
+        ClientError::Unfit { .. } => Ok(Outcome::Failed(describe(&error))),
+        error => Err(error),
+    }
+}
+
 impl Leases {
-    fn hold(&self, lease: LeaseId, duration: Duration) {
-        self.held
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(lease, duration);
-    }
-
-    fn release(&self, lease: LeaseId) {
-        self.held
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&lease);
-    }
-
-    fn all(&self) -> (Vec<LeaseId>, Option<Duration>) {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        (held.keys().copied().collect(), held.values().copied().min())
-    }
-}
-
-/// Why a task did not end in a submission.
-enum TaskError {
-    /// The coordinator cannot be reached: the worker ends.
-    Client(ClientError),
-    /// This task cannot be done here: it is handed back with the reason.
-    Task(String),
-}
-
-impl From<ClientError> for TaskError {
-    fn from(error: ClientError) -> TaskError {
-        TaskError::Client(error)
+    fn held(&self) -> MutexGuard<'_, BTreeSet<LeaseId>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

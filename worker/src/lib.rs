@@ -2,50 +2,90 @@
 //!
 //! | module | does |
 //! |---|---|
+//! | [`transport`] | makes connections, or lets a simulation make them |
+//! | `link` | keeps contact with the coordinator, over any number of connections |
 //! | [`client`] | speaks to the coordinator; the wire types end there |
-//! | [`cache`] | keeps ranges in memory, within a bound |
-//! | [`pool`] | evaluates, on threads of its own |
-//! | [`lane`] | takes one task after the other from lease to submission |
+//! | `cache` | keeps ranges in memory, within a bound |
+//! | `gather` | finds the sources of a task |
+//! | `pool` | evaluates, on threads of its own |
+//! | `lane` | takes one task after the other from lease to submission |
 //!
 //! A worker runs twice as many lanes as it has threads: while one lane's task is evaluated, the
 //! other's next task is leased and its sources are fetched, or its result is being written.
+//!
+//! With [`Config::seed`], [`Evaluation::Inline`], a runtime of one thread whose clock is paused and a
+//! deterministic [`Connector`], all that a worker does is determined.
 
-pub mod cache;
+mod cache;
 pub mod client;
+mod gather;
 mod lane;
-pub mod pool;
+mod link;
+mod pool;
+#[cfg(test)]
+mod tests;
+pub mod transport;
 
 use std::num::NonZeroUsize;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_access::Access;
 use chomp_kernel::{Evaluator, Isa};
-use chomp_table::RangeBits;
+use chomp_table::{Digest, RangeBits};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use cache::Cache;
 use client::{Client, ClientError};
+use gather::Gatherer;
 use lane::{Lane, Leases};
+use link::{Hello, Link};
 use pool::Pool;
+use transport::{Connector, Remote};
 
-/// The memory that a worker needs besides evaluators and cache: code, buffers, messages.
+/// The memory that a worker needs besides evaluators and ranges: code, buffers, messages.
 const OVERHEAD_BYTES: u64 = 64 << 20;
-/// The least bytes of cache that are worth starting with.
+/// The least bytes of ranges that are worth starting with.
 const CACHE_BYTES_MIN: u64 = 16 << 20;
+/// The part of the memory for ranges that is for sources fetched for the tasks under way: one in
+/// so many. The rest is the cache's.
+const SOURCES_SHARE: u64 = 4;
+/// How long a worker that stops has for what it has in hand, and for saying so.
+const GRACE: Duration = Duration::from_secs(15);
 
 /// What a worker is told before it starts.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where the coordinator is, and what opens its calls.
+    /// Where the coordinator is, and what opens it.
     pub access: Access,
+    /// What people call this worker.
+    pub name: String,
     /// How many ranges to evaluate at a time.
     pub threads: NonZeroUsize,
     /// The bytes of memory to stay within.
     pub memory_bytes: u64,
     /// The widest instruction set to use.
     pub isa: Isa,
+    /// How long to go on without contact to the coordinator. If nothing is given, ten seconds at
+    /// the start and half an hour later. With zero, one attempt to reach it again is all.
+    pub patience: Option<Duration>,
+    /// Where to evaluate.
+    pub evaluation: Evaluation,
+    /// Where chance begins: the worker's identity, and how long it waits between attempts. If
+    /// nothing is given, the system's randomness.
+    pub seed: Option<u64>,
+}
+
+/// Where ranges are evaluated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Evaluation {
+    /// On threads that do nothing else.
+    #[default]
+    Threads,
+    /// In the task that waits for it: for simulations, which must not depend on how threads run.
+    Inline,
 }
 
 /// How a worker's work ended.
@@ -53,7 +93,7 @@ pub struct Config {
 pub enum End {
     /// The job is done.
     Finished,
-    /// The coordinator stopped the job, or the worker was told to stop.
+    /// The worker was told to stop.
     Stopped,
 }
 
@@ -92,6 +132,9 @@ pub enum WorkerError {
     /// The evaluation threads cannot be started.
     #[error("cannot start the evaluation threads")]
     Threads(#[source] std::io::Error),
+    /// There is no number that names this worker.
+    #[error("the system gives no random numbers")]
+    Chance,
 }
 
 /// What a worker with so many bytes of memory and so many threads has left to keep ranges of
@@ -119,61 +162,155 @@ pub fn cache_bytes(
     Ok(memory_bytes - fixed)
 }
 
-/// Joins the job and works until it is done, it is stopped, or `stop` is cancelled.
+/// Joins the job and works until it is done or `stop` is cancelled.
 ///
 /// When `stop` is cancelled, tasks that are being evaluated are finished and submitted, and the
-/// others are handed back.
+/// others are handed back, as far as there is time: it takes 15 seconds at the most.
 ///
 /// # Errors
 ///
 /// If the coordinator cannot be reached or refuses, or if the memory is too small.
 pub async fn run(config: Config, stop: CancellationToken) -> Result<Report, WorkerError> {
-    let threads = config.threads.get();
-    let client = Client::join(&config.access, threads).await?;
-    let range_bits = client.job().range_bits;
+    let remote = Remote::new(&config.access)
+        .map_err(|source| ClientError::access(config.access.coordinator.clone(), source))?;
+    run_with(config, Arc::new(remote), stop).await
+}
 
-    let cache = match cache_bytes(config.memory_bytes, config.threads, range_bits) {
-        Ok(bytes_max) => Arc::new(Cache::new(bytes_max)),
+/// The same over connections of any kind.
+///
+/// # Errors
+///
+/// As [`run`].
+pub async fn run_with(
+    config: Config,
+    connector: Arc<dyn Connector>,
+    stop: CancellationToken,
+) -> Result<Report, WorkerError> {
+    let mut chance = fastrand::Rng::with_seed(match config.seed {
+        Some(seed) => seed,
+        None => random()?,
+    });
+    let hello = Hello {
+        worker: chance.u64(..),
+        name: config.name.clone(),
+        threads: u32::try_from(config.threads.get()).unwrap_or(u32::MAX),
+        kernel: fingerprint(&config).await,
+    };
+    let link = Link::new(&config.access, connector, hello, config.patience, chance)?;
+    let client = tokio::select! {
+        biased;
+        () = stop.cancelled() => return Ok(Report::NOTHING),
+        client = Client::join(link) => client?,
+    };
+    let job = client.job();
+    let ranges_bytes = match cache_bytes(config.memory_bytes, config.threads, job.range_bits) {
+        Ok(bytes) => bytes,
         Err(error) => {
-            client.leave().await?;
+            client.leave().await;
             return Err(error);
         }
     };
-    let pool = Pool::start(config.threads, range_bits, config.isa).map_err(WorkerError::Threads)?;
-    tracing::debug!(threads, isa = %pool.isa(), "joined a job of {} bits", client.job().bits);
+    let pool = Pool::start(
+        config.evaluation,
+        config.threads,
+        job.range_bits,
+        config.isa,
+    );
+    let pool = Arc::new(pool.map_err(WorkerError::Threads)?);
+    tracing::debug!(threads = config.threads, isa = %config.isa, "joined a job of {} bits", job.bits);
 
+    let sources_bytes = ranges_bytes / SOURCES_SHARE;
+    let cache = Arc::new(Cache::new(ranges_bytes - sources_bytes, job.table));
     let lane = Lane {
-        client: client.clone(),
-        pool: Arc::new(pool),
+        gatherer: Arc::new(Gatherer::new(
+            client.clone(),
+            Arc::clone(&pool),
+            Arc::clone(&cache),
+            sources_bytes,
+        )),
+        client,
+        pool: Arc::clone(&pool),
         cache,
         leases: Arc::new(Leases::default()),
-        stop: stop.clone(),
+        stop: stop.child_token(),
     };
-    #[expect(clippy::disallowed_methods, reason = "aborted below")]
-    let renewing = tokio::spawn(lane.clone().renew());
-    let mut lanes = JoinSet::new();
-    for _ in 0..2 * threads {
-        lanes.spawn(lane.clone().run());
-    }
-    let mut end = Ok(End::Finished);
-    while let Some(lane) = lanes.join_next().await {
-        let lane = lane.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
-        if !matches!(lane, Ok(End::Finished)) && end.is_ok() {
-            // One lane's end is every lane's: the others finish what they have in hand.
-            stop.cancel();
-            end = lane;
-        }
-    }
-    renewing.abort();
-    // Leases that nobody works on would keep the coordinator waiting until they expire.
-    let left = client.leave().await;
-    if end.is_ok() {
-        left?;
-    }
-    let (ranges, evaluation) = lane.pool.done();
+    let end = work(lane, 2 * config.threads.get()).await?;
+    let (ranges, evaluation) = pool.done();
     Ok(Report {
-        end: end?,
+        end,
         ranges,
         evaluation,
     })
+}
+
+/// Runs the lanes and the heartbeat until one of them ends or is told to stop; the others then
+/// finish what they have in hand.
+async fn work(lane: Lane, count: usize) -> Result<End, ClientError> {
+    let stop = lane.stop.clone();
+    let mut grace = pin!(async {
+        stop.cancelled().await;
+        tokio::time::sleep(GRACE).await;
+    });
+    let mut heartbeat = pin!(lane.clone().heartbeat());
+    let mut lanes = JoinSet::new();
+    for _ in 0..count {
+        lanes.spawn(lane.clone().run());
+    }
+    let mut end = None;
+    let mut beating = true;
+    let in_time = loop {
+        let ended = tokio::select! {
+            biased;
+            lane = lanes.join_next() => match lane {
+                Some(Ok(ended)) => ended,
+                Some(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
+                None => break true,
+            },
+            error = &mut heartbeat, if beating => {
+                beating = false;
+                Err(error)
+            }
+            () = &mut grace => break false,
+        };
+        end.get_or_insert(ended);
+        stop.cancel();
+    };
+    lanes.shutdown().await;
+    if in_time {
+        // Leases that nobody works on would keep the coordinator waiting until they expire.
+        tokio::select! {
+            biased;
+            () = lane.client.leave() => {}
+            () = &mut grace => {}
+        }
+    } else {
+        tracing::warn!("stopped with work in hand that could not be submitted");
+    }
+    end.unwrap_or(Ok(End::Stopped))
+}
+
+impl Report {
+    const NOTHING: Report = Report {
+        end: End::Stopped,
+        ranges: 0,
+        evaluation: Duration::ZERO,
+    };
+}
+
+/// What the instruction set in use makes of known ranges.
+async fn fingerprint(config: &Config) -> Digest {
+    let isa = config.isa;
+    match config.evaluation {
+        Evaluation::Inline => chomp_kernel::fingerprint(isa),
+        Evaluation::Threads => tokio::task::spawn_blocking(move || chomp_kernel::fingerprint(isa))
+            .await
+            .unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())),
+    }
+}
+
+/// A number that no other worker has.
+fn random() -> Result<u64, WorkerError> {
+    let bytes = ring::rand::generate::<[u8; 8]>(&ring::rand::SystemRandom::new());
+    let bytes = bytes.map_err(|_| WorkerError::Chance)?;
+    Ok(u64::from_le_bytes(bytes.expose()))
 }

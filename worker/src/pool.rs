@@ -1,82 +1,58 @@
 //! Threads that evaluate. Nothing else runs on them, and they never run tokio's work.
 
+use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use chomp_kernel::{Evaluator, Isa, MissingSource};
+use chomp_kernel::{Evaluator, Isa, MissingSource, Sources};
 use chomp_table::format::FormatError;
 use chomp_table::range;
 use chomp_table::{Head, Range, RangeBits};
 use nix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
-use crate::cache::TaskSources;
+use crate::Evaluation;
 
-/// A set of evaluation threads. They end when the pool is dropped.
+/// Where ranges are evaluated. Its threads end when it is dropped.
 #[derive(Debug)]
-pub struct Pool {
-    jobs: mpsc::Sender<Job>,
-    isa: Isa,
-    counters: Arc<Counters>,
+pub(crate) struct Pool {
+    place: Place,
+    range_bits: RangeBits,
+    counters: Counters,
 }
 
-/// A task as the pool takes it.
 #[derive(Debug)]
-pub struct Work {
-    /// The ranges to evaluate.
-    pub heads: Vec<Head>,
-    /// Sources that the cache held.
-    pub sources: TaskSources,
-    /// Records of the other sources.
-    pub records: Vec<(Head, Bytes)>,
+enum Place {
+    Threads(Arc<Queue>),
+    Inline(Box<Mutex<Evaluator>>),
 }
 
-/// What comes of a task.
-#[derive(Debug)]
-pub struct Evaluated {
-    /// The evaluated ranges and their records, in the order of the task.
-    pub ranges: Vec<(Arc<Range>, Bytes)>,
-    /// The sources that were decoded on the way.
-    pub decoded: Vec<Arc<Range>>,
-}
+/// Evaluated ranges and their records, in the order of the task.
+pub(crate) type Evaluated = Vec<(Arc<Range>, Bytes)>;
 
 /// Why a task could not be evaluated.
 #[derive(Debug, thiserror::Error)]
-pub enum PoolError {
+pub(crate) enum PoolError {
     /// The coordinator sent a damaged source, or another than it was asked for.
     #[error("the record of source {head} is damaged")]
-    Source {
-        /// The source.
-        head: Head,
-        /// What is wrong with it.
-        source: FormatError,
-    },
+    Source { head: Head, source: FormatError },
     /// The coordinator sent another range than it was asked for.
     #[error("the record sent for source {asked} is of range {sent}")]
-    OtherSource {
-        /// The source asked for.
-        asked: Head,
-        /// The range that the record is of.
-        sent: Head,
-    },
+    OtherSource { asked: Head, sent: Head },
     /// A source was not sent.
     #[error(transparent)]
     Missing(#[from] MissingSource),
     /// The evaluation panicked. The panic was printed where it happened.
     #[error("the evaluation panicked: this is a bug, please report it with the lines above")]
     Panicked,
-}
-
-type Outcome = Result<Evaluated, PoolError>;
-
-#[derive(Debug)]
-struct Job {
-    work: Work,
-    done: oneshot::Sender<Outcome>,
+    /// The worker was told to stop before the evaluation began.
+    #[error("the worker stops")]
+    Stopped,
 }
 
 #[derive(Debug, Default)]
@@ -86,114 +62,219 @@ struct Counters {
 }
 
 impl Pool {
-    /// Starts `threads` threads for ranges of `range_bits`, with the instruction set `isa` at the
-    /// most.
+    /// A pool for ranges of `range_bits`, with the instruction set `isa` at the most.
     ///
     /// # Errors
     ///
     /// If the system does not give the threads.
-    pub fn start(threads: NonZeroUsize, range_bits: RangeBits, isa: Isa) -> std::io::Result<Pool> {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "each lane waits for the job that it sent"
-        )]
-        let (jobs, queue) = mpsc::channel::<Job>();
-        let queue = Arc::new(Mutex::new(queue));
-        let counters = Arc::new(Counters::default());
-        for i in 0..threads.get() {
-            let (queue, counters) = (Arc::clone(&queue), Arc::clone(&counters));
-            std::thread::Builder::new()
-                .name(format!("evaluate-{i}"))
-                .spawn(move || {
-                    let mut evaluator = Evaluator::new(range_bits, isa);
-                    loop {
-                        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                        let Ok(Job { work, done }) = job else { break };
-                        let run = AssertUnwindSafe(|| {
-                            evaluate(work, range_bits, &mut evaluator, &counters)
-                        });
-                        let outcome = std::panic::catch_unwind(run).unwrap_or_else(|_| {
-                            evaluator = Evaluator::new(range_bits, isa);
-                            Err(PoolError::Panicked)
-                        });
-                        // Nobody waits any more when the lane was dropped: the result is not needed.
-                        let _ = done.send(outcome);
+    pub(crate) fn start(
+        evaluation: Evaluation,
+        threads: NonZeroUsize,
+        range_bits: RangeBits,
+        isa: Isa,
+    ) -> std::io::Result<Pool> {
+        let new = move || Evaluator::new(range_bits, isa);
+        let place = match evaluation {
+            Evaluation::Inline => Place::Inline(Box::new(Mutex::new(new()))),
+            Evaluation::Threads => {
+                let queue = Arc::new(Queue::default());
+                // Dropped on failure, which ends the threads that have started.
+                let place = Place::Threads(Arc::clone(&queue));
+                for i in 0..threads.get() {
+                    let queue = Arc::clone(&queue);
+                    let run = move || {
+                        let mut evaluator = new();
+                        while let Some(job) = queue.next() {
+                            job(&mut evaluator);
+                        }
+                    };
+                    let thread = std::thread::Builder::new().name(format!("evaluate-{i}"));
+                    if let Err(error) = thread.spawn(run) {
+                        place.close();
+                        return Err(error);
                     }
-                })?;
-        }
+                }
+                place
+            }
+        };
         Ok(Pool {
-            jobs,
-            isa: isa.min(Isa::detect()),
-            counters,
+            place,
+            range_bits,
+            counters: Counters::default(),
         })
     }
 
-    /// The instruction set in use.
-    pub fn isa(&self) -> Isa {
-        self.isa
+    /// The ranges in `records`, on the next free thread, before any evaluation that waits for one.
+    pub(crate) async fn decode(
+        self: &Arc<Pool>,
+        records: Vec<(Head, Bytes)>,
+    ) -> Result<Vec<Arc<Range>>, PoolError> {
+        let range_bits = self.range_bits;
+        self.run(true, move |_| decode(records, range_bits)).await
     }
 
-    /// Evaluates a task on the next free thread.
-    ///
-    /// # Errors
-    ///
-    /// If a source is damaged or missing.
-    pub async fn evaluate(&self, work: Work) -> Outcome {
-        let (done, outcome) = oneshot::channel();
-        if self.jobs.send(Job { work, done }).is_err() {
-            return Err(PoolError::Panicked);
-        }
-        outcome.await.unwrap_or(Err(PoolError::Panicked))
+    /// Evaluates a task on the next free thread, unless `stop` is cancelled by then.
+    pub(crate) async fn evaluate(
+        self: &Arc<Pool>,
+        heads: Vec<Head>,
+        sources: impl Sources + Send + 'static,
+        stop: CancellationToken,
+    ) -> Result<Evaluated, PoolError> {
+        let pool = Arc::clone(self);
+        self.run(false, move |evaluator| {
+            if stop.is_cancelled() {
+                return Err(PoolError::Stopped);
+            }
+            pool.evaluate_here(&heads, &sources, evaluator)
+        })
+        .await
     }
 
     /// The ranges evaluated so far, and the CPU time it took.
-    pub fn done(&self) -> (u64, Duration) {
+    pub(crate) fn done(&self) -> (u64, Duration) {
         let nanos = self.counters.evaluation_ns.load(Ordering::Relaxed);
         (
             self.counters.ranges.load(Ordering::Relaxed),
             Duration::from_nanos(nanos),
         )
     }
+
+    async fn run<T: Send + 'static>(
+        self: &Arc<Pool>,
+        first: bool,
+        work: impl FnOnce(&mut Evaluator) -> Result<T, PoolError> + Send + 'static,
+    ) -> Result<T, PoolError> {
+        match &self.place {
+            Place::Inline(evaluator) => {
+                let mut evaluator = evaluator.lock().unwrap_or_else(PoisonError::into_inner);
+                work(&mut evaluator)
+            }
+            Place::Threads(queue) => {
+                let (done, outcome) = oneshot::channel();
+                let range_bits = self.range_bits;
+                queue.add(
+                    first,
+                    Box::new(move |evaluator| {
+                        let run = AssertUnwindSafe(|| work(evaluator));
+                        let outcome = std::panic::catch_unwind(run).unwrap_or_else(|_| {
+                            *evaluator = Evaluator::new(range_bits, evaluator.isa());
+                            Err(PoolError::Panicked)
+                        });
+                        // Nobody waits any more when the lane was dropped: it is not needed.
+                        let _ = done.send(outcome);
+                    }),
+                );
+                outcome.await.unwrap_or(Err(PoolError::Panicked))
+            }
+        }
+    }
+
+    fn evaluate_here(
+        &self,
+        heads: &[Head],
+        sources: &dyn Sources,
+        evaluator: &mut Evaluator,
+    ) -> Result<Evaluated, PoolError> {
+        let mut ranges = Vec::with_capacity(heads.len());
+        for &head in heads {
+            let before = thread_cpu_time();
+            let range = evaluator.evaluate(head, sources)?;
+            let time = thread_cpu_time().saturating_sub(before);
+            let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            self.counters
+                .evaluation_ns
+                .fetch_add(nanos, Ordering::Relaxed);
+            self.counters.ranges.fetch_add(1, Ordering::Relaxed);
+
+            let (_, record) = range::encode(&range, self.range_bits);
+            ranges.push((Arc::new(range), record.into()));
+        }
+        Ok(ranges)
+    }
 }
 
-fn evaluate(
-    work: Work,
-    range_bits: RangeBits,
-    evaluator: &mut Evaluator,
-    counters: &Counters,
-) -> Outcome {
-    let Work {
-        heads,
-        mut sources,
-        records,
-    } = work;
-    let mut decoded = Vec::with_capacity(records.len());
-    for (head, record) in records {
-        let (summary, range) = range::decode(&record, range_bits)
-            .map_err(|source| PoolError::Source { head, source })?;
-        if summary.head != head {
-            return Err(PoolError::OtherSource {
-                asked: head,
-                sent: summary.head,
-            });
-        }
-        let range = Arc::new(range);
-        sources.insert(Arc::clone(&range));
-        decoded.push(range);
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.place.close();
     }
-    let mut ranges = Vec::with_capacity(heads.len());
-    for head in heads {
-        let before = thread_cpu_time();
-        let range = evaluator.evaluate(head, &sources)?;
-        let nanos =
-            u64::try_from(thread_cpu_time().saturating_sub(before).as_nanos()).unwrap_or(u64::MAX);
-        counters.evaluation_ns.fetch_add(nanos, Ordering::Relaxed);
-        counters.ranges.fetch_add(1, Ordering::Relaxed);
+}
 
-        let (_, record) = range::encode(&range, range_bits);
-        ranges.push((Arc::new(range), record.into()));
+impl Place {
+    fn close(&self) {
+        if let Place::Threads(queue) = self {
+            queue.lock().closed = true;
+            queue.ready.notify_all();
+        }
     }
-    Ok(Evaluated { ranges, decoded })
+}
+
+/// Jobs that wait for a thread. Each lane has one at the most.
+#[derive(Debug, Default)]
+struct Queue {
+    jobs: Mutex<Jobs>,
+    ready: Condvar,
+}
+
+type Job = Box<dyn FnOnce(&mut Evaluator) + Send>;
+
+#[derive(Default)]
+struct Jobs {
+    first: VecDeque<Job>,
+    later: VecDeque<Job>,
+    closed: bool,
+}
+
+impl std::fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Jobs({} + {})", self.first.len(), self.later.len())
+    }
+}
+
+impl Queue {
+    fn add(&self, first: bool, job: Job) {
+        let mut jobs = self.lock();
+        if first {
+            jobs.first.push_back(job);
+        } else {
+            jobs.later.push_back(job);
+        }
+        drop(jobs);
+        self.ready.notify_one();
+    }
+
+    /// The next job; nothing once the pool is gone.
+    fn next(&self) -> Option<Job> {
+        let idle = |jobs: &mut Jobs| jobs.first.is_empty() && jobs.later.is_empty() && !jobs.closed;
+        let jobs = self.ready.wait_while(self.lock(), idle);
+        let mut jobs = jobs.unwrap_or_else(PoisonError::into_inner);
+        if jobs.closed {
+            return None;
+        }
+        jobs.first.pop_front().or_else(|| jobs.later.pop_front())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Jobs> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn decode(
+    records: Vec<(Head, Bytes)>,
+    range_bits: RangeBits,
+) -> Result<Vec<Arc<Range>>, PoolError> {
+    let decode = |(head, record): (Head, Bytes)| {
+        let (_, range) = range::decode(&record, range_bits)
+            .map_err(|source| PoolError::Source { head, source })?;
+        if range.head == head {
+            Ok(Arc::new(range))
+        } else {
+            Err(PoolError::OtherSource {
+                asked: head,
+                sent: range.head,
+            })
+        }
+    };
+    records.into_iter().map(decode).collect()
 }
 
 /// The CPU time of this thread, or 0 where the system does not tell.

@@ -1,16 +1,8 @@
 //! The numbers behind `/metrics`, in the text format of `OpenMetrics`.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
-use bytes::Bytes;
-use http_body_util::BodyExt;
-use hyper::body::Frame;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -22,42 +14,13 @@ use crate::status::Status;
 /// What the text is.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The bytes of ranges that went over the network.
+/// The bytes of records that went over the network since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
-    fetched: AtomicU64,
-    submitted: AtomicU64,
-}
-
-/// Counts what workers fetch.
-pub(crate) async fn count_fetched(
-    State(traffic): State<Arc<Traffic>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let response = next.run(request).await;
-    response.map(|body| counted(body, move |bytes| add(&traffic.fetched, bytes)))
-}
-
-/// Counts what workers submit.
-pub(crate) async fn count_submitted(
-    State(traffic): State<Arc<Traffic>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let count = move |bytes| add(&traffic.submitted, bytes);
-    next.run(request.map(|body| counted(body, count))).await
-}
-
-fn add(counter: &AtomicU64, bytes: usize) {
-    counter.fetch_add(bytes as u64, Ordering::Relaxed);
-}
-
-fn counted(body: Body, count: impl Fn(usize) + Send + 'static) -> Body {
-    Body::new(body.map_frame(move |frame: Frame<Bytes>| {
-        count(frame.data_ref().map_or(0, Bytes::len));
-        frame
-    }))
+    /// To workers.
+    pub(crate) fetched: AtomicU64,
+    /// From workers.
+    pub(crate) submitted: AtomicU64,
 }
 
 /// All numbers of a job at one moment.

@@ -43,9 +43,10 @@ fn round_trips_of_true_empty_and_full_ranges() {
     check_round_trip(&Range::default(), bits(12));
     let full = Range {
         head: Head(3),
-        losing: (0..1 << 11).collect(),
+        losing: (0..1 << 9).collect(),
         edges: (1 << 13) - 1,
     };
+    assert_eq!(full.losing.len() as u64, losing_max(bits(12)));
     check_round_trip(&full, bits(12));
     let ends = Range {
         head: Head(u64::MAX >> 32),
@@ -53,6 +54,16 @@ fn round_trips_of_true_empty_and_full_ranges() {
         edges: 1 << 32,
     };
     check_round_trip(&ends, bits(32));
+}
+
+/// A limit that a true range broke would lose work: the densities are those of the fullest ranges.
+#[test]
+fn true_ranges_have_at_most_a_third_of_the_positions_that_are_possible() {
+    for (range_bits, fullest) in [(12, 126), (14, 353), (16, 1036), (18, 3333), (22, 36_673)] {
+        let most = losing_max(bits(range_bits));
+        assert!(3 * fullest < most, "{range_bits} range bits: {most}");
+    }
+    assert!(5 * 15_220_362 < losing_max(bits(32)));
 }
 
 /// The bytes that `docs/FORMAT.md` shows.
@@ -177,7 +188,13 @@ fn forged_records_are_refused() {
     check(1, 0, 1, &[0, 8], "the number 2048 where all are below 2048");
     check(1, 0, 1, &[0, 8, 0], "a block of 3 bytes");
     check(1, 0, 2, &[0, 0], "a block of 2 bytes");
-    check(1, 0, 2049, &[0; 4098], "2049 losing positions of 2048");
+    check(
+        1,
+        0,
+        513,
+        &[0; 1026],
+        "513 losing positions of 2048, where 512 are",
+    );
     check(1, 0, 1, &[0, 255], "is cut short");
 }
 
@@ -186,7 +203,7 @@ fn huge_claims_take_no_memory() {
     let header = Header {
         head: Head(0),
         edges: 0,
-        count: 1 << 31,
+        count: losing_max(bits(32)),
     };
     let record = forged(bits(32), &header, &[0; 100]);
     assert!(decode(&record, bits(32)).is_err());

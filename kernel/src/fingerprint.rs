@@ -1,0 +1,128 @@
+//! The kernel's fingerprint: the digest of known ranges, evaluated here and now.
+//!
+//! Whoever evaluates them correctly gets the same digest, so a program or a CPU that does not is
+//! found before it computes anything that matters. It is the SHA-256 over, for each sample, its
+//! range bits (4 bytes), and for each of its ranges the head (8), the edges (8), the number of losing
+//! positions (8) and their indices (4 each), all little-endian.
+
+use std::collections::{BTreeSet, HashMap};
+
+use chomp_table::sources::sources;
+use chomp_table::{Digest, Head, Range, RangeBits, head};
+
+use crate::{Evaluator, Isa};
+
+/// Whole tables, as bits and range bits: ranges of so few and so many chunks that every height of
+/// a pyramid occurs, and dense ones, which only small heads have.
+const TABLES: [(u32, u32); 2] = [(17, 12), (19, 16)];
+
+/// Heads of longer words, evaluated with all that they depend on, and range bits: sparse ranges,
+/// with long runs in their sources.
+const TALL: [(u64, u32); 2] = [(1 << 30, 12), (0b11 << 9, 13)];
+
+/// The digest of the samples, evaluated with the instruction set `isa` or the widest below it
+/// that this CPU has. Takes some milliseconds.
+pub fn fingerprint(isa: Isa) -> Digest {
+    let mut bytes = Vec::new();
+    for (range_bits, heads) in samples() {
+        let mut evaluator = Evaluator::new(range_bits, isa);
+        let mut ranges = HashMap::new();
+        bytes.extend_from_slice(&range_bits.get().to_le_bytes());
+        for head in heads {
+            let range = evaluator
+                .evaluate(head, &ranges)
+                .expect("a sample has the sources of its ranges, by layers");
+            write(&range, &mut bytes);
+            ranges.insert(head, range);
+        }
+    }
+    Digest::of(&bytes)
+}
+
+/// The samples: range bits, and heads in the order of their layers.
+fn samples() -> impl Iterator<Item = (RangeBits, Vec<Head>)> {
+    let range_bits = |bits| RangeBits::new(bits).expect("within the limits");
+    let tables = TABLES.into_iter().map(move |(bits, b)| {
+        let b = range_bits(b);
+        (b, head::layers(bits, b).concat())
+    });
+    let tall = TALL.into_iter().map(move |(head, b)| {
+        let b = range_bits(b);
+        (b, closure(Head(head), b))
+    });
+    tables.chain(tall)
+}
+
+/// A head and all that it depends on, by layers.
+fn closure(head: Head, range_bits: RangeBits) -> Vec<Head> {
+    let mut known = BTreeSet::from([head]);
+    let mut open = vec![head];
+    while let Some(head) = open.pop() {
+        let sources = sources(head, range_bits).into_iter();
+        open.extend(sources.filter(|&source| known.insert(source)));
+    }
+    let mut heads: Vec<Head> = known.into_iter().collect();
+    heads.sort_by_key(|head| head.layer());
+    heads
+}
+
+fn write(range: &Range, bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(&range.head.0.to_le_bytes());
+    bytes.extend_from_slice(&range.edges.to_le_bytes());
+    bytes.extend_from_slice(&(range.losing.len() as u64).to_le_bytes());
+    bytes.extend(range.losing.iter().flat_map(|index| index.to_le_bytes()));
+}
+
+#[cfg(test)]
+mod tests {
+    use chomp_table::Word;
+    use chomp_table::definition::Oracle;
+
+    use super::*;
+
+    /// The bytes that are digested, by the definition of W, and where each range ends in them.
+    fn by_definition() -> (Vec<u8>, Vec<usize>) {
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        let mut oracle = Oracle::default();
+        for (range_bits, heads) in samples() {
+            bytes.extend_from_slice(&range_bits.get().to_le_bytes());
+            for head in heads {
+                let b = range_bits.get();
+                let edge = |x: u32| Word::new(head.0 << b | ((1 << (b - x)) - 1));
+                let range = Range {
+                    head,
+                    losing: (0u32..)
+                        .take(1 << (b - 1))
+                        .filter(|&index| oracle.is_losing(head.word(index.into(), range_bits)))
+                        .collect(),
+                    edges: (0..=b)
+                        .filter(|&x| oracle.is_losing(edge(x)))
+                        .map(|x| 1 << x)
+                        .sum(),
+                };
+                write(&range, &mut bytes);
+                ends.push(bytes.len());
+            }
+        }
+        (bytes, ends)
+    }
+
+    #[test]
+    fn it_is_that_of_the_definition_for_all_instruction_sets_and_depends_on_every_range() {
+        let (mut bytes, ends) = by_definition();
+        let known = Digest::of(&bytes);
+        for isa in Isa::ALL {
+            assert_eq!(fingerprint(isa), known, "{isa}");
+        }
+        assert_eq!(
+            known.to_string(),
+            "c657e343e688a6ed9eee2ccf2897c5fadbdd5ec7858dc2a82bf0975e22246e1f",
+            "workers of other versions compare with it"
+        );
+        for end in ends {
+            bytes[end - 1] ^= 1;
+            assert_ne!(Digest::of(&bytes), known);
+            bytes[end - 1] ^= 1;
+        }
+    }
+}

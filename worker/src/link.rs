@@ -1,0 +1,250 @@
+//! The link to the coordinator: it outlives connections.
+//!
+//! A *session* is two connections over which the worker has joined: one for control, one for
+//! data, so that heartbeats never wait behind records. When a call fails for want of contact, or
+//! because the coordinator does not know the worker, the session is stale: the first call that
+//! notices makes a new one while the others wait for it, and then each is repeated. All calls may
+//! be repeated, and the worker stays who it is, so its leases survive.
+
+mod failure;
+mod session;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use chomp_access::Access;
+use chomp_table::format::describe;
+use tokio::time::Instant;
+
+pub(crate) use failure::{Failure, Overdue, within};
+pub(crate) use session::{Hello, Session};
+
+use crate::client::{ClientError, Job};
+use crate::transport::Connector;
+use session::Authorization;
+
+/// The deadline of calls that move no data and wait for nothing, of connecting and of joining.
+pub(crate) const CONTROL: Duration = Duration::from_secs(20);
+/// How long a worker tries to reach a coordinator that it has never reached.
+const PATIENCE_FIRST: Duration = Duration::from_secs(10);
+/// How long it tries to reach one again, whose machine may have to be started anew.
+const PATIENCE_LATER: Duration = Duration::from_mins(30);
+/// The wait before the second attempt at something; twice as long before each one after.
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
+/// The longest wait between attempts.
+const BACKOFF_MAX: Duration = Duration::from_secs(10);
+
+/// A link to one coordinator, shared by all that a worker does.
+#[derive(Debug)]
+pub(crate) struct Link {
+    url: String,
+    connector: Arc<dyn Connector>,
+    authorization: Authorization,
+    hello: Hello,
+    patience: Option<Duration>,
+    chance: Mutex<fastrand::Rng>,
+    /// Locked while a session is made, so that only one is.
+    state: tokio::sync::Mutex<State>,
+    job: Mutex<Option<Job>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    session: Option<Arc<Session>>,
+    sessions: u64,
+    /// Why there will be no more sessions.
+    given_up: Option<ClientError>,
+}
+
+impl Link {
+    /// A link, as yet without a session.
+    pub(crate) fn new(
+        access: &Access,
+        connector: Arc<dyn Connector>,
+        hello: Hello,
+        patience: Option<Duration>,
+        chance: fastrand::Rng,
+    ) -> Result<Link, ClientError> {
+        let url = access.coordinator.clone();
+        let authorization = Authorization::new(access.token.as_ref());
+        Ok(Link {
+            authorization: authorization
+                .map_err(|source| ClientError::access(url.clone(), source.into()))?,
+            url,
+            connector,
+            hello,
+            patience,
+            chance: Mutex::new(chance),
+            state: tokio::sync::Mutex::default(),
+            job: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    /// The job, as the coordinator described it last. None before the first session.
+    pub(crate) fn job(&self) -> Option<Job> {
+        *self.job.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Joins, if that was not done yet.
+    pub(crate) async fn join(&self) -> Result<(), ClientError> {
+        self.session(None, Instant::now()).await.map(|_| ())
+    }
+
+    /// Makes a call, again and again until it has an answer, in sessions as new as it takes.
+    pub(crate) async fn call<T, F>(
+        &self,
+        call: impl Fn(Arc<Session>) -> F,
+    ) -> Result<T, ClientError>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let mut seen = None;
+        let mut outage = None;
+        for attempt in 0.. {
+            let since = outage.map_or_else(Instant::now, |(since, _)| since);
+            let session = self.session(seen, since).await?;
+            let number = session.number;
+            let failure = match call(session).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            tracing::debug!("a call failed: {failure:?}");
+            match failure {
+                Failure::Busy(_) => {}
+                Failure::NotJoined => {
+                    seen = Some(number);
+                    if attempt == 0 {
+                        continue;
+                    }
+                }
+                Failure::Outage(_) | Failure::Stopped(_) => {
+                    seen = Some(number);
+                    let (since, failures) = outage.get_or_insert_with(|| (Instant::now(), 0));
+                    *failures += 1;
+                    // A new session may be all it takes, however long the time that passed.
+                    if *failures > 1 && since.elapsed() >= self.patience(true) {
+                        return Err(failure.into_error(&self.url));
+                    }
+                }
+                Failure::Refused(_) | Failure::Unfit(_) | Failure::Protocol(_) => {
+                    return Err(failure.into_error(&self.url));
+                }
+            }
+            tokio::time::sleep(self.backoff(attempt)).await;
+        }
+        unreachable!("attempts do not end")
+    }
+
+    /// Makes a call in the present session, once.
+    pub(crate) async fn once<T, F>(&self, call: impl FnOnce(Arc<Session>) -> F) -> Option<T>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let session = self.state.lock().await.session.clone()?;
+        call(session).await.ok()
+    }
+
+    /// A session later than `seen`: the present one, or a new one if there is none. Contact was
+    /// lost at `since`.
+    async fn session(
+        &self,
+        seen: Option<u64>,
+        since: Instant,
+    ) -> Result<Arc<Session>, ClientError> {
+        let mut state = self.state.lock().await;
+        if let Some(error) = &state.given_up {
+            return Err(error.clone());
+        }
+        match &state.session {
+            Some(session) if seen.is_none_or(|seen| session.number > seen) => {
+                return Ok(Arc::clone(session));
+            }
+            _ => {}
+        }
+        let made = self.make_session(&mut state, since).await;
+        match &made {
+            Ok(session) => {
+                *self.job.lock().unwrap_or_else(PoisonError::into_inner) = Some(session.job);
+                state.session = Some(Arc::clone(session));
+            }
+            Err(error) => state.given_up = Some(error.clone()),
+        }
+        made
+    }
+
+    async fn make_session(
+        &self,
+        state: &mut State,
+        mut since: Instant,
+    ) -> Result<Arc<Session>, ClientError> {
+        let before = state.session.as_ref().map(|session| session.job);
+        let patience = self.patience(before.is_some());
+        for attempt in 0.. {
+            state.sessions += 1;
+            let made = Session::join(
+                state.sessions,
+                &*self.connector,
+                &self.authorization,
+                &self.hello,
+            );
+            let failure = match made.await {
+                Ok(session) => {
+                    self.check_same(before, session.job)?;
+                    if before.is_some() {
+                        tracing::info!("joined the job of the coordinator at {} again", self.url);
+                    }
+                    return Ok(Arc::new(session));
+                }
+                Err(failure) => failure,
+            };
+            match failure {
+                Failure::Busy(_) => since = Instant::now(),
+                Failure::Outage(_) if since.elapsed() < patience => {}
+                _ => return Err(failure.into_joining_error(&self.url)),
+            }
+            if attempt == 0 {
+                let error = failure.into_joining_error(&self.url);
+                tracing::warn!("{}; trying again", describe(&error));
+            }
+            let left = patience.saturating_sub(since.elapsed());
+            tokio::time::sleep(self.backoff(attempt).min(left)).await;
+        }
+        unreachable!("attempts do not end")
+    }
+
+    fn check_same(&self, before: Option<Job>, now: Job) -> Result<(), ClientError> {
+        match before {
+            Some(before) if before.range_bits != now.range_bits => Err(ClientError::OtherJob {
+                url: self.url.clone(),
+                before: before.range_bits,
+                now: now.range_bits,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn patience(&self, contacted: bool) -> Duration {
+        self.patience.unwrap_or(if contacted {
+            PATIENCE_LATER
+        } else {
+            PATIENCE_FIRST
+        })
+    }
+
+    /// How long to wait after the failure of an attempt: not the same for all workers.
+    fn backoff(&self, attempt: u32) -> Duration {
+        let longest = BACKOFF_MIN
+            .saturating_mul(1 << attempt.min(16))
+            .min(BACKOFF_MAX);
+        let mut chance = self.chance.lock().unwrap_or_else(PoisonError::into_inner);
+        longest.mul_f64(0.5 + chance.f64() / 2.0)
+    }
+}

@@ -1,0 +1,102 @@
+//! What a failed call means for the worker.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tonic::{Code, Status};
+
+use crate::client::ClientError;
+use crate::transport::BoxError;
+
+/// Why a call has no answer, by what is to be done.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// There is no contact, or the coordinator is going: join again and repeat the call.
+    Outage(Arc<dyn std::error::Error + Send + Sync>),
+    /// The job has stopped there: the same.
+    Stopped(String),
+    /// The coordinator does not know this worker: the same.
+    NotJoined,
+    /// It has no room now: wait and repeat the call.
+    Busy(String),
+    /// It does not want this worker: end.
+    Refused(String),
+    /// It does not want this call: repeating it is of no use.
+    Unfit(String),
+    /// It says something that it never should: end.
+    Protocol(String),
+}
+
+/// A call took too long.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer within {} seconds", .0.as_secs())]
+pub(crate) struct Overdue(pub(crate) Duration);
+
+impl Failure {
+    pub(crate) fn outage(error: impl Into<BoxError>) -> Failure {
+        Failure::Outage(Arc::from(error.into()))
+    }
+
+    /// The error to end with.
+    pub(crate) fn into_error(self, url: &str) -> ClientError {
+        let url = url.to_owned();
+        match self {
+            Failure::Outage(source) => ClientError::Unreachable { url, source },
+            Failure::Stopped(reason) => ClientError::Stopped { url, reason },
+            Failure::Busy(reason) | Failure::Refused(reason) => {
+                ClientError::Refused { url, reason }
+            }
+            Failure::Unfit(reason) => ClientError::Unfit { url, reason },
+            Failure::NotJoined => ClientError::Protocol {
+                url,
+                what: "it does not know a worker that joins".to_owned(),
+            },
+            Failure::Protocol(what) => ClientError::Protocol { url, what },
+        }
+    }
+
+    /// The error to end with when joining failed: there every refusal is for good.
+    pub(crate) fn into_joining_error(self, url: &str) -> ClientError {
+        match self {
+            Failure::Unfit(reason) => Failure::Refused(reason).into_error(url),
+            other => other.into_error(url),
+        }
+    }
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Failure {
+        let reason = || status.message().to_owned();
+        match status.code() {
+            Code::NotFound => Failure::NotJoined,
+            Code::ResourceExhausted => Failure::Busy(reason()),
+            Code::FailedPrecondition
+            | Code::Unauthenticated
+            | Code::PermissionDenied
+            | Code::Unimplemented => Failure::Refused(reason()),
+            Code::InvalidArgument | Code::OutOfRange | Code::AlreadyExists => {
+                Failure::Unfit(reason())
+            }
+            // Data that the coordinator cannot read ends its job, and a person looks after it.
+            Code::Ok
+            | Code::Cancelled
+            | Code::Unknown
+            | Code::DeadlineExceeded
+            | Code::Aborted
+            | Code::Internal
+            | Code::Unavailable
+            | Code::DataLoss => Failure::outage(status),
+        }
+    }
+}
+
+/// The outcome of `call`, or an outage if it takes longer than `deadline`.
+pub(crate) async fn within<T, E: Into<Failure>>(
+    deadline: Duration,
+    call: impl Future<Output = Result<T, E>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(deadline, call).await {
+        Ok(outcome) => outcome.map_err(Into::into),
+        Err(_) => Err(Failure::outage(Overdue(deadline))),
+    }
+}

@@ -1,0 +1,312 @@
+//! Outages that end: the job is done as if nothing had been.
+
+use std::time::Duration;
+
+use chomp_table::Head;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+
+use super::fake::{Act, Fake, State, config};
+use crate::client::ClientError;
+use crate::{End, Report, WorkerError, run_with};
+
+async fn run(fake: &Fake, seed: u64) -> Result<Report, WorkerError> {
+    let mut config = config(seed);
+    config.patience = Some(Duration::from_mins(30));
+    let stop = CancellationToken::new();
+    run_with(config, std::sync::Arc::new(fake.clone()), stop).await
+}
+
+fn lost() -> Status {
+    Status::unavailable("connection reset")
+}
+
+/// Some calls fail, in every way that there is.
+fn chaos(seed: u64) -> impl FnMut(&str, &mut State) -> Act + Send {
+    let mut chance = fastrand::Rng::with_seed(seed);
+    let rate = chance.u32(2..12);
+    move |_, state| match chance.u32(0..rate * 8) {
+        0 => Act::Fail(lost()),
+        1 => Act::Lose(lost()),
+        2 => Act::Hang,
+        3 => Act::Slow(Duration::from_millis(chance.u64(0..70_000))),
+        4 => {
+            state.restart();
+            Act::Lose(lost())
+        }
+        5 => {
+            state.restart();
+            Act::Go
+        }
+        6 => Act::Fail(Status::resource_exhausted("later")),
+        7 => {
+            state.restart();
+            state.table += 1;
+            Act::Fail(Status::internal("h2 protocol error"))
+        }
+        _ => Act::Go,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_is_done_whatever_fails_on_the_way() {
+    for seed in 0..300 {
+        let fake = Fake::new(chaos(seed));
+        let report = run(&fake, seed)
+            .await
+            .unwrap_or_else(|error| panic!("seed {seed}: {error:?}"));
+        assert_eq!(report.end, End::Finished, "seed {seed}");
+        fake.assert_done();
+        let state = fake.state();
+        let first = &state.joins[0];
+        assert!(
+            state.joins.iter().all(|join| join == first),
+            "another identity: seed {seed}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_seeds_give_equal_runs() {
+    let log = async |seed| {
+        let mut log = Vec::new();
+        for script in 0..10 {
+            let fake = Fake::new(chaos(script));
+            run(&fake, seed).await.unwrap();
+            log.append(&mut fake.state().log);
+        }
+        log
+    };
+    let (first, second, other) = (log(5).await, log(5).await, log(6).await);
+    assert!(first == second, "{first:?}\n{second:?}");
+    assert!(first != other, "the seed is of no consequence");
+}
+
+/// All lanes and the heartbeat notice the outage; one of them sees to it.
+#[tokio::test(start_paused = true)]
+async fn one_lane_joins_for_all() {
+    let start = Instant::now();
+    let down = move || (5..125).contains(&start.elapsed().as_secs());
+    let fake = Fake::new(move |call, state| match call {
+        _ if down() => {
+            state.restart();
+            Act::Fail(lost())
+        }
+        "submit" if start.elapsed().as_secs() < 5 => Act::Slow(Duration::from_secs(6)),
+        _ => Act::Go,
+    });
+    assert_eq!(run(&fake, 1).await.unwrap().end, End::Finished);
+    fake.assert_done();
+    let state = fake.state();
+    assert_eq!(state.joins.len(), 2, "at the start, and after the outage");
+    let attempts: Vec<u128> = state
+        .log
+        .iter()
+        .filter(|(at, call)| call == "connect" && (5_000..125_000).contains(at))
+        .map(|(at, _)| *at)
+        .collect();
+    // Every 5 to 10 seconds in the end, for the whole worker.
+    assert!((12..32).contains(&attempts.len()), "{attempts:?}");
+    assert!(
+        attempts.is_sorted_by(|one, next| one < next),
+        "{attempts:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_survive_an_outage() {
+    let mut failed = false;
+    let fake = Fake::new(move |call, state| match call {
+        "submit" if !failed => {
+            failed = true;
+            // It forgets the worker, but not its leases.
+            state.known.clear();
+            Act::Fail(lost())
+        }
+        _ => Act::Go,
+    });
+    fake.state().task_heads = 100;
+    assert_eq!(run(&fake, 1).await.unwrap().end, End::Finished);
+    fake.assert_done();
+    let state = fake.state();
+    let layers = 11;
+    assert_eq!(
+        state.count("submit"),
+        layers + 1,
+        "the same result twice, and no more work"
+    );
+    assert_eq!(state.returned, Vec::<String>::new());
+}
+
+/// Fetched sources are kept as long as the table is the same.
+#[tokio::test(start_paused = true)]
+async fn the_cache_outlives_connections_but_not_the_table() {
+    for (moves, refetched) in [(false, false), (true, true)] {
+        // Some ranges are done before the worker comes, so it has to fetch them.
+        let mut tasks = 0;
+        let fake = Fake::new(move |call, state| {
+            tasks += usize::from(call == "lease");
+            if call == "lease" && tasks == 6 {
+                state.restart();
+                state.table += u64::from(moves);
+                return Act::Fail(lost());
+            }
+            Act::Go
+        });
+        {
+            let mut state = fake.state();
+            let range_bits = state.range_bits;
+            let first = super::fake::truth(range_bits)
+                .into_iter()
+                .filter(|(head, _)| head.0 < 4);
+            state.done.extend(first);
+        }
+        assert_eq!(run(&fake, 1).await.unwrap().end, End::Finished);
+        fake.assert_done();
+        let state = fake.state();
+        let mut once = state.fetched.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(
+            state.fetched.len() > once.len(),
+            refetched,
+            "{:?}",
+            state.fetched
+        );
+        assert!(once.contains(&Head(0)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_range_bits_end_the_worker() {
+    let mut leases = 0;
+    let fake = Fake::new(move |call, state| {
+        leases += usize::from(call == "lease");
+        if leases == 4 {
+            state.restart();
+            state.range_bits = chomp_table::RangeBits::new(13).unwrap();
+        }
+        Act::Go
+    });
+    let error = run(&fake, 1).await.unwrap_err();
+    let WorkerError::Client(ClientError::OtherJob { before, now, .. }) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!((before.get(), now.get()), (12, 13));
+}
+
+/// Each call that is never answered is given up after its deadline, and repeated.
+#[tokio::test(start_paused = true)]
+async fn every_call_has_a_deadline() {
+    for (hanging, deadline) in [
+        ("connect", 20),
+        ("join", 20),
+        ("lease", 20),
+        ("renew", 20),
+        ("fetch", 60),
+        ("submit", 120),
+    ] {
+        let mut hung = false;
+        let fake = Fake::new(move |call, _| {
+            if call == hanging && !std::mem::replace(&mut hung, true) {
+                return Act::Hang;
+            }
+            // So that there is time for a heartbeat.
+            if call == "submit" {
+                return Act::Slow(Duration::from_secs(5));
+            }
+            Act::Go
+        });
+        let known = super::fake::truth(fake.state().range_bits);
+        fake.state()
+            .done
+            .extend(known.into_iter().filter(|(head, _)| head.0 < 2));
+        let mut config = config(1);
+        config.patience = Some(Duration::from_mins(5));
+        config.threads = std::num::NonZeroUsize::MIN;
+        let connector = std::sync::Arc::new(fake.clone());
+        let end = run_with(config, connector, CancellationToken::new()).await;
+        assert_eq!(end.unwrap().end, End::Finished);
+        fake.assert_done();
+        let state = fake.state();
+        let calls: Vec<u128> = state
+            .log
+            .iter()
+            .filter(|(_, call)| call == hanging)
+            .map(|(at, _)| *at)
+            .collect();
+        let hung_at = calls[0];
+        let again = state
+            .log
+            .iter()
+            .filter(|(at, call)| *at > hung_at && call == "connect");
+        let again = again
+            .map(|(at, _)| at - hung_at)
+            .next()
+            .expect("a new session");
+        let wait = deadline * 1_000;
+        assert!((wait..wait + 200).contains(&again), "{hanging}: {again} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_heartbeat_comes_four_times_a_lease_even_without_one() {
+    let mut beats = 0;
+    let fake = Fake::new(move |call, state| {
+        beats += usize::from(call == "renew");
+        state.task_heads = if beats < 4 { 0 } else { 100 };
+        match call {
+            "submit" => Act::Slow(Duration::from_secs(40)),
+            _ => Act::Go,
+        }
+    });
+    run(&fake, 1).await.unwrap();
+    let state = fake.state();
+    let times = state.renewals.iter().map(|(at, _)| *at);
+    assert!(times.eq((1..=state.renewals.len() as u128).map(|i| i * 7_500)));
+    let leases: Vec<usize> = state
+        .renewals
+        .iter()
+        .map(|(_, renewal)| renewal.leases.len())
+        .collect();
+    assert_eq!(
+        leases[..5],
+        [0, 0, 0, 0, 1],
+        "none at first, then one for the first range"
+    );
+    let told: Vec<_> = state
+        .renewals
+        .iter()
+        .filter_map(|(_, renewal)| renewal.stats)
+        .collect();
+    assert_eq!(told.len(), state.renewals.len());
+    assert!(told[0].cache_bytes == 0 && told[told.len() - 1].cache_bytes > 0);
+    assert!(told[told.len() - 1].cache_hits > 0);
+}
+
+/// A source is fetched once, however many lanes need it, and nobody waits for another's fetch of
+/// something else.
+#[tokio::test(start_paused = true)]
+async fn sources_are_fetched_once() {
+    let fake = Fake::new(|call, _| match call {
+        "fetch" => Act::Slow(Duration::from_secs(5)),
+        _ => Act::Go,
+    });
+    {
+        let mut state = fake.state();
+        state.task_heads = 1;
+        let known = super::fake::truth(state.range_bits);
+        state
+            .done
+            .extend(known.into_iter().filter(|(head, _)| head.layer() < 6));
+    }
+    run(&fake, 1).await.unwrap();
+    fake.assert_done();
+    let mut fetched = fake.state().fetched.clone();
+    let asked = fetched.len();
+    fetched.sort_unstable();
+    fetched.dedup();
+    assert_eq!(asked, fetched.len());
+    assert!(asked > 5);
+}

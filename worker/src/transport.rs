@@ -1,0 +1,100 @@
+//! How bytes reach the coordinator: a connection to an address, or whatever a simulation gives.
+
+use std::fmt;
+use std::time::Duration;
+
+use chomp_access::Access;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
+use tower::ServiceExt;
+use tower::util::BoxCloneSyncService;
+
+/// How long to try to connect, TLS not counted.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a quiet connection is checked, and how long the answer may take.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// Any error.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A connection. Clones share it.
+pub type Transport = BoxCloneSyncService<http::Request<Body>, http::Response<Body>, Status>;
+
+/// Makes connections to the coordinator.
+#[tonic::async_trait]
+pub trait Connector: fmt::Debug + Send + Sync {
+    /// A new connection.
+    ///
+    /// # Errors
+    ///
+    /// If there is none to be had now.
+    async fn connect(&self) -> Result<Transport, BoxError>;
+}
+
+/// The coordinator at an address, with TLS if the address begins with `https`.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    endpoint: Endpoint,
+}
+
+impl Remote {
+    /// Fails, with a reason, if `access` is not one to an address.
+    pub(crate) fn new(access: &Access) -> Result<Remote, BoxError> {
+        let mut endpoint = Endpoint::from_shared(access.coordinator.clone())?
+            .connect_timeout(CONNECT_TIMEOUT)
+            .http2_keep_alive_interval(KEEPALIVE)
+            .keep_alive_timeout(KEEPALIVE)
+            .keep_alive_while_idle(true)
+            .tcp_nodelay(true);
+        match endpoint.uri().scheme_str() {
+            Some("http") => {}
+            Some("https") => {
+                let ca = access.ca.as_deref().ok_or(
+                    "an https address needs the certificate of the coordinator's authority, which its access file has",
+                )?;
+                let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca));
+                endpoint = endpoint.tls_config(tls)?;
+            }
+            _ => return Err("an address begins with http:// or https://".into()),
+        }
+        Ok(Remote { endpoint })
+    }
+}
+
+#[tonic::async_trait]
+impl Connector for Remote {
+    async fn connect(&self) -> Result<Transport, BoxError> {
+        let channel = self.endpoint.connect().await?;
+        Ok(Transport::new(
+            channel.map_err(|error| Status::from_error(error.into())),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_cannot_be_used_are_refused_with_a_reason() {
+        let refused = |url: &str, ca: Option<&str>| {
+            let access = Access {
+                coordinator: url.to_owned(),
+                ca: ca.map(str::to_owned),
+                token: None,
+            };
+            Remote::new(&access).err().map(|error| error.to_string())
+        };
+        assert_eq!(refused("http://127.0.0.1:7171", None), None);
+        for (url, ca, what) in [
+            ("https://host:7171", None, "access file"),
+            ("host:7171", None, "begins with http"),
+            ("ftp://host", None, "begins with http"),
+            ("http://a b", None, "invalid"),
+        ] {
+            let reason = refused(url, ca).expect(url);
+            assert!(reason.contains(what), "{url}: {reason}");
+        }
+    }
+}
