@@ -11,6 +11,8 @@ use chomp_table::RangeBits;
 use clap::builder::BoolishValueParser;
 use clap::{Parser, Subcommand};
 
+use crate::machine;
+
 /// The least bits of a table: the poison alone has two.
 const BITS_MIN: u32 = 2;
 /// The most bits of a table: beyond, even the largest ranges are more than a plan can hold.
@@ -89,6 +91,19 @@ pub(crate) struct MachineArgs {
     /// Use no wider instruction set than this: portable, avx2 or avx512 [default: the CPU's widest]
     #[arg(long, env = "CHOMP_ISA", value_name = "ISA")]
     pub(crate) isa: Option<Isa>,
+}
+
+impl MachineArgs {
+    pub(crate) fn threads(&self) -> NonZeroUsize {
+        self.threads.unwrap_or_else(machine::threads)
+    }
+
+    pub(crate) fn memory_bytes(&self) -> anyhow::Result<u64> {
+        match self.memory {
+            Some(memory) => Ok(memory.as_u64()),
+            None => machine::memory_bytes(),
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]

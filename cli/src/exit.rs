@@ -10,9 +10,13 @@ use chomp_coordinator::publish::PublishError;
 use chomp_coordinator::server::StartError;
 use chomp_coordinator::storage::OpenError;
 use chomp_coordinator::store::StoreError;
+use chomp_download::DownloadError;
+use chomp_table::format::FormatError;
 use chomp_table::reader::TableError;
 use chomp_worker::WorkerError;
 use chomp_worker::client::ClientError;
+
+use crate::status::AskError;
 
 /// How the program ends. Wrong usage ends it with 2 before anything is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +61,7 @@ impl Exit {
             }
             Some(JobError::Audit(AuditError::Store(error))) => return Exit::of_store(error),
             Some(JobError::Publish(_) | JobError::Audit(_)) => return Some(Exit::Damaged),
-            Some(JobError::Stopped(StopReason::Wrong { .. })) => {
+            Some(JobError::Stopped(StopReason::Wrong { .. } | StopReason::Unreadable { .. })) => {
                 return Some(Exit::Damaged);
             }
             Some(JobError::Stopped(_)) => return Some(Exit::Failed),
@@ -84,6 +88,14 @@ impl Exit {
             Some(WorkerError::Client(ClientError::Refused { .. })) => return Some(Exit::Refused),
             _ => {}
         }
+        match cause.downcast_ref() {
+            Some(AskError::Unreachable { .. }) => return Some(Exit::Unreachable),
+            Some(AskError::Refused { .. }) => return Some(Exit::Refused),
+            None => {}
+        }
+        if let Some(error) = cause.downcast_ref() {
+            return Exit::of_download(error);
+        }
         matches!(cause.downcast_ref(), Some(OpenError::InUse { .. })).then_some(Exit::Refused)
     }
 
@@ -91,6 +103,25 @@ impl Exit {
         match error {
             TableError::Damaged { .. } => Some(Exit::Damaged),
             TableError::Newer { .. } => Some(Exit::Refused),
+            _ => None,
+        }
+    }
+
+    fn of_download(error: &DownloadError) -> Option<Exit> {
+        match error {
+            DownloadError::Unreachable { .. } => Some(Exit::Unreachable),
+            DownloadError::Refused { .. }
+            | DownloadError::OtherTable { .. }
+            | DownloadError::InUse { .. }
+            | DownloadError::Manifest {
+                source: FormatError::Newer { .. },
+                ..
+            } => Some(Exit::Refused),
+            DownloadError::Damaged { .. }
+            | DownloadError::Wrong { .. }
+            | DownloadError::Manifest { .. }
+            | DownloadError::Table(TableError::Damaged { .. }) => Some(Exit::Damaged),
+            DownloadError::Stopped => Some(Exit::Stopped),
             _ => None,
         }
     }

@@ -3,36 +3,66 @@
 //! Results go to stdout, everything else to stderr. [`exit`] has the exit codes.
 
 mod args;
+mod coordinator;
+mod directory;
+mod download;
 pub mod exit;
 mod machine;
 mod progress;
+mod reach;
 mod run;
+mod signals;
+mod status;
 mod summary;
+mod worker;
 
 use std::io::Write;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Parser;
 
 use args::{Args, Command};
 use exit::Exit;
 use progress::Display;
 
+/// Threads for calls and the store; evaluation has its own.
+const IO_THREADS: usize = 2;
+
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
     let args = Args::parse();
     let display = Display::new();
     start_log(&display);
-    let result = match args.command {
-        Command::Run(args) => run::main(args, &display),
-    };
-    match result {
+    match execute(args.command, &display) {
         Ok(exit) => exit.into(),
         Err(error) => {
             display.error(&error);
             Exit::of(&error).into()
         }
     }
+}
+
+fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
+    // Whatever reaches for TLS takes this, and no other.
+    let provider = rustls::crypto::ring::default_provider();
+    if provider.install_default().is_err() {
+        anyhow::bail!("TLS was set up before");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(IO_THREADS)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(async {
+        match command {
+            Command::Run(args) => run::run(args, display).await,
+            Command::Coordinator(args) => coordinator::run(args, display).await,
+            Command::Worker(args) => worker::run(args, display).await,
+            Command::Status(args) => status::run(args).await,
+            Command::Download(args) => download::run(args, display).await,
+        }
+    })
 }
 
 /// Sends log lines to stderr, above the progress bar. `CHOMP_LOG` chooses which.

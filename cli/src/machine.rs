@@ -1,7 +1,8 @@
 //! What this machine has, and the range bits that suit it.
 
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use chomp_coordinator::plan::HEAD_BITS_MAX;
@@ -17,6 +18,9 @@ const RANGE_BITS_LARGE: u32 = 26;
 /// The ranges of a middling layer for each thread, so that threads rarely wait.
 const RANGES_PER_THREAD: u64 = 3;
 
+/// What is kept of a machine's name: the coordinator takes names of up to 64 bytes.
+const HOST_BYTES_MAX: usize = 48;
+
 /// One thread for each CPU that the process may use.
 pub(crate) fn threads() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
@@ -29,6 +33,43 @@ pub(crate) fn memory_bytes() -> anyhow::Result<u64> {
     let limits = system.cgroup_limits();
     let free = limits.map_or(u64::MAX, |limits| limits.free_memory);
     Ok(system.available_memory().min(free) / 4 * 3)
+}
+
+/// The name of this machine.
+pub(crate) fn host_name() -> String {
+    let name = nix::unistd::gethostname();
+    name.map_or_else(
+        |_| "localhost".to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
+/// What tells this process from others, for people: the machine and the number of the process.
+pub(crate) fn process_name() -> String {
+    let mut host = host_name();
+    host.truncate(host.floor_char_boundary(HOST_BYTES_MAX));
+    format!("{host}:{}", std::process::id())
+}
+
+/// The IP addresses of this machine.
+pub(crate) fn addresses() -> Vec<IpAddr> {
+    let interfaces = nix::ifaddrs::getifaddrs().into_iter().flatten();
+    let addresses = interfaces.filter_map(|interface| {
+        let address = interface.address?;
+        let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
+        v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip())))
+    });
+    addresses.collect()
+}
+
+/// The seconds since 1970, for the dates in certificates and tokens.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the lives of certificates and tokens are dates"
+)]
+pub(crate) fn seconds_since_1970() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 /// The CPU time that this process has taken.

@@ -74,6 +74,33 @@ impl Display {
         }
     }
 
+    /// Shows how a download goes on, for as long as it is polled.
+    pub(crate) async fn follow_download(
+        &self,
+        progress: watch::Receiver<chomp_download::Progress>,
+    ) {
+        if self.terminal {
+            let template =
+                "{msg} [{wide_bar}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+            let style = ProgressStyle::with_template(template).expect("a valid template");
+            self.bar.set_style(style.progress_chars("=> "));
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        loop {
+            let now = *progress.borrow();
+            let shards = format!("shards {}/{}", now.shards, now.shards_total);
+            if self.terminal {
+                self.bar.set_length(now.bytes_total);
+                self.bar.set_position(now.bytes);
+                self.bar.set_message(shards);
+            } else if now.bytes_total > 0 {
+                let percent = now.bytes * 100 / now.bytes_total;
+                self.line(&format!("{shards} {percent} %"));
+            }
+            tokio::time::sleep(if self.terminal { BAR_EVERY } else { LINE_EVERY }).await;
+        }
+    }
+
     /// Moves the bar.
     fn show(&self, status: Status) {
         self.bar.set_prefix(status.stage);

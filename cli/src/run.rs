@@ -8,86 +8,44 @@ use anyhow::Context;
 use chomp_access::{Access, Issuer};
 use chomp_coordinator::job::Outcome;
 use chomp_coordinator::net::Limits;
-use chomp_coordinator::plan::HEAD_BITS_MAX;
 use chomp_coordinator::server::{Coordinator, Listeners, Options};
-use chomp_coordinator::storage::{LocalStorage, TableLock};
-use chomp_coordinator::store::{Store, StoreError};
 use chomp_kernel::Isa;
 use chomp_table::RangeBits;
-use chomp_table::format::describe;
 use chomp_table::manifest::{Manifest, folder_name};
-use chomp_table::reader::{Table, TableError};
 use chomp_worker::{Config, Evaluation, Report};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::args::RunArgs;
+use crate::args::{RunArgs, TableArgs};
+use crate::directory::{Directory, in_table, prune};
 use crate::exit::Exit;
 use crate::machine;
 use crate::progress::Display;
+use crate::signals::stop_on_signals;
 use crate::summary::{Cost, Summary};
 
-/// Threads for gRPC and the store; evaluation has its own.
-const IO_THREADS: usize = 2;
-
-pub(crate) fn main(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(IO_THREADS)
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
-    runtime.block_on(run(args, display))
-}
-
-async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
+pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
     #[expect(
         clippy::disallowed_methods,
         reason = "the summary tells what the run took"
     )]
     let start = Instant::now();
     let stop = stop_on_signals()?;
-    let lock = TableLock::acquire(&args.table)?;
-    let storage = Arc::new(LocalStorage::open(lock)?);
-
-    let threads = args.threads.unwrap_or_else(machine::threads);
-    let memory_bytes = match args.memory {
-        Some(memory) => memory.as_u64(),
-        None => machine::memory_bytes()?,
-    };
-    // The store names its objects by their keys, which are paths within the directory.
-    let in_table = || format!("in the table {}", args.table.display());
-    let existing = Store::range_bits_of(&*storage)
-        .await
-        .with_context(in_table)?;
-    let range_bits = args
-        .range_bits
-        .or(existing)
-        .unwrap_or_else(|| machine::range_bits(args.bits, threads, memory_bytes));
-
-    if let Some(table) = existing
-        && table != range_bits
-    {
-        let asked = range_bits;
-        return Err(StoreError::OtherRangeBits { table, asked }).with_context(in_table);
-    }
-    let has_parts = Store::has_parts(&*storage).await.with_context(in_table)?;
-    let published = published(&args.table, args.bits, has_parts)?;
-    if let Some(table) = published
-        .as_ref()
-        .filter(|table| table.manifest().bits >= args.bits)
-    {
-        // A store is not opened for more ranges than a plan holds.
-        let is_small = range_bits.heads(table.manifest().bits) <= 1 << HEAD_BITS_MAX;
-        if has_parts && is_small && !args.keep_parts {
-            prune_found(storage, range_bits, table.manifest().bits, display).await;
+    let threads = args.machine.threads();
+    let memory_bytes = args.machine.memory_bytes()?;
+    let (table, isa) = (args.table, args.machine.isa);
+    let directory = Directory::open(&table, threads, memory_bytes).await?;
+    let range_bits = directory.range_bits;
+    if let Some(finished) = directory.finished(table.bits) {
+        if !table.keep_parts {
+            directory.prune(finished.manifest().bits, display).await;
         }
         let cost = Cost {
             wall: start.elapsed(),
             cpu: machine::cpu_time(),
             ..Cost::default()
         };
-        return report(&args, table.manifest(), table.folder(), cost);
+        return report(&table, finished.manifest(), finished.folder(), cost);
     }
 
     chomp_worker::cache_bytes(memory_bytes, threads, range_bits)?;
@@ -98,7 +56,7 @@ async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
     let issuer = Arc::new(Issuer::in_memory(0)?);
     let token = issuer.issue(None);
     let options = Options {
-        bits: args.bits,
+        bits: table.bits,
         range_bits,
         replicas: 1,
         issuer,
@@ -110,32 +68,33 @@ async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
         calls: listener,
         pages: None,
     };
-    let coordinator = Coordinator::start(storage, options, published, listeners)
+    let published = directory.published;
+    let coordinator = Coordinator::start(directory.storage, options, published, listeners)
         .await
-        .with_context(in_table)?;
+        .with_context(|| in_table(&table.table))?;
     let config = Config {
         access: Access {
             coordinator: format!("http://{}", coordinator.address()),
             ca: None,
             token: Some(token),
         },
-        name: "run".to_owned(),
+        name: "this process".to_owned(),
         threads,
         memory_bytes,
-        isa: args.isa.unwrap_or_else(Isa::detect),
-        // The coordinator is in this process: if it is gone, it stays so.
+        isa: isa.unwrap_or_else(Isa::detect),
+        // When the coordinator ends, so does the worker.
         patience: Some(Duration::ZERO),
         evaluation: Evaluation::Threads,
         seed: None,
     };
     let store = coordinator.store();
-    let (outcome, worker) = work(coordinator, config, &args, range_bits, stop, display).await;
+    let (outcome, worker) = work(coordinator, config, &table, range_bits, stop, display).await;
     match outcome {
         Outcome::Finished(manifest) => {
             let Report {
                 ranges, evaluation, ..
             } = worker?;
-            if !args.keep_parts {
+            if !table.keep_parts {
                 prune(&store, display).await;
             }
             let cost = Cost {
@@ -144,12 +103,8 @@ async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
                 evaluation,
                 ranges,
             };
-            report(
-                &args,
-                &manifest,
-                &args.table.join(folder_name(args.bits)),
-                cost,
-            )
+            let folder = table.table.join(folder_name(table.bits));
+            report(&table, &manifest, &folder, cost)
         }
         Outcome::Interrupted => {
             worker?;
@@ -158,7 +113,7 @@ async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
             );
             Ok(Exit::Stopped)
         }
-        Outcome::Failed(error) => Err(error).with_context(in_table),
+        Outcome::Failed(error) => Err(error).with_context(|| in_table(&table.table)),
     }
 }
 
@@ -166,7 +121,7 @@ async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
 async fn work(
     coordinator: Coordinator,
     config: Config,
-    args: &RunArgs,
+    args: &TableArgs,
     range_bits: RangeBits,
     stop: CancellationToken,
     display: &Display,
@@ -182,7 +137,13 @@ async fn work(
     (outcome, worker)
 }
 
-fn report(args: &RunArgs, manifest: &Manifest, table: &Path, cost: Cost) -> anyhow::Result<Exit> {
+/// Prints what there is now.
+pub(crate) fn report(
+    args: &TableArgs,
+    manifest: &Manifest,
+    table: &Path,
+    cost: Cost,
+) -> anyhow::Result<Exit> {
     let summary = Summary::new(manifest, args.bits, table.to_owned(), cost);
     crate::print(&if args.json {
         summary.json()?

@@ -1,1 +1,226 @@
-//! Fetches a published table over HTTP.
+//! Fetches a published table over HTTP, so that it is on disk as whoever made it published it.
+//!
+//! The manifest and `SHA256SUMS` come first: they say which files there are, and every byte that
+//! follows is checked against them. Shards are fetched some at a time, each into
+//! `<name>.partial`, which gets its name when it is complete, right, and synced. When the reader
+//! finds the whole table right, it gets its manifest, the last of its files. A download that was
+//! ended in any way goes on where it was: complete files are checked and kept, partial ones
+//! continued.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `error` | what can go wrong, by what a caller can do about it |
+//! | `server` | the requests, with their limits and their patience |
+//! | `target` | the folder on this machine: locked, and written so that a crash leaves it in order |
+//! | `shard` | one shard from start to end |
+//!
+//! What a server says is never used as a path: names are those that a checked manifest can have.
+
+mod error;
+mod server;
+mod shard;
+mod target;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use chomp_access::Token;
+use chomp_table::manifest::{
+    MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME, sha256sums,
+};
+use chomp_table::{Digest, Table};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+pub use error::DownloadError;
+
+use server::{Server, TableUrl};
+use target::Target;
+
+/// How many shards are fetched at a time unless something else is asked for.
+pub const PARALLEL: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+/// How long a server may give nothing before a download ends, unless something else is asked for.
+pub const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What to fetch, and where to.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The URL of a server, which lists its tables, or of a table's folder: `…/table-32/`.
+    pub from: String,
+    /// The directory that gets the folder `table-NN`.
+    pub out: PathBuf,
+    /// The bits of the table; the largest that the server has if none.
+    pub bits: Option<u32>,
+    /// The certificate of the authority that vouches for the server, as PEM; the system's if none.
+    pub ca: Option<String>,
+    /// Opens a server that does not give its tables to everybody.
+    pub token: Option<Token>,
+    /// How many shards are fetched at a time: [`PARALLEL`].
+    pub parallel: NonZeroUsize,
+    /// How long the server may give nothing, however often it is asked: [`PATIENCE`].
+    pub patience: Duration,
+}
+
+/// How far a download has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The bytes of shards that are on disk.
+    pub bytes: u64,
+    /// The bytes of all shards; 0 until that is known.
+    pub bytes_total: u64,
+    /// The shards that are complete.
+    pub shards: usize,
+    /// All shards.
+    pub shards_total: usize,
+}
+
+/// A download that is done.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The folder of the table.
+    pub folder: PathBuf,
+    /// What the table is.
+    pub manifest: Manifest,
+    /// The bytes of shards that came over the network.
+    pub bytes_fetched: u64,
+}
+
+/// Fetches a table until it is complete, `stop` is cancelled, or nothing more can be done.
+///
+/// It may be dropped at any time, and started again.
+///
+/// # Errors
+///
+/// [`DownloadError`]; what is on disk by then is kept for the next attempt.
+pub async fn download(
+    config: Config,
+    progress: watch::Sender<Progress>,
+    stop: CancellationToken,
+) -> Result<Report, DownloadError> {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => Err(DownloadError::Stopped),
+        done = run(config, progress) => done,
+    }
+}
+
+/// What the tasks of a download share.
+#[derive(Debug)]
+struct Download {
+    server: Server,
+    url: TableUrl,
+    target: Arc<Target>,
+    manifest: Manifest,
+    progress: watch::Sender<Progress>,
+    /// The number of the shard to be fetched next.
+    next: AtomicUsize,
+}
+
+async fn run(config: Config, progress: watch::Sender<Progress>) -> Result<Report, DownloadError> {
+    let server = Server::new(&config)?;
+    let url = server.find_table(&config.from, config.bits).await?;
+    let (bytes, manifest) = fetch_manifest(&server, &url, config.bits).await?;
+    let out = config.out;
+    let bits = manifest.bits;
+    let target = target::blocking(move || Target::acquire(&out, bits)).await?;
+    let target = Arc::new(target);
+    target.check_same(&bytes)?;
+
+    progress.send_replace(Progress {
+        bytes_total: manifest.shards.iter().map(|shard| shard.bytes).sum(),
+        shards_total: manifest.shards.len(),
+        ..Progress::default()
+    });
+    let download = Arc::new(Download {
+        server,
+        url,
+        target: Arc::clone(&target),
+        manifest: manifest.clone(),
+        progress,
+        next: AtomicUsize::new(0),
+    });
+    let mut tasks = JoinSet::new();
+    for _ in 0..config.parallel.get().min(manifest.shards.len()) {
+        tasks.spawn(Arc::clone(&download).fetch_shards());
+    }
+    let mut bytes_fetched = 0;
+    while let Some(done) = tasks.join_next().await {
+        let done = done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        match done {
+            Ok(bytes) => bytes_fetched += bytes,
+            Err(error) => {
+                // Whoever tries again finds nobody in the folder.
+                tasks.shutdown().await;
+                return Err(error);
+            }
+        }
+    }
+
+    let folder = target.folder().to_owned();
+    let (path, checked) = (folder.clone(), manifest.clone());
+    target::blocking(move || {
+        Table::with_manifest(path, checked.clone())?.verify_bytes()?;
+        target.put(SHA256SUMS_NAME, sha256sums(&bytes, &checked).as_bytes())?;
+        target.put(MANIFEST_NAME, &bytes)
+    })
+    .await?;
+    Ok(Report {
+        folder,
+        manifest,
+        bytes_fetched,
+    })
+}
+
+/// The manifest of a table and its bytes, after all was checked that the two lists say.
+async fn fetch_manifest(
+    server: &Server,
+    url: &TableUrl,
+    bits: Option<u32>,
+) -> Result<(Vec<u8>, Manifest), DownloadError> {
+    let manifest_url = url.file(MANIFEST_NAME);
+    let bytes = server.get_small(&manifest_url, MANIFEST_BYTES_MAX).await?;
+    let manifest = Manifest::parse(&bytes).map_err(|source| DownloadError::Manifest {
+        url: manifest_url.to_string(),
+        source,
+    })?;
+    if bits.or(url.bits).is_some_and(|bits| bits != manifest.bits) {
+        return Err(DownloadError::Wrong {
+            url: manifest_url.to_string(),
+            what: format!("it is the manifest of a table of {} bits", manifest.bits),
+        });
+    }
+    let expected = sha256sums(&bytes, &manifest);
+    let sums_url = url.file(SHA256SUMS_NAME);
+    let sums = server.get_small(&sums_url, expected.len() as u64).await?;
+    if sums != expected.as_bytes() {
+        return Err(DownloadError::Damaged {
+            file: sums_url.to_string(),
+            expected: Digest::of(expected.as_bytes()),
+            found: Digest::of(&sums),
+        });
+    }
+    Ok((bytes, manifest))
+}
+
+impl Download {
+    /// Fetches one shard after the other until none is left; returns the bytes that it fetched.
+    async fn fetch_shards(self: Arc<Download>) -> Result<u64, DownloadError> {
+        let mut bytes = 0;
+        while let Some(shard) = self
+            .manifest
+            .shards
+            .get(self.next.fetch_add(1, Ordering::Relaxed))
+        {
+            bytes += shard::fetch(&self, shard).await?;
+            self.progress.send_modify(|progress| progress.shards += 1);
+        }
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

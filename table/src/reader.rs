@@ -94,6 +94,15 @@ impl Table {
                 what,
             });
         }
+        Table::with_manifest(folder, manifest)
+    }
+
+    /// The table whose shards are in `folder`, which need not have its manifest yet.
+    ///
+    /// # Errors
+    ///
+    /// If the index of a shard or the length of a file is not what `manifest` says.
+    pub fn with_manifest(folder: PathBuf, manifest: Manifest) -> Result<Table, TableError> {
         let index = |shard| read_index(&folder, shard);
         let indices = manifest
             .shards

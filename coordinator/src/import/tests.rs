@@ -248,7 +248,7 @@ fn parts_have_limits() {
         (summary, Bytes::from(vec![0; length]))
     };
     let lengths = |records| -> Vec<usize> { parts(records).iter().map(Vec::len).collect() };
-    let many = (0..PART_RANGES_MAX as u64 + 1).map(|head| record(head, 0));
+    let many = (0..=PART_RANGES_MAX as u64).map(|head| record(head, 0));
     assert_eq!(lengths(many.collect()), [PART_RANGES_MAX, 1]);
     let half = usize::try_from(PART_RECORDS_BYTES_MAX / 2).unwrap();
     let large = (0..5).map(|head| record(head, half));

@@ -39,6 +39,9 @@ use super::{Action, Cause, Key, Storage, StorageError};
 const EARLIER_FAILURE: &str =
     "an earlier write failed, so what the disk holds is not known; start again to find out";
 
+/// Why nothing is written to a directory that is only looked at.
+const NOT_OURS: &str = "the table was opened for looking only";
+
 /// The folders whose entries are known to be durable.
 #[derive(Debug)]
 struct Folders(Mutex<BTreeSet<PathBuf>>);
@@ -67,9 +70,10 @@ pub struct LocalStorage {
     files: LocalFileSystem,
     root: PathBuf,
     folders: Folders,
-    /// Whether a write failed, so that nobody knows what the disk holds.
+    /// Why nothing may be written: a write failed, so that nobody knows what the disk holds, or the
+    /// table is not ours.
     broken: AtomicBool,
-    _lock: TableLock,
+    lock: Option<TableLock>,
 }
 
 impl LocalStorage {
@@ -99,7 +103,26 @@ impl LocalStorage {
             root,
             folders: Folders(Mutex::new(known)),
             broken: AtomicBool::new(false),
-            _lock: lock,
+            lock: Some(lock),
+        })
+    }
+
+    /// The storage in a directory that somebody else may own: for looking. Nothing can be written.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Failed`].
+    pub fn view(directory: &Path) -> Result<LocalStorage, OpenError> {
+        let root =
+            fs::canonicalize(directory).map_err(failed("find the absolute path of", directory))?;
+        let files = LocalFileSystem::new_with_prefix(&root)
+            .map_err(|error| failed("open", &root)(io::Error::other(error)))?;
+        Ok(LocalStorage {
+            files,
+            root,
+            folders: Folders(Mutex::default()),
+            broken: AtomicBool::new(true),
+            lock: None,
         })
     }
 
@@ -117,7 +140,8 @@ impl LocalStorage {
         write: impl Future<Output = Result<(), Cause>>,
     ) -> Result<(), StorageError> {
         if self.broken.load(Ordering::SeqCst) {
-            return Err(error(key, action, EARLIER_FAILURE));
+            let reason = self.lock.as_ref().map_or(NOT_OURS, |_| EARLIER_FAILURE);
+            return Err(error(key, action, reason));
         }
         let done = write.await.map_err(|source| error(key, action, source));
         if matches!(done, Err(StorageError::Failed { .. })) {

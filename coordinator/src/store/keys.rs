@@ -80,6 +80,12 @@ pub(super) fn seal(bits: u32, layer: u32) -> Key {
     key(&format!("work/seals/{bits:02}/{layer:04}"))
 }
 
+/// The bits of the job that a seal is of.
+pub(super) fn bits_of_seal(key: &Key) -> Option<u32> {
+    let folder = key.as_str().rsplit('/').nth(1)?;
+    folder.parse().ok().filter(|&bits| key.is_in(&seals(bits)))
+}
+
 pub(super) fn layer_of_seal(key: &Key, bits: u32) -> Option<u32> {
     let layer = key.as_str().rsplit('/').next()?.parse().ok()?;
     (seal(bits, layer) == *key).then_some(layer)

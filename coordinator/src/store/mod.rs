@@ -14,6 +14,7 @@
 //!
 //! `keys` lists the objects; `envelope`, `job`, `epoch`, `part` and `seal` have the bytes.
 
+mod contents;
 mod envelope;
 mod epoch;
 mod index;
@@ -32,6 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use chomp_table::{Head, RangeBits};
 
+pub use contents::Contents;
 pub use part::{
     BYTES_MAX as PART_BYTES_MAX, RANGES_MAX as PART_RANGES_MAX,
     RECORDS_BYTES_MAX as PART_RECORDS_BYTES_MAX,

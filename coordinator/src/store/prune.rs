@@ -8,7 +8,7 @@
 use chomp_table::manifest::Manifest;
 
 use super::{Store, StoreError, keys};
-use crate::storage::{Key, Storage, StorageError};
+use crate::storage::{Key, StorageError};
 
 impl Store {
     /// Removes all parts and seals, if a published table has all their words; else none. May be
@@ -56,14 +56,5 @@ impl Store {
             Ok(()) | Err(StorageError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Whether a table has finished ranges among its working files.
-    ///
-    /// # Errors
-    ///
-    /// If the storage fails.
-    pub async fn has_parts(storage: &dyn Storage) -> Result<bool, StoreError> {
-        Ok(!storage.list(&keys::parts()).await?.is_empty())
     }
 }

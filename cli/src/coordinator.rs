@@ -1,0 +1,235 @@
+//! `chomp coordinator`: a job for workers anywhere, and the finished table for everybody.
+
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use chomp_access::{Access, Issuer, local};
+use chomp_coordinator::job::Outcome;
+use chomp_coordinator::net::Limits;
+use chomp_coordinator::plan::Phase;
+use chomp_coordinator::server::{Coordinator, Listeners, Options};
+use chomp_table::Table;
+use chomp_table::format::describe;
+use chomp_table::manifest::folder_name;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::CoordinatorArgs;
+use crate::directory::{Directory, in_table, prune};
+use crate::exit::Exit;
+use crate::machine;
+use crate::progress::Display;
+use crate::run::report;
+use crate::signals::stop_on_signals;
+use crate::summary::Cost;
+
+/// The secrets of a table's coordinator, in its directory.
+const SECRETS_NAME: &str = "secrets.json";
+/// The access file for workers, in the table's directory.
+pub(crate) const ACCESS_NAME: &str = "access.json";
+/// How long a token is good.
+const TOKEN_SECONDS: u64 = 365 * 24 * 60 * 60;
+/// The threads that range bits are chosen for, as nobody knows which workers will come.
+const THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+/// The memory that range bits are chosen for.
+const MEMORY_BYTES: u64 = 64 << 30;
+/// How long workers have to hear that the table is finished, with `--exit-when-done`.
+const GOODBYE: Duration = Duration::from_secs(15);
+
+pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Result<Exit> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the summary tells what the job took"
+    )]
+    let start = Instant::now();
+    let stop = stop_on_signals()?;
+    let table = &args.table;
+    let directory = Directory::open(table, THREADS, MEMORY_BYTES).await?;
+    let finished = directory.finished(table.bits);
+    if let Some(finished) = finished
+        && !table.keep_parts
+    {
+        directory.prune(finished.manifest().bits, display).await;
+    }
+    let was_finished = finished.is_some();
+    let range_bits = directory.range_bits;
+
+    let now = machine::seconds_since_1970();
+    let issuer = Arc::new(Issuer::open(&table.table.join(SECRETS_NAME), now)?);
+    let listeners = Listeners {
+        calls: listen(args.listen).await?,
+        pages: match args.http {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        },
+    };
+    let doors = Doors::new(&args, listeners.calls.local_addr()?);
+    let tls = doors.tls.then(|| issuer.server_config(&doors.names, now));
+    let options = Options {
+        bits: table.bits,
+        range_bits,
+        replicas: args.replicas,
+        issuer: Arc::clone(&issuer),
+        tls: tls.transpose()?.map(Arc::new),
+        tables: Some(table.table.clone()),
+        limits: Limits::default(),
+    };
+    let published = directory.published;
+    let coordinator = Coordinator::start(directory.storage, options, published, listeners)
+        .await
+        .with_context(|| in_table(&table.table))?;
+    let access = Access {
+        coordinator: doors.url.clone(),
+        ca: doors.tls.then(|| issuer.ca_pem().to_owned()),
+        token: Some(issuer.issue(Some(now + TOKEN_SECONDS))),
+    };
+    let file = args.access.clone();
+    let file = file.unwrap_or_else(|| table.table.join(ACCESS_NAME));
+    access.write(&file)?;
+    let _local = LocalAccess::leave(&doors, &access, display);
+    display.line(&format!(
+        "listening on {}; workers join with: chomp worker --access {}",
+        doors.url,
+        file.display()
+    ));
+
+    let ended = follow(&coordinator, &args, &stop, display).await;
+    if ended == Some(Phase::Finished) {
+        if !was_finished && !table.keep_parts {
+            prune(&coordinator.store(), display).await;
+        }
+        let published = Table::open(&table.table)?;
+        let cost = Cost {
+            wall: start.elapsed(),
+            cpu: machine::cpu_time(),
+            ..Cost::default()
+        };
+        let folder = table.table.join(folder_name(published.manifest().bits));
+        report(table, published.manifest(), &folder, cost)?;
+        if args.exit_when_done {
+            say_goodbye(&coordinator).await;
+        } else {
+            display.line("serving the finished table until stopped");
+            stop.cancelled().await;
+        }
+    }
+    match coordinator.stop().await {
+        Outcome::Finished(_) => Ok(Exit::Done),
+        Outcome::Interrupted => {
+            display.line(
+                "stopped early: what is done so far is kept, run the same command again to go on",
+            );
+            Ok(Exit::Stopped)
+        }
+        Outcome::Failed(error) => Err(error).with_context(|| in_table(&table.table)),
+    }
+}
+
+/// Shows the job until it has ended, and tells how; nothing if it was told to stop before.
+async fn follow(
+    coordinator: &Coordinator,
+    args: &CoordinatorArgs,
+    stop: &CancellationToken,
+    display: &Display,
+) -> Option<Phase> {
+    let range_bits = coordinator.store().range_bits();
+    let ended = tokio::select! {
+        biased;
+        ended = coordinator.ended() => Some(ended),
+        () = stop.cancelled() => None,
+        () = display.follow(coordinator.progress(), args.table.bits, range_bits) => {
+            unreachable!("the display follows for as long as it is polled")
+        }
+    };
+    display.clear();
+    ended
+}
+
+/// Waits until every worker has heard that there is nothing left to do.
+async fn say_goodbye(coordinator: &Coordinator) {
+    let mut progress = coordinator.progress();
+    let all_gone = progress.wait_for(|progress| progress.workers == 0);
+    // Those that are silent learn it when they find nobody here.
+    let _ = tokio::time::timeout(GOODBYE, all_gone).await;
+}
+
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(address).await;
+    listener.with_context(|| format!("cannot listen on {address}: choose another with --listen"))
+}
+
+/// By which names and how the coordinator is reached.
+#[derive(Debug)]
+struct Doors {
+    url: String,
+    tls: bool,
+    /// The port, if it is on loopback.
+    loopback: Option<u16>,
+    /// What its certificate is for.
+    names: Vec<String>,
+}
+
+impl Doors {
+    fn new(args: &CoordinatorArgs, address: SocketAddr) -> Doors {
+        let (ip, port) = (address.ip(), address.port());
+        // Pages on another address are served in the same way.
+        let beyond = args.http.is_some_and(|http| !http.ip().is_loopback());
+        let tls = (!ip.is_loopback() || beyond) && !args.no_tls;
+        let host = args.advertise.clone().unwrap_or_else(|| match ip {
+            ip if ip.is_unspecified() => machine::host_name(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+            ip @ IpAddr::V4(_) => ip.to_string(),
+        });
+        let scheme = if tls { "https" } else { "http" };
+        let mut names = vec![
+            host.trim_matches(['[', ']']).to_owned(),
+            machine::host_name(),
+            "localhost".to_owned(),
+        ];
+        names.extend(machine::addresses().iter().map(IpAddr::to_string));
+        names.sort_unstable();
+        names.dedup();
+        Doors {
+            url: format!("{scheme}://{host}:{port}"),
+            tls,
+            loopback: (ip.is_loopback() || ip.is_unspecified()).then_some(port),
+            names,
+        }
+    }
+}
+
+/// The access file that workers of the same user on this machine find by themselves, for as long as
+/// the coordinator runs.
+#[derive(Debug)]
+struct LocalAccess(Option<(PathBuf, u16)>);
+
+impl LocalAccess {
+    fn leave(doors: &Doors, access: &Access, display: &Display) -> LocalAccess {
+        let place = local::folder().zip(doors.loopback);
+        let left = place.filter(|(folder, port)| match local::save(folder, *port, access) {
+            Ok(()) => true,
+            Err(error) => {
+                display.line(&format!(
+                    "workers on this machine need --access: {}",
+                    describe(&error)
+                ));
+                false
+            }
+        });
+        LocalAccess(left)
+    }
+}
+
+impl Drop for LocalAccess {
+    fn drop(&mut self) {
+        if let Some((folder, port)) = &self.0
+            && let Err(error) = local::remove(folder, *port)
+        {
+            tracing::warn!("{}", describe(&error));
+        }
+    }
+}

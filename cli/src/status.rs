@@ -1,0 +1,244 @@
+//! `chomp status`: how a job gets on, or what there is of a table.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use chomp_access::Access;
+use chomp_coordinator::status::{Status, WorkerStatus};
+use chomp_coordinator::storage::LocalStorage;
+use chomp_coordinator::store::{Contents, Store};
+use chomp_table::reader::{Table, TableError};
+use indicatif::{HumanBytes, HumanCount, HumanDuration};
+use reqwest::StatusCode;
+use serde::Serialize;
+
+use crate::args::StatusArgs;
+use crate::coordinator::ACCESS_NAME;
+use crate::exit::Exit;
+use crate::reach;
+
+/// How long a coordinator may take to answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Why a coordinator does not tell.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AskError {
+    #[error(
+        "the coordinator at {url} cannot be reached: check the address, and that it is running"
+    )]
+    Unreachable { url: String, source: reqwest::Error },
+    #[error("the coordinator at {url} refuses: {reason}")]
+    Refused { url: String, reason: String },
+}
+
+pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<Exit> {
+    let nothing = args.reach.access.is_none() && args.reach.coordinator.is_none();
+    let text = match &args.table {
+        Some(table) if nothing => match ask_owner(table).await? {
+            Some(status) => told(&status, args.json)?,
+            None => {
+                let found = look(table).await?;
+                if args.json {
+                    serde_json::to_string(&found)?
+                } else {
+                    found.text()
+                }
+            }
+        },
+        _ => told(&ask(&reach::access(&args.reach)?).await?, args.json)?,
+    };
+    crate::print(&format!("{}\n", text.trim_end()))?;
+    Ok(Exit::Done)
+}
+
+/// Asks the coordinator that owns the table in `directory`, if one does just now.
+async fn ask_owner(directory: &Path) -> anyhow::Result<Option<Status>> {
+    let file = directory.join(ACCESS_NAME);
+    let is_there = file.try_exists();
+    if !is_there.with_context(|| format!("cannot look for {}", file.display()))? {
+        return Ok(None);
+    }
+    match ask(&Access::read(&file)?).await {
+        Ok(status) => Ok(Some(status)),
+        Err(error) => match error.downcast_ref() {
+            Some(AskError::Unreachable { .. }) => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
+fn told(status: &Status, json: bool) -> anyhow::Result<String> {
+    Ok(if json {
+        serde_json::to_string(status)?
+    } else {
+        text(status)
+    })
+}
+
+/// Asks a coordinator.
+async fn ask(access: &Access) -> anyhow::Result<Status> {
+    let url = &access.coordinator;
+    let mut client = reqwest::Client::builder().timeout(PATIENCE);
+    if let Some(ca) = &access.ca {
+        let certificate = reqwest::Certificate::from_pem(ca.as_bytes());
+        let certificate = certificate.context("the access file has no usable certificate")?;
+        client = client.tls_certs_only([certificate]);
+    }
+    let client = client.build().context("cannot make HTTP requests")?;
+    let mut request = client.get(format!("{url}/status"));
+    if let Some(token) = &access.token {
+        request = request.bearer_auth(token.secret());
+    }
+    let unreachable = |source: reqwest::Error| AskError::Unreachable {
+        url: url.clone(),
+        source: source.without_url(),
+    };
+    let answer = request.send().await.map_err(unreachable)?;
+    if answer.status() != StatusCode::OK {
+        let status = answer.status();
+        let said = answer.text().await.map_err(unreachable)?;
+        let reason = match said.trim() {
+            "" => status.to_string(),
+            said => said.to_owned(),
+        };
+        let url = url.clone();
+        return Err(AskError::Refused { url, reason }.into());
+    }
+    Ok(answer.json().await.map_err(unreachable)?)
+}
+
+fn text(status: &Status) -> String {
+    let mut text = format!("{} bits, {}\n", status.bits, phase(status));
+    let mut line = |name: &str, value: String| {
+        writeln!(text, "  {name:<12} {value}").expect("writing to a string does not fail");
+    };
+    if let Some(reason) = &status.waiting_for {
+        line("waiting", reason.clone());
+    }
+    line(
+        "layer",
+        format!(
+            "{} of {}, {} sealed",
+            (status.layer + 1).min(status.layers),
+            status.layers,
+            status.layers_sealed
+        ),
+    );
+    line(
+        "ranges",
+        format!(
+            "{} of {} done, {} leases, {} results being written",
+            HumanCount(status.ranges_done),
+            HumanCount(status.ranges),
+            status.leases,
+            status.submissions
+        ),
+    );
+    line("losing", HumanCount(status.losing).to_string());
+    line("rate", rate(status.positions_per_second));
+    if let Some(seconds) = status.seconds_left {
+        let left = Duration::from_secs_f64(seconds.clamp(0.0, 1e9));
+        line("left", HumanDuration(left).to_string());
+    }
+    if status.audits > 0 {
+        line("audits", HumanCount(status.audits).to_string());
+    }
+    line("replicas", status.replicas.to_string());
+    for worker in &status.workers {
+        line("worker", describe(worker));
+    }
+    text
+}
+
+fn phase(status: &Status) -> String {
+    let phase = serde_json::to_value(status.phase);
+    let phase = phase
+        .ok()
+        .and_then(|phase| Some(phase.as_str()?.to_owned()));
+    phase.unwrap_or_default()
+}
+
+fn rate(positions_per_second: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is not negative, and need not be exact"
+    )]
+    let rate = positions_per_second as u64;
+    format!("{} positions/s", HumanCount(rate))
+}
+
+fn describe(worker: &WorkerStatus) -> String {
+    if let Some(reason) = &worker.quarantined {
+        return format!("{}: gets no more tasks: {reason}", worker.name);
+    }
+    let found = worker.cache_hits + worker.cache_misses;
+    let hits = (worker.cache_hits * 100).checked_div(found).unwrap_or(0);
+    format!(
+        "{}: {} threads, {} leases, {} ranges, {}, {} failures, {} in its cache ({hits} % hits), heard of {:.1} s ago",
+        worker.name,
+        worker.threads,
+        worker.leases,
+        HumanCount(worker.ranges),
+        rate(worker.positions_per_second),
+        worker.failures,
+        HumanBytes(worker.cache_bytes),
+        Duration::from_millis(worker.last_contact_ms).as_secs_f64(),
+    )
+}
+
+/// What there is of a table that nobody works on.
+#[derive(Debug, Serialize)]
+struct Found {
+    /// The bits of the largest published table.
+    published_bits: Option<u32>,
+    #[serde(flatten)]
+    work: Option<Contents>,
+}
+
+/// Looks at a table without owning it. Working files are not checked.
+async fn look(directory: &Path) -> anyhow::Result<Found> {
+    let published = match Table::open(directory) {
+        Ok(table) => Some(table),
+        Err(TableError::NotFound { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let storage = Arc::new(LocalStorage::view(directory)?);
+    let work = Store::contents(&*storage).await;
+    let work = work.with_context(|| crate::directory::in_table(directory))?;
+    if published.is_none() && work.is_none() {
+        let path = directory.to_owned();
+        return Err(TableError::NotFound { path }.into());
+    }
+    Ok(Found {
+        published_bits: published.map(|table| table.manifest().bits),
+        work,
+    })
+}
+
+impl Found {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        if let Some(bits) = self.published_bits {
+            writeln!(text, "published: the table of {bits} bits").expect("a string takes any text");
+        }
+        if let Some(work) = &self.work {
+            writeln!(
+                text,
+                "working files: {} parts, {}, with {} range bits",
+                HumanCount(work.parts),
+                HumanBytes(work.part_bytes),
+                work.range_bits,
+            )
+            .expect("a string takes any text");
+            for (bits, layers) in &work.layers_sealed {
+                writeln!(text, "sealed: {layers} layers of the job of {bits} bits")
+                    .expect("a string takes any text");
+            }
+        }
+        text
+    }
+}

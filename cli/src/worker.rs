@@ -1,0 +1,68 @@
+//! `chomp worker`: computes for a coordinator.
+
+use std::time::Duration;
+
+use chomp_kernel::Isa;
+use chomp_worker::{Config, End, Evaluation, Report};
+use serde::Serialize;
+
+use crate::args::WorkerArgs;
+use crate::exit::Exit;
+use crate::machine;
+use crate::progress::Display;
+use crate::reach;
+use crate::signals::stop_on_signals;
+
+/// What a worker did, for programs.
+#[derive(Debug, Serialize)]
+struct Done {
+    /// Whether the table is finished.
+    finished: bool,
+    ranges_evaluated: u64,
+    cpu_seconds: f64,
+    evaluation_cpu_seconds: f64,
+}
+
+pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<Exit> {
+    let stop = stop_on_signals()?;
+    let config = Config {
+        access: reach::access(&args.reach)?,
+        name: args.name.unwrap_or_else(machine::process_name),
+        threads: args.machine.threads(),
+        memory_bytes: args.machine.memory_bytes()?,
+        isa: args.machine.isa.unwrap_or_else(Isa::detect),
+        patience: args.patience.map(Duration::from_secs),
+        evaluation: Evaluation::Threads,
+        seed: None,
+    };
+    let coordinator = config.access.coordinator.clone();
+    display.line(&format!(
+        "worker {} with {} threads, for {coordinator}",
+        config.name, config.threads
+    ));
+    let Report {
+        end,
+        ranges,
+        evaluation,
+    } = chomp_worker::run(config, stop).await?;
+    let done = Done {
+        finished: end == End::Finished,
+        ranges_evaluated: ranges,
+        cpu_seconds: machine::cpu_time().as_secs_f64(),
+        evaluation_cpu_seconds: evaluation.as_secs_f64(),
+    };
+    let line = match end {
+        End::Finished => "the table is finished",
+        End::Stopped => "stopped early: what was in hand is handed in or given back",
+    };
+    display.line(line);
+    crate::print(&if args.json {
+        serde_json::to_string(&done)? + "\n"
+    } else {
+        format!("{ranges} ranges in {:.2} s of CPU\n", done.cpu_seconds)
+    })?;
+    Ok(match end {
+        End::Finished => Exit::Done,
+        End::Stopped => Exit::Stopped,
+    })
+}

@@ -1,0 +1,129 @@
+//! What can go wrong with a download, by what a caller can do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use chomp_table::format::FormatError;
+use chomp_table::{Digest, TableError};
+
+/// Why a table was not downloaded. What was fetched is kept for the next attempt.
+#[derive(Debug, thiserror::Error)]
+pub enum DownloadError {
+    /// The server gave nothing for too long: try again later.
+    #[error("{url} cannot be reached")]
+    Unreachable {
+        /// What was asked for.
+        url: String,
+        /// The last failure.
+        source: Outage,
+    },
+    /// The server does not want to.
+    #[error("{url} was refused with status {status}{}", if *status == 401 { ": a token is needed" } else { "" })]
+    Refused {
+        /// What was asked for.
+        url: String,
+        /// The HTTP status.
+        status: u16,
+    },
+    /// The server has no such thing.
+    #[error("{url} does not exist")]
+    NotFound {
+        /// What was asked for.
+        url: String,
+    },
+    /// The server has tables, but not this one.
+    #[error("{url} has no table{}", bits.map_or_else(String::new, |bits| format!(" of {bits} bits")))]
+    NoTable {
+        /// The server.
+        url: String,
+        /// The bits asked for.
+        bits: Option<u32>,
+    },
+    /// The content is not what the manifest says, and was not when it was fetched again.
+    #[error("{file} is damaged: it has the SHA-256 {found} instead of {expected}")]
+    Damaged {
+        /// What was fetched.
+        file: String,
+        /// Its digest by the manifest.
+        expected: Digest,
+        /// Its digest.
+        found: Digest,
+    },
+    /// The server answered something that is no answer.
+    #[error("{url} was answered wrongly: {what}")]
+    Wrong {
+        /// What was asked for.
+        url: String,
+        /// What is wrong with the answer.
+        what: String,
+    },
+    /// The server's manifest is damaged, or one of a newer format.
+    #[error("{url} is no manifest of a table")]
+    Manifest {
+        /// What was asked for.
+        url: String,
+        /// What is wrong with it.
+        source: FormatError,
+    },
+    /// All files came as the manifest says, and they are no table.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// There is another table where this one should go.
+    #[error("{} has another table already: use another directory", folder.display())]
+    OtherTable {
+        /// Its folder.
+        folder: PathBuf,
+    },
+    /// Another process owns the directory.
+    #[error("the directory is in use: another process has locked {}", path.display())]
+    InUse {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The file system does not let us: a full disk, a missing permission.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The URL is none, or none that can be fetched from.
+    #[error("{url:?} is not the URL of a server: {what}")]
+    Url {
+        /// The text.
+        url: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The certificate or the token cannot be used.
+    #[error("cannot use {what} to reach the server")]
+    Credentials {
+        /// Which of them.
+        what: &'static str,
+    },
+    /// The program was asked to stop.
+    #[error("the download was stopped: run it again to go on")]
+    Stopped,
+}
+
+/// Why a request has no answer for now.
+#[derive(Debug, thiserror::Error)]
+pub enum Outage {
+    /// The connection failed.
+    #[error("the connection failed")]
+    Connection(#[source] reqwest::Error),
+    /// The server cannot answer for now.
+    #[error("the server answers with status {0}")]
+    Status(u16),
+    /// The answer broke off.
+    #[error("the connection was lost after {bytes} of {expected} bytes")]
+    Lost {
+        /// What had come by then, from the start of the file.
+        bytes: u64,
+        /// The length of the file.
+        expected: u64,
+    },
+}

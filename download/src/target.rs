@@ -1,0 +1,222 @@
+//! The folder on this machine that gets the table: locked, and written so that a crash at any
+//! moment leaves it in order.
+//!
+//! A file is written as `<name>.partial`, synced, renamed, and the folder is synced: so a name
+//! stands for a complete file or for none.
+//!
+//! Work that blocks holds the target, and so its lock, until it is done: a download that is
+//! dropped cannot write into the next one.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use chomp_table::Digest;
+use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, folder_name};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::DownloadError;
+
+/// The file that the owner of a table's directory keeps locked, whatever it does there.
+const LOCK: &str = "lock";
+/// What is read at a time to hash a file.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// The folder of the table, and the ownership of the directory that it is in.
+#[derive(Debug)]
+pub(crate) struct Target {
+    folder: PathBuf,
+    /// Closing it gives the lock back.
+    _lock: File,
+}
+
+/// A file that is being written.
+#[derive(Debug)]
+pub(crate) struct Partial {
+    path: PathBuf,
+    file: File,
+    /// Its length.
+    pub(crate) length: u64,
+    hasher: Sha256,
+}
+
+/// Turns the error of an action on `path` into a [`DownloadError`].
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DownloadError {
+    move |source| DownloadError::Io {
+        action,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// Runs work that blocks on a thread for it.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, DownloadError> + Send + 'static,
+) -> Result<T, DownloadError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is going down.
+            Err(_) => Err(DownloadError::Stopped),
+        })
+}
+
+impl Target {
+    /// Makes the folder of the table of `bits` bits in `out`, and becomes its only owner.
+    pub(crate) fn acquire(out: &Path, bits: u32) -> Result<Target, DownloadError> {
+        let folder = out.join(folder_name(bits));
+        fs::create_dir_all(out).map_err(failed("create the directory", out))?;
+        let path = out.join(LOCK);
+        // Never removed: whoever waits for a removed file locks another one than a newcomer.
+        let lock = File::options().create(true).append(true).open(&path);
+        let lock = lock.map_err(failed("open", &path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(DownloadError::InUse { path }),
+            Err(TryLockError::Error(source)) => return Err(failed("lock", &path)(source)),
+        }
+        fs::create_dir_all(&folder).map_err(failed("create the folder", &folder))?;
+        sync_folder(out)?;
+        Ok(Target {
+            folder,
+            _lock: lock,
+        })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Fails if a table is here that has another manifest than `bytes`.
+    pub(crate) fn check_same(&self, bytes: &[u8]) -> Result<(), DownloadError> {
+        let path = self.folder.join(MANIFEST_NAME);
+        let mut found = Vec::new();
+        match File::open(&path) {
+            Ok(file) => {
+                let read = file.take(MANIFEST_BYTES_MAX + 1).read_to_end(&mut found);
+                read.map_err(failed("read", &path))?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(failed("open", &path)(error)),
+        }
+        if found == bytes {
+            Ok(())
+        } else {
+            let folder = self.folder.clone();
+            Err(DownloadError::OtherTable { folder })
+        }
+    }
+
+    /// Whether there is a file of this name with this length and digest.
+    pub(crate) fn has(
+        &self,
+        name: &str,
+        length: u64,
+        digest: Digest,
+    ) -> Result<bool, DownloadError> {
+        let path = self.folder.join(name);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(failed("open", &path)(error)),
+        };
+        if file.metadata().map_err(failed("look at", &path))?.len() != length {
+            return Ok(false);
+        }
+        let (hasher, _) = hash(&file).map_err(failed("read", &path))?;
+        Ok(Digest(hasher.finalize().into()) == digest)
+    }
+
+    /// Opens the partial file of this name, to go on at its end; one that is longer than
+    /// `length_max` is begun anew.
+    pub(crate) fn open(&self, name: &str, length_max: u64) -> Result<Partial, DownloadError> {
+        let path = self.folder.join(format!("{name}.partial"));
+        let file = File::options()
+            .create(true)
+            .read(true)
+            .append(true)
+            .open(&path);
+        let file = file.map_err(failed("open", &path))?;
+        if file.metadata().map_err(failed("look at", &path))?.len() > length_max {
+            file.set_len(0).map_err(failed("cut", &path))?;
+        }
+        let (hasher, length) = hash(&file).map_err(failed("read", &path))?;
+        Ok(Partial {
+            path,
+            file,
+            length,
+            hasher,
+        })
+    }
+
+    /// Gives a partial file its name, durably.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the file that is replaced, if any, was found to be another than this, which is complete and synced"
+    )]
+    pub(crate) fn finish(&self, partial: Partial, name: &str) -> Result<(), DownloadError> {
+        let Partial { path, file, .. } = partial;
+        file.sync_all().map_err(failed("sync", &path))?;
+        let named = self.folder.join(name);
+        fs::rename(&path, &named).map_err(failed("rename a file to", &named))?;
+        sync_folder(&self.folder)
+    }
+
+    /// Writes a file, durably, unless it is there.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), DownloadError> {
+        if self.has(name, bytes.len() as u64, Digest::of(bytes))? {
+            return Ok(());
+        }
+        let mut partial = self.open(name, 0)?;
+        partial.write(bytes)?;
+        self.finish(partial, name)
+    }
+}
+
+impl Partial {
+    /// Appends `bytes`. They go to the system's memory, which takes microseconds.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), DownloadError> {
+        self.file
+            .write_all(bytes)
+            .map_err(failed("write", &self.path))?;
+        self.hasher.update(bytes);
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Begins anew.
+    pub(crate) fn clear(&mut self) -> Result<(), DownloadError> {
+        self.file.set_len(0).map_err(failed("cut", &self.path))?;
+        self.hasher = Sha256::new();
+        self.length = 0;
+        Ok(())
+    }
+
+    /// The digest of what is written.
+    pub(crate) fn digest(&self) -> Digest {
+        Digest(self.hasher.clone().finalize().into())
+    }
+}
+
+/// Hashes a file from its start to its end; returns its length too.
+fn hash(mut file: &File) -> io::Result<(Sha256, u64)> {
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut length = 0;
+    loop {
+        let read = match file.read(&mut buffer) {
+            Ok(0) => return Ok((hasher, length)),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        hasher.update(&buffer[..read]);
+        length += read as u64;
+    }
+}
+
+fn sync_folder(path: &Path) -> Result<(), DownloadError> {
+    let synced = File::open(path).and_then(|folder| folder.sync_all());
+    synced.map_err(failed("sync", path))
+}

@@ -1,0 +1,466 @@
+//! Downloads from servers that are slow, break off, lie and change, and downloads that are killed.
+
+mod server;
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use chomp_table::{Word, definition};
+use server::{BITS, Peril, Server};
+use tempfile::TempDir;
+
+use super::*;
+use crate::error::Outage;
+
+fn config(from: &str, out: &Path) -> Config {
+    Config {
+        from: from.to_owned(),
+        out: out.to_owned(),
+        bits: None,
+        ca: None,
+        token: None,
+        parallel: PARALLEL,
+        patience: Duration::from_millis(500),
+    }
+}
+
+/// Downloads; waits while work that an earlier download has begun is finished.
+async fn get(config: Config) -> Result<Report, DownloadError> {
+    for _ in 0..1000 {
+        match get_now(config.clone()).await {
+            Err(DownloadError::InUse { .. }) => tokio::time::sleep(Duration::from_millis(5)).await,
+            done => return done,
+        }
+    }
+    panic!("the lock is never given back");
+}
+
+async fn get_now(config: Config) -> Result<Report, DownloadError> {
+    let (progress, watch) = watch::channel(Progress::default());
+    let report = download(config, progress, CancellationToken::new()).await?;
+    let end = *watch.borrow();
+    assert_eq!((end.bytes, end.shards), (end.bytes_total, end.shards_total));
+    assert_eq!(end.shards_total, report.manifest.shards.len());
+    Ok(report)
+}
+
+/// Asserts that the table in `out` is the one that the server has, and that nothing else is there.
+fn assert_whole(server: &Server, out: &Path) {
+    let table = Table::open(out).unwrap();
+    table.verify_bytes().unwrap();
+    let losing = definition::losing(BITS);
+    for (index, &losing) in losing.iter().enumerate().step_by(7) {
+        let word = Word::new(index as u64 * 2);
+        assert_eq!(table.is_losing(word).unwrap(), losing);
+    }
+    let mut names: Vec<String> = fs::read_dir(out.join("table-15"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let files = server.files();
+    let expected: Vec<String> = files.keys().cloned().collect();
+    assert_eq!(names, expected);
+    for (name, bytes) in files {
+        assert_eq!(
+            fs::read(out.join("table-15").join(&name)).unwrap(),
+            bytes,
+            "{name}"
+        );
+    }
+}
+
+fn has_manifest(out: &Path) -> bool {
+    out.join("table-15/manifest.json").try_exists().unwrap()
+}
+
+/// A directory, and the error of a download from a server with this peril.
+async fn fails(peril: Peril) -> (TempDir, Server, DownloadError) {
+    let server = Server::start().await;
+    server.set(peril);
+    let out = tempfile::tempdir().unwrap();
+    let error = get(config(&server.url(), out.path())).await.unwrap_err();
+    assert!(!has_manifest(out.path()), "{peril:?}: {error}");
+    (out, server, error)
+}
+
+#[tokio::test]
+async fn a_table_is_fetched_and_then_found_there() {
+    let server = Server::start().await;
+    let folder = format!("{}table-15", server.url());
+    for (from, bits, parallel) in [
+        (server.url(), None, 1),
+        (server.url(), Some(BITS), 4),
+        (folder.clone(), None, 100),
+        (format!("{folder}/"), Some(BITS), 2),
+    ] {
+        let out = tempfile::tempdir().unwrap();
+        let config = Config {
+            bits,
+            parallel: NonZeroUsize::new(parallel).unwrap(),
+            ..config(&from, &out.path().join("a/b"))
+        };
+        let report = get(config.clone()).await.unwrap();
+        let total: u64 = report.manifest.shards.iter().map(|shard| shard.bytes).sum();
+        assert_eq!((report.bytes_fetched, report.manifest.bits), (total, BITS));
+        assert_whole(&server, &out.path().join("a/b"));
+        assert_eq!(get(config).await.unwrap().bytes_fetched, 0);
+        assert_whole(&server, &out.path().join("a/b"));
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_is_not_there() {
+    let server = Server::start().await;
+    let out = tempfile::tempdir().unwrap();
+    let try_with = async |from: &str, bits| {
+        let config = Config {
+            bits,
+            ..config(from, out.path())
+        };
+        get(config).await.unwrap_err()
+    };
+    let error = try_with(&server.url(), Some(20)).await;
+    assert!(
+        matches!(error, DownloadError::NoTable { bits: Some(20), .. }),
+        "{error:?}"
+    );
+    let error = try_with(&format!("{}table-20/", server.url()), None).await;
+    assert!(matches!(error, DownloadError::NotFound { .. }), "{error:?}");
+    let error = try_with(&format!("{}table-15/", server.url()), Some(20)).await;
+    assert!(matches!(error, DownloadError::Wrong { .. }), "{error:?}");
+    for from in [
+        "",
+        "table",
+        "ftp://host/",
+        "file:///etc/passwd",
+        "http://a:b@host/",
+    ] {
+        let error = try_with(from, None).await;
+        assert!(
+            matches!(error, DownloadError::Url { .. }),
+            "{from}: {error:?}"
+        );
+    }
+    let error = try_with("http://127.0.0.1:1/", None).await;
+    let unreachable = matches!(
+        error,
+        DownloadError::Unreachable {
+            source: Outage::Connection(_),
+            ..
+        }
+    );
+    assert!(unreachable, "{error:?}");
+}
+
+#[tokio::test]
+async fn connections_that_break_off_are_made_again() {
+    let mut tasks = JoinSet::new();
+    for peril in [Peril::Cut, Peril::CutWithoutRanges, Peril::Busy] {
+        for seed in 1..5 {
+            tasks.spawn(async move {
+                let server = Server::start().await;
+                server.set(peril);
+                server.seed(seed);
+                let out = tempfile::tempdir().unwrap();
+                let config = Config {
+                    patience: Duration::from_mins(1),
+                    ..config(&server.url(), out.path())
+                };
+                get(config).await.unwrap();
+                assert_whole(&server, out.path());
+                assert!(server.disturbed() > 0, "{peril:?}");
+                assert!(server.continued() > 0 || peril != Peril::Cut, "{seed}");
+            });
+        }
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn refusals_end_it_at_once() {
+    for (status, token) in [(401, true), (403, false), (429, false), (404, false)] {
+        let (_out, server, error) = fails(Peril::Status(status)).await;
+        match error {
+            DownloadError::Refused {
+                status: found,
+                ref url,
+            } => {
+                assert_eq!(found, status);
+                assert!(url.starts_with(&server.url()));
+                assert_eq!(error.to_string().contains("token"), token);
+            }
+            DownloadError::NotFound { .. } => assert_eq!(status, 404),
+            error => panic!("{error:?}"),
+        }
+        assert_eq!(server.requests(), 1, "not asked again");
+    }
+    let (_out, server, error) = fails(Peril::Status(503)).await;
+    let unreachable = matches!(
+        error,
+        DownloadError::Unreachable {
+            source: Outage::Status(503),
+            ..
+        }
+    );
+    assert!(unreachable && server.requests() > 2, "{error:?}");
+}
+
+#[tokio::test]
+async fn a_token_is_sent_and_never_shown() {
+    let server = Server::start().await;
+    server.set(Peril::WantsToken);
+    let out = tempfile::tempdir().unwrap();
+    let plain = config(&server.url(), out.path());
+    let error = get(plain.clone()).await.unwrap_err();
+    assert!(
+        matches!(error, DownloadError::Refused { status: 401, .. }),
+        "{error:?}"
+    );
+    let with = |token: &str| Config {
+        token: Some(Token::new(token.to_owned())),
+        ..plain.clone()
+    };
+    assert!(!format!("{:?}", with("secret")).contains("secret"));
+    let client = crate::server::Server::new(&with("secret")).unwrap();
+    assert!(!format!("{client:?}").contains("secret"));
+    get(with("secret")).await.unwrap();
+    let error = get(with("a\nb")).await.unwrap_err();
+    assert!(
+        matches!(error, DownloadError::Credentials { .. }),
+        "{error:?}"
+    );
+    let error = get(Config {
+        ca: Some("-----BEGIN CERTIFICATE-----\nrubbish\n-----END CERTIFICATE-----\n".into()),
+        ..plain
+    });
+    let error = error.await.unwrap_err();
+    assert!(
+        matches!(error, DownloadError::Credentials { .. }),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn servers_that_lie_are_found_out() {
+    for (peril, what) in [
+        (Peril::EndlessShards, "more than"),
+        (Peril::EndlessManifest, "more than"),
+        (Peril::EndlessList, "more than"),
+        (Peril::LongShards, "bytes instead of"),
+        (Peril::ShortShards, "bytes instead of"),
+        (Peril::EmptyAnswer, "status 204"),
+        (Peril::PartUnasked, "status 206"),
+    ] {
+        let (_out, _server, error) = fails(peril).await;
+        let DownloadError::Wrong { what: found, .. } = &error else {
+            panic!("{peril:?}: {error:?}");
+        };
+        assert!(found.contains(what), "{peril:?}: {found}");
+    }
+    let (_out, _server, error) = fails(Peril::OtherSums).await;
+    let names_it =
+        matches!(&error, DownloadError::Damaged { file, .. } if file.ends_with("SHA256SUMS"));
+    assert!(names_it, "{error:?}");
+    let (_out, _server, error) = fails(Peril::NoManifest).await;
+    assert!(matches!(error, DownloadError::Manifest { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn lies_about_ranges_are_found_out() {
+    for (peril, what) in [
+        (Peril::RangeElsewhere, "it has the range"),
+        (Peril::RangeOfOther, "it has the range"),
+        (Peril::RangeUnsaid, "it has the range"),
+        (Peril::RangeTooLong, "bytes"),
+        (Peril::NoSuchRange, "status 416"),
+    ] {
+        let server = Server::start().await;
+        let out = tempfile::tempdir().unwrap();
+        partial(&server, out.path(), |bytes| bytes.truncate(20));
+        server.set(peril);
+        let error = get(config(&server.url(), out.path())).await.unwrap_err();
+        let DownloadError::Wrong { what: found, .. } = &error else {
+            panic!("{peril:?}: {error:?}");
+        };
+        assert!(found.contains(what), "{peril:?}: {found}");
+        assert!(!has_manifest(out.path()));
+        server.set(Peril::None);
+        get(config(&server.url(), out.path())).await.unwrap();
+        assert_whole(&server, out.path());
+    }
+}
+
+/// Leaves the first shard as a partial file.
+fn partial(server: &Server, out: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = server.files()["shard-0000.zst"].to_vec();
+    change(&mut bytes);
+    let folder = out.join("table-15");
+    fs::create_dir_all(&folder).unwrap();
+    write(&folder.join("shard-0000.zst.partial"), &bytes);
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what a test leaves in the way need not be durable"
+)]
+fn write(path: &Path, bytes: &[u8]) {
+    fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test]
+async fn what_is_there_in_part_is_continued_or_begun_anew() {
+    let server = Server::start().await;
+    let length = server.files()["shard-0000.zst"].len();
+    for kept in [0, 1, length - 1, length, length + 5] {
+        let out = tempfile::tempdir().unwrap();
+        partial(&server, out.path(), |bytes| bytes.resize(kept, 0));
+        let report = get(config(&server.url(), out.path())).await.unwrap();
+        let total: u64 = report.manifest.shards.iter().map(|shard| shard.bytes).sum();
+        let saved = if kept > length { 0 } else { kept };
+        assert_eq!(report.bytes_fetched, total - saved as u64, "{kept}");
+        assert_whole(&server, out.path());
+    }
+    // Wrong bytes at its start, complete or not, and whole files that are damaged.
+    for length in [20, length] {
+        let out = tempfile::tempdir().unwrap();
+        partial(&server, out.path(), |bytes| {
+            bytes.truncate(length);
+            bytes[3] ^= 1;
+        });
+        get(config(&server.url(), out.path())).await.unwrap();
+        assert_whole(&server, out.path());
+        for name in server
+            .files()
+            .keys()
+            .filter(|name| *name != "manifest.json")
+        {
+            write(&out.path().join("table-15").join(name), b"damage");
+            get(config(&server.url(), out.path())).await.unwrap();
+            assert_whole(&server, out.path());
+        }
+    }
+}
+
+#[tokio::test]
+async fn damage_on_the_way_is_repaired_once() {
+    let server = Server::start().await;
+    server.set(Peril::FlipOnce);
+    let out = tempfile::tempdir().unwrap();
+    get(config(&server.url(), out.path())).await.unwrap();
+    assert_whole(&server, out.path());
+    assert!(server.disturbed() > 0);
+
+    let (_out, server, error) = fails(Peril::Flip).await;
+    match &error {
+        DownloadError::Damaged {
+            file,
+            expected,
+            found,
+        } => {
+            let name = file.rsplit('/').next().unwrap();
+            assert_eq!(*expected, Digest::of(&server.files()[name]));
+            assert_ne!(expected, found);
+            let text = error.to_string();
+            assert!(text.contains(name) && text.contains(&expected.to_string()));
+        }
+        error => panic!("{error:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_changes_midway() {
+    // Another version of the file: its tag is another, so the whole file comes, and is refused.
+    let server = Server::start().await;
+    let out = tempfile::tempdir().unwrap();
+    partial(&server, out.path(), |bytes| bytes.truncate(20));
+    server.set(Peril::OtherVersion);
+    let error = get(config(&server.url(), out.path())).await.unwrap_err();
+    assert!(matches!(error, DownloadError::Damaged { .. }), "{error:?}");
+    // The right one again, under a tag of its own: what is there in part is begun anew.
+    server.set(Peril::OtherTag);
+    get(config(&server.url(), out.path())).await.unwrap();
+    assert_whole(&server, out.path());
+}
+
+#[tokio::test]
+async fn files_that_are_no_table_get_no_manifest() {
+    let (out, _server, error) = fails(Peril::NoTable).await;
+    assert!(matches!(error, DownloadError::Table(_)), "{error:?}");
+    assert!(matches!(
+        Table::open(out.path()),
+        Err(chomp_table::TableError::NotFound { .. })
+    ));
+}
+
+#[tokio::test]
+async fn another_table_and_another_owner_are_respected() {
+    let server = Server::start().await;
+    let out = tempfile::tempdir().unwrap();
+    let folder = out.path().join("table-15");
+    fs::create_dir_all(&folder).unwrap();
+    write(&folder.join("manifest.json"), b"another");
+    let error = get(config(&server.url(), out.path())).await.unwrap_err();
+    assert!(
+        matches!(error, DownloadError::OtherTable { .. }),
+        "{error:?}"
+    );
+    assert_eq!(fs::read(folder.join("manifest.json")).unwrap(), b"another");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+
+    fs::remove_file(folder.join("manifest.json")).unwrap();
+    let owner = Target::acquire(out.path(), BITS).unwrap();
+    let error = get_now(config(&server.url(), out.path()))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, DownloadError::InUse { .. }), "{error:?}");
+    drop(owner);
+    get(config(&server.url(), out.path())).await.unwrap();
+
+    let file = out.path().join("file");
+    write(&file, b"");
+    let error = get(config(&server.url(), &file)).await.unwrap_err();
+    assert!(matches!(error, DownloadError::Io { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn killed_again_and_again() {
+    let server = Server::start().await;
+    server.set(Peril::Slow);
+    let out = tempfile::tempdir().unwrap();
+    let mut kills = 0;
+    // Each gets a little more time, so that the last steps are killed too.
+    while !has_manifest(out.path()) {
+        let most = Duration::from_millis(5 + kills);
+        match tokio::time::timeout(most, get(config(&server.url(), out.path()))).await {
+            Err(_) => kills += 1,
+            Ok(done) => drop(done.unwrap()),
+        }
+        assert!(kills < 1000, "{kills}");
+    }
+    get(config(&server.url(), out.path())).await.unwrap();
+    assert_whole(&server, out.path());
+    let continued = server.continued();
+    assert!(kills > 5 && continued > 0, "{kills} kills, {continued}");
+}
+
+#[tokio::test]
+async fn it_stops_when_asked_to() {
+    let server = Server::start().await;
+    server.set(Peril::Status(503));
+    let out = tempfile::tempdir().unwrap();
+    let stop = CancellationToken::new();
+    let (progress, _watch) = watch::channel(Progress::default());
+    let config = Config {
+        patience: Duration::from_hours(1),
+        ..config(&server.url(), out.path())
+    };
+    let (error, ()) = tokio::join!(download(config, progress, stop.clone()), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        stop.cancel();
+    });
+    assert!(matches!(error, Err(DownloadError::Stopped)), "{error:?}");
+}

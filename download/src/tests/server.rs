@@ -1,0 +1,343 @@
+//! A server of a small table that does what a test wants to go wrong.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, Response, StatusCode, Uri};
+use chomp_table::fingerprint::FingerprintBuilder;
+use chomp_table::manifest::{Manifest, sha256sums};
+use chomp_table::shard::{ShardSize, ShardWriter};
+use chomp_table::{Digest, RangeBits, Word, definition};
+use tokio::task::JoinSet;
+use tokio_stream::StreamExt;
+
+pub(super) const BITS: u32 = 15;
+const SIZE: ShardSize = ShardSize {
+    frame_words: 16,
+    shard_words: 50,
+};
+
+/// What a server does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peril {
+    None,
+    /// One of two answers breaks off somewhere.
+    Cut,
+    /// The same, by a server that knows no ranges.
+    CutWithoutRanges,
+    /// One of two answers is that it is busy.
+    Busy,
+    /// Every answer is this status.
+    Status(u16),
+    /// Whoever has no token is refused.
+    WantsToken,
+    /// Bytes without end.
+    EndlessShards,
+    EndlessManifest,
+    EndlessList,
+    /// Shards have a byte too many or too few.
+    LongShards,
+    ShortShards,
+    /// Shards are answered with a status for no content.
+    EmptyAnswer,
+    /// Shards are answered with a part that nobody asked for.
+    PartUnasked,
+    /// The digests are others than those of the files.
+    OtherSums,
+    NoManifest,
+    /// Ranges that are not those asked for, of another length, unnamed, or too long.
+    RangeElsewhere,
+    RangeOfOther,
+    RangeUnsaid,
+    RangeTooLong,
+    NoSuchRange,
+    /// A bit of the shards is wrong, the first time each is sent, or always.
+    FlipOnce,
+    Flip,
+    /// Shards have other bytes, and another tag.
+    OtherVersion,
+    /// Shards have another tag.
+    OtherTag,
+    /// All digests are right, and a shard is none.
+    NoTable,
+    /// A few bytes at a time.
+    Slow,
+}
+
+#[derive(Debug)]
+struct World {
+    files: BTreeMap<String, Bytes>,
+    peril: Peril,
+    random: u64,
+    requests: u32,
+    disturbed: u32,
+    continued: u32,
+    flipped: Vec<String>,
+}
+
+/// A server on loopback, for as long as it is kept.
+#[derive(Debug)]
+pub(super) struct Server {
+    url: String,
+    world: Arc<Mutex<World>>,
+    _task: JoinSet<()>,
+}
+
+/// The files of a table. To spoil it is to spoil a shard whose digest the manifest has.
+fn files(spoil: bool) -> BTreeMap<String, Bytes> {
+    let losing = definition::losing(BITS);
+    let words = (0..losing.len()).filter(|&index| losing[index]);
+    let words = words.map(|index| Word::new(index as u64 * 2));
+    let words: Vec<u64> = words
+        .filter(|&word| word == word.representative())
+        .map(Word::get)
+        .collect();
+    let mut fingerprints = FingerprintBuilder::new(BITS);
+    fingerprints.push(&words);
+    let mut files = BTreeMap::new();
+    let mut shards = Vec::new();
+    for (number, words) in words.chunks(SIZE.shard_words).enumerate() {
+        let mut shard = ShardWriter::new(number, SIZE);
+        assert!(shard.push(words).is_empty());
+        let (mut info, mut bytes) = shard.finish();
+        if spoil && number == 1 {
+            bytes[30] ^= 1;
+            info.sha256 = Digest::of(&bytes);
+        }
+        files.insert(info.name.clone(), Bytes::from(bytes));
+        shards.push(info);
+    }
+    assert!(shards.len() > 4);
+    let range_bits = RangeBits::new(12).unwrap();
+    let software = "chomp 0.0.0".into();
+    let manifest = Manifest::new(range_bits, 1, software, fingerprints.finish(), shards);
+    let bytes = manifest.to_bytes();
+    let sums = sha256sums(&bytes, &manifest);
+    files.insert("SHA256SUMS".into(), sums.into());
+    files.insert("manifest.json".into(), bytes.into());
+    files
+}
+
+impl Server {
+    pub(super) async fn start() -> Server {
+        let world = World {
+            files: files(false),
+            peril: Peril::None,
+            random: 1,
+            requests: 0,
+            disturbed: 0,
+            continued: 0,
+            flipped: Vec::new(),
+        };
+        let world = Arc::new(Mutex::new(world));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let app = Router::new()
+            .fallback(answer)
+            .with_state(Arc::clone(&world));
+        let mut task = JoinSet::new();
+        task.spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Server {
+            url,
+            world,
+            _task: task,
+        }
+    }
+
+    pub(super) fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    pub(super) fn set(&self, peril: Peril) {
+        let mut world = self.world.lock().unwrap();
+        world.peril = peril;
+        world.files = files(peril == Peril::NoTable);
+    }
+
+    pub(super) fn seed(&self, seed: u64) {
+        self.world.lock().unwrap().random = seed;
+    }
+
+    pub(super) fn files(&self) -> BTreeMap<String, Bytes> {
+        self.world.lock().unwrap().files.clone()
+    }
+
+    pub(super) fn requests(&self) -> u32 {
+        self.world.lock().unwrap().requests
+    }
+
+    /// How many answers were spoilt.
+    pub(super) fn disturbed(&self) -> u32 {
+        self.world.lock().unwrap().disturbed
+    }
+
+    /// How many answers were the rest of a file.
+    pub(super) fn continued(&self) -> u32 {
+        self.world.lock().unwrap().continued
+    }
+}
+
+impl World {
+    fn below(&mut self, limit: usize) -> usize {
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        usize::try_from(self.random >> 33).unwrap() % limit
+    }
+
+    /// True for one of two.
+    fn disturb(&mut self) -> bool {
+        let disturb = self.below(2) > 0;
+        self.disturbed += u32::from(disturb);
+        disturb
+    }
+}
+
+fn status(status: u16) -> Response<Body> {
+    Response::builder()
+        .status(status)
+        .body(Body::empty())
+        .unwrap()
+}
+
+fn endless() -> Response<Body> {
+    let bytes = std::iter::repeat_with(|| Ok::<_, io::Error>(Bytes::from(vec![b' '; 1 << 16])));
+    Response::new(Body::from_stream(tokio_stream::iter(bytes)))
+}
+
+async fn answer(
+    State(world): State<Arc<Mutex<World>>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response<Body> {
+    let mut world = world.lock().unwrap();
+    world.requests += 1;
+    let peril = world.peril;
+    let authorization = headers.get("authorization");
+    match peril {
+        Peril::Status(code) => return status(code),
+        Peril::Busy if world.disturb() => return status(503),
+        Peril::WantsToken if authorization.is_none_or(|it| it != "Bearer secret") => {
+            return status(401);
+        }
+        _ => {}
+    }
+    if uri.path() == "/" {
+        if peril == Peril::EndlessList {
+            return endless();
+        }
+        let list = r#"[{"bits":12,"path":"/table-12/"},{"bits":15,"path":"/../../etc/"}]"#;
+        return Response::new(list.into());
+    }
+    let Some(name) = uri.path().strip_prefix("/table-15/") else {
+        return status(404);
+    };
+    let Some(mut bytes) = world.files.get(name).cloned() else {
+        return status(404);
+    };
+    match (peril, name) {
+        (Peril::EndlessManifest, "manifest.json") => return endless(),
+        (Peril::NoManifest, "manifest.json") => bytes = "{}".into(),
+        (Peril::OtherSums, "SHA256SUMS") => bytes = bytes.to_ascii_uppercase().into(),
+        _ => {}
+    }
+    if name.starts_with("shard-") {
+        answer_shard(&mut world, name, &bytes, &headers)
+    } else {
+        Response::new(bytes.into())
+    }
+}
+
+fn answer_shard(
+    world: &mut World,
+    name: &str,
+    whole: &Bytes,
+    headers: &HeaderMap,
+) -> Response<Body> {
+    let peril = world.peril;
+    let mut bytes = whole.to_vec();
+    let mut tag = format!("\"{}\"", Digest::of(whole));
+    match peril {
+        Peril::EndlessShards => return endless(),
+        Peril::EmptyAnswer => return status(204),
+        Peril::LongShards => bytes.push(0),
+        Peril::ShortShards => bytes.truncate(whole.len() - 1),
+        Peril::OtherVersion => {
+            bytes[40] ^= 1;
+            tag = "\"other\"".into();
+        }
+        Peril::OtherTag => tag = "\"other\"".into(),
+        Peril::Flip => bytes[40] ^= 1,
+        Peril::FlipOnce if !world.flipped.iter().any(|flipped| flipped == name) => {
+            bytes[40] ^= 1;
+            world.disturbed += 1;
+            world.flipped.push(name.into());
+        }
+        _ => {}
+    }
+    let length = bytes.len();
+    let from = headers.get("range").and_then(|range| {
+        let same = headers.get("if-range").is_some_and(|it| *it == *tag);
+        let from = range.to_str().ok()?.strip_prefix("bytes=")?;
+        let from: usize = from.strip_suffix('-')?.parse().ok()?;
+        (same && peril != Peril::CutWithoutRanges).then_some(from)
+    });
+    let mut response = Response::builder().header("etag", tag);
+    match from {
+        Some(_) if peril == Peril::NoSuchRange => return status(416),
+        Some(from) => {
+            world.continued += 1;
+            bytes.drain(..from);
+            let (mut first, mut last) = (from, length);
+            match peril {
+                Peril::RangeElsewhere => first += 1,
+                Peril::RangeOfOther => last += 1,
+                Peril::RangeTooLong => bytes.extend([0; 9]),
+                _ => {}
+            }
+            response = response.status(StatusCode::PARTIAL_CONTENT);
+            if peril != Peril::RangeUnsaid {
+                let range = format!("bytes {first}-{}/{last}", last - 1);
+                response = response.header("content-range", range);
+            }
+        }
+        None if peril == Peril::PartUnasked => {
+            response = response.status(StatusCode::PARTIAL_CONTENT);
+        }
+        None => {}
+    }
+    match peril {
+        Peril::Cut | Peril::CutWithoutRanges if world.disturb() => {
+            let cut = world.below(bytes.len());
+            let lost = Err(io::Error::other("cut"));
+            let start = Ok(Bytes::from(bytes[..cut].to_vec()));
+            // What is sent has gone before the connection is cut.
+            let body = tokio_stream::iter([start, lost]).then(|piece| async {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                piece
+            });
+            let body = Body::from_stream(body);
+            response.header("content-length", bytes.len()).body(body)
+        }
+        Peril::Slow => {
+            let pieces: Vec<Bytes> = bytes.chunks(32).map(|it| it.to_vec().into()).collect();
+            let slowly = tokio_stream::iter(pieces).then(|piece| async {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                Ok::<_, io::Error>(piece)
+            });
+            response.body(Body::from_stream(slowly))
+        }
+        Peril::RangeTooLong => {
+            let pieces = [Ok::<_, io::Error>(Bytes::from(bytes))];
+            response.body(Body::from_stream(tokio_stream::iter(pieces)))
+        }
+        _ => response.body(bytes.into()),
+    }
+    .unwrap()
+}
