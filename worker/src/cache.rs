@@ -49,15 +49,15 @@ impl Cache {
         if table != held.table {
             return;
         }
-        held.stats.cache_bytes += bytes(&range);
+        held.stats.bytes += bytes(&range);
         if let Some(old) = held.ranges.put(range.head, range) {
-            held.stats.cache_bytes -= bytes(&old);
+            held.stats.bytes -= bytes(&old);
         }
-        while held.stats.cache_bytes > self.bytes_max {
+        while held.stats.bytes > self.bytes_max {
             let Some((_, old)) = held.ranges.pop_lru() else {
                 break;
             };
-            held.stats.cache_bytes -= bytes(&old);
+            held.stats.bytes -= bytes(&old);
         }
     }
 
@@ -73,7 +73,7 @@ impl Cache {
         if table != held.table {
             held.table = table;
             held.ranges.clear();
-            held.stats.cache_bytes = 0;
+            held.stats.bytes = 0;
         }
         let mut missing = Vec::new();
         for &head in heads {
@@ -82,13 +82,13 @@ impl Cache {
                 None => missing.push(head),
             }
         }
-        held.stats.cache_hits += (heads.len() - missing.len()) as u64;
+        held.stats.hits += (heads.len() - missing.len()) as u64;
         missing
     }
 
     /// Takes note that so many ranges had to be fetched.
     pub(crate) fn missed(&self, ranges: usize) {
-        self.held().stats.cache_misses += ranges as u64;
+        self.held().stats.misses += ranges as u64;
     }
 
     /// How the cache is doing.
@@ -174,9 +174,9 @@ mod tests {
         assert_eq!(cache.collect(8, &[Head(2)], &mut sources), []);
         cache.missed(3);
         let stats = Stats {
-            cache_bytes: bytes(&range(2, 10)),
-            cache_hits: 2,
-            cache_misses: 3,
+            bytes: bytes(&range(2, 10)),
+            hits: 2,
+            misses: 3,
         };
         assert_eq!(cache.stats(), stats);
     }

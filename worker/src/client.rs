@@ -66,12 +66,13 @@ pub(crate) enum Verdict {
     Rejected(String),
 }
 
-/// What a worker keeps of ranges, for people to look at.
+/// How a worker's cache of ranges is doing, for people to look at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stats {
-    pub(crate) cache_bytes: u64,
-    pub(crate) cache_hits: u64,
-    pub(crate) cache_misses: u64,
+    pub(crate) bytes: u64,
+    /// How many sources were found there, and how many had to be fetched.
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
 }
 
 /// Why the coordinator is of no use.
@@ -198,9 +199,9 @@ impl Client {
                 worker,
                 leases: leases.iter().map(|lease| lease.0).collect(),
                 stats: Some(v1::WorkerStats {
-                    cache_bytes: stats.cache_bytes,
-                    cache_hits: stats.cache_hits,
-                    cache_misses: stats.cache_misses,
+                    cache_bytes: stats.bytes,
+                    cache_hits: stats.hits,
+                    cache_misses: stats.misses,
                 }),
             };
             let reply = within(CONTROL, session.control().renew(request)).await?;

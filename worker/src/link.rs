@@ -106,11 +106,11 @@ impl Link {
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        let mut stale = None;
+        let mut seen = None;
         let mut outage = None;
         for attempt in 0.. {
             let since = outage.map_or_else(Instant::now, |(since, _)| since);
-            let session = self.session(stale, since).await?;
+            let session = self.session(seen, since).await?;
             let number = session.number;
             let failure = match call(session).await {
                 Ok(answer) => return Ok(answer),
@@ -120,13 +120,13 @@ impl Link {
             match failure {
                 Failure::Busy(_) => {}
                 Failure::NotJoined => {
-                    stale = Some(number);
+                    seen = Some(number);
                     if attempt == 0 {
                         continue;
                     }
                 }
                 Failure::Outage(_) | Failure::Stopped(_) => {
-                    stale = Some(number);
+                    seen = Some(number);
                     let (since, failures) = outage.get_or_insert_with(|| (Instant::now(), 0));
                     *failures += 1;
                     // A new session may be all it takes, however long the time that passed.
@@ -152,11 +152,11 @@ impl Link {
         call(session).await.ok()
     }
 
-    /// A session later than `stale`: the present one, or a new one if there is none. Contact was
+    /// A session later than `seen`: the present one, or a new one if there is none. Contact was
     /// lost at `since`.
     async fn session(
         &self,
-        stale: Option<u64>,
+        seen: Option<u64>,
         since: Instant,
     ) -> Result<Arc<Session>, ClientError> {
         let mut state = self.state.lock().await;
@@ -164,7 +164,7 @@ impl Link {
             return Err(error.clone());
         }
         match &state.session {
-            Some(session) if stale.is_none_or(|stale| session.number > stale) => {
+            Some(session) if seen.is_none_or(|seen| session.number > seen) => {
                 return Ok(Arc::clone(session));
             }
             _ => {}

@@ -24,7 +24,7 @@ use crate::store::StoreError;
 /// The messages of a fetch, of a MiB each, that are read ahead of the network.
 const FETCH_AHEAD: usize = 2;
 /// How long a worker may take to make room for the next message.
-const STALL_TIME: Duration = Duration::from_secs(60);
+const STALL_TIME: Duration = Duration::from_mins(1);
 
 type Reply = Result<v1::FetchReply, Status>;
 type Queue = Arc<Mutex<Option<mpsc::Receiver<Reply>>>>;
@@ -33,7 +33,7 @@ type Queue = Arc<Mutex<Option<mpsc::Receiver<Reply>>>>;
 #[derive(Debug)]
 pub(crate) struct Replies {
     /// Taken away from a worker that stalls.
-    queue: Queue,
+    pub(super) queue: Queue,
     ended: bool,
 }
 
@@ -68,14 +68,13 @@ impl Stream for Replies {
 
 impl Sender {
     async fn send(&self, reply: Reply) -> Result<(), Gone> {
-        match tokio::time::timeout(STALL_TIME, self.replies.send(reply)).await {
-            Ok(sent) => sent.map_err(|_| Gone),
-            Err(_) => {
-                // With what waits in it.
-                *self.queue.lock().unwrap_or_else(PoisonError::into_inner) = None;
-                Err(Gone)
-            }
+        let sending = tokio::time::timeout(STALL_TIME, self.replies.send(reply));
+        if let Ok(sent) = sending.await {
+            return sent.map_err(|_| Gone);
         }
+        // With what waits in it.
+        *self.queue.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Err(Gone)
     }
 }
 

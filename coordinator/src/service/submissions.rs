@@ -44,7 +44,7 @@ const _: () = assert!(SUBMISSION_BYTES_MAX <= PART_RECORDS_BYTES_MAX);
 #[derive(Debug)]
 pub(super) struct Limits {
     /// The memory for records, in units.
-    memory: Arc<Semaphore>,
+    pub(super) memory: Arc<Semaphore>,
     /// The right to check records.
     checks: Semaphore,
 }

@@ -18,9 +18,9 @@ use super::{Client, ClientError, LeaseId, Verdict};
 use crate::link::{Failure, Session, within};
 
 /// How long records may take that do not come on at all.
-const PROGRESS: Duration = Duration::from_secs(60);
+const PROGRESS: Duration = Duration::from_mins(1);
 /// How long the verdict on a submission may take once all of it is sent: it has to be on disk.
-const VERDICT: Duration = Duration::from_secs(120);
+const VERDICT: Duration = Duration::from_mins(2);
 
 impl Client {
     /// Fetches the records of `heads`, in this order.
