@@ -281,3 +281,62 @@ fn decode(
 fn thread_cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::TaskSources;
+
+    /// Sources that cannot be asked.
+    struct Broken;
+
+    impl Sources for Broken {
+        fn find(&self, _: Head) -> Option<&Range> {
+            panic!("on purpose")
+        }
+    }
+
+    #[tokio::test]
+    async fn what_comes_of_good_and_bad_tasks() {
+        let range_bits = RangeBits::new(12).unwrap();
+        for evaluation in [Evaluation::Threads, Evaluation::Inline] {
+            let pool = Pool::start(evaluation, NonZeroUsize::MIN, range_bits, Isa::detect());
+            let pool = Arc::new(pool.unwrap());
+            let go = CancellationToken::new();
+            let stopped = CancellationToken::new();
+            stopped.cancel();
+
+            let none = TaskSources::default;
+            let evaluated = pool
+                .evaluate(vec![Head(0)], none(), go.clone())
+                .await
+                .unwrap();
+            let (range, record) = evaluated[0].clone();
+            assert_eq!(range::encode(&range, range_bits).1, record);
+            assert_eq!(pool.done().0, 1);
+            let missing = pool.evaluate(vec![Head(1)], none(), go.clone()).await;
+            assert!(matches!(missing, Err(PoolError::Missing(_))), "{missing:?}");
+            let late = pool.evaluate(vec![Head(0)], none(), stopped).await;
+            assert!(matches!(late, Err(PoolError::Stopped)), "{late:?}");
+
+            let decoded = pool.decode(vec![(Head(0), record.clone())]).await.unwrap();
+            assert_eq!(decoded, [range]);
+            let other = pool.decode(vec![(Head(1), record.clone())]).await;
+            assert!(
+                matches!(other, Err(PoolError::OtherSource { .. })),
+                "{other:?}"
+            );
+            let damaged = pool.decode(vec![(Head(0), record.slice(1..))]).await;
+            assert!(
+                matches!(damaged, Err(PoolError::Source { .. })),
+                "{damaged:?}"
+            );
+            if evaluation == Evaluation::Threads {
+                let broken = pool.evaluate(vec![Head(1)], Broken, go.clone()).await;
+                assert!(matches!(broken, Err(PoolError::Panicked)), "{broken:?}");
+            }
+            let again = pool.evaluate(vec![Head(0)], none(), go).await.unwrap();
+            assert_eq!(again[0].1, record);
+        }
+    }
+}
