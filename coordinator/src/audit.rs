@@ -39,7 +39,7 @@ use crate::store::{Store, StoreError};
 /// One range of so many in a submission is checked: a fraction of the work of evaluating them.
 const RANGES_PER_CHECK: usize = 16;
 /// The most ranges of a submission that are checked: thousands of tiny ones would take long.
-const CHECKS_MAX: usize = 4;
+const CHECKS_MAX: usize = 2;
 /// The claimed losing words of a range that are checked. Looking up all moves of one takes tens
 /// of microseconds.
 const LOSING_WORDS: usize = 8;
@@ -51,7 +51,7 @@ const NEAR: u64 = 8;
 const MIRRORS_TRIED: usize = 16;
 /// The sources that a check reads, on average. Each takes some tenths of a millisecond with the
 /// range bits of large tables.
-const SOURCES: usize = 8;
+const SOURCES: usize = 4;
 /// The decoded sources that are kept for later checks.
 const CACHE_BYTES_MAX: usize = 16 << 20;
 
