@@ -83,7 +83,10 @@ pub(super) fn seal(bits: u32, layer: u32) -> Key {
 /// The bits of the job that a seal is of.
 pub(super) fn bits_of_seal(key: &Key) -> Option<u32> {
     let folder = key.as_str().rsplit('/').nth(1)?;
-    folder.parse().ok().filter(|&bits| key.is_in(&seals(bits)))
+    folder
+        .parse()
+        .ok()
+        .filter(|&bits| layer_of_seal(key, bits).is_some())
 }
 
 pub(super) fn layer_of_seal(key: &Key, bits: u32) -> Option<u32> {
