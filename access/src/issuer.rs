@@ -26,8 +26,8 @@ use crate::token::Token;
 const PREFIX: &str = "chomp1";
 /// The expiry of a token that has none.
 const NEVER: &str = "never";
-/// What the MACs are of: one secret has several uses, which must not be taken for each other.
-const TOKEN_LABEL: &[u8] = b"chomp token\0";
+/// What the name of the table is the MAC of. No token begins like this, so that no use of the
+/// secret can be taken for the other.
 const TABLE_LABEL: &[u8] = b"chomp table\0";
 const SEED_LABEL: &[u8] = b"chomp seed\0";
 
@@ -167,7 +167,7 @@ impl Issuer {
     pub fn issue(&self, expires: Option<u64>) -> Token {
         let expires = expires.map_or_else(|| NEVER.to_owned(), |at| at.to_string());
         let text = format!("{PREFIX}-{expires}");
-        let mac = hmac::sign(&self.key, &labelled(&text));
+        let mac = hmac::sign(&self.key, text.as_bytes());
         Token::new(format!("{text}-{}", hex(mac.as_ref())))
     }
 
@@ -180,9 +180,12 @@ impl Issuer {
         let token = token.ok_or(Denied::Missing)?;
         let (text, mac) = token.rsplit_once('-').ok_or(Denied::Wrong)?;
         let mac: [u8; 32] = unhex(mac).ok_or(Denied::Wrong)?;
-        hmac::verify(&self.key, &labelled(text), &mac).map_err(|_| Denied::Wrong)?;
+        hmac::verify(&self.key, text.as_bytes(), &mac).map_err(|_| Denied::Wrong)?;
         // From here on it is a token that was made here.
-        let (_, expires) = text.split_once('-').ok_or(Denied::Wrong)?;
+        let (prefix, expires) = text.split_once('-').ok_or(Denied::Wrong)?;
+        if prefix != PREFIX {
+            return Err(Denied::Wrong);
+        }
         if expires == NEVER {
             return Ok(());
         }
@@ -219,10 +222,6 @@ impl Issuer {
     pub fn server_config(&self, names: &[String], now: u64) -> Result<ServerConfig, IssuerError> {
         Ok(self.authority.server_config(names, now)?)
     }
-}
-
-fn labelled(text: &str) -> Vec<u8> {
-    [TOKEN_LABEL, text.as_bytes()].concat()
 }
 
 /// Random bytes.

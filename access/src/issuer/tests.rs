@@ -65,6 +65,8 @@ fn no_other_text_is_a_token() {
     let mac = hex(hmac::sign(&issuer.key, TABLE_LABEL).as_ref());
     wrong(&format!("chomp1-never-{mac}"));
     wrong(&format!("-{mac}"));
+    let label = std::str::from_utf8(TABLE_LABEL).unwrap();
+    wrong(&format!("{label}-{mac}"));
 }
 
 #[test]

@@ -8,9 +8,9 @@ use tokio::time::Instant;
 use crate::plan::{Plan, WorkerId};
 
 /// The time between two samples.
-const SAMPLE_EVERY: Duration = Duration::from_secs(5);
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// How many samples are kept: those of a minute.
-const SAMPLES: usize = 13;
+const SAMPLES: usize = 61;
 
 /// What was done at some time.
 #[derive(Debug)]
