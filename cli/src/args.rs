@@ -158,7 +158,7 @@ pub(crate) struct CoordinatorArgs {
 /// The coordinator to speak to.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReachArgs {
-    /// Where the coordinator listens, as https://host:7171 [default: as the access file says]
+    /// Where the coordinator listens, as `https://host:7171` [default: as the access file says]
     #[arg(long, env = "CHOMP_COORDINATOR", value_name = "URL", value_parser = url)]
     pub(crate) coordinator: Option<String>,
 

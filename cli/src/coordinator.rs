@@ -180,9 +180,9 @@ impl Doors {
         let beyond = args.http.is_some_and(|http| !http.ip().is_loopback());
         let tls = (!ip.is_loopback() || beyond) && !args.no_tls;
         let host = args.advertise.clone().unwrap_or_else(|| match ip {
-            ip if ip.is_unspecified() => machine::host_name(),
+            _ if ip.is_unspecified() => machine::host_name(),
             IpAddr::V6(ip) => format!("[{ip}]"),
-            ip @ IpAddr::V4(_) => ip.to_string(),
+            IpAddr::V4(ip) => ip.to_string(),
         });
         let scheme = if tls { "https" } else { "http" };
         let mut names = vec![

@@ -37,9 +37,10 @@ pub(crate) enum AskError {
 pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<Exit> {
     let nothing = args.reach.access.is_none() && args.reach.coordinator.is_none();
     let text = match &args.table {
-        Some(table) if nothing => match ask_owner(table).await? {
-            Some(status) => told(&status, args.json)?,
-            None => {
+        Some(table) if nothing => {
+            if let Some(status) = ask_owner(table).await? {
+                told(&status, args.json)?
+            } else {
                 let found = look(table).await?;
                 if args.json {
                     serde_json::to_string(&found)?
@@ -47,7 +48,7 @@ pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<Exit> {
                     found.text()
                 }
             }
-        },
+        }
         _ => told(&ask(&reach::access(&args.reach)?).await?, args.json)?,
     };
     crate::print(&format!("{}\n", text.trim_end()))?;
