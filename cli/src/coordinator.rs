@@ -47,6 +47,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     )]
     let start = Instant::now();
     let stop = stop_on_signals()?;
+    machine::raise_open_files();
     let table = &args.table;
     let directory = Directory::open(table, THREADS, MEMORY_BYTES).await?;
     let finished = directory.finished(table.bits);
