@@ -35,21 +35,23 @@ pub(crate) enum AskError {
 }
 
 pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<Exit> {
-    let nothing = args.reach.access.is_none() && args.reach.coordinator.is_none();
-    let text = match &args.table {
-        Some(table) if nothing => {
-            if let Some(status) = ask_owner(table).await? {
-                told(&status, args.json)?
+    let named = args.reach.access.is_some() || args.reach.coordinator.is_some();
+    let status = if named {
+        Some(ask(&reach::access(&args.reach)?).await?)
+    } else {
+        ask_owner(&args.table).await?
+    };
+    let text = match status {
+        Some(status) if args.json => serde_json::to_string(&status)?,
+        Some(status) => text(&status),
+        None => {
+            let found = look(&args.table).await?;
+            if args.json {
+                serde_json::to_string(&found)?
             } else {
-                let found = look(table).await?;
-                if args.json {
-                    serde_json::to_string(&found)?
-                } else {
-                    found.text()
-                }
+                found.text()
             }
         }
-        _ => told(&ask(&reach::access(&args.reach)?).await?, args.json)?,
     };
     crate::print(&format!("{}\n", text.trim_end()))?;
     Ok(Exit::Done)
@@ -69,14 +71,6 @@ async fn ask_owner(directory: &Path) -> anyhow::Result<Option<Status>> {
             _ => Err(error),
         },
     }
-}
-
-fn told(status: &Status, json: bool) -> anyhow::Result<String> {
-    Ok(if json {
-        serde_json::to_string(status)?
-    } else {
-        text(status)
-    })
 }
 
 /// Asks a coordinator.
