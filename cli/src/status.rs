@@ -13,7 +13,7 @@ use chomp_coordinator::store::{Contents, Store};
 use chomp_table::reader::{Table, TableError};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use reqwest::StatusCode;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::args::StatusArgs;
 use crate::coordinator::ACCESS_NAME;
@@ -32,6 +32,12 @@ pub(crate) enum AskError {
     Unreachable { url: String, source: reqwest::Error },
     #[error("the coordinator at {url} refuses: {reason}")]
     Refused { url: String, reason: String },
+}
+
+/// What a coordinator answers when it does not do what is asked.
+#[derive(Deserialize)]
+struct Problem {
+    error: String,
 }
 
 pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<Exit> {
@@ -95,10 +101,10 @@ async fn ask(access: &Access) -> anyhow::Result<Status> {
     if answer.status() != StatusCode::OK {
         let status = answer.status();
         let said = answer.text().await.map_err(unreachable)?;
-        let reason = match said.trim() {
-            "" => status.to_string(),
-            said => said.to_owned(),
-        };
+        let reason = serde_json::from_str(&said).map_or_else(
+            |_| status.to_string(),
+            |Problem { error }| format!("{status}: {error}"),
+        );
         let url = url.clone();
         return Err(AskError::Refused { url, reason }.into());
     }
