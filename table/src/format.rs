@@ -17,7 +17,7 @@ pub enum FormatError {
         known: u32,
     },
     /// They are not what the format says.
-    #[error("{0}")]
+    #[error(transparent)]
     Damaged(#[from] Damage),
 }
 

@@ -109,15 +109,17 @@ impl Service {
                 "a submission starts with a header",
             ));
         };
+        let (worker, lease) = (WorkerId(header.worker), LeaseId(header.lease));
         if header.bytes > SUBMISSION_BYTES_MAX {
-            return Err(Status::invalid_argument(format!(
+            let wrong = Wrong::form(format!(
                 "a submission of {} bytes, where {SUBMISSION_BYTES_MAX} are possible",
                 header.bytes
-            )));
+            ));
+            return Err(self.refuse(worker, lease, wrong));
         }
-        let (worker, lease) = (WorkerId(header.worker), LeaseId(header.lease));
         let memory = self.memory(header.bytes).await;
-        let records = self.read_records(&mut messages, header.bytes).await?;
+        let records = self.read_records(&mut messages, header.bytes).await;
+        let records = records.map_err(|wrong| self.refuse(worker, lease, wrong))?;
         let range_bits = self.store.range_bits();
         let audit = Arc::clone(&self.audit);
         let turn = self.limits.checks.acquire().await;
@@ -153,6 +155,7 @@ impl Service {
                 };
                 (event, status)
             }
+            Wrong::Broken(status) => return status,
             Wrong::Content(AuditError::Store(error)) => return self.cannot_read(error),
             Wrong::Content(error @ AuditError::Refuted { head, .. }) => {
                 tracing::warn!("a result is wrong: {error}");
@@ -187,17 +190,17 @@ impl Service {
         &self,
         messages: &mut Streaming<v1::SubmitRequest>,
         declared: u64,
-    ) -> Result<Vec<(Head, Bytes)>, Status> {
+    ) -> Result<Vec<(Head, Bytes)>, Wrong> {
         let mut joiner = Joiner::new(max_record_len(self.store.range_bits()).min(declared));
         let mut records = Vec::new();
         let mut bytes = 0;
-        while let Some(message) = next(messages).await? {
+        while let Some(message) = next(messages).await.map_err(Wrong::Broken)? {
             for v1::Piece { head, data, last } in message.pieces {
                 bytes += data.len() as u64;
                 let submitted = &self.traffic.submitted;
                 submitted.fetch_add(data.len() as u64, Ordering::Relaxed);
                 if bytes > declared {
-                    return Err(Status::invalid_argument(format!(
+                    return Err(Wrong::form(format!(
                         "a submission of over the {declared} bytes that its header says"
                     )));
                 }
@@ -207,22 +210,24 @@ impl Service {
                     data: Bytes::copy_from_slice(&data),
                     last,
                 };
-                let Some((head, record)) = joiner.push(piece).map_err(|error| refuse(&error))?
+                let joined = joiner.push(piece);
+                let Some((head, record)) = joined.map_err(|error| Wrong::Form(refuse(&error)))?
                 else {
                     continue;
                 };
                 if record.len() < RECORD_BYTES_MIN {
-                    return Err(Status::invalid_argument(format!(
+                    return Err(Wrong::form(format!(
                         "the record of range {head} is cut short"
                     )));
                 }
                 records.push((head, record));
-                check_count(records.len(), PART_RANGES_MAX, "ranges")?;
+                check_count(records.len(), PART_RANGES_MAX, "ranges").map_err(Wrong::Form)?;
             }
         }
-        joiner.finish().map_err(|error| refuse(&error))?;
+        let finished = joiner.finish();
+        finished.map_err(|error| Wrong::Form(refuse(&error)))?;
         if bytes < declared {
-            return Err(Status::invalid_argument(format!(
+            return Err(Wrong::form(format!(
                 "a submission of {bytes} bytes whose header says {declared}"
             )));
         }
@@ -232,10 +237,18 @@ impl Service {
 
 /// What is wrong with a submission.
 enum Wrong {
+    /// It did not come, whoever is to blame for that.
+    Broken(Status),
     /// It is none.
     Form(Status),
     /// It does not tell the truth, or that cannot be found out.
     Content(AuditError),
+}
+
+impl Wrong {
+    fn form(what: String) -> Wrong {
+        Wrong::Form(Status::invalid_argument(what))
+    }
 }
 
 /// The next message of a submission, if it comes in time.

@@ -1,0 +1,401 @@
+//! One worker among three lies: the table is right, the liar is named, and nobody else is.
+
+mod common;
+mod peers;
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use chomp_access::Access;
+use chomp_proto::v1::{self, submit_reply};
+use chomp_table::Range;
+use common::FINGERPRINT_24;
+use peers::client::{Client, Offer, connect, hello};
+use peers::lies::{Deeds, MISSHAPEN, Speech, flip, misshapen, say, work};
+use peers::{Cluster, Random, assert_content};
+use tonic::Code;
+
+const BITS: u32 = 24;
+/// What a coordinator may need at the most, whatever is sent to it.
+const PEAK_BYTES_MAX: u64 = 300 << 20;
+
+/// Says when the honest workers are there; a liar sends before that whatever it wants to be done.
+struct Others {
+    /// Says that they may come.
+    may_come: mpsc::Sender<()>,
+    /// Hears that they are there.
+    are_there: mpsc::Receiver<()>,
+}
+
+impl Others {
+    fn wait(&self) {
+        self.may_come.send(()).unwrap();
+        self.are_there.recv().unwrap();
+    }
+}
+
+/// What is left of a job with a liar in it.
+struct Aftermath<T> {
+    /// What the liar tells.
+    told: T,
+    /// The last status of the coordinator.
+    status: serde_json::Value,
+    /// What the coordinator said.
+    log: String,
+}
+
+/// Runs a job with two honest workers and `liar`, which has a thread of its own, and asserts that
+/// nobody is worse off for it.
+fn outlive<T: Send>(
+    range_bits: &str,
+    liar: impl AsyncFnOnce(&Access, Others) -> T + Send,
+) -> Aftermath<T> {
+    let args = ["--replicas", "2", "--range-bits", range_bits];
+    let mut cluster = Cluster::start(BITS, &args);
+    let access = cluster.access.clone();
+    let (may_come, they_may_come) = mpsc::channel();
+    let (they_are_there, are_there) = mpsc::channel();
+    let others = Others {
+        may_come,
+        are_there,
+    };
+    let told = std::thread::scope(|scope| {
+        let liar = scope.spawn(move || block_on(liar(&access, others)));
+        // A liar that is gone without a word has failed, and its failure is told below.
+        let _ = they_may_come.recv();
+        let honest = ["honest-1", "honest-2"].map(|name| cluster.worker(name));
+        cluster.wait_until("the honest workers", |cluster| {
+            let status = cluster.status();
+            let workers = status["workers"].as_array().unwrap();
+            let is_honest = |name: &str| name.starts_with("honest");
+            let there = workers
+                .iter()
+                .filter(|worker| is_honest(worker["name"].as_str().unwrap()))
+                .count();
+            there == 2 || status["phase"] == "finished"
+        });
+        let _ = they_are_there.send(());
+        let manifest = cluster.published();
+        assert_eq!(manifest["fingerprint"], FINGERPRINT_24, "{}", cluster.log());
+        assert_eq!(manifest["replicas"], 2);
+        honest.into_iter().for_each(assert_content);
+        liar.join().expect("the liar tells what it did")
+    });
+    let mut status = cluster.status();
+    cluster.wait_until("the end of the job", |cluster| {
+        status = cluster.status();
+        status["phase"] == "finished"
+    });
+    let peak = cluster.peak_bytes();
+    assert!(peak < PEAK_BYTES_MAX, "{peak} bytes");
+    let log = cluster.stop();
+    assert!(
+        !log.contains("honest-"),
+        "somebody honest was blamed: {log}"
+    );
+    Aftermath { told, status, log }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    runtime.block_on(future)
+}
+
+impl<T> Aftermath<T> {
+    /// Asserts that the coordinator says of the worker called `name` that it gets no more tasks,
+    /// because of `why`.
+    fn assert_named(&self, name: &str, why: &str) {
+        let line = self
+            .log
+            .lines()
+            .find(|line| line.contains(&format!("worker {name} gets no more tasks")));
+        assert!(line.is_some_and(|line| line.contains(why)), "{}", self.log);
+        let workers = self.status["workers"].as_array().unwrap();
+        let named = workers.iter().any(|worker| {
+            let reason = worker["quarantined"].as_str();
+            worker["name"] == name && reason.is_some_and(|reason| reason.contains(why))
+        });
+        assert!(named, "{}", self.status);
+    }
+}
+
+const LIED: &str = "sent a wrong content of range";
+
+#[test]
+fn a_wrong_bit_now_and_then() {
+    let aftermath = outlive("12", async |access, others| {
+        let mut client = Client::join(access, 1, "liar").await;
+        others.wait();
+        let mut random = Random(1);
+        let mut tasks = 0;
+        work(&mut client, |client, _, truth| {
+            tasks += 1;
+            if tasks % 3 != 0 {
+                return Speech::Truth;
+            }
+            let mut ranges = truth.to_vec();
+            let some = usize::try_from(random.below(ranges.len() as u64)).unwrap();
+            flip(
+                &mut ranges[some],
+                client.range_bits.positions(),
+                &mut random,
+            );
+            Speech::Ranges(ranges)
+        })
+        .await
+    });
+    aftermath.told.assert_expelled();
+    assert!(aftermath.told.tasks >= 3);
+    aftermath.assert_named("liar", LIED);
+}
+
+/// While nobody else is there to contradict it, it lies about all it can get; from then on it
+/// tells the truth.
+#[test]
+fn wrong_as_long_as_it_is_alone() {
+    let aftermath = outlive("14", async |access, others| {
+        let mut client = Client::join(access, 1, "liar").await;
+        let mut random = Random(2);
+        let mut deeds = Deeds::default();
+        while deeds.tasks == 0 {
+            let Offer::Task(task) = client.lease().await else {
+                panic!("there is a task for the first worker");
+            };
+            let lie = |client: &Client, _: &v1::Task, truth: &[Range]| {
+                let mut ranges = truth.to_vec();
+                flip(&mut ranges[0], client.range_bits.positions(), &mut random);
+                Speech::Ranges(ranges)
+            };
+            say(&mut client, &task, lie, &mut deeds).await;
+        }
+        others.wait();
+        let end = work(&mut client, |_, _, _| Speech::Truth).await.end;
+        Deeds { end, ..deeds }
+    });
+    aftermath.told.assert_expelled();
+    aftermath.assert_named("liar", LIED);
+}
+
+#[test]
+fn the_content_of_another_range() {
+    let aftermath = outlive("12", async |access, others| {
+        let mut client = Client::join(access, 1, "liar").await;
+        others.wait();
+        let mut last = Range::default();
+        work(&mut client, |_, _, truth| {
+            let mut ranges = truth.to_vec();
+            let other = Range {
+                head: ranges[0].head,
+                ..last.clone()
+            };
+            last = truth[0].clone();
+            if other == truth[0] || other.losing.is_empty() {
+                return Speech::Truth;
+            }
+            ranges[0] = other;
+            Speech::Ranges(ranges)
+        })
+        .await
+    });
+    aftermath.told.assert_expelled();
+    aftermath.assert_named("liar", LIED);
+}
+
+/// Each of the misshapen results once, with true ones between them, so that all get their turn;
+/// then nothing but such.
+#[test]
+fn results_that_are_none() {
+    let aftermath = outlive("12", async |access, others| {
+        let mut client = Client::join(access, 1, "liar").await;
+        others.wait();
+        let mut tasks = 0;
+        let mut tried = Vec::new();
+        let deeds = work(&mut client, |client, task, truth| {
+            tasks += 1;
+            let name = match tried.len() {
+                all if all < MISSHAPEN.len() && tasks % 2 == 1 => MISSHAPEN[all],
+                all if all < MISSHAPEN.len() => return Speech::Truth,
+                _ => MISSHAPEN[tasks % 20],
+            };
+            tried.push(name);
+            Speech::Messages(misshapen(name, client, task, truth, BITS))
+        })
+        .await;
+        (deeds, tried)
+    });
+    let (deeds, tried) = &aftermath.told;
+    deeds.assert_expelled();
+    assert!(tried.starts_with(&MISSHAPEN), "not all of them: {tried:?}");
+    // The last ones may be answered by what was decided meanwhile.
+    assert!(deeds.refusals.len() >= MISSHAPEN.len(), "{deeds:?}");
+    // A range beyond the table may be found wrong before it is found to be none.
+    aftermath.assert_named("liar", "this worker ");
+}
+
+#[test]
+fn strangers_and_latecomers() {
+    let aftermath = outlive("14", async |access, others| {
+        let good = || hello(1, "liar");
+        let wrong = [
+            v1::JoinRequest {
+                protocol: 1,
+                ..good()
+            },
+            v1::JoinRequest {
+                format: 2,
+                ..good()
+            },
+            v1::JoinRequest {
+                kernel: vec![7; 32],
+                ..good()
+            },
+            v1::JoinRequest {
+                kernel: Vec::new(),
+                ..good()
+            },
+            v1::JoinRequest {
+                threads: u32::MAX,
+                ..good()
+            },
+            v1::JoinRequest {
+                name: "a\nb".to_owned(),
+                ..good()
+            },
+        ];
+        let mut rpc = connect(access).await;
+        for request in wrong {
+            let refused = rpc.join(request.clone()).await.expect_err("refused");
+            let precondition = matches!(
+                refused.code(),
+                Code::FailedPrecondition | Code::InvalidArgument
+            );
+            assert!(precondition, "{request:?}: {refused:?}");
+        }
+        let mut client = Client::join(access, 1, "liar").await;
+        // Under another number nobody has joined.
+        client.worker = 2;
+        let refused = client.lease().await;
+        assert!(
+            matches!(&refused, Offer::Refused(status) if status.code() == Code::NotFound),
+            "{refused:?}"
+        );
+        client.worker = 1;
+
+        let Offer::Task(task) = client.lease().await else {
+            panic!("there is a task for the first worker");
+        };
+        let mut truth = client.evaluate(&task.heads).await.unwrap();
+        client.give_back(task.lease).await.unwrap();
+        assert_eq!(client.renew(vec![task.lease]).await.unwrap(), [task.lease]);
+        // The truth is welcome whenever it comes, and in any order.
+        truth.reverse();
+        let late = client.submit(task.lease, client.records(&truth)).await;
+        let taken = !matches!(late, Err(_) | Ok(submit_reply::Verdict::Rejected(_)));
+        assert!(taken, "{late:?}");
+        others.wait();
+
+        let mut random = Random(3);
+        let mut old = None;
+        let mut deeds = Deeds::default();
+        loop {
+            let task = match client.lease().await {
+                Offer::Task(task) => task,
+                Offer::Wait => continue,
+                Offer::Finished => return deeds,
+                Offer::Refused(status) => {
+                    deeds.end = Some(status);
+                    return deeds;
+                }
+            };
+            // All of it is said under a lease that ended.
+            client.give_back(task.lease).await.unwrap();
+            let old = old.get_or_insert(task.lease);
+            let task = v1::Task {
+                lease: *old,
+                ..task
+            };
+            let lie = |client: &Client, _: &v1::Task, truth: &[Range]| {
+                let mut ranges = truth.to_vec();
+                ranges.reverse();
+                if random.below(4) == 0 {
+                    flip(&mut ranges[0], client.range_bits.positions(), &mut random);
+                }
+                Speech::Ranges(ranges)
+            };
+            say(&mut client, &task, lie, &mut deeds).await;
+        }
+    });
+    aftermath.told.assert_expelled();
+    aftermath.assert_named("liar", LIED);
+    let refused = aftermath.log.matches("refused the worker \"liar\"").count();
+    assert_eq!(refused, 5, "{}", aftermath.log);
+    assert!(aftermath.log.contains("refused the worker \"a\\nb\""));
+}
+
+/// It takes tasks, says that it works on them, and never hands anything in. That is no lie, and a
+/// slow worker looks the same; others do its work as well.
+#[test]
+fn one_that_never_submits() {
+    /// More would cost three seconds each, after which others are given the same.
+    const TASKS: usize = 3;
+    let aftermath = outlive("14", async |access, others| {
+        let mut client = Client::join(access, 1, "idler").await;
+        others.wait();
+        let mut leases = Vec::new();
+        let begin = Instant::now();
+        loop {
+            if leases.len() < TASKS {
+                match client.lease().await {
+                    Offer::Task(task) => leases.push(task.lease),
+                    Offer::Wait => {}
+                    Offer::Finished | Offer::Refused(_) => break,
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let lost = client.renew(leases.clone()).await.unwrap();
+            if lost.len() == TASKS {
+                break;
+            }
+        }
+        (leases.len(), begin.elapsed())
+    });
+    assert_eq!(aftermath.told.0, TASKS);
+}
+
+/// A hundred identities, each of which says that it has many threads, and lies about its first task.
+#[test]
+fn one_that_joins_many_times() {
+    const IDENTITIES: u64 = 100;
+    let aftermath = outlive("14", async |access, others| {
+        let mut rpc = connect(access).await;
+        for worker in 1..=IDENTITIES {
+            for threads in [1, 1000] {
+                let name = format!("liar-{worker}");
+                let request = v1::JoinRequest {
+                    threads,
+                    ..hello(worker, &name)
+                };
+                rpc.join(request).await.unwrap();
+            }
+        }
+        others.wait();
+        let mut random = Random(4);
+        let mut client = Client::join(access, 1, "liar-1").await;
+        let mut expelled = 0;
+        for worker in 1..=IDENTITIES {
+            client.worker = worker;
+            let deeds = work(&mut client, |client, _, truth| {
+                let mut ranges = truth.to_vec();
+                flip(&mut ranges[0], client.range_bits.positions(), &mut random);
+                Speech::Ranges(ranges)
+            })
+            .await;
+            let Some(_) = deeds.end else { break };
+            expelled += 1;
+        }
+        expelled
+    });
+    assert!(aftermath.told > 0);
+    aftermath.assert_named("liar-1", LIED);
+}
