@@ -46,7 +46,7 @@ pub(crate) async fn connect(access: &Access) -> Rpc {
 }
 
 /// How many threads it says it has: layers are cut into tasks for them, so that it gets its share.
-const THREADS: u32 = 16;
+const THREADS: u32 = 32;
 
 /// What a worker says that may come in.
 pub(crate) fn hello(worker: u64, name: &str) -> v1::JoinRequest {

@@ -5,11 +5,14 @@
 
 pub(crate) mod client;
 pub(crate) mod lies;
+pub(crate) mod raw;
 
 use std::fs::{self, File};
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chomp_access::Access;
@@ -27,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A coordinator, and the directory that it and its workers have to themselves.
 #[derive(Debug)]
 pub(crate) struct Cluster {
-    directory: TempDir,
+    directory: Arc<TempDir>,
     coordinator: Child,
     bits: u32,
     pub(crate) access: Access,
@@ -36,7 +39,15 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// A coordinator for the table of `bits` bits, with more arguments.
     pub(crate) fn start(bits: u32, args: &[&str]) -> Cluster {
-        let directory = tempfile::tempdir().unwrap();
+        Cluster::start_in(Arc::new(tempfile::tempdir().unwrap()), bits, args)
+    }
+
+    /// Another coordinator for the same table, whose first one has ended.
+    pub(crate) fn restart(self, args: &[&str]) -> Cluster {
+        Cluster::start_in(Arc::clone(&self.directory), self.bits, args)
+    }
+
+    fn start_in(directory: Arc<TempDir>, bits: u32, args: &[&str]) -> Cluster {
         let table = directory.path().join("table");
         let mut command = program();
         command.env("HOME", directory.path());
@@ -105,6 +116,23 @@ impl Cluster {
     /// The most memory that the coordinator ever had.
     pub(crate) fn peak_bytes(&self) -> u64 {
         peak_bytes(self.coordinator.id())
+    }
+
+    /// A number of `/metrics`.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let token = self.access.token.as_ref().unwrap().secret();
+        let request = format!(
+            "GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: Bearer {token}\r\n\r\n"
+        );
+        let mut stream = TcpStream::connect(self.address()).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).unwrap();
+        let value = page
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let value = value.unwrap_or_else(|| panic!("no {name} in {page}"));
+        value.trim().parse().unwrap()
     }
 
     /// Waits until `condition` holds.
