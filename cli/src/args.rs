@@ -158,7 +158,7 @@ pub(crate) struct CoordinatorArgs {
 /// The coordinator to speak to.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReachArgs {
-    /// Where the coordinator listens, as https://host:7171 [default: as the access file says]
+    /// Where the coordinator listens, as `https://host:7171` [default: as the access file says]
     #[arg(long, env = "CHOMP_COORDINATOR", value_name = "URL", value_parser = url)]
     pub(crate) coordinator: Option<String>,
 
@@ -195,8 +195,13 @@ pub(crate) struct StatusArgs {
     pub(crate) reach: ReachArgs,
 
     /// Look at the table in this directory, when no coordinator is named
-    #[arg(long, env = "CHOMP_TABLE", value_name = "DIR")]
-    pub(crate) table: Option<PathBuf>,
+    #[arg(
+        long,
+        env = "CHOMP_TABLE",
+        value_name = "DIR",
+        default_value = "chomp-table"
+    )]
+    pub(crate) table: PathBuf,
 
     /// Print it as one JSON object
     #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]

@@ -47,6 +47,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     )]
     let start = Instant::now();
     let stop = stop_on_signals()?;
+    machine::raise_open_files();
     let table = &args.table;
     let directory = Directory::open(table, THREADS, MEMORY_BYTES).await?;
     let finished = directory.finished(table.bits);
@@ -180,9 +181,9 @@ impl Doors {
         let beyond = args.http.is_some_and(|http| !http.ip().is_loopback());
         let tls = (!ip.is_loopback() || beyond) && !args.no_tls;
         let host = args.advertise.clone().unwrap_or_else(|| match ip {
-            ip if ip.is_unspecified() => machine::host_name(),
+            _ if ip.is_unspecified() => machine::host_name(),
             IpAddr::V6(ip) => format!("[{ip}]"),
-            ip @ IpAddr::V4(_) => ip.to_string(),
+            IpAddr::V4(ip) => ip.to_string(),
         });
         let scheme = if tls { "https" } else { "http" };
         let mut names = vec![

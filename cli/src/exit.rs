@@ -16,9 +16,10 @@ use chomp_table::reader::TableError;
 use chomp_worker::WorkerError;
 use chomp_worker::client::ClientError;
 
+use crate::reach::NoCoordinator;
 use crate::status::AskError;
 
-/// How the program ends. Wrong usage ends it with 2 before anything is done.
+/// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
@@ -26,6 +27,8 @@ pub enum Exit {
     Done = 0,
     /// It failed: a full disk, a missing permission, a bug.
     Failed = 1,
+    /// Wrong usage. Most of it is found before anything is done.
+    Usage = 2,
     /// Data is damaged, or a check failed.
     Damaged = 3,
     /// The coordinator cannot be reached.
@@ -87,6 +90,9 @@ impl Exit {
             }
             Some(WorkerError::Client(ClientError::Refused { .. })) => return Some(Exit::Refused),
             _ => {}
+        }
+        if cause.is::<NoCoordinator>() {
+            return Some(Exit::Usage);
         }
         match cause.downcast_ref() {
             Some(AskError::Unreachable { .. }) => return Some(Exit::Unreachable),

@@ -21,6 +21,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
+use tracing::level_filters::LevelFilter;
 
 use args::{Args, Command};
 use exit::Exit;
@@ -33,7 +34,7 @@ const IO_THREADS: usize = 2;
 pub fn main() -> ExitCode {
     let args = Args::parse();
     let display = Display::new();
-    start_log(&display);
+    start_log(&display, &args.command);
     match execute(args.command, &display) {
         Ok(exit) => exit.into(),
         Err(error) => {
@@ -66,9 +67,14 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
 }
 
 /// Sends log lines to stderr, above the progress bar. `CHOMP_LOG` chooses which.
-fn start_log(display: &Display) {
+fn start_log(display: &Display, command: &Command) {
+    let level = match command {
+        // Nobody watches these all the time: they tell what happened.
+        Command::Coordinator(_) | Command::Worker(_) => LevelFilter::INFO,
+        _ => LevelFilter::WARN,
+    };
     let filter = tracing_subscriber::EnvFilter::builder()
-        .with_default_directive(tracing::level_filters::LevelFilter::WARN.into())
+        .with_default_directive(level.into())
         .with_env_var("CHOMP_LOG")
         .from_env_lossy();
     let writer = display.clone();

@@ -8,7 +8,7 @@ use anyhow::Context;
 use chomp_coordinator::plan::HEAD_BITS_MAX;
 use chomp_kernel::Evaluator;
 use chomp_table::{RangeBits, head};
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use sysinfo::{MemoryRefreshKind, System};
 
 /// Ranges of 2^24 words have bitmaps that fit a core's cache; smaller ones cost more each.
@@ -70,6 +70,15 @@ pub(crate) fn addresses() -> Vec<IpAddr> {
 pub(crate) fn seconds_since_1970() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
+}
+
+/// Lets this process have as many connections and files open as it may.
+pub(crate) fn raise_open_files() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
+    {
+        tracing::warn!("no more than {soft} connections and files can be open: {error}");
+    }
 }
 
 /// The CPU time that this process has taken.

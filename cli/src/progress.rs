@@ -93,8 +93,7 @@ impl Display {
                 self.bar.set_length(now.bytes_total);
                 self.bar.set_position(now.bytes);
                 self.bar.set_message(shards);
-            } else if now.bytes_total > 0 {
-                let percent = now.bytes * 100 / now.bytes_total;
+            } else if let Some(percent) = (now.bytes * 100).checked_div(now.bytes_total) {
                 self.line(&format!("{shards} {percent} %"));
             }
             tokio::time::sleep(if self.terminal { BAR_EVERY } else { LINE_EVERY }).await;

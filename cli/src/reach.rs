@@ -7,6 +7,11 @@ use chomp_access::{Access, local};
 
 use crate::args::ReachArgs;
 
+/// The arguments do not say which coordinator is meant.
+#[derive(Debug, thiserror::Error)]
+#[error("which coordinator? Give --access FILE, or --coordinator URL")]
+pub(crate) struct NoCoordinator;
+
 /// What the arguments say about a coordinator. Without an access file, that of a coordinator of this
 /// user on this machine is looked for.
 pub(crate) fn access(args: &ReachArgs) -> anyhow::Result<Access> {
@@ -19,9 +24,7 @@ pub(crate) fn access(args: &ReachArgs) -> anyhow::Result<Access> {
             Ok(access)
         }
         (None, Some(url)) => local_access(url),
-        (None, None) => {
-            anyhow::bail!("which coordinator? Give --access FILE, or --coordinator URL")
-        }
+        (None, None) => Err(NoCoordinator.into()),
     }
 }
 

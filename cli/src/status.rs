@@ -13,7 +13,7 @@ use chomp_coordinator::store::{Contents, Store};
 use chomp_table::reader::{Table, TableError};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use reqwest::StatusCode;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::args::StatusArgs;
 use crate::coordinator::ACCESS_NAME;
@@ -34,21 +34,30 @@ pub(crate) enum AskError {
     Refused { url: String, reason: String },
 }
 
+/// What a coordinator answers when it does not do what is asked.
+#[derive(Deserialize)]
+struct Problem {
+    error: String,
+}
+
 pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<Exit> {
-    let nothing = args.reach.access.is_none() && args.reach.coordinator.is_none();
-    let text = match &args.table {
-        Some(table) if nothing => match ask_owner(table).await? {
-            Some(status) => told(&status, args.json)?,
-            None => {
-                let found = look(table).await?;
-                if args.json {
-                    serde_json::to_string(&found)?
-                } else {
-                    found.text()
-                }
+    let named = args.reach.access.is_some() || args.reach.coordinator.is_some();
+    let status = if named {
+        Some(ask(&reach::access(&args.reach)?).await?)
+    } else {
+        ask_owner(&args.table).await?
+    };
+    let text = match status {
+        Some(status) if args.json => serde_json::to_string(&status)?,
+        Some(status) => text(&status),
+        None => {
+            let found = look(&args.table).await?;
+            if args.json {
+                serde_json::to_string(&found)?
+            } else {
+                found.text()
             }
-        },
-        _ => told(&ask(&reach::access(&args.reach)?).await?, args.json)?,
+        }
     };
     crate::print(&format!("{}\n", text.trim_end()))?;
     Ok(Exit::Done)
@@ -68,14 +77,6 @@ async fn ask_owner(directory: &Path) -> anyhow::Result<Option<Status>> {
             _ => Err(error),
         },
     }
-}
-
-fn told(status: &Status, json: bool) -> anyhow::Result<String> {
-    Ok(if json {
-        serde_json::to_string(status)?
-    } else {
-        text(status)
-    })
 }
 
 /// Asks a coordinator.
@@ -100,10 +101,10 @@ async fn ask(access: &Access) -> anyhow::Result<Status> {
     if answer.status() != StatusCode::OK {
         let status = answer.status();
         let said = answer.text().await.map_err(unreachable)?;
-        let reason = match said.trim() {
-            "" => status.to_string(),
-            said => said.to_owned(),
-        };
+        let reason = serde_json::from_str(&said).map_or_else(
+            |_| status.to_string(),
+            |Problem { error }| format!("{status}: {error}"),
+        );
         let url = url.clone();
         return Err(AskError::Refused { url, reason }.into());
     }

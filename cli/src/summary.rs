@@ -20,6 +20,8 @@ pub(crate) struct Summary {
     /// Index k: the losing positions of at most k bits.
     pub(crate) losing_by_bits: Vec<u64>,
     pub(crate) fingerprint: String,
+    /// By how many workers each range was computed alike.
+    pub(crate) replicas: u32,
     /// Wall time of this run.
     pub(crate) seconds: f64,
     /// CPU time of this run.
@@ -56,6 +58,7 @@ impl Summary {
             stored: losing.midpoint(u64::from(bits / 2)),
             losing_by_bits,
             fingerprint: manifest.fingerprints_by_bits[bits as usize].to_string(),
+            replicas: manifest.replicas,
             seconds: cost.wall.as_secs_f64(),
             cpu_seconds: cost.cpu.as_secs_f64(),
             evaluation_cpu_seconds: cost.evaluation.as_secs_f64(),

@@ -208,6 +208,9 @@ impl Job {
                 threads,
                 reply,
             } => {
+                if !self.plan.is_there(worker) {
+                    tracing::info!("worker {name} has joined with {threads} threads");
+                }
                 // A worker that does not hear of this never asks for a task.
                 let _ = reply.send(match self.plan.misdeed(worker) {
                     Some(misdeed) => Err(Refusal::Quarantined(misdeed.clone())),

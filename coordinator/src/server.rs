@@ -1,5 +1,8 @@
 //! A coordinator at work: the job, and the server that workers call.
 
+#[cfg(feature = "simulation")]
+mod simulated;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,11 +28,14 @@ use crate::http::tables::Tables;
 use crate::import::{self, ImportError};
 use crate::job::{Handle, Job, Outcome};
 use crate::net::{Endpoint, Limits, Server};
-use crate::plan::{Phase, Plan, PlanError, Progress, Settings, StopReason};
+use crate::plan::{Action, Phase, Plan, PlanError, Progress, Settings, StopReason};
 use crate::service::Service;
 use crate::status::{Status, Told};
 use crate::storage::Storage;
 use crate::store::{Store, StoreError};
+
+#[cfg(feature = "simulation")]
+pub use simulated::SimulatedCoordinator;
 
 /// The largest message that is read: a message of pieces and its framing.
 const MESSAGE_BYTES_MAX: usize = 2 * PIECE_BYTES_MAX;
@@ -109,47 +115,31 @@ impl Coordinator {
         published: Option<Table>,
         listeners: Listeners,
     ) -> Result<Coordinator, StartError> {
-        let Options {
-            bits, range_bits, ..
-        } = options;
-        let mut settings = Settings::new(bits, range_bits);
-        settings.check()?;
+        let mut settings = Settings::new(options.bits, options.range_bits);
         settings.replicas = options.replicas;
-        let lease_ms = settings.lease_ms;
-        let (store, found) = Store::open(storage, range_bits, bits).await?;
-        settings.epoch = store.epoch();
-        let store = Arc::new(store.with_replicas(options.replicas));
-        let finished = published.as_ref().map(Table::manifest);
-        let finished = finished.filter(|manifest| manifest.bits >= bits).cloned();
-        let (plan, first) = if let Some(manifest) = &finished {
-            let losing = manifest.losing_by_bits[bits as usize];
-            (Plan::finished(settings, losing)?, Vec::new())
-        } else {
-            let found = import::complete(&store, found, published).await?;
-            Plan::new(settings, &found.done, &found.expected, found.sealed_layers)?
-        };
-        let audit = Arc::new(Audit::new(
-            Arc::clone(&store),
-            options.issuer.seed(store.epoch()),
-        ));
-        let (job, handle, progress) =
-            Job::new(plan, Arc::clone(&store), Arc::clone(&audit), finished);
+        let issuer = Arc::clone(&options.issuer);
+        let seed = move |epoch| issuer.seed(epoch);
+        let table = options.issuer.table_id();
+        let opened = Opened::new(storage, settings, published, table, seed).await?;
+        let Opened {
+            job,
+            first,
+            handle,
+            store,
+            progress,
+            service,
+            traffic,
+        } = opened;
 
         let address = listeners.calls.local_addr()?;
         let told = Told {
-            bits,
-            range_bits,
+            bits: options.bits,
+            range_bits: options.range_bits,
             replicas: options.replicas,
             epoch: store.epoch(),
         };
         let (sender, status) = watch::channel(Arc::new(Status::default()));
-        let follow = follow(told, handle.clone(), sender);
-        let table = options.issuer.table_id();
-        let service = Service::new(handle, Arc::clone(&store), audit, table, lease_ms);
-        let traffic = Arc::clone(&service.traffic);
-        let service = CoordinatorServer::new(service)
-            .max_decoding_message_size(MESSAGE_BYTES_MAX)
-            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        let follow = follow(told, handle, sender);
         let finish_time = options.limits.finish_time;
         let server = serve(options, service, status.clone(), traffic, listeners).await;
         let stop_job = CancellationToken::new();
@@ -207,6 +197,69 @@ impl Coordinator {
         let ended = self.job.await;
         self.server.stop().await;
         ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+    }
+}
+
+/// A job that nobody works on yet, and what answers calls to it.
+#[derive(Debug)]
+struct Opened {
+    job: Job,
+    /// The actions that the plan began with.
+    first: Vec<Action>,
+    handle: Handle,
+    store: Arc<Store>,
+    progress: watch::Receiver<Progress>,
+    service: CoordinatorServer<Service>,
+    traffic: Arc<Traffic>,
+}
+
+impl Opened {
+    /// Opens the store for a job. `table` names it to workers; `seed` makes, of the number of this
+    /// owner, what workers must not guess.
+    async fn new(
+        storage: Arc<dyn Storage>,
+        mut settings: Settings,
+        published: Option<Table>,
+        table: u64,
+        seed: impl FnOnce(u64) -> u64,
+    ) -> Result<Opened, StartError> {
+        settings.check()?;
+        let Settings {
+            bits,
+            range_bits,
+            replicas,
+            lease_ms,
+            ..
+        } = settings;
+        let (store, found) = Store::open(storage, range_bits, bits).await?;
+        settings.epoch = store.epoch();
+        let store = Arc::new(store.with_replicas(replicas));
+        let finished = published.as_ref().map(Table::manifest);
+        let finished = finished.filter(|manifest| manifest.bits >= bits).cloned();
+        let (plan, first) = if let Some(manifest) = &finished {
+            let losing = manifest.losing_by_bits[bits as usize];
+            (Plan::finished(settings, losing)?, Vec::new())
+        } else {
+            let found = import::complete(&store, found, published).await?;
+            Plan::new(settings, &found.done, &found.expected, found.sealed_layers)?
+        };
+        let audit = Arc::new(Audit::new(Arc::clone(&store), seed(store.epoch())));
+        let (job, handle, progress) =
+            Job::new(plan, Arc::clone(&store), Arc::clone(&audit), finished);
+        let service = Service::new(handle.clone(), Arc::clone(&store), audit, table, lease_ms);
+        let traffic = Arc::clone(&service.traffic);
+        let service = CoordinatorServer::new(service)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        Ok(Opened {
+            job,
+            first,
+            handle,
+            store,
+            progress,
+            service,
+            traffic,
+        })
     }
 }
 

@@ -350,8 +350,8 @@ pub enum StopReason {
     /// A content that was committed is wrong.
     #[error(
         "range {head} of layer {layer}, which is committed, is wrong: evaluated anew by the coordinator it has another \
-         content; remove the folders of layer {layer} and all higher ones from work/parts, and all of work/seals, and \
-         run again: they will be computed again"
+         content; end all workers, which may keep wrong ranges, remove the folders of layer {layer} and all higher ones \
+         from work/parts, and all of work/seals, and start again: they will be computed again"
     )]
     Wrong { head: Head, layer: u32 },
     /// A range could not be computed.

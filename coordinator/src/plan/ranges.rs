@@ -215,9 +215,9 @@ impl Ranges {
     }
 
     /// Counts one more lost attempt, and gives the number of those lost in the same way.
-    pub(super) fn lose(&mut self, head: Head, lost: Lost) -> u32 {
+    pub(super) fn lose(&mut self, head: Head, how: Lost) -> u32 {
         let slot = self.slot_mut(head);
-        let count = match lost {
+        let count = match how {
             Lost::Expired => &mut slot.expiries,
             Lost::Failed => &mut slot.failures,
         };

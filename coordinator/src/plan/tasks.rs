@@ -113,7 +113,7 @@ impl Plan {
     /// attempt less.
     pub(super) fn end_lease(&mut self, id: LeaseId, loss: Option<&Loss>, out: &mut Vec<Action>) {
         let lease = self.forget_lease(id);
-        let lost = loss.map(|loss| match loss {
+        let how = loss.map(|loss| match loss {
             Loss::Expired { .. } => Lost::Expired,
             Loss::Failed { .. } | Loss::Rejected { .. } => Lost::Failed,
         });
@@ -123,40 +123,31 @@ impl Plan {
             }
             self.refile(head, |copies| {
                 copies.leases.remove(&id);
-                if lost == Some(Lost::Failed) {
+                if how == Some(Lost::Failed) {
                     copies.failed.insert(lease.worker);
                 }
             });
-            if let (Some(lost), Some(last)) = (lost, loss) {
-                self.lose(head, lost, last, out);
+            if let (Some(how), Some(loss)) = (how, loss) {
+                self.count_attempt(head, how, loss, out);
             }
         }
-        match (lost, loss) {
-            (Some(Lost::Failed), Some(loss)) => {
-                self.count_failure(lease.worker, loss.to_string(), out);
-            }
-            (Some(Lost::Expired), _) => {
-                if let Some(worker) = self.workers.get_mut(&lease.worker) {
-                    worker.failures += 1;
-                }
-            }
-            _ => {}
+        if let (Some(how), Some(loss)) = (how, loss) {
+            self.count_loss(lease.worker, how, loss, out);
         }
     }
 
     /// Counts a lost attempt at a range; after too many the job stops.
-    fn lose(&mut self, head: Head, lost: Lost, last: &Loss, out: &mut Vec<Action>) {
-        let attempts = self.ranges.lose(head, lost);
-        let most = match lost {
+    fn count_attempt(&mut self, head: Head, how: Lost, last: &Loss, out: &mut Vec<Action>) {
+        let attempts = self.ranges.lose(head, how);
+        let most = match how {
             Lost::Expired => self.settings.expiries_max,
             Lost::Failed => self.settings.failures_max,
         };
         if attempts >= most {
-            let last = last.clone();
             let reason = StopReason::GaveUp {
                 head,
                 attempts,
-                last,
+                last: last.clone(),
             };
             self.stop(reason, out);
         }

@@ -6,8 +6,9 @@ use chomp_table::Head;
 
 use super::Plan;
 use super::messages::{
-    Action, Answer, LeaseId, Millis, Misdeed, RequestId, WorkerId, WorkerProgress,
+    Action, Answer, LeaseId, Loss, Millis, Misdeed, RequestId, WorkerId, WorkerProgress,
 };
+use super::ranges::Lost;
 
 /// A worker that is there.
 #[derive(Debug)]
@@ -103,15 +104,26 @@ impl Plan {
             .unwrap_or_else(|| format!("number {worker}, which has left"))
     }
 
-    /// Counts a lost task of a worker; one that fails whatever it tries gets no more.
-    pub(super) fn count_failure(&mut self, worker: WorkerId, last: String, out: &mut Vec<Action>) {
+    /// Counts a lost task of a worker; one that fails whatever it tries gets no more. To be silent
+    /// is no sign of that: machines come and go.
+    pub(super) fn count_loss(
+        &mut self,
+        worker: WorkerId,
+        how: Lost,
+        loss: &Loss,
+        out: &mut Vec<Action>,
+    ) {
         let Some(entry) = self.workers.get_mut(&worker) else {
             return;
         };
         entry.failures += 1;
+        if how == Lost::Expired {
+            return;
+        }
         entry.failures_in_a_row += 1;
         let tasks = entry.failures_in_a_row;
         if tasks >= self.settings.worker_failures_max {
+            let last = loss.to_string();
             self.quarantine(worker, Misdeed::Failing { tasks, last }, out);
         }
     }

@@ -102,6 +102,11 @@ impl SimulatedStorage {
         self.state().crash_at = Some(call);
     }
 
+    /// Whether it has crashed.
+    pub fn has_crashed(&self) -> bool {
+        self.state().crashed
+    }
+
     /// Sets how many bytes all objects may have together.
     pub fn set_bytes_max(&self, bytes_max: u64) {
         self.state().bytes_max = bytes_max;

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
+pub(crate) mod cluster;
+pub(crate) mod http;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,11 +18,13 @@ use serde_json::Value;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_chomp-under-test");
 
-/// The fingerprints of 20, 24 and 32 bits, which any correct program gets.
+/// The fingerprints of 20, 24, 30 and 32 bits, which any correct program gets.
 pub(crate) const FINGERPRINT_20: &str =
     "ccc3c24a30b196dd251acf2a76668b94991ef6839a9491b2bf82128d22dc102e";
 pub(crate) const FINGERPRINT_24: &str =
     "a266f1fc415003256dd6df7df5c61781155a4e4c6a2d34984f56c0820467c341";
+pub(crate) const FINGERPRINT_30: &str =
+    "d82e0472d012698c4955229d073960b610a80e5f7c1bc7759056b7165b0ca3e3";
 pub(crate) const FINGERPRINT_32: &str =
     "a6484e0651b98ea40b72e66962ff7e8f3711b95ca8d328e882838724cdf8b4b0";
 

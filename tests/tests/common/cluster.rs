@@ -1,0 +1,251 @@
+//! A coordinator and its workers as processes of a test: they have a home of their own, write what
+//! they say to files in it, and none of them outlives the test.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{Ended, HANG, end, program, send};
+
+/// Makes the files and ports of a test different from each other.
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// A table to be built, the home of those who build it, and where its coordinator listens.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    home: TempDir,
+    pub(crate) port: u16,
+}
+
+/// A process of the program. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    stdout: PathBuf,
+    stderr: PathBuf,
+}
+
+impl Cluster {
+    pub(crate) fn new() -> Cluster {
+        Cluster::on(free_port())
+    }
+
+    pub(crate) fn on(port: u16) -> Cluster {
+        Cluster {
+            home: tempfile::tempdir().unwrap(),
+            port,
+        }
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub(crate) fn table(&self) -> PathBuf {
+        self.home().join("table")
+    }
+
+    pub(crate) fn access(&self) -> PathBuf {
+        self.table().join("access.json")
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// The token that opens all calls.
+    pub(crate) fn token(&self) -> String {
+        let access: Value = serde_json::from_slice(&fs::read(self.access()).unwrap()).unwrap();
+        access["token"].as_str().unwrap().to_owned()
+    }
+
+    /// The program, as somebody who lives in the home of the cluster.
+    pub(crate) fn program(&self) -> Command {
+        at_home(program(), self.home())
+    }
+
+    /// A coordinator of the table of `bits` bits, with ranges of 2^`range_bits` words.
+    pub(crate) fn coordinator(&self, bits: u32, range_bits: u32) -> Command {
+        self.coordinator_on(self.port, bits, range_bits)
+    }
+
+    /// The same on another port.
+    pub(crate) fn coordinator_on(&self, port: u16, bits: u32, range_bits: u32) -> Command {
+        let mut command = self.program();
+        command.args(["coordinator", "--json", "--bits", &bits.to_string()]);
+        command.args(["--range-bits", &range_bits.to_string()]);
+        command.args(["--listen", &format!("127.0.0.1:{port}")]);
+        command.arg("--table").arg(self.table());
+        command
+    }
+
+    /// A worker with one thread, which needs the access file of a coordinator.
+    pub(crate) fn worker(&self, name: &str) -> Command {
+        let mut command = self.program();
+        command.args(["worker", "--json", "--threads", "1", "--memory", "256MiB"]);
+        command.args(["--name", name, "--access"]);
+        command.arg(self.access());
+        command
+    }
+
+    pub(crate) fn start(&self, command: &mut Command) -> Process {
+        Process::start(command, self.home())
+    }
+
+    /// Starts a coordinator, and waits until it listens.
+    pub(crate) fn start_coordinator(&self, command: &mut Command) -> Process {
+        let mut coordinator = self.start(command);
+        coordinator.wait_to_listen();
+        coordinator
+    }
+
+    /// What `chomp status --json` says.
+    pub(crate) fn status(&self) -> Value {
+        let mut command = self.program();
+        command.args(["status", "--json", "--access"]);
+        end(command.arg(self.access())).summary()
+    }
+}
+
+/// The same command with another home.
+pub(crate) fn at_home(mut command: Command, home: &Path) -> Command {
+    command
+        .env("HOME", home)
+        .env("XDG_STATE_HOME", home.join("state"));
+    command
+}
+
+/// A port that nobody listens on. It is none of those that the system gives to connections: a
+/// coordinator that starts again finds it free.
+pub(crate) fn free_port() -> u16 {
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let chosen = std::process::id().wrapping_mul(31) + number;
+        let port = u16::try_from(10_000 + chosen % 20_000).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+impl Process {
+    pub(crate) fn start(command: &mut Command, home: &Path) -> Process {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let [stdout, stderr] =
+            ["stdout", "stderr"].map(|name| home.join(format!("{number}.{name}")));
+        let child = command
+            .stdout(File::create(&stdout).unwrap())
+            .stderr(File::create(&stderr).unwrap())
+            .spawn()
+            .expect("the program starts");
+        Process {
+            child,
+            stdout,
+            stderr,
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(&self.stderr).unwrap()
+    }
+
+    pub(crate) fn send(&self, signal: Signal) {
+        send(self.pid(), signal);
+    }
+
+    /// What it left behind, if it has ended.
+    pub(crate) fn ended(&mut self) -> Option<Ended> {
+        let status = self.child.try_wait().expect("a process of ours")?;
+        Some(Ended {
+            code: status.code(),
+            stdout: fs::read_to_string(&self.stdout).unwrap(),
+            stderr: self.said(),
+        })
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(mut self) -> Ended {
+        let mut ended = None;
+        wait_for("the end of a process", || {
+            ended = self.ended();
+            ended.is_some()
+        });
+        ended.expect("it has ended")
+    }
+
+    /// Kills it; what it left behind says whether it had ended before.
+    pub(crate) fn kill(mut self) -> Ended {
+        self.child.kill().unwrap();
+        self.wait()
+    }
+
+    /// Waits until a coordinator has said that it listens.
+    pub(crate) fn wait_to_listen(&mut self) {
+        wait_for("a coordinator that listens", || {
+            let ended = self.ended();
+            assert!(ended.is_none(), "{ended:?}");
+            self.said().contains("listening on ")
+        });
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // One that has ended is not to be killed, and one of ours is always there to be waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until `condition` holds. What does not come in minutes never will.
+pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < HANG, "no sign of {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Random numbers, from a seed that is to be printed.
+#[derive(Debug)]
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// From the seed in `CHOMP_TEST_SEED`, or else a new one.
+    pub(crate) fn new() -> Random {
+        let given = std::env::var("CHOMP_TEST_SEED").ok();
+        Random(given.map_or_else(
+            || {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+                now.as_secs() << 20 | u64::from(now.subsec_micros())
+            },
+            |seed| seed.parse().unwrap(),
+        ))
+    }
+
+    /// From 0 to `most - 1`.
+    pub(crate) fn below(&mut self, most: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % most
+    }
+
+    /// From `least` to `most` milliseconds.
+    pub(crate) fn millis(&mut self, least: u64, most: u64) -> Duration {
+        let more = self.below(usize::try_from(most - least + 1).unwrap());
+        Duration::from_millis(least + more as u64)
+    }
+}

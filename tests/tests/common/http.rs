@@ -1,0 +1,55 @@
+//! HTTP by hand: one request over one connection, and what came back.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// What came back.
+#[derive(Clone, Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    /// The head, in small letters.
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Response {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).unwrap()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+}
+
+/// Asks a server on this machine for `path`; `headers` are whole lines.
+pub(crate) fn get(port: u16, path: &str, headers: &[&str]) -> Response {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_mins(1)))
+        .unwrap();
+    let mut request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+    for header in headers {
+        request += header;
+        request += "\r\n";
+    }
+    request += "\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let end = bytes
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .expect("a head");
+    let body = bytes.split_off(end + 4);
+    let head = String::from_utf8(bytes).unwrap().to_ascii_lowercase();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Response { status, head, body }
+}
+
+/// The header that shows a token.
+pub(crate) fn bearer(token: &str) -> String {
+    format!("Authorization: Bearer {token}")
+}

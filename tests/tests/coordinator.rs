@@ -1,0 +1,481 @@
+//! `chomp coordinator`, `chomp worker` and `chomp status` as people meet them: exit codes, messages,
+//! signals, secrets, and who owns a table.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::cluster::{Cluster, Process, at_home, free_port, wait_for};
+use common::http::{Response, bearer, get};
+use common::{Ended, FINGERPRINT_24, FINGERPRINT_30, end, files, fingerprint, number, run};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+/// A job of some seconds, so that there is time to do something to it.
+const LONG: (u32, u32) = (30, 15);
+/// A job that is done at once.
+const SHORT: (u32, u32) = (24, 14);
+/// Far less than a lease lasts, and far more than a slow machine needs.
+const SOON: Duration = Duration::from_secs(20);
+
+fn begin(cluster: &Cluster, (bits, range_bits): (u32, u32)) -> Process {
+    cluster.start_coordinator(&mut cluster.coordinator(bits, range_bits))
+}
+
+fn join(cluster: &Cluster, name: &str) -> Process {
+    cluster.start(&mut cluster.worker(name))
+}
+
+fn ask(cluster: &Cluster, path: &str) -> Response {
+    get(cluster.port, path, &[&bearer(&cluster.token())])
+}
+
+/// Waits until the coordinator tells something of its job, and gives all that it tells then.
+fn wait_until_told(cluster: &Cluster, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+    let mut status = Value::Null;
+    wait_for(what, || {
+        let response = ask(cluster, "/status");
+        assert_eq!(response.status, 200, "{response:?}");
+        status = serde_json::from_slice(&response.body).unwrap();
+        condition(&status)
+    });
+    status
+}
+
+fn is_finished(status: &Value) -> bool {
+    status["phase"] == "finished"
+}
+
+fn has_begun(status: &Value) -> bool {
+    number(status, "leases") > 0 && number(status, "ranges_done") > number(status, "ranges_resumed")
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_table_has_one_owner() {
+    let cluster = Cluster::new();
+    let coordinator = begin(&cluster, SHORT);
+    let port = free_port();
+    let second = || cluster.coordinator_on(port, SHORT.0, SHORT.1);
+    end(&mut second()).refuses(5, &["in use", "lock"]);
+    end(&mut at_home(run(&cluster.table(), SHORT.0), cluster.home())).refuses(5, &["in use"]);
+
+    // One that stands still owns it no less.
+    coordinator.send(Signal::SIGSTOP);
+    end(&mut second()).refuses(5, &["in use"]);
+    coordinator.send(Signal::SIGCONT);
+    assert_eq!(get(cluster.port, "/healthz", &[]).status, 200);
+
+    // Its address cannot be had either.
+    let other = Cluster::on(cluster.port);
+    let refused = end(&mut other.coordinator(SHORT.0, SHORT.1));
+    refused.refuses(1, &["cannot listen on", "--listen"]);
+
+    assert_eq!(coordinator.kill().code, None);
+    cluster.start_coordinator(&mut second());
+}
+
+/// A lock file that somebody removes does not keep a second owner out. The first one then finds out
+/// before it writes.
+#[test]
+fn an_owner_with_a_successor_ends() {
+    let cluster = Cluster::new();
+    let first = begin(&cluster, LONG);
+    let worker = join(&cluster, "loser");
+    wait_until_told(&cluster, "work", has_begun);
+    first.send(Signal::SIGSTOP);
+    worker.send(Signal::SIGSTOP);
+    fs::remove_file(cluster.table().join("lock")).unwrap();
+    let successor = Cluster::on(free_port());
+    let mut second = cluster.coordinator_on(successor.port, LONG.0, LONG.1);
+    let second = cluster.start_coordinator(second.arg("--exit-when-done"));
+    first.send(Signal::SIGCONT);
+    worker.send(Signal::SIGCONT);
+    let ended = first.wait();
+    ended.refuses(5, &["taken over by another coordinator", "epoch 2"]);
+    drop(worker);
+
+    let worker = join(&cluster, "winner");
+    let summary = second.wait().summary();
+    assert_eq!(fingerprint(&summary), FINGERPRINT_30);
+    assert_eq!(worker.wait().code, Some(0));
+}
+
+/// A table that is put back as it was some time ago is built to its end, also by workers that knew
+/// it when it was older.
+#[test]
+fn a_table_that_is_put_back_is_finished() {
+    let cluster = Cluster::new();
+    let coordinator = begin(&cluster, LONG);
+    let worker = join(&cluster, "witness");
+    let before = wait_until_told(&cluster, "work", has_begun);
+    coordinator.send(Signal::SIGSTOP);
+    let copy = cluster.home().join("copy");
+    copy_folder(&cluster.table(), &copy);
+    coordinator.send(Signal::SIGCONT);
+    wait_until_told(&cluster, "more work", |status| {
+        number(status, "ranges_done") > 2 * number(&before, "ranges_done")
+    });
+    coordinator.kill();
+    fs::remove_dir_all(cluster.table()).unwrap();
+    fs::rename(&copy, cluster.table()).unwrap();
+
+    let coordinator = begin(&cluster, LONG);
+    let status = wait_until_told(&cluster, "the end", is_finished);
+    assert!(number(&status, "ranges_resumed") > 0, "{status}");
+    assert_eq!(worker.wait().code, Some(0));
+    coordinator.send(Signal::SIGTERM);
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_30);
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    for file in files(from) {
+        let name = file.strip_prefix(from).unwrap();
+        // What is still being written would not be in a snapshot either.
+        if name.to_string_lossy().contains('#') {
+            continue;
+        }
+        let copy = to.join(name);
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        fs::copy(&file, &copy).unwrap();
+    }
+}
+
+#[test]
+fn who_may_not_join_is_told_why() {
+    let cluster = Cluster::new();
+    let stranger = tempfile::tempdir().unwrap();
+    let coordinator = begin(&cluster, SHORT);
+    let url = cluster.url();
+    let by_address = |command: &str| {
+        let mut command_line = at_home(common::program(), stranger.path());
+        command_line.args([command, "--coordinator", &url]);
+        command_line
+    };
+    for command in ["worker", "status"] {
+        let refused = end(&mut by_address(command));
+        refused.refuses(5, &[&url, "no token", "--access FILE"]);
+        assert!(!refused.stderr.contains('{'), "{refused:?}");
+    }
+
+    let with = |access: &Path| {
+        let mut command = at_home(common::program(), stranger.path());
+        command.args(["worker", "--access"]).arg(access);
+        command
+    };
+    let access = stranger.path().join("access.json");
+    end(&mut with(&access)).refuses(1, &["there is no access file", access.to_str().unwrap()]);
+
+    let good = fs::read_to_string(cluster.access()).unwrap();
+    fs::write(&access, &good).unwrap();
+    fs::set_permissions(&access, fs::Permissions::from_mode(0o644)).unwrap();
+    end(&mut with(&access)).refuses(1, &["secret", "chmod 600"]);
+
+    // Any other token is wrong: one that nobody gave out, and one of another table.
+    fs::set_permissions(&access, fs::Permissions::from_mode(0o600)).unwrap();
+    let token = cluster.token();
+    let other = Cluster::new();
+    drop(begin(&other, SHORT));
+    let (start, last) = token.split_at(token.len() - 1);
+    let forged = format!("{start}{}", if last == "0" { '1' } else { '0' });
+    for wrong in [forged, other.token(), "chomp1-never-".to_owned()] {
+        fs::write(&access, good.replace(&token, &wrong)).unwrap();
+        let refused = end(&mut with(&access));
+        refused.refuses(5, &[&url, "refuses", "token"]);
+        assert!(!refused.stderr.contains(&wrong), "{refused:?}");
+    }
+    fs::write(&access, good).unwrap();
+    let good = cluster.start(with(&access).args(["--threads", "1"]));
+    assert_eq!(good.wait().code, Some(0));
+    drop(coordinator);
+}
+
+#[test]
+fn a_coordinator_that_is_not_there_is_not_waited_for_for_ever() {
+    let cluster = Cluster::new();
+    let mut worker = cluster.program();
+    worker.args(["worker", "--patience", "1", "--coordinator", &cluster.url()]);
+    end(&mut worker).refuses(4, &[&cluster.url(), "cannot be reached"]);
+    let mut status = cluster.program();
+    status.args(["status", "--coordinator", &cluster.url()]);
+    end(&mut status).refuses(4, &[&cluster.url(), "cannot be reached"]);
+
+    // The same for one that was there.
+    let coordinator = begin(&cluster, LONG);
+    let worker = cluster.start(cluster.worker("left alone").args(["--patience", "1"]));
+    wait_until_told(&cluster, "work", has_begun);
+    coordinator.kill();
+    worker
+        .wait()
+        .refuses(4, &[&cluster.url(), "cannot be reached"]);
+}
+
+#[test]
+fn a_worker_that_is_told_to_stop_hands_back_what_it_has() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let cluster = Cluster::new();
+        let coordinator = begin(&cluster, LONG);
+        let worker = join(&cluster, "first");
+        wait_until_told(&cluster, "work", has_begun);
+        let told = Instant::now();
+        worker.send(signal);
+        let ended = worker.wait();
+        assert_eq!(ended.code, Some(75), "{ended:?}");
+        assert!(ended.stderr.contains("stopped early"), "{ended:?}");
+        let done: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(done["finished"], false);
+        assert!(number(&done, "ranges_evaluated") > 0);
+        let status = wait_until_told(&cluster, "its leave", |status| {
+            number(status, "leases") == 0 && status["workers"] == Value::Array(Vec::new())
+        });
+        assert!(told.elapsed() < SOON, "{:?}", told.elapsed());
+        assert!(!is_finished(&status), "{status}");
+
+        let second = join(&cluster, "second");
+        wait_until_told(&cluster, "the end", is_finished);
+        assert_eq!(second.wait().code, Some(0));
+        coordinator.send(Signal::SIGTERM);
+        assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_30);
+    }
+}
+
+#[test]
+fn a_coordinator_that_is_told_to_stop_is_continued() {
+    let cluster = Cluster::new();
+    let mut coordinator = begin(&cluster, LONG);
+    let worker = join(&cluster, "patient");
+    let mut resumed = 0;
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        wait_until_told(&cluster, "work", has_begun);
+        coordinator.send(signal);
+        let ended = coordinator.wait();
+        ended.refuses(75, &["stopped early", "run the same command again"]);
+        coordinator = begin(&cluster, LONG);
+        let status = wait_until_told(&cluster, "a start", |status| number(status, "ranges") > 0);
+        assert!(number(&status, "ranges_resumed") > resumed, "{status}");
+        resumed = number(&status, "ranges_resumed");
+    }
+    let status = wait_until_told(&cluster, "the end", is_finished);
+    assert_eq!(number(&status, "epoch"), 3);
+    let ended = worker.wait();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let done: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(done["finished"], true);
+    coordinator.send(Signal::SIGTERM);
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_30);
+}
+
+#[test]
+fn status_tells_how_the_job_gets_on() {
+    let cluster = Cluster::new();
+    let status_of_table = || {
+        let mut command = cluster.program();
+        command.args(["status", "--json", "--table"]);
+        command.arg(cluster.table());
+        command
+    };
+    end(&mut status_of_table()).refuses(1, &[cluster.table().to_str().unwrap()]);
+    let coordinator = begin(&cluster, LONG);
+    wait_until_told(&cluster, "a start", |status| number(status, "ranges") > 0);
+    let alone = cluster.status();
+    assert_eq!(alone["phase"], "running");
+    assert_eq!(alone["waiting_for"], "no worker is there");
+    assert_eq!(alone["workers"], Value::Array(Vec::new()));
+    for (name, value) in [
+        ("bits", 30),
+        ("range_bits", 15),
+        ("layers", 121),
+        ("layers_sealed", 0),
+        ("ranges", 1 << 15),
+        ("ranges_done", 0),
+        ("ranges_resumed", 0),
+        ("positions", 1 << 29),
+        ("losing", 0),
+        ("leases", 0),
+        ("epoch", 1),
+        ("replicas", 1),
+    ] {
+        assert_eq!(number(&alone, name), value, "{name}");
+    }
+
+    let worker = join(&cluster, "Olga");
+    let status = wait_until_told(&cluster, "work", |status| {
+        let rate = status["positions_per_second"].as_f64();
+        has_begun(status) && number(status, "layers_sealed") > 0 && rate > Some(0.0)
+    });
+    let olga = &status["workers"][0];
+    assert_eq!(olga["name"], "Olga");
+    assert_eq!(number(olga, "threads"), 1);
+    assert!(number(olga, "ranges") > 0, "{status}");
+    let text = end(cluster
+        .program()
+        .args(["status", "--access"])
+        .arg(cluster.access()));
+    for expected in [
+        "30 bits, running",
+        "Olga: 1 threads",
+        "of 32,768 done",
+        "left",
+    ] {
+        assert!(text.stdout.contains(expected), "{expected}: {text:?}");
+    }
+    // The table's owner is asked, where there is one.
+    assert_eq!(end(&mut status_of_table()).summary()["phase"], "running");
+    coordinator.kill();
+    let found = end(&mut status_of_table()).summary();
+    assert_eq!(found["published_bits"], Value::Null);
+    assert_eq!(number(&found, "range_bits"), 15);
+    assert!(number(&found, "parts") > 0, "{found}");
+
+    let coordinator = begin(&cluster, LONG);
+    assert_eq!(worker.wait().code, Some(0));
+    let status = wait_until_told(&cluster, "the end", is_finished);
+    assert_eq!(number(&status, "ranges_done"), 1 << 15);
+    assert_eq!(number(&status, "losing"), 3_893_679);
+    assert_eq!(number(&status, "leases"), 0);
+    coordinator.send(Signal::SIGTERM);
+    assert_eq!(coordinator.wait().code, Some(0));
+    let found = end(&mut status_of_table()).summary();
+    assert_eq!(number(&found, "published_bits"), 30);
+}
+
+#[test]
+fn a_worker_that_comes_late_has_nothing_to_do() {
+    let cluster = Cluster::new();
+    let coordinator = begin(&cluster, SHORT);
+    assert_eq!(join(&cluster, "early").wait().code, Some(0));
+    wait_until_told(&cluster, "the end", is_finished);
+    // By its address alone: the access file is found in the home of its user.
+    let mut late = cluster.program();
+    late.args(["worker", "--json", "--coordinator", &cluster.url()]);
+    let done = end(&mut late).summary();
+    assert_eq!(done["finished"], true);
+    assert_eq!(number(&done, "ranges_evaluated"), 0);
+    coordinator.send(Signal::SIGTERM);
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_24);
+
+    // One that starts with a finished table says so at once, and ends if it is told to.
+    let mut again = cluster.coordinator(SHORT.0, SHORT.1);
+    let summary = end(again.arg("--exit-when-done")).summary();
+    assert_eq!(fingerprint(&summary), FINGERPRINT_24);
+}
+
+#[test]
+fn pages_have_their_rules() {
+    let cluster = Cluster::new();
+    let port = free_port();
+    let mut command = cluster.coordinator(SHORT.0, SHORT.1);
+    command.args(["--http", &format!("127.0.0.1:{port}")]);
+    let coordinator = cluster.start_coordinator(&mut command);
+    let worker = join(&cluster, "worker");
+    wait_until_told(&cluster, "the end", is_finished);
+    assert_eq!(worker.wait().code, Some(0));
+    let token = bearer(&cluster.token());
+    for port in [cluster.port, port] {
+        for (path, text) in [("/healthz", "ok\n"), ("/readyz", "ready\n")] {
+            let response = get(port, path, &[]);
+            assert_eq!((response.status, response.text().as_str()), (200, text));
+        }
+        for path in [
+            "/status",
+            "/metrics",
+            "/nothing",
+            "/table-24/lock",
+            "/secrets.json",
+        ] {
+            for wrong in [&[][..], &["Authorization: Bearer chomp1-never-00"]] {
+                let response = get(port, path, wrong);
+                assert!(
+                    [401, 404].contains(&response.status),
+                    "{path}: {response:?}"
+                );
+                assert!(response.text().starts_with("{\"error\":"), "{response:?}");
+            }
+        }
+        let metrics = get(port, "/metrics", &[&token]);
+        assert_eq!(metrics.status, 200);
+        assert!(
+            metrics
+                .header("content-type")
+                .unwrap()
+                .contains("openmetrics")
+        );
+        for line in ["chomp_ranges_done 1024", "chomp_ranges 1024", "# EOF"] {
+            assert!(
+                metrics.text().lines().any(|found| found == line),
+                "{line}: {metrics:?}"
+            );
+        }
+    }
+    // The door for pages is none for workers.
+    let mut worker = cluster.worker("lost");
+    worker.args(["--coordinator", &format!("http://127.0.0.1:{port}")]);
+    end(&mut worker).refuses(5, &["refuses"]);
+    drop(coordinator);
+}
+
+/// What a process says, what it was started with, and what is in its environment.
+fn all_of(process: &Process) -> String {
+    let proc = format!("/proc/{}", process.pid());
+    let shown = ["cmdline", "environ"].map(|name| fs::read(format!("{proc}/{name}")).unwrap());
+    shown
+        .iter()
+        .map(|bytes| String::from_utf8_lossy(bytes))
+        .collect()
+}
+
+#[test]
+fn secrets_stay_secret() {
+    let cluster = Cluster::new();
+    let mut command = cluster.coordinator(LONG.0, LONG.1);
+    let coordinator = cluster.start_coordinator(command.env("CHOMP_LOG", "trace"));
+    let secrets = cluster.table().join("secrets.json");
+    let state = cluster.home().join("state/chomp");
+    let local = state.join(format!("loopback-{}.json", cluster.port));
+    for file in [&secrets, &cluster.access(), &local] {
+        assert_eq!(mode(file), 0o600, "{}", file.display());
+    }
+    assert_eq!(mode(&state), 0o700);
+
+    let mut worker = cluster.worker("worker");
+    let worker = cluster.start(worker.env("CHOMP_LOG", "trace"));
+    wait_until_told(&cluster, "work", has_begun);
+    let mut said = all_of(&coordinator) + &all_of(&worker);
+    let mut add = |ended: Ended| {
+        assert!(ended.stderr.contains("TRACE"), "{ended:?}");
+        said += &ended.stdout;
+        said += &ended.stderr;
+    };
+    let mut status = cluster.program();
+    status.args(["status", "--access"]).arg(cluster.access());
+    add(end(status.env("CHOMP_LOG", "trace")));
+    worker.send(Signal::SIGTERM);
+    add(worker.wait());
+    coordinator.send(Signal::SIGTERM);
+    add(coordinator.wait());
+    assert!(
+        !local.try_exists().unwrap(),
+        "it is for as long as the coordinator runs"
+    );
+
+    let secrets: Value = serde_json::from_slice(&fs::read(secrets).unwrap()).unwrap();
+    let key = secrets["authority_key"].as_str().unwrap();
+    let mut hidden: Vec<&str> = key.lines().filter(|line| !line.starts_with("--")).collect();
+    assert!(!hidden.is_empty());
+    let token = cluster.token();
+    let mac = token.rsplit('-').next().unwrap();
+    hidden.extend([secrets["secret"].as_str().unwrap(), mac]);
+    for secret in hidden {
+        assert!(secret.len() >= 16, "{secret}");
+        if let Some(at) = said.find(secret) {
+            let from = said[..at].rfind('\n').map_or(0, |at| at + 1);
+            panic!("shown: {}", &said[from..at + secret.len()]);
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! A coordinator in its node: it starts, answers the calls that reach it, and ends.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use bytes::{Buf, Bytes};
+use chomp_coordinator::job::{JobError, Outcome};
+use chomp_coordinator::plan::{Phase, Settings};
+use chomp_coordinator::publish::PublishError;
+use chomp_coordinator::server::{SimulatedCoordinator, StartError};
+use chomp_coordinator::storage::SimulatedStorage;
+use chomp_coordinator::store::StoreError;
+use chomp_proto::v1::{self, submit_reply};
+use chomp_table::Head;
+use http::{HeaderMap, HeaderName};
+use prost::Message;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::{AbortHandle, JoinHandle};
+use tonic::Code;
+use tonic::body::Body;
+use tower::Service;
+
+use crate::disk::Disk;
+use crate::node::Node;
+use crate::wire::{Packet, Payload, Sent, StreamId, Way, Wire, request_body, respond};
+
+/// Names the table to workers.
+const TABLE: u64 = 0x7ab1e;
+
+/// A coordinator.
+#[derive(Debug)]
+pub(crate) struct Coordinator {
+    pub(crate) number: u64,
+    pub(crate) node: Node,
+    storage: Arc<SimulatedStorage>,
+    wire: Wire,
+    state: State,
+    /// What came while it was paused.
+    inbox: Vec<Packet>,
+    calls: BTreeMap<StreamId, Call>,
+}
+
+#[derive(Debug)]
+enum State {
+    Starting(JoinHandle<Result<SimulatedCoordinator, StartError>>),
+    Running(SimulatedCoordinator),
+}
+
+/// A call under way.
+#[derive(Debug)]
+struct Call {
+    body: UnboundedSender<Payload>,
+    /// The bytes of the request so far.
+    request: Arc<Mutex<Vec<u8>>>,
+    task: AbortHandle,
+}
+
+/// What became of a coordinator.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// It has started.
+    Started,
+    /// Its job is over: it is to be [stopped](Coordinator::stop).
+    Over,
+}
+
+impl Coordinator {
+    /// Starts one on the table in `storage`.
+    pub(crate) fn start(
+        number: u64,
+        node: Node,
+        storage: &Arc<SimulatedStorage>,
+        settings: Settings,
+        slowest: u64,
+        wire: Wire,
+    ) -> Coordinator {
+        let disk = Arc::new(Disk::new(Arc::clone(storage), slowest, number));
+        let start = SimulatedCoordinator::start(disk, settings, TABLE, number);
+        Coordinator {
+            number,
+            state: State::Starting(node.runtime().spawn(start)),
+            node,
+            storage: Arc::clone(storage),
+            wire,
+            inbox: Vec::new(),
+            calls: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.state, State::Running(_))
+    }
+
+    pub(crate) fn has_finished(&self) -> bool {
+        match &self.state {
+            State::Running(running) => running.progress().borrow().phase == Phase::Finished,
+            State::Starting(_) => false,
+        }
+    }
+
+    /// Whether a range is known to be durable.
+    pub(crate) fn has(&self, head: Head) -> bool {
+        match &self.state {
+            State::Running(running) => running.store().is_committed(head),
+            State::Starting(_) => false,
+        }
+    }
+
+    /// Lets it go on to `now`.
+    pub(crate) fn step(&mut self, now: u64) -> Option<News> {
+        for packet in std::mem::take(&mut self.inbox) {
+            self.take(packet);
+        }
+        self.node.step(now);
+        if self.storage.has_crashed() {
+            return None;
+        }
+        match &mut self.state {
+            State::Starting(start) if start.is_finished() => {
+                let started = self.node.runtime().block_on(start);
+                let started = started.expect("a start does not panic");
+                self.state = State::Running(started.expect("it starts on any storage in order"));
+                Some(News::Started)
+            }
+            State::Running(running) => {
+                let stopped = matches!(running.progress().borrow().phase, Phase::Stopped(_));
+                stopped.then_some(News::Over)
+            }
+            State::Starting(_) => None,
+        }
+    }
+
+    /// A packet has come.
+    pub(crate) fn deliver(&mut self, packet: Packet) {
+        self.inbox.push(packet);
+    }
+
+    fn take(&mut self, packet: Packet) {
+        let Packet {
+            stream, payload, ..
+        } = packet;
+        match payload {
+            Payload::Connect => {
+                let answer = if self.is_running() {
+                    Payload::Connected(self.number)
+                } else {
+                    Payload::Reset
+                };
+                send(&self.wire, &self.storage, stream, answer);
+            }
+            Payload::Request(path, headers) => self.begin(stream, &path, headers),
+            Payload::Reset => {
+                if let Some(call) = self.calls.remove(&stream) {
+                    call.task.abort();
+                }
+            }
+            payload => {
+                if let Some(call) = self.calls.get(&stream) {
+                    if let Payload::Data(data) = &payload {
+                        call.request.lock().unwrap().extend_from_slice(data);
+                    }
+                    // A call that has been answered does not listen any more.
+                    call.body.send(payload).unwrap_or(());
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, stream: StreamId, path: &str, headers: HeaderMap) {
+        let State::Running(running) = &self.state else {
+            return send(&self.wire, &self.storage, stream, Payload::Reset);
+        };
+        let (sender, incoming) = unbounded_channel();
+        let mut request = http::Request::new(request_body(incoming));
+        *request.method_mut() = http::Method::POST;
+        *request.uri_mut() = path.parse().expect("the path of a call");
+        *request.headers_mut() = headers;
+        let bytes = Arc::default();
+        let answer = answer(
+            running.calls(),
+            request,
+            Watch {
+                wire: self.wire.clone(),
+                storage: Arc::clone(&self.storage),
+                stream,
+                submitted: path.ends_with("/Submit").then(|| Arc::clone(&bytes)),
+                reply: Mutex::default(),
+            },
+        );
+        let task = self.node.runtime().spawn(answer).abort_handle();
+        self.calls.retain(|_, call| !call.task.is_finished());
+        let call = Call {
+            body: sender,
+            request: bytes,
+            task,
+        };
+        self.calls.insert(stream, call);
+    }
+
+    /// Ends it in order. Tells whether its job was finished, and if not, whether that is because
+    /// another coordinator has taken over.
+    pub(crate) fn stop(self) -> Ended {
+        let State::Running(running) = self.state else {
+            return Ended::Other("it has not started".to_owned());
+        };
+        match self.node.runtime().block_on(running.stop()) {
+            Outcome::Finished(_) => Ended::Finished,
+            Outcome::Failed(
+                JobError::Store(StoreError::Fenced { .. })
+                | JobError::Publish(PublishError::Store(StoreError::Fenced { .. })),
+            ) => Ended::Fenced,
+            other => Ended::Other(format!("{other:?}")),
+        }
+    }
+}
+
+/// How a coordinator ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Finished,
+    Fenced,
+    Other(String),
+}
+
+/// Looks at what a coordinator answers.
+struct Watch {
+    wire: Wire,
+    storage: Arc<SimulatedStorage>,
+    stream: StreamId,
+    /// The request, if it is a submission.
+    submitted: Option<Arc<Mutex<Vec<u8>>>>,
+    reply: Mutex<Vec<u8>>,
+}
+
+async fn answer(
+    mut calls: impl Service<
+        http::Request<Body>,
+        Response = http::Response<Body>,
+        Error = std::convert::Infallible,
+    >,
+    request: http::Request<Body>,
+    watch: Watch,
+) {
+    let response = calls.call(request).await.unwrap_or_else(|no| match no {});
+    respond(response, |payload| watch.send(payload)).await;
+}
+
+impl Watch {
+    fn send(&self, payload: Payload) {
+        match &payload {
+            Payload::Response(_, headers) | Payload::Trailers(headers) => self.check(headers),
+            Payload::Data(data) => self.reply.lock().unwrap().extend_from_slice(data),
+            Payload::End => self.note_acknowledged(),
+            _ => {}
+        }
+        send(&self.wire, &self.storage, self.stream, payload);
+    }
+
+    /// Honest workers make no calls that are not fit, and are not refused.
+    fn check(&self, headers: &HeaderMap) {
+        let value = |name| headers.get(HeaderName::from_static(name));
+        let Some(code) = value("grpc-status") else {
+            return;
+        };
+        let code = Code::from_bytes(code.as_bytes());
+        let usual = [
+            Code::Ok,
+            Code::NotFound,
+            Code::Unavailable,
+            Code::DeadlineExceeded,
+            // What a worker is told who asks for a range that an overtaken coordinator lacks.
+            Code::OutOfRange,
+        ];
+        if !usual.contains(&code) && !self.storage.has_crashed() {
+            let what = value("grpc-message");
+            self.wire.send(Sent::Wrong(format!("{code:?}: {what:?}")));
+        }
+    }
+
+    fn note_acknowledged(&self) {
+        let Some(submitted) = &self.submitted else {
+            return;
+        };
+        let reply = self.reply.lock().unwrap();
+        let replies: Vec<v1::SubmitReply> = messages(&reply);
+        let taken = replies.iter().any(|reply| {
+            matches!(
+                reply.verdict,
+                Some(submit_reply::Verdict::Accepted(_) | submit_reply::Verdict::Duplicate(_))
+            )
+        });
+        if taken && !self.storage.has_crashed() {
+            let requests: Vec<v1::SubmitRequest> = messages(&submitted.lock().unwrap());
+            let pieces = requests.into_iter().flat_map(|request| request.pieces);
+            let heads = pieces.map(|piece| Head(piece.head)).collect();
+            self.wire.send(Sent::Acknowledged(heads));
+        }
+    }
+}
+
+/// The messages in the bytes of a call.
+fn messages<M: Message + Default>(mut bytes: &[u8]) -> Vec<M> {
+    let mut messages = Vec::new();
+    while bytes.len() >= 5 {
+        assert_eq!(bytes.get_u8(), 0, "nothing is compressed here");
+        let length = usize::try_from(bytes.get_u32()).expect("a message is small");
+        let message = Bytes::copy_from_slice(&bytes[..length]);
+        messages.push(M::decode(message).expect("it was encoded on the other side"));
+        bytes.advance(length);
+    }
+    messages
+}
+
+/// Sends what a coordinator says, unless its machine is down.
+fn send(wire: &Wire, storage: &SimulatedStorage, stream: StreamId, payload: Payload) {
+    if !storage.has_crashed() {
+        wire.send(Sent::Packet(Packet {
+            stream,
+            way: Way::Down,
+            payload,
+        }));
+    }
+}

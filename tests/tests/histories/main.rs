@@ -1,0 +1,104 @@
+//! Histories of a whole cluster in one thread: true coordinators and true workers, over a network
+//! that loses, doubles, delays and cuts, on machines that stop and crash and whose clocks are wrong.
+//!
+//! Each node has a runtime of its own whose clock stands still until the [`world`] lets it go on
+//! ([`node`]). The [`network`] carries the bytes of true calls between their ends in the nodes
+//! ([`wire`]). All chance follows from a seed. Whatever [`faults`] happened, every worker must hear
+//! that the job is finished, and the table must be that of an undisturbed history ([`expected`]),
+//! byte for byte; what was acknowledged is known to every later coordinator; no worker is refused,
+//! and no job ends but that of a coordinator that was overtaken.
+//!
+//! A failure names its seed: `CHOMP_SEED=<seed> cargo test -p chomp-tests --test histories -- --nocapture`
+//! runs that history alone and shows it.
+
+mod coordinator;
+mod disk;
+mod expected;
+mod faults;
+mod history;
+mod network;
+mod node;
+mod wire;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+use history::{History, Seen};
+use network::Weather;
+use world::{Plot, World};
+
+const HISTORIES: u64 = 5_000;
+
+/// What the history of a seed is about.
+fn plot(history: &mut History) -> Plot {
+    let replicas = history.one_of(&[1, 1, 2]);
+    let harsh = history.one_of(&[0, 1, 1, 4]);
+    Plot {
+        bits: history.one_of(&[13, 14, 14, 15, 15, 16]),
+        replicas,
+        slots: history.chance.usize(2..=4),
+        lease_ms: history.one_of(&[2_000, 4_000, 8_000]),
+        slowest: history.one_of(&[0, 30, 400]),
+        weather: Weather {
+            latency: history.one_of(&[3, 30, 200]),
+            tails: history.one_of(&[0, 10, 50]),
+            tail: history.one_of(&[2_000, 25_000]),
+            losses: 20 * harsh,
+            doubles: 20 * history.one_of(&[0, 1, 5]),
+        },
+        between_faults: history.one_of(&[300, 1_500, 5_000]),
+        calm_at: history.chance.u64(500..30_000),
+    }
+}
+
+/// Runs the history of a seed; returns the digest of all that happened, and what that was.
+fn run(seed: u64, shown: bool) -> (u64, Seen) {
+    let mut history = History::new(seed, shown);
+    let plot = plot(&mut history);
+    let mut world = World::new(history, plot);
+    world.run();
+    let mut seen = world.history.seen.clone();
+    seen.0.insert("seconds", world.history.now / 1000);
+    (world.history.outcome(), seen)
+}
+
+fn check(seeds: impl Iterator<Item = u64>) -> Seen {
+    let mut seen = Seen::default();
+    for seed in seeds {
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(seed, false)));
+        let Ok((_, one)) = outcome else {
+            panic!(
+                "the history of seed {seed} failed, see above; to replay it: CHOMP_SEED={seed} \
+                 cargo test -p chomp-tests --test histories -- --nocapture"
+            );
+        };
+        seen.add(&one);
+    }
+    seen
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says what the histories were made of")]
+fn every_history_ends_with_the_right_table() {
+    if let Ok(seed) = std::env::var("CHOMP_SEED") {
+        run(seed.parse().unwrap(), true);
+        return;
+    }
+    let seen = thread::scope(|scope| {
+        let odd = scope.spawn(|| check((1..HISTORIES).step_by(2)));
+        let mut seen = check((0..HISTORIES).step_by(2));
+        seen.add(&odd.join().unwrap());
+        seen
+    });
+    eprintln!("{HISTORIES} histories: {:#?}", seen.0);
+}
+
+#[test]
+fn a_seed_gives_one_history() {
+    for seed in 0..40 {
+        let (once, again) = (run(seed, false).0, run(seed, false).0);
+        assert_eq!(once, again, "seed {seed}");
+        assert_ne!(once, run(seed + 1, false).0);
+    }
+}

@@ -1,0 +1,402 @@
+//! The world: its nodes, the time that passes for them, and what must hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use chomp_access::Access;
+use chomp_coordinator::plan::Settings;
+use chomp_coordinator::storage::SimulatedStorage;
+use chomp_kernel::Isa;
+use chomp_table::{Head, RangeBits};
+use chomp_worker::{Config, End, Evaluation, Report, WorkerError, run_with};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::coordinator::{Coordinator, Ended, News};
+use crate::expected;
+use crate::history::History;
+use crate::network::{Network, Weather};
+use crate::node::Node;
+use crate::wire::{Packet, Payload, Sent, Way, Wire, WorkerEnd};
+
+/// What passes at once, at the least and at the most: within it, packets may come a little late.
+const STEP_MIN: u64 = 4;
+const STEP_MAX: u64 = 256;
+/// A history that takes longer once nothing bad happens any more has failed: many times what the
+/// longest deadlines make of it.
+pub(crate) const END_MAX: u64 = 20 * 60 * 1000;
+
+/// What a history is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plot {
+    pub(crate) bits: u32,
+    pub(crate) replicas: u32,
+    pub(crate) slots: usize,
+    pub(crate) lease_ms: u64,
+    /// The longest delay of a write.
+    pub(crate) slowest: u64,
+    pub(crate) weather: Weather,
+    /// The usual time between two faults, and when the last one may come.
+    pub(crate) between_faults: u64,
+    pub(crate) calm_at: u64,
+}
+
+/// A place for workers.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) worker: Option<Worker>,
+    pub(crate) finished: bool,
+}
+
+/// A worker in its node.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) node: Node,
+    number: u64,
+    run: JoinHandle<Result<Report, WorkerError>>,
+    /// What came while it was paused.
+    inbox: Vec<Packet>,
+}
+
+/// Something that will happen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    Fault,
+    StartWorker(usize),
+    StartCoordinator,
+    ResumeWorker(u64),
+    ResumeCoordinator(u64),
+    Calm,
+}
+
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) history: History,
+    pub(crate) plot: Plot,
+    pub(crate) network: Network,
+    pub(crate) wire: Wire,
+    pub(crate) storage: Arc<SimulatedStorage>,
+    /// By age. All but the last were overtaken by it.
+    pub(crate) coordinators: Vec<Coordinator>,
+    pub(crate) slots: Vec<Slot>,
+    events: BTreeMap<(u64, u64), Event>,
+    numbers: u64,
+    step: u64,
+    pub(crate) calm: bool,
+    /// The ranges that workers were told are safe.
+    acknowledged: BTreeSet<Head>,
+    /// Of these, those that the coordinator of this number must know of.
+    owed: (u64, BTreeSet<Head>),
+}
+
+pub(crate) fn range_bits() -> RangeBits {
+    RangeBits::new(12).unwrap()
+}
+
+impl World {
+    pub(crate) fn new(history: History, plot: Plot) -> World {
+        let wire = Wire::default();
+        let mut world = World {
+            network: Network::new(plot.weather, wire.clone(), plot.slots),
+            wire,
+            storage: Arc::new(SimulatedStorage::new(0)),
+            coordinators: Vec::new(),
+            slots: Vec::new(),
+            events: BTreeMap::new(),
+            numbers: 0,
+            step: STEP_MIN,
+            calm: false,
+            acknowledged: BTreeSet::new(),
+            owed: (0, BTreeSet::new()),
+            history,
+            plot,
+        };
+        world.history.log(format_args!("{plot:?}"));
+        world.plan(0, Event::StartCoordinator);
+        for slot in 0..plot.slots {
+            world.slots.push(Slot {
+                worker: None,
+                finished: false,
+            });
+            let at = world.history.chance.u64(0..2000);
+            world.plan(at, Event::StartWorker(slot));
+        }
+        world.plan(plot.calm_at, Event::Calm);
+        if plot.calm_at > 0 {
+            world.plan(plot.between_faults / 2, Event::Fault);
+        }
+        world
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// Something is to happen so many milliseconds from now.
+    pub(crate) fn plan(&mut self, after: u64, event: Event) {
+        let number = self.number();
+        let at = self.history.now + after;
+        self.events.insert((at, number), event);
+    }
+
+    /// Lets the history go on to its end, which must be the right one.
+    pub(crate) fn run(&mut self) {
+        self.run_unchecked();
+        let published = expected::objects_of(self.plot.bits, self.storage.objects());
+        assert!(
+            published == *expected::published(self.plot.bits, self.plot.replicas),
+            "the published table is not the right one"
+        );
+    }
+
+    pub(crate) fn run_unchecked(&mut self) {
+        while !self.has_ended() {
+            let quiet = self.pass();
+            self.step = if quiet {
+                (2 * self.step).min(STEP_MAX)
+            } else {
+                STEP_MIN
+            };
+            let now = self.history.now;
+            assert!(
+                now < self.plot.calm_at + END_MAX,
+                "the history does not end: {:?}",
+                self.coordinators
+            );
+        }
+        let last = self.coordinators.pop().expect("it has finished");
+        let ended = last.stop();
+        assert!(matches!(ended, Ended::Finished), "{ended:?}");
+    }
+
+    fn has_ended(&self) -> bool {
+        self.slots.iter().all(|slot| slot.finished)
+            && self
+                .coordinators
+                .last()
+                .is_some_and(|last| last.has_finished() && !last.node.paused)
+    }
+
+    /// Some time passes. Tells whether nothing moved.
+    fn pass(&mut self) -> bool {
+        let now = self.history.now;
+        let event = self.events.first_key_value().map(|(&(at, _), _)| at);
+        let next = [self.network.next_arrival(), event];
+        let next = next.into_iter().flatten().min().unwrap_or(u64::MAX);
+        let until = (now + self.step).min(next).max(now + 1);
+        self.history.now = until;
+        self.step_coordinators();
+        self.step_workers();
+        let sent = self.wire.take();
+        let mut quiet = sent.is_empty();
+        for sent in sent {
+            self.take(sent);
+        }
+        while let Some((packet, coordinator)) = self.network.arrived(&mut self.history) {
+            quiet = false;
+            self.deliver(packet, coordinator);
+        }
+        while let Some(entry) = self.events.first_entry()
+            && entry.key().0 <= until
+        {
+            let event = entry.remove();
+            self.happen(event);
+        }
+        quiet
+    }
+
+    fn step_workers(&mut self) {
+        let now = self.history.now;
+        for slot in &mut self.slots {
+            let Some(worker) = slot.worker.as_mut().filter(|worker| !worker.node.paused) else {
+                continue;
+            };
+            for packet in worker.inbox.drain(..) {
+                self.wire.deliver_down(packet.stream, packet.payload);
+            }
+            worker.node.step(now);
+            if worker.run.is_finished() {
+                let report = worker.node.runtime().block_on(&mut worker.run);
+                let report = report.expect("a worker does not panic");
+                let report = report.unwrap_or_else(|error| panic!("a worker gave up: {error:?}"));
+                assert_eq!(report.end, End::Finished, "nobody told it to stop");
+                let number = worker.number;
+                self.history.log(format_args!("worker {number} finished"));
+                slot.finished = true;
+                slot.worker = None;
+            }
+        }
+    }
+
+    fn step_coordinators(&mut self) {
+        let now = self.history.now;
+        let mut over = Vec::new();
+        for coordinator in &mut self.coordinators {
+            if coordinator.node.paused {
+                continue;
+            }
+            match coordinator.step(now) {
+                Some(News::Started) => {
+                    let number = coordinator.number;
+                    self.history
+                        .log(format_args!("coordinator {number} has started"));
+                    if self.owed.0 == number {
+                        let lost = self.owed.1.iter().find(|&&head| !coordinator.has(head));
+                        assert_eq!(lost, None, "an acknowledged range is lost");
+                    }
+                }
+                Some(News::Over) => over.push(coordinator.number),
+                None => {}
+            }
+        }
+        if self.storage.has_crashed() {
+            self.crash_machine();
+            return;
+        }
+        for number in over {
+            let at = self.place_of(number).expect("it was just there");
+            let is_last = at + 1 == self.coordinators.len();
+            let ended = self.coordinators.remove(at).stop();
+            assert!(
+                matches!(ended, Ended::Fenced) && !is_last,
+                "the job of coordinator {number} ended: {ended:?}"
+            );
+            self.history.count("fenced", format_args!("{number}"));
+            self.network
+                .break_streams(&mut self.history, None, Some(number));
+        }
+    }
+
+    pub(crate) fn place_of(&self, number: u64) -> Option<usize> {
+        let mut coordinators = self.coordinators.iter();
+        coordinators.position(|coordinator| coordinator.number == number)
+    }
+
+    fn take(&mut self, sent: Sent) {
+        match sent {
+            Sent::Opened {
+                stream,
+                slot,
+                coordinator,
+            } => self
+                .network
+                .open(&mut self.history, stream, slot, coordinator),
+            Sent::Packet(packet) => self.network.send(&mut self.history, packet),
+            Sent::Acknowledged(heads) => {
+                self.history.log(format_args!("acknowledged {heads:?}"));
+                self.acknowledged.extend(heads);
+            }
+            Sent::Wrong(what) => panic!("a worker is told: {what}"),
+        }
+    }
+
+    fn deliver(&mut self, packet: Packet, coordinator: Option<u64>) {
+        if packet.way == Way::Down {
+            let of = self.wire.worker_of(packet.stream);
+            let mut workers = self
+                .slots
+                .iter_mut()
+                .filter_map(|slot| slot.worker.as_mut());
+            match workers.find(|worker| worker.node.paused && Some(worker.number) == of) {
+                Some(worker) => worker.inbox.push(packet),
+                None => self.wire.deliver_down(packet.stream, packet.payload),
+            }
+            return;
+        }
+        let at = match coordinator {
+            None => self.coordinators.len().checked_sub(1),
+            Some(number) => self.place_of(number),
+        };
+        if let Some(at) = at {
+            self.coordinators[at].deliver(packet);
+        } else if !matches!(packet.payload, Payload::Reset) && self.history.chance.bool() {
+            // Nobody listens there, and the machine says so.
+            self.network.break_stream(&mut self.history, packet.stream);
+        }
+    }
+
+    pub(crate) fn start_coordinator(&mut self) {
+        let number = self.number();
+        let rate = self.history.chance.u64(900..=1100);
+        let node = Node::new(self.history.now, rate);
+        let chance = &mut self.history.chance;
+        let mut settings = Settings::new(self.plot.bits, range_bits());
+        settings.replicas = self.plot.replicas;
+        settings.lease_ms = self.plot.lease_ms;
+        settings.silence_ms = 3 * self.plot.lease_ms;
+        settings.straggler_ms = chance.u64(300..3_000);
+        settings.failures_max = 1_000;
+        settings.expiries_max = 1_000;
+        settings.worker_failures_max = 1_000;
+        settings.task_positions_max = chance.u64(0..5) * range_bits().positions();
+        settings.task_positions_min = chance.u64(0..4) * range_bits().positions();
+        settings.tasks_per_thread = chance.u32(0..2);
+        self.history
+            .log(format_args!("coordinator {number} starts, {rate}"));
+        self.owed = (number, self.acknowledged.clone());
+        self.coordinators.push(Coordinator::start(
+            number,
+            node,
+            &self.storage,
+            settings,
+            self.plot.slowest,
+            self.wire.clone(),
+        ));
+    }
+
+    pub(crate) fn start_worker(&mut self, slot: usize) {
+        let number = self.number();
+        let rate = self.history.chance.u64(900..=1100);
+        let node = Node::new(self.history.now, rate);
+        let config = Config {
+            access: Access {
+                coordinator: "http://coordinator".to_owned(),
+                ca: None,
+                token: None,
+            },
+            name: format!("worker {number}"),
+            threads: NonZeroUsize::new(self.history.one_of(&[1, 2])).unwrap(),
+            memory_bytes: 1 << 30,
+            isa: Isa::Portable,
+            patience: Some(std::time::Duration::from_hours(1)),
+            evaluation: Evaluation::Inline,
+            seed: Some(self.history.chance.u64(..)),
+        };
+        let end = WorkerEnd {
+            wire: self.wire.clone(),
+            slot,
+            number,
+        };
+        self.history
+            .log(format_args!("worker {number} starts in {slot}, {rate}"));
+        let run = run_with(config, Arc::new(end), CancellationToken::new());
+        let run = node.runtime().spawn(run);
+        self.slots[slot].worker = Some(Worker {
+            node,
+            number,
+            run,
+            inbox: Vec::new(),
+        });
+    }
+
+    /// The worker in a place dies. Unless it is `loud`, nobody hears of it.
+    pub(crate) fn kill_worker(&mut self, slot: usize, loud: bool) {
+        if let Some(worker) = self.slots[slot].worker.take() {
+            if !loud {
+                self.wire.silence(worker.number);
+            }
+            self.history.count(
+                "crashed workers",
+                format_args!("{} told {loud}", worker.number),
+            );
+        }
+    }
+}
+
+impl Worker {
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+}
