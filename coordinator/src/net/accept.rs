@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use rustls::ServerConfig;
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, Http};
-use super::limits::{ACCEPT_PAUSE, ACCEPT_WARNING_EVERY, Limits};
+use super::limits::{ACCEPT_PAUSE, ACCEPT_WARNING_EVERY, BACKLOG, Limits};
 use super::slots::Slots;
 
 /// Accepts the connections of one listener.
@@ -52,6 +53,10 @@ impl Acceptor {
     /// Runs until it is told to stop, and then until the connections are done.
     pub(super) async fn run(mut self, listener: TcpListener) {
         let stop = self.stop.clone();
+        // Whoever made the listener left it at 128.
+        if let Err(error) = SockRef::from(&listener).listen(BACKLOG) {
+            tracing::warn!("connections that come all at once will be delayed: {error}");
+        }
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,

@@ -69,6 +69,9 @@ pub(super) const HEADERS: usize = 64;
 /// What the kernel keeps unsent. Little, so that a slow reader is seen to make progress in small
 /// steps: with megabytes in the kernel it would look as if it stood still.
 pub(super) const UNSENT_BYTES: u32 = 128 << 10;
+/// Connections that wait to be accepted: all workers come back at the same moment when a coordinator
+/// starts again. The system may allow fewer.
+pub(super) const BACKLOG: i32 = 4096;
 /// How long to wait after a connection could not be accepted, as there may be no descriptors left.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often to tell people about it.

@@ -210,8 +210,8 @@ impl Service {
                     data: Bytes::copy_from_slice(&data),
                     last,
                 };
-                let joined = joiner.push(piece);
-                let Some((head, record)) = joined.map_err(|error| Wrong::Form(refuse(&error)))?
+                let ended = joiner.push(piece);
+                let Some((head, record)) = ended.map_err(|error| Wrong::Form(refuse(&error)))?
                 else {
                     continue;
                 };
