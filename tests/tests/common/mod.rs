@@ -4,6 +4,7 @@
 
 pub(crate) mod cluster;
 pub(crate) mod http;
+pub(crate) mod proxy;
 
 use std::fs;
 use std::path::{Path, PathBuf};
