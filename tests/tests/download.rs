@@ -280,11 +280,11 @@ fn parts_of_files_are_those_asked_for() {
         ("2000000-99999999", 2_000_000, size),
     ] {
         let range = format!("Range: bytes={range}");
-        let part = get(port, &path, &[&range, &format!("If-Range: {tag}")]);
-        assert_eq!(part.status, 206, "{range}");
+        let answer = get(port, &path, &[&range, &format!("If-Range: {tag}")]);
+        assert_eq!(answer.status, 206, "{range}");
         let expected = format!("bytes {from}-{}/{size}", to - 1);
-        assert_eq!(part.header("content-range"), Some(&*expected));
-        assert!(part.body == shard[from..to], "{range}");
+        assert_eq!(answer.header("content-range"), Some(&*expected));
+        assert!(answer.body == shard[from..to], "{range}");
     }
     let beyond = get(port, &path, &[&format!("Range: bytes={size}-")]);
     assert_eq!(beyond.status, 416);

@@ -147,8 +147,7 @@ fn change(bytes: &mut [u8], at: u64, file: Option<&str>, orders: &Orders) {
 
 fn hold_up(bytes: usize, orders: &Orders) {
     let rate = orders.rate.load(Ordering::Relaxed);
-    if rate > 0 {
-        let micros = bytes as u64 * 1_000_000 / rate;
+    if let Some(micros) = (bytes as u64 * 1_000_000).checked_div(rate) {
         thread::sleep(Duration::from_micros(micros));
     }
 }
