@@ -1,6 +1,6 @@
 //! A coordinator in its node: it starts, answers the calls that reach it, and ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use bytes::{Buf, Bytes};
@@ -38,6 +38,8 @@ pub(crate) struct Coordinator {
     /// What came while it was paused.
     inbox: Vec<Packet>,
     calls: BTreeMap<StreamId, Call>,
+    /// The ranges that were acknowledged before it started.
+    owed: BTreeSet<Head>,
 }
 
 #[derive(Debug)]
@@ -73,6 +75,7 @@ impl Coordinator {
         settings: Settings,
         slowest: u64,
         wire: Wire,
+        owed: BTreeSet<Head>,
     ) -> Coordinator {
         let disk = Arc::new(Disk::new(Arc::clone(storage), slowest, number));
         let start = SimulatedCoordinator::start(disk, settings, TABLE, number);
@@ -84,6 +87,7 @@ impl Coordinator {
             wire,
             inbox: Vec::new(),
             calls: BTreeMap::new(),
+            owed,
         }
     }
 
@@ -98,11 +102,11 @@ impl Coordinator {
         }
     }
 
-    /// Whether a range is known to be durable.
-    pub(crate) fn has(&self, head: Head) -> bool {
+    /// The number of its turn to own the table; the largest if that has not begun.
+    pub(crate) fn epoch(&self) -> u64 {
         match &self.state {
-            State::Running(running) => running.store().is_committed(head),
-            State::Starting(_) => false,
+            State::Running(running) => running.store().epoch(),
+            State::Starting(_) => u64::MAX,
         }
     }
 
@@ -119,7 +123,11 @@ impl Coordinator {
             State::Starting(start) if start.is_finished() => {
                 let started = self.node.runtime().block_on(start);
                 let started = started.expect("a start does not panic");
-                self.state = State::Running(started.expect("it starts on any storage in order"));
+                let running = started.expect("it starts on any storage in order");
+                let store = running.store();
+                let lost = self.owed.iter().find(|&&head| !store.is_committed(head));
+                assert_eq!(lost, None, "an acknowledged range is lost");
+                self.state = State::Running(running);
                 Some(News::Started)
             }
             State::Running(running) => {
@@ -197,8 +205,7 @@ impl Coordinator {
         self.calls.insert(stream, call);
     }
 
-    /// Ends it in order. Tells whether its job was finished, and if not, whether that is because
-    /// another coordinator has taken over.
+    /// Ends it in order.
     pub(crate) fn stop(self) -> Ended {
         let State::Running(running) = self.state else {
             return Ended::Other("it has not started".to_owned());
@@ -215,6 +222,7 @@ impl Coordinator {
 }
 
 /// How a coordinator ended.
+#[expect(dead_code, reason = "what became of others is printed")]
 #[derive(Debug)]
 pub(crate) enum Ended {
     Finished,
