@@ -79,6 +79,11 @@ impl Cluster {
         self.directory.path().join("table")
     }
 
+    /// The process id of the coordinator.
+    pub(crate) fn id(&self) -> u32 {
+        self.coordinator.id()
+    }
+
     /// The address it listens on.
     pub(crate) fn address(&self) -> SocketAddr {
         let url = &self.access.coordinator;
