@@ -220,6 +220,13 @@ pub(crate) fn assert_content(worker: Child) {
     }
 }
 
+/// Runs what a peer does on this thread.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    runtime.block_on(future)
+}
+
 /// Random numbers, the same for the same seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(pub(crate) u64);
