@@ -1,6 +1,7 @@
 //! A worker made for tests: it does the real work, and may then say whatever it likes.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use chomp_proto::v1::{self, lease_reply, submit_reply};
 use chomp_table::pieces::{self, Joiner, Piece};
 use chomp_table::range::{self, max_record_len};
 use chomp_table::sources::sources;
-use chomp_table::{Head, Range, RangeBits};
+use chomp_table::{Digest, Head, Range, RangeBits};
 use tonic::metadata::AsciiMetadataValue;
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
@@ -50,6 +51,8 @@ const THREADS: u32 = 32;
 
 /// What a worker says that may come in.
 pub(crate) fn hello(worker: u64, name: &str) -> v1::JoinRequest {
+    static KERNEL: OnceLock<Digest> = OnceLock::new();
+    let kernel = KERNEL.get_or_init(|| chomp_kernel::fingerprint(Isa::detect()));
     v1::JoinRequest {
         protocol: PROTOCOL,
         format: range::VERSION,
@@ -57,7 +60,7 @@ pub(crate) fn hello(worker: u64, name: &str) -> v1::JoinRequest {
         threads: THREADS,
         worker,
         name: name.to_owned(),
-        kernel: chomp_kernel::fingerprint(Isa::detect()).0.to_vec(),
+        kernel: kernel.0.to_vec(),
     }
 }
 

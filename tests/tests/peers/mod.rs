@@ -79,6 +79,11 @@ impl Cluster {
         self.directory.path().join("table")
     }
 
+    /// The process id of the coordinator.
+    pub(crate) fn id(&self) -> u32 {
+        self.coordinator.id()
+    }
+
     /// The address it listens on.
     pub(crate) fn address(&self) -> SocketAddr {
         let url = &self.access.coordinator;
@@ -213,6 +218,13 @@ pub(crate) fn assert_content(worker: Child) {
     for complaint in ["a task failed", "has no use for a result"] {
         assert!(!ended.stderr.contains(complaint), "{ended:?}");
     }
+}
+
+/// Runs what a peer does on this thread.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    runtime.block_on(future)
 }
 
 /// Random numbers, the same for the same seed.

@@ -89,13 +89,15 @@ impl Peer {
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap();
     let mut frame = Vec::with_capacity(9 + payload.len());
-    frame.extend_from_slice(&[(length >> 16) as u8, (length >> 8) as u8, length as u8]);
-    frame.extend_from_slice(&[kind, flags]);
-    for shift in [24, 16, 8, 0] {
-        frame.push((stream >> shift) as u8);
-    }
+    frame.extend([16, 8, 0].map(|shift| byte(length, shift)));
+    frame.extend([kind, flags]);
+    frame.extend([24, 16, 8, 0].map(|shift| byte(stream, shift)));
     frame.extend_from_slice(payload);
     frame
+}
+
+fn byte(number: u32, shift: u32) -> u8 {
+    (number >> shift & 0xff) as u8
 }
 
 /// The beginning of HTTP/2 from a client that keeps to it so far.
@@ -159,5 +161,7 @@ pub(crate) fn endless_lines(_: u32) -> Vec<u8> {
 /// Bytes without meaning.
 pub(crate) fn noise(turn: u32) -> Vec<u8> {
     let mut random = super::Random(turn.into());
-    (0..10_000).map(|_| random.below(256) as u8).collect()
+    (0..10_000)
+        .map(|_| (random.below(256) & 0xff) as u8)
+        .collect()
 }
