@@ -7,13 +7,14 @@
 
 mod common;
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::cluster::{Cluster, Process, Random};
+use common::cluster::{Cluster, Process, Random, at_home};
 use common::netns::{COORDINATOR, Cut, Network, address};
-use common::{FINGERPRINT_30, fingerprint};
+use common::{FINGERPRINT_30, fingerprint, program};
 use serde_json::Value;
 
 const BITS: u32 = 30;
@@ -175,6 +176,33 @@ fn check_access(cluster: &Cluster) {
     assert!(access["ca"].as_str().unwrap().contains("BEGIN CERTIFICATE"));
 }
 
+/// The table can be had from another machine by whoever knows the authority, and by nobody else.
+fn check_download(network: &Network, cluster: &Cluster) {
+    let stranger = tempfile::tempdir().unwrap();
+    let download = || {
+        let mut command = at_home(program(), stranger.path());
+        let from = format!("https://{}:{PORT}", address(COORDINATOR));
+        command.args(["download", "--json", "--from", &from, "--out"]);
+        command.arg(stranger.path().join("out"));
+        command
+    };
+    let mut known = download();
+    known.arg("--access").arg(cluster.access());
+    let summary = network.start(1, cluster, &known).wait().summary();
+    assert_eq!(fingerprint(&summary), FINGERPRINT_30);
+    let access = fs::read_to_string(cluster.access()).unwrap();
+    let mut access: Value = serde_json::from_str(&access).unwrap();
+    let authority = access.as_object_mut().unwrap().remove("ca");
+    assert!(authority.is_some());
+    let file = stranger.path().join("access.json");
+    fs::write(&file, access.to_string()).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let mut worker = at_home(program(), stranger.path());
+    worker.args(["worker", "--access"]).arg(&file);
+    let refused = network.start(1, cluster, &worker).wait();
+    refused.refuses(1, &["certificate", "access file"]);
+}
+
 /// Builds a table, and disturbs that until there are faults enough.
 fn build(network: &Network, random: &mut Random, faults: &mut Faults) {
     let mut machines = Machines::new(network);
@@ -208,7 +236,9 @@ fn build(network: &Network, random: &mut Random, faults: &mut Faults) {
     // Those that were cut off when it was done hear of it when they ask again.
     machines.mend_all();
     let again = coordinator(&machines.cluster);
-    let _coordinator = network.start(COORDINATOR, &machines.cluster, &again);
+    let mut coordinator = network.start(COORDINATOR, &machines.cluster, &again);
+    coordinator.wait_to_listen();
+    check_download(network, &machines.cluster);
     for worker in machines.hosts.into_iter().skip(1) {
         let ended = worker.process.wait();
         assert_eq!(ended.code, Some(0), "{ended:?}");
