@@ -225,9 +225,8 @@ impl World {
         }
         self.plan(1, Event::StartCoordinator);
         let slots = self.slots.iter();
-        let workers: Vec<_> = slots
-            .map(|slot| slot.worker.as_ref().map(crate::world::Worker::number))
-            .collect();
+        let workers = slots.map(|slot| slot.worker.as_ref().map(Worker::number));
+        let workers: Vec<_> = workers.collect();
         for (slot, worker) in workers.into_iter().enumerate() {
             match worker {
                 Some(number) => self.resume_worker(number),

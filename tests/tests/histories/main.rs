@@ -30,6 +30,28 @@ use world::{Plot, World};
 
 const HISTORIES: u64 = 5_000;
 
+/// What must happen in a hundred histories at the least, so that they cannot become harmless.
+const LEAST: [(&str, u64); 18] = [
+    ("broken connections", 80),
+    ("crashed coordinators", 50),
+    ("crashed machines", 30),
+    ("crashed workers", 80),
+    ("cut streams", 20),
+    ("doubled requests", 40),
+    ("fenced", 2),
+    ("jumped clocks", 50),
+    ("lost answers", 8),
+    ("lost requests", 10),
+    ("overtaken coordinators", 20),
+    ("packets held", 60),
+    ("partitions", 150),
+    ("partitions down", 70),
+    ("partitions up", 70),
+    ("paused coordinators", 50),
+    ("paused workers", 80),
+    ("reordered packets", 3000),
+];
+
 /// What the history of a seed is about.
 fn plot(history: &mut History) -> Plot {
     let replicas = history.one_of(&[1, 1, 2]);
@@ -92,6 +114,10 @@ fn every_history_ends_with_the_right_table() {
         seen
     });
     eprintln!("{HISTORIES} histories: {:#?}", seen.0);
+    for (kind, least) in LEAST {
+        let count = seen.of(kind);
+        assert!(count >= HISTORIES * least / 100, "{kind}: {count}");
+    }
 }
 
 #[test]

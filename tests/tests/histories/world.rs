@@ -355,7 +355,7 @@ impl World {
             name: format!("worker {number}"),
             threads: NonZeroUsize::new(self.history.one_of(&[1, 2])).unwrap(),
             memory_bytes: 1 << 30,
-            isa: Isa::Portable,
+            isa: Isa::detect(),
             patience: Some(std::time::Duration::from_hours(1)),
             evaluation: Evaluation::Inline,
             seed: Some(self.history.chance.u64(..)),
