@@ -40,6 +40,16 @@ pub(crate) struct Coordinator {
     calls: BTreeMap<StreamId, Call>,
     /// The ranges that were acknowledged before it started.
     owed: BTreeSet<Head>,
+    votes: Arc<Mutex<Votes>>,
+}
+
+/// Who submitted what to a coordinator.
+#[derive(Debug, Default)]
+struct Votes {
+    /// The ranges that were durable when it started.
+    found: BTreeSet<Head>,
+    workers: BTreeMap<Head, BTreeSet<u64>>,
+    replicas: usize,
 }
 
 #[derive(Debug)]
@@ -54,6 +64,7 @@ struct Call {
     body: UnboundedSender<Payload>,
     /// The bytes of the request so far.
     request: Arc<Mutex<Vec<u8>>>,
+    is_submission: bool,
     task: AbortHandle,
 }
 
@@ -78,6 +89,10 @@ impl Coordinator {
         owed: BTreeSet<Head>,
     ) -> Coordinator {
         let disk = Arc::new(Disk::new(Arc::clone(storage), slowest, number));
+        let votes = Votes {
+            replicas: settings.replicas as usize,
+            ..Votes::default()
+        };
         let start = SimulatedCoordinator::start(disk, settings, TABLE, number);
         Coordinator {
             number,
@@ -88,6 +103,7 @@ impl Coordinator {
             inbox: Vec::new(),
             calls: BTreeMap::new(),
             owed,
+            votes: Arc::new(Mutex::new(votes)),
         }
     }
 
@@ -127,6 +143,9 @@ impl Coordinator {
                 let store = running.store();
                 let lost = self.owed.iter().find(|&&head| !store.is_committed(head));
                 assert_eq!(lost, None, "an acknowledged range is lost");
+                let heads = (0..store.range_bits().heads(store.bits())).map(Head);
+                let found = heads.filter(|&head| store.is_committed(head));
+                self.votes.lock().unwrap().found = found.collect();
                 self.state = State::Running(running);
                 Some(News::Started)
             }
@@ -164,6 +183,12 @@ impl Coordinator {
             }
             payload => {
                 if let Some(call) = self.calls.get(&stream) {
+                    if matches!(payload, Payload::End) && call.is_submission {
+                        self.votes
+                            .lock()
+                            .unwrap()
+                            .count(&call.request.lock().unwrap());
+                    }
                     if let Payload::Data(data) = &payload {
                         call.request.lock().unwrap().extend_from_slice(data);
                     }
@@ -192,6 +217,7 @@ impl Coordinator {
                 storage: Arc::clone(&self.storage),
                 stream,
                 submitted: path.ends_with("/Submit").then(|| Arc::clone(&bytes)),
+                votes: Arc::clone(&self.votes),
                 reply: Mutex::default(),
             },
         );
@@ -200,6 +226,7 @@ impl Coordinator {
         let call = Call {
             body: sender,
             request: bytes,
+            is_submission: path.ends_with("/Submit"),
             task,
         };
         self.calls.insert(stream, call);
@@ -237,6 +264,7 @@ struct Watch {
     stream: StreamId,
     /// The request, if it is a submission.
     submitted: Option<Arc<Mutex<Vec<u8>>>>,
+    votes: Arc<Mutex<Votes>>,
     reply: Mutex<Vec<u8>>,
 }
 
@@ -289,21 +317,48 @@ impl Watch {
         let Some(submitted) = &self.submitted else {
             return;
         };
-        let reply = self.reply.lock().unwrap();
-        let replies: Vec<v1::SubmitReply> = messages(&reply);
-        let taken = replies.iter().any(|reply| {
+        let replies: Vec<v1::SubmitReply> = messages(&self.reply.lock().unwrap());
+        let is_safe = |reply: &v1::SubmitReply| {
             matches!(
                 reply.verdict,
                 Some(submit_reply::Verdict::Accepted(_) | submit_reply::Verdict::Duplicate(_))
             )
-        });
-        if taken && !self.storage.has_crashed() {
-            let requests: Vec<v1::SubmitRequest> = messages(&submitted.lock().unwrap());
-            let pieces = requests.into_iter().flat_map(|request| request.pieces);
-            let heads = pieces.map(|piece| Head(piece.head)).collect();
+        };
+        if replies.iter().any(is_safe) && !self.storage.has_crashed() {
+            let (_, heads) = submission(&submitted.lock().unwrap());
+            let votes = self.votes.lock().unwrap();
+            if let Some(head) = heads.iter().find(|&&head| !votes.suffice(head)) {
+                let what = format!("range {head} is safe, which too few workers computed");
+                self.wire.send(Sent::Wrong(what));
+            }
             self.wire.send(Sent::Acknowledged(heads));
         }
     }
+}
+
+impl Votes {
+    fn count(&mut self, request: &[u8]) {
+        let (worker, heads) = submission(request);
+        for head in heads {
+            self.workers.entry(head).or_default().insert(worker);
+        }
+    }
+
+    fn suffice(&self, head: Head) -> bool {
+        let votes = self.workers.get(&head).map_or(0, BTreeSet::len);
+        votes >= self.replicas || self.found.contains(&head)
+    }
+}
+
+/// The worker and the ranges of a submission.
+fn submission(request: &[u8]) -> (u64, Vec<Head>) {
+    let requests: Vec<v1::SubmitRequest> = messages(request);
+    let mut headers = requests
+        .iter()
+        .filter_map(|request| request.header.as_ref());
+    let worker = headers.next().expect("a submission has a header").worker;
+    let pieces = requests.iter().flat_map(|request| &request.pieces);
+    (worker, pieces.map(|piece| Head(piece.head)).collect())
 }
 
 /// The messages in the bytes of a call.

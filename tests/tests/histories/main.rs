@@ -28,7 +28,7 @@ use history::{History, Seen};
 use network::Weather;
 use world::{Plot, World};
 
-const HISTORIES: u64 = 5_000;
+const HISTORIES: u64 = 10_000;
 
 /// What must happen in a hundred histories at the least, so that they cannot become harmless.
 const LEAST: [(&str, u64); 18] = [
