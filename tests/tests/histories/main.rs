@@ -75,14 +75,14 @@ fn plot(history: &mut History) -> Plot {
 }
 
 /// Runs the history of a seed; returns the digest of all that happened, and what that was.
-fn run(seed: u64, aloud: bool) -> (u64, Seen) {
-    let mut history = History::new(seed, aloud);
+fn run(seed: u64, shown: bool) -> (u64, Seen) {
+    let mut history = History::new(seed, shown);
     let plot = plot(&mut history);
     let mut world = World::new(history, plot);
     world.run();
-    let mut seen = std::mem::take(&mut world.history.seen);
-    seen.0.insert("seconds", world.history.now / 1000);
-    (world.history.outcome(), seen)
+    let mut counts = std::mem::take(&mut world.history.seen);
+    counts.0.insert("seconds", world.history.now / 1000);
+    (world.history.outcome(), counts)
 }
 
 fn check(seeds: impl Iterator<Item = u64>) -> Seen {
