@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`token`] | the secret that opens calls |
-//! | [`file`] | access files: all that one needs to speak to a coordinator |
+//! | [`mod@file`] | access files: all that one needs to speak to a coordinator |
 //! | [`issuer`] | the coordinator's side: makes tokens, checks them, keeps the secrets |
 //! | [`authority`] | the certificates by which clients know the coordinator |
 //! | [`local`] | the access files of coordinators on this machine, for their own user |

@@ -5,7 +5,8 @@
 //! range bits (4 bytes), and for each of its ranges the head (8), the edges (8), the number of losing
 //! positions (8) and their indices (4 each), all little-endian.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
 
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head, Range, RangeBits, head};
@@ -21,8 +22,15 @@ const TABLES: [(u32, u32); 2] = [(17, 12), (19, 16)];
 const TALL: [(u64, u32); 2] = [(1 << 30, 12), (0b11 << 9, 13)];
 
 /// The digest of the samples, evaluated with the instruction set `isa` or the widest below it
-/// that this CPU has. Takes some milliseconds.
+/// that this CPU has. Takes some milliseconds the first time; a process remembers it.
 pub fn fingerprint(isa: Isa) -> Digest {
+    static KNOWN: Mutex<BTreeMap<Isa, Digest>> = Mutex::new(BTreeMap::new());
+    // Held for whole values; a panic leaves nothing half done.
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    *known.entry(isa).or_insert_with(|| evaluate(isa))
+}
+
+fn evaluate(isa: Isa) -> Digest {
     let mut bytes = Vec::new();
     for (range_bits, heads) in samples() {
         let mut evaluator = Evaluator::new(range_bits, isa);

@@ -183,11 +183,16 @@ fn build(random: &mut Random, faults: &mut Faults) {
     };
     let summary = ended.summary();
     assert_eq!(fingerprint(&summary), FINGERPRINT_30);
-    if faults.are_enough() && workers.iter().all(Member::is_well) {
-        for worker in workers {
-            let ended = worker.process.expect("it is well").wait();
-            assert_eq!(ended.code, Some(0), "{ended:?}");
+    // Those that were away when it was done hear of it when they ask again.
+    for worker in &mut workers {
+        if !worker.is_well() {
+            worker.heal(&cluster);
         }
+    }
+    let _coordinator = cluster.start_coordinator(&mut cluster.coordinator(BITS, RANGE_BITS));
+    for worker in workers {
+        let ended = worker.process.expect("it is well").wait();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
     }
 }
 

@@ -190,6 +190,12 @@ impl Process {
         self.wait()
     }
 
+    /// Makes sure that it is gone.
+    pub(crate) fn end(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Waits until a coordinator has said that it listens.
     pub(crate) fn wait_to_listen(&mut self) {
         wait_for("a coordinator that listens", || {
@@ -202,9 +208,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that has ended is not to be killed, and one of ours is always there to be waited for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.end();
     }
 }
 

@@ -4,6 +4,8 @@
 
 pub(crate) mod cluster;
 pub(crate) mod http;
+pub(crate) mod netns;
+pub(crate) mod proxy;
 
 use std::fs;
 use std::path::{Path, PathBuf};

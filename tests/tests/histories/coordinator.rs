@@ -1,6 +1,6 @@
 //! A coordinator in its node: it starts, answers the calls that reach it, and ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use bytes::{Buf, Bytes};
@@ -38,6 +38,18 @@ pub(crate) struct Coordinator {
     /// What came while it was paused.
     inbox: Vec<Packet>,
     calls: BTreeMap<StreamId, Call>,
+    /// The ranges that were acknowledged before it started.
+    owed: BTreeSet<Head>,
+    votes: Arc<Mutex<Votes>>,
+}
+
+/// Who submitted what to a coordinator.
+#[derive(Debug, Default)]
+struct Votes {
+    /// The ranges that were durable when it started.
+    found: BTreeSet<Head>,
+    workers: BTreeMap<Head, BTreeSet<u64>>,
+    replicas: usize,
 }
 
 #[derive(Debug)]
@@ -52,6 +64,7 @@ struct Call {
     body: UnboundedSender<Payload>,
     /// The bytes of the request so far.
     request: Arc<Mutex<Vec<u8>>>,
+    is_submission: bool,
     task: AbortHandle,
 }
 
@@ -73,8 +86,13 @@ impl Coordinator {
         settings: Settings,
         slowest: u64,
         wire: Wire,
+        owed: BTreeSet<Head>,
     ) -> Coordinator {
         let disk = Arc::new(Disk::new(Arc::clone(storage), slowest, number));
+        let votes = Votes {
+            replicas: settings.replicas as usize,
+            ..Votes::default()
+        };
         let start = SimulatedCoordinator::start(disk, settings, TABLE, number);
         Coordinator {
             number,
@@ -84,6 +102,8 @@ impl Coordinator {
             wire,
             inbox: Vec::new(),
             calls: BTreeMap::new(),
+            owed,
+            votes: Arc::new(Mutex::new(votes)),
         }
     }
 
@@ -98,11 +118,11 @@ impl Coordinator {
         }
     }
 
-    /// Whether a range is known to be durable.
-    pub(crate) fn has(&self, head: Head) -> bool {
+    /// The number of its turn to own the table; the largest if that has not begun.
+    pub(crate) fn epoch(&self) -> u64 {
         match &self.state {
-            State::Running(running) => running.store().is_committed(head),
-            State::Starting(_) => false,
+            State::Running(running) => running.store().epoch(),
+            State::Starting(_) => u64::MAX,
         }
     }
 
@@ -119,7 +139,14 @@ impl Coordinator {
             State::Starting(start) if start.is_finished() => {
                 let started = self.node.runtime().block_on(start);
                 let started = started.expect("a start does not panic");
-                self.state = State::Running(started.expect("it starts on any storage in order"));
+                let running = started.expect("it starts on any storage in order");
+                let store = running.store();
+                let lost = self.owed.iter().find(|&&head| !store.is_committed(head));
+                assert_eq!(lost, None, "an acknowledged range is lost");
+                let heads = (0..store.range_bits().heads(store.bits())).map(Head);
+                let found = heads.filter(|&head| store.is_committed(head));
+                self.votes.lock().unwrap().found = found.collect();
+                self.state = State::Running(running);
                 Some(News::Started)
             }
             State::Running(running) => {
@@ -156,6 +183,12 @@ impl Coordinator {
             }
             payload => {
                 if let Some(call) = self.calls.get(&stream) {
+                    if matches!(payload, Payload::End) && call.is_submission {
+                        self.votes
+                            .lock()
+                            .unwrap()
+                            .count(&call.request.lock().unwrap());
+                    }
                     if let Payload::Data(data) = &payload {
                         call.request.lock().unwrap().extend_from_slice(data);
                     }
@@ -184,6 +217,7 @@ impl Coordinator {
                 storage: Arc::clone(&self.storage),
                 stream,
                 submitted: path.ends_with("/Submit").then(|| Arc::clone(&bytes)),
+                votes: Arc::clone(&self.votes),
                 reply: Mutex::default(),
             },
         );
@@ -192,13 +226,13 @@ impl Coordinator {
         let call = Call {
             body: sender,
             request: bytes,
+            is_submission: path.ends_with("/Submit"),
             task,
         };
         self.calls.insert(stream, call);
     }
 
-    /// Ends it in order. Tells whether its job was finished, and if not, whether that is because
-    /// another coordinator has taken over.
+    /// Ends it in order.
     pub(crate) fn stop(self) -> Ended {
         let State::Running(running) = self.state else {
             return Ended::Other("it has not started".to_owned());
@@ -215,6 +249,7 @@ impl Coordinator {
 }
 
 /// How a coordinator ended.
+#[expect(dead_code, reason = "what became of others is printed")]
 #[derive(Debug)]
 pub(crate) enum Ended {
     Finished,
@@ -229,6 +264,7 @@ struct Watch {
     stream: StreamId,
     /// The request, if it is a submission.
     submitted: Option<Arc<Mutex<Vec<u8>>>>,
+    votes: Arc<Mutex<Votes>>,
     reply: Mutex<Vec<u8>>,
 }
 
@@ -281,21 +317,48 @@ impl Watch {
         let Some(submitted) = &self.submitted else {
             return;
         };
-        let reply = self.reply.lock().unwrap();
-        let replies: Vec<v1::SubmitReply> = messages(&reply);
-        let taken = replies.iter().any(|reply| {
+        let replies: Vec<v1::SubmitReply> = messages(&self.reply.lock().unwrap());
+        let is_safe = |reply: &v1::SubmitReply| {
             matches!(
                 reply.verdict,
                 Some(submit_reply::Verdict::Accepted(_) | submit_reply::Verdict::Duplicate(_))
             )
-        });
-        if taken && !self.storage.has_crashed() {
-            let requests: Vec<v1::SubmitRequest> = messages(&submitted.lock().unwrap());
-            let pieces = requests.into_iter().flat_map(|request| request.pieces);
-            let heads = pieces.map(|piece| Head(piece.head)).collect();
+        };
+        if replies.iter().any(is_safe) && !self.storage.has_crashed() {
+            let (_, heads) = submission(&submitted.lock().unwrap());
+            let votes = self.votes.lock().unwrap();
+            if let Some(head) = heads.iter().find(|&&head| !votes.suffice(head)) {
+                let what = format!("range {head} is safe, which too few workers computed");
+                self.wire.send(Sent::Wrong(what));
+            }
             self.wire.send(Sent::Acknowledged(heads));
         }
     }
+}
+
+impl Votes {
+    fn count(&mut self, request: &[u8]) {
+        let (worker, heads) = submission(request);
+        for head in heads {
+            self.workers.entry(head).or_default().insert(worker);
+        }
+    }
+
+    fn suffice(&self, head: Head) -> bool {
+        let votes = self.workers.get(&head).map_or(0, BTreeSet::len);
+        votes >= self.replicas || self.found.contains(&head)
+    }
+}
+
+/// The worker and the ranges of a submission.
+fn submission(request: &[u8]) -> (u64, Vec<Head>) {
+    let requests: Vec<v1::SubmitRequest> = messages(request);
+    let mut headers = requests
+        .iter()
+        .filter_map(|request| request.header.as_ref());
+    let worker = headers.next().expect("a submission has a header").worker;
+    let pieces = requests.iter().flat_map(|request| &request.pieces);
+    (worker, pieces.map(|piece| Head(piece.head)).collect())
 }
 
 /// The messages in the bytes of a call.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::network::Weather;
 use crate::wire::Way;
-use crate::world::{Event, World};
+use crate::world::{Event, Worker, World};
 
 /// Weather in which nothing gets lost.
 const CALM: Weather = Weather {
@@ -157,7 +157,7 @@ impl World {
             self.bury(last.number);
             drop(last);
             // An overtaken one is not to be mistaken for the owner.
-            self.end_overtaken();
+            self.end_coordinators();
             self.plan(time, Event::StartCoordinator);
         }
     }
@@ -174,14 +174,12 @@ impl World {
         let time = self.some_time();
         self.history
             .count("crashed machines", format_args!("for {time}"));
-        for coordinator in std::mem::take(&mut self.coordinators) {
-            self.bury(coordinator.number);
-        }
+        self.end_coordinators();
         self.storage = Arc::new(self.storage.crash());
         self.plan(if self.calm { 1 } else { time }, Event::StartCoordinator);
     }
 
-    fn end_overtaken(&mut self) {
+    fn end_coordinators(&mut self) {
         for coordinator in std::mem::take(&mut self.coordinators) {
             self.bury(coordinator.number);
         }
@@ -221,18 +219,14 @@ impl World {
         for number in overtaken {
             self.resume_coordinator(number);
         }
-        if self.plot.replicas > 1
-            && let Some(last) = self.coordinators.pop()
-        {
-            // Each would wait for a worker that is with the other, and write nothing meanwhile.
-            self.end_overtaken();
-            self.coordinators.push(last);
+        if self.plot.replicas > 1 && self.coordinators.len() > 1 {
+            // Each may wait for a worker that is with another, and write nothing meanwhile.
+            self.end_coordinators();
         }
         self.plan(1, Event::StartCoordinator);
         let slots = self.slots.iter();
-        let workers: Vec<_> = slots
-            .map(|slot| slot.worker.as_ref().map(crate::world::Worker::number))
-            .collect();
+        let workers = slots.map(|slot| slot.worker.as_ref().map(Worker::number));
+        let workers: Vec<_> = workers.collect();
         for (slot, worker) in workers.into_iter().enumerate() {
             match worker {
                 Some(number) => self.resume_worker(number),

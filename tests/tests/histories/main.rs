@@ -28,7 +28,29 @@ use history::{History, Seen};
 use network::Weather;
 use world::{Plot, World};
 
-const HISTORIES: u64 = 5_000;
+const HISTORIES: u64 = 10_000;
+
+/// What must happen in a hundred histories at the least, so that they cannot become harmless.
+const LEAST: [(&str, u64); 18] = [
+    ("broken connections", 80),
+    ("crashed coordinators", 50),
+    ("crashed machines", 30),
+    ("crashed workers", 80),
+    ("cut streams", 20),
+    ("doubled requests", 40),
+    ("fenced", 2),
+    ("jumped clocks", 50),
+    ("lost answers", 8),
+    ("lost requests", 10),
+    ("overtaken coordinators", 20),
+    ("packets held", 60),
+    ("partitions", 150),
+    ("partitions down", 70),
+    ("partitions up", 70),
+    ("paused coordinators", 50),
+    ("paused workers", 80),
+    ("reordered packets", 3000),
+];
 
 /// What the history of a seed is about.
 fn plot(history: &mut History) -> Plot {
@@ -53,12 +75,12 @@ fn plot(history: &mut History) -> Plot {
 }
 
 /// Runs the history of a seed; returns the digest of all that happened, and what that was.
-fn run(seed: u64, shown: bool) -> (u64, Seen) {
-    let mut history = History::new(seed, shown);
+fn run(seed: u64, aloud: bool) -> (u64, Seen) {
+    let mut history = History::new(seed, aloud);
     let plot = plot(&mut history);
     let mut world = World::new(history, plot);
     world.run();
-    let mut seen = world.history.seen.clone();
+    let mut seen = std::mem::take(&mut world.history.seen);
     seen.0.insert("seconds", world.history.now / 1000);
     (world.history.outcome(), seen)
 }
@@ -92,6 +114,10 @@ fn every_history_ends_with_the_right_table() {
         seen
     });
     eprintln!("{HISTORIES} histories: {:#?}", seen.0);
+    for (kind, least) in LEAST {
+        let count = seen.of(kind);
+        assert!(count >= HISTORIES * least / 100, "{kind}: {count}");
+    }
 }
 
 #[test]

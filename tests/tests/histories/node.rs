@@ -1,9 +1,29 @@
 //! A machine with a clock of its own: a runtime of one thread that goes on when the world says so.
 
+use std::cell::Cell;
+use std::panic;
+use std::sync::Once;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, advance, sleep_until};
+
+thread_local! {
+    /// Whether anything has panicked here, in a task that nobody waits for perhaps.
+    static PANICKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Takes note of panics from now on.
+fn watch() {
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(|| {
+        let print = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            PANICKED.set(true);
+            print(panic);
+        }));
+    });
+}
 
 /// A node.
 #[derive(Debug)]
@@ -25,6 +45,7 @@ pub(crate) struct Node {
 impl Node {
     /// A node that starts at `now`.
     pub(crate) fn new(now: u64, rate: u64) -> Node {
+        watch();
         let runtime = Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -51,6 +72,7 @@ impl Node {
         self.local += self.passed(now);
         let until = self.start + Duration::from_millis(self.local);
         self.runtime.block_on(async { sleep_until(until).await });
+        assert!(!PANICKED.get(), "something in a node panicked");
     }
 
     /// Sets its clock forward: what became due meanwhile happens all at once.

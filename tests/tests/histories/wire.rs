@@ -211,7 +211,7 @@ async fn exchange(
             line.send(of_frame(frame));
         }
         line.send(Payload::End);
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     let first = tokio::select! {
         biased;

@@ -77,7 +77,7 @@ pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) wire: Wire,
     pub(crate) storage: Arc<SimulatedStorage>,
-    /// By age. All but the last were overtaken by it.
+    /// By epoch, those that have none yet last. All but the last were overtaken by it, or will be.
     pub(crate) coordinators: Vec<Coordinator>,
     pub(crate) slots: Vec<Slot>,
     events: BTreeMap<(u64, u64), Event>,
@@ -86,8 +86,6 @@ pub(crate) struct World {
     pub(crate) calm: bool,
     /// The ranges that workers were told are safe.
     acknowledged: BTreeSet<Head>,
-    /// Of these, those that the coordinator of this number must know of.
-    owed: (u64, BTreeSet<Head>),
 }
 
 pub(crate) fn range_bits() -> RangeBits {
@@ -108,7 +106,6 @@ impl World {
             step: STEP_MIN,
             calm: false,
             acknowledged: BTreeSet::new(),
-            owed: (0, BTreeSet::new()),
             history,
             plot,
         };
@@ -224,6 +221,7 @@ impl World {
                 assert_eq!(report.end, End::Finished, "nobody told it to stop");
                 let number = worker.number;
                 self.history.log(format_args!("worker {number} finished"));
+                self.wire.silence(number);
                 slot.finished = true;
                 slot.worker = None;
             }
@@ -239,18 +237,16 @@ impl World {
             }
             match coordinator.step(now) {
                 Some(News::Started) => {
-                    let number = coordinator.number;
-                    self.history
-                        .log(format_args!("coordinator {number} has started"));
-                    if self.owed.0 == number {
-                        let lost = self.owed.1.iter().find(|&&head| !coordinator.has(head));
-                        assert_eq!(lost, None, "an acknowledged range is lost");
-                    }
+                    let (number, epoch) = (coordinator.number, coordinator.epoch());
+                    self.history.log(format_args!(
+                        "coordinator {number} has started, epoch {epoch}"
+                    ));
                 }
                 Some(News::Over) => over.push(coordinator.number),
                 None => {}
             }
         }
+        self.coordinators.sort_by_key(Coordinator::epoch);
         if self.storage.has_crashed() {
             self.crash_machine();
             return;
@@ -335,7 +331,6 @@ impl World {
         settings.tasks_per_thread = chance.u32(0..2);
         self.history
             .log(format_args!("coordinator {number} starts, {rate}"));
-        self.owed = (number, self.acknowledged.clone());
         self.coordinators.push(Coordinator::start(
             number,
             node,
@@ -343,6 +338,7 @@ impl World {
             settings,
             self.plot.slowest,
             self.wire.clone(),
+            self.acknowledged.clone(),
         ));
     }
 
@@ -359,7 +355,7 @@ impl World {
             name: format!("worker {number}"),
             threads: NonZeroUsize::new(self.history.one_of(&[1, 2])).unwrap(),
             memory_bytes: 1 << 30,
-            isa: Isa::Portable,
+            isa: Isa::detect(),
             patience: Some(std::time::Duration::from_hours(1)),
             evaluation: Evaluation::Inline,
             seed: Some(self.history.chance.u64(..)),
@@ -384,13 +380,16 @@ impl World {
     /// The worker in a place dies. Unless it is `loud`, nobody hears of it.
     pub(crate) fn kill_worker(&mut self, slot: usize, loud: bool) {
         if let Some(worker) = self.slots[slot].worker.take() {
-            if !loud {
-                self.wire.silence(worker.number);
-            }
+            // What its tasks would say depends on the order in which they go.
+            self.wire.silence(worker.number);
             self.history.count(
                 "crashed workers",
                 format_args!("{} told {loud}", worker.number),
             );
+            if loud {
+                self.network
+                    .break_streams(&mut self.history, Some(slot), None);
+            }
         }
     }
 }
