@@ -224,13 +224,14 @@ impl Service {
                 check_count(records.len(), PART_RANGES_MAX, "ranges").map_err(Wrong::Form)?;
             }
         }
+        if bytes < declared {
+            // A call that is broken off ends as one that is complete.
+            return Err(Wrong::Broken(Status::invalid_argument(format!(
+                "a submission of {bytes} bytes whose header says {declared}"
+            ))));
+        }
         let finished = joiner.finish();
         finished.map_err(|error| Wrong::Form(refuse(&error)))?;
-        if bytes < declared {
-            return Err(Wrong::form(format!(
-                "a submission of {bytes} bytes whose header says {declared}"
-            )));
-        }
         Ok(records)
     }
 }

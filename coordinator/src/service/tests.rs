@@ -374,6 +374,7 @@ async fn submissions_together_take_bounded_memory() {
         service,
         _job,
     } = serve().await;
+    client.clone().join(hello()).await.unwrap();
     let settle = || sleep(Duration::from_millis(1));
     let (_one, mut one) = open(&client, 64 << 20);
     let (_two, mut two) = open(&client, 60 << 20);
