@@ -66,6 +66,8 @@ pub(crate) enum Sent {
         coordinator: Option<u64>,
     },
     Packet(Packet),
+    /// A coordinator gives out a lease.
+    Leased(u64),
     /// A coordinator says that the result of these ranges is safe.
     Acknowledged(Vec<Head>),
     /// A coordinator says what no honest worker should hear.
@@ -211,7 +213,7 @@ async fn exchange(
             line.send(of_frame(frame));
         }
         line.send(Payload::End);
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     let first = tokio::select! {
         biased;
