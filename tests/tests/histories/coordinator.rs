@@ -3,26 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use bytes::{Buf, Bytes};
 use chomp_coordinator::job::{JobError, Outcome};
 use chomp_coordinator::plan::{Phase, Settings};
 use chomp_coordinator::publish::PublishError;
 use chomp_coordinator::server::{SimulatedCoordinator, StartError};
 use chomp_coordinator::storage::SimulatedStorage;
 use chomp_coordinator::store::StoreError;
-use chomp_proto::v1::{self, submit_reply};
 use chomp_table::Head;
-use http::{HeaderMap, HeaderName};
-use prost::Message;
+use http::HeaderMap;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle};
-use tonic::Code;
-use tonic::body::Body;
-use tower::Service;
 
 use crate::disk::Disk;
 use crate::node::Node;
-use crate::wire::{Packet, Payload, Sent, StreamId, Way, Wire, request_body, respond};
+use crate::watch::{Votes, Watch, answer, send};
+use crate::wire::{Packet, Payload, StreamId, Wire, request_body};
 
 /// Names the table to workers.
 const TABLE: u64 = 0x7ab1e;
@@ -41,15 +36,6 @@ pub(crate) struct Coordinator {
     /// The ranges that were acknowledged before it started.
     owed: BTreeSet<Head>,
     votes: Arc<Mutex<Votes>>,
-}
-
-/// Who submitted what to a coordinator.
-#[derive(Debug, Default)]
-struct Votes {
-    /// The ranges that were durable when it started.
-    found: BTreeSet<Head>,
-    workers: BTreeMap<Head, BTreeSet<u64>>,
-    replicas: usize,
 }
 
 #[derive(Debug)]
@@ -89,10 +75,7 @@ impl Coordinator {
         owed: BTreeSet<Head>,
     ) -> Coordinator {
         let disk = Arc::new(Disk::new(Arc::clone(storage), slowest, number));
-        let votes = Votes {
-            replicas: settings.replicas as usize,
-            ..Votes::default()
-        };
+        let votes = Votes::new(settings.replicas);
         let start = SimulatedCoordinator::start(disk, settings, TABLE, number);
         Coordinator {
             number,
@@ -217,6 +200,7 @@ impl Coordinator {
                 storage: Arc::clone(&self.storage),
                 stream,
                 submitted: path.ends_with("/Submit").then(|| Arc::clone(&bytes)),
+                is_lease: path.ends_with("/Lease"),
                 votes: Arc::clone(&self.votes),
                 reply: Mutex::default(),
             },
@@ -255,132 +239,4 @@ pub(crate) enum Ended {
     Finished,
     Fenced,
     Other(String),
-}
-
-/// Looks at what a coordinator answers.
-struct Watch {
-    wire: Wire,
-    storage: Arc<SimulatedStorage>,
-    stream: StreamId,
-    /// The request, if it is a submission.
-    submitted: Option<Arc<Mutex<Vec<u8>>>>,
-    votes: Arc<Mutex<Votes>>,
-    reply: Mutex<Vec<u8>>,
-}
-
-async fn answer(
-    mut calls: impl Service<
-        http::Request<Body>,
-        Response = http::Response<Body>,
-        Error = std::convert::Infallible,
-    >,
-    request: http::Request<Body>,
-    watch: Watch,
-) {
-    let response = calls.call(request).await.unwrap_or_else(|no| match no {});
-    respond(response, |payload| watch.send(payload)).await;
-}
-
-impl Watch {
-    fn send(&self, payload: Payload) {
-        match &payload {
-            Payload::Response(_, headers) | Payload::Trailers(headers) => self.check(headers),
-            Payload::Data(data) => self.reply.lock().unwrap().extend_from_slice(data),
-            Payload::End => self.note_acknowledged(),
-            _ => {}
-        }
-        send(&self.wire, &self.storage, self.stream, payload);
-    }
-
-    /// Honest workers make no calls that are not fit, and are not refused.
-    fn check(&self, headers: &HeaderMap) {
-        let value = |name| headers.get(HeaderName::from_static(name));
-        let Some(code) = value("grpc-status") else {
-            return;
-        };
-        let code = Code::from_bytes(code.as_bytes());
-        let usual = [
-            Code::Ok,
-            Code::NotFound,
-            Code::Unavailable,
-            Code::DeadlineExceeded,
-            // What a worker is told who asks for a range that an overtaken coordinator lacks.
-            Code::OutOfRange,
-        ];
-        if !usual.contains(&code) && !self.storage.has_crashed() {
-            let what = value("grpc-message");
-            self.wire.send(Sent::Wrong(format!("{code:?}: {what:?}")));
-        }
-    }
-
-    fn note_acknowledged(&self) {
-        let Some(submitted) = &self.submitted else {
-            return;
-        };
-        let replies: Vec<v1::SubmitReply> = messages(&self.reply.lock().unwrap());
-        let is_safe = |reply: &v1::SubmitReply| {
-            matches!(
-                reply.verdict,
-                Some(submit_reply::Verdict::Accepted(_) | submit_reply::Verdict::Duplicate(_))
-            )
-        };
-        if replies.iter().any(is_safe) && !self.storage.has_crashed() {
-            let (_, heads) = submission(&submitted.lock().unwrap());
-            let votes = self.votes.lock().unwrap();
-            if let Some(head) = heads.iter().find(|&&head| !votes.suffice(head)) {
-                let what = format!("range {head} is safe, which too few workers computed");
-                self.wire.send(Sent::Wrong(what));
-            }
-            self.wire.send(Sent::Acknowledged(heads));
-        }
-    }
-}
-
-impl Votes {
-    fn count(&mut self, request: &[u8]) {
-        let (worker, heads) = submission(request);
-        for head in heads {
-            self.workers.entry(head).or_default().insert(worker);
-        }
-    }
-
-    fn suffice(&self, head: Head) -> bool {
-        let votes = self.workers.get(&head).map_or(0, BTreeSet::len);
-        votes >= self.replicas || self.found.contains(&head)
-    }
-}
-
-/// The worker and the ranges of a submission.
-fn submission(request: &[u8]) -> (u64, Vec<Head>) {
-    let requests: Vec<v1::SubmitRequest> = messages(request);
-    let mut headers = requests
-        .iter()
-        .filter_map(|request| request.header.as_ref());
-    let worker = headers.next().expect("a submission has a header").worker;
-    let pieces = requests.iter().flat_map(|request| &request.pieces);
-    (worker, pieces.map(|piece| Head(piece.head)).collect())
-}
-
-/// The messages in the bytes of a call.
-fn messages<M: Message + Default>(mut bytes: &[u8]) -> Vec<M> {
-    let mut messages = Vec::new();
-    while bytes.len() >= 5 {
-        assert_eq!(bytes.get_u8(), 0, "nothing is compressed here");
-        let length = usize::try_from(bytes.get_u32()).expect("a message is small");
-        let message = Bytes::copy_from_slice(&bytes[..length]);
-        messages.push(M::decode(message).expect("it was encoded on the other side"));
-        bytes.advance(length);
-    }
-    messages
-}
-
-/// Sends what a coordinator says, unless its machine is down.
-fn send(wire: &Wire, storage: &SimulatedStorage, stream: StreamId, payload: Payload) {
-    if !storage.has_crashed() {
-        wire.send(Sent::Packet(Packet {
-            stream,
-            way: Way::Down,
-            payload,
-        }));
-    }
 }

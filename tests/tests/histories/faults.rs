@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::network::Weather;
 use crate::wire::Way;
-use crate::world::{Event, Worker, World};
+use crate::worker::Worker;
+use crate::world::{Event, World};
 
 /// Weather in which nothing gets lost.
 const CALM: Weather = Weather {

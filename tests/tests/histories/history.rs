@@ -15,7 +15,7 @@ pub(crate) struct History {
     pub(crate) now: u64,
     pub(crate) seen: Seen,
     digest: DefaultHasher,
-    shown: bool,
+    printed: bool,
 }
 
 /// How often what happened.
@@ -23,14 +23,14 @@ pub(crate) struct History {
 pub(crate) struct Seen(pub(crate) BTreeMap<&'static str, u64>);
 
 impl History {
-    /// The history of a seed. If it is `shown`, what happens is printed.
-    pub(crate) fn new(seed: u64, shown: bool) -> History {
+    /// The history of a seed. If it is `printed`, what happens is printed.
+    pub(crate) fn new(seed: u64, printed: bool) -> History {
         History {
             chance: Rng::with_seed(seed),
             now: 0,
             seen: Seen::default(),
             digest: DefaultHasher::new(),
-            shown,
+            printed,
         }
     }
 
@@ -45,7 +45,7 @@ impl History {
         }
         self.digest.write_u64(self.now);
         fmt::write(&mut Digested(&mut self.digest), what).expect("a digest takes all texts");
-        if self.shown {
+        if self.printed {
             self.show(what);
         }
     }

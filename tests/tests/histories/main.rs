@@ -5,8 +5,9 @@
 //! ([`node`]). The [`network`] carries the bytes of true calls between their ends in the nodes
 //! ([`wire`]). All chance follows from a seed. Whatever [`faults`] happened, every worker must hear
 //! that the job is finished, and the table must be that of an undisturbed history ([`expected`]),
-//! byte for byte; what was acknowledged is known to every later coordinator; no worker is refused,
-//! and no job ends but that of a coordinator that was overtaken.
+//! byte for byte; what was acknowledged is known to every later coordinator, and as many workers had
+//! computed it as must; no lease has the number of another; no worker is refused, and no job ends
+//! but that of a coordinator that was overtaken.
 //!
 //! A failure names its seed: `CHOMP_SEED=<seed> cargo test -p chomp-tests --test histories -- --nocapture`
 //! runs that history alone and shows it.
@@ -18,7 +19,9 @@ mod faults;
 mod history;
 mod network;
 mod node;
+mod watch;
 mod wire;
+mod worker;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +31,7 @@ use history::{History, Seen};
 use network::Weather;
 use world::{Plot, World};
 
-const HISTORIES: u64 = 10_000;
+const HISTORIES: u64 = 5_000;
 
 /// What must happen in a hundred histories at the least, so that they cannot become harmless.
 const LEAST: [(&str, u64); 18] = [
@@ -75,14 +78,15 @@ fn plot(history: &mut History) -> Plot {
 }
 
 /// Runs the history of a seed; returns the digest of all that happened, and what that was.
-fn run(seed: u64, shown: bool) -> (u64, Seen) {
-    let mut history = History::new(seed, shown);
+fn run(seed: u64, print: bool) -> (u64, Seen) {
+    let mut history = History::new(seed, print);
     let plot = plot(&mut history);
     let mut world = World::new(history, plot);
     world.run();
-    let mut counts = std::mem::take(&mut world.history.seen);
-    counts.0.insert("seconds", world.history.now / 1000);
-    (world.history.outcome(), counts)
+    let history = &mut world.history;
+    let seconds = history.now / 1000;
+    history.seen.0.insert("seconds", seconds);
+    (history.outcome(), history.seen.clone())
 }
 
 fn check(seeds: impl Iterator<Item = u64>) -> Seen {

@@ -66,6 +66,8 @@ pub(crate) enum Sent {
         coordinator: Option<u64>,
     },
     Packet(Packet),
+    /// A coordinator gives out a lease.
+    Leased(u64),
     /// A coordinator says that the result of these ranges is safe.
     Acknowledged(Vec<Head>),
     /// A coordinator says what no honest worker should hear.

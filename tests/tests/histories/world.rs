@@ -1,24 +1,19 @@
 //! The world: its nodes, the time that passes for them, and what must hold.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use chomp_access::Access;
 use chomp_coordinator::plan::Settings;
 use chomp_coordinator::storage::SimulatedStorage;
-use chomp_kernel::Isa;
 use chomp_table::{Head, RangeBits};
-use chomp_worker::{Config, End, Evaluation, Report, WorkerError, run_with};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use crate::coordinator::{Coordinator, Ended, News};
 use crate::expected;
 use crate::history::History;
 use crate::network::{Network, Weather};
 use crate::node::Node;
-use crate::wire::{Packet, Payload, Sent, Way, Wire, WorkerEnd};
+use crate::wire::{Packet, Payload, Sent, Way, Wire};
+use crate::worker::Slot;
 
 /// What passes at once, at the least and at the most: within it, packets may come a little late.
 const STEP_MIN: u64 = 4;
@@ -40,23 +35,6 @@ pub(crate) struct Plot {
     /// The usual time between two faults, and when the last one may come.
     pub(crate) between_faults: u64,
     pub(crate) calm_at: u64,
-}
-
-/// A place for workers.
-#[derive(Debug)]
-pub(crate) struct Slot {
-    pub(crate) worker: Option<Worker>,
-    pub(crate) finished: bool,
-}
-
-/// A worker in its node.
-#[derive(Debug)]
-pub(crate) struct Worker {
-    pub(crate) node: Node,
-    number: u64,
-    run: JoinHandle<Result<Report, WorkerError>>,
-    /// What came while it was paused.
-    inbox: Vec<Packet>,
 }
 
 /// Something that will happen.
@@ -86,6 +64,8 @@ pub(crate) struct World {
     pub(crate) calm: bool,
     /// The ranges that workers were told are safe.
     acknowledged: BTreeSet<Head>,
+    /// The leases that were given out.
+    leases: BTreeSet<u64>,
 }
 
 pub(crate) fn range_bits() -> RangeBits {
@@ -106,6 +86,7 @@ impl World {
             step: STEP_MIN,
             calm: false,
             acknowledged: BTreeSet::new(),
+            leases: BTreeSet::new(),
             history,
             plot,
         };
@@ -126,7 +107,7 @@ impl World {
         world
     }
 
-    fn number(&mut self) -> u64 {
+    pub(crate) fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers
     }
@@ -204,30 +185,6 @@ impl World {
         quiet
     }
 
-    fn step_workers(&mut self) {
-        let now = self.history.now;
-        for slot in &mut self.slots {
-            let Some(worker) = slot.worker.as_mut().filter(|worker| !worker.node.paused) else {
-                continue;
-            };
-            for packet in worker.inbox.drain(..) {
-                self.wire.deliver_down(packet.stream, packet.payload);
-            }
-            worker.node.step(now);
-            if worker.run.is_finished() {
-                let report = worker.node.runtime().block_on(&mut worker.run);
-                let report = report.expect("a worker does not panic");
-                let report = report.unwrap_or_else(|error| panic!("a worker gave up: {error:?}"));
-                assert_eq!(report.end, End::Finished, "nobody told it to stop");
-                let number = worker.number;
-                self.history.log(format_args!("worker {number} finished"));
-                self.wire.silence(number);
-                slot.finished = true;
-                slot.worker = None;
-            }
-        }
-    }
-
     fn step_coordinators(&mut self) {
         let now = self.history.now;
         let mut over = Vec::new();
@@ -284,21 +241,17 @@ impl World {
                 self.history.log(format_args!("acknowledged {heads:?}"));
                 self.acknowledged.extend(heads);
             }
+            Sent::Leased(lease) => {
+                let is_new = self.leases.insert(lease);
+                assert!(is_new, "lease {lease} was given out before");
+            }
             Sent::Wrong(what) => panic!("a worker is told: {what}"),
         }
     }
 
     fn deliver(&mut self, packet: Packet, coordinator: Option<u64>) {
         if packet.way == Way::Down {
-            let of = self.wire.worker_of(packet.stream);
-            let mut workers = self
-                .slots
-                .iter_mut()
-                .filter_map(|slot| slot.worker.as_mut());
-            match workers.find(|worker| worker.node.paused && Some(worker.number) == of) {
-                Some(worker) => worker.inbox.push(packet),
-                None => self.wire.deliver_down(packet.stream, packet.payload),
-            }
+            self.deliver_down(packet);
             return;
         }
         let at = match coordinator {
@@ -340,62 +293,5 @@ impl World {
             self.wire.clone(),
             self.acknowledged.clone(),
         ));
-    }
-
-    pub(crate) fn start_worker(&mut self, slot: usize) {
-        let number = self.number();
-        let rate = self.history.chance.u64(900..=1100);
-        let node = Node::new(self.history.now, rate);
-        let config = Config {
-            access: Access {
-                coordinator: "http://coordinator".to_owned(),
-                ca: None,
-                token: None,
-            },
-            name: format!("worker {number}"),
-            threads: NonZeroUsize::new(self.history.one_of(&[1, 2])).unwrap(),
-            memory_bytes: 1 << 30,
-            isa: Isa::detect(),
-            patience: Some(std::time::Duration::from_hours(1)),
-            evaluation: Evaluation::Inline,
-            seed: Some(self.history.chance.u64(..)),
-        };
-        let end = WorkerEnd {
-            wire: self.wire.clone(),
-            slot,
-            number,
-        };
-        self.history
-            .log(format_args!("worker {number} starts in {slot}, {rate}"));
-        let run = run_with(config, Arc::new(end), CancellationToken::new());
-        let run = node.runtime().spawn(run);
-        self.slots[slot].worker = Some(Worker {
-            node,
-            number,
-            run,
-            inbox: Vec::new(),
-        });
-    }
-
-    /// The worker in a place dies. Unless it is `loud`, nobody hears of it.
-    pub(crate) fn kill_worker(&mut self, slot: usize, loud: bool) {
-        if let Some(worker) = self.slots[slot].worker.take() {
-            // What its tasks would say depends on the order in which they go.
-            self.wire.silence(worker.number);
-            self.history.count(
-                "crashed workers",
-                format_args!("{} told {loud}", worker.number),
-            );
-            if loud {
-                self.network
-                    .break_streams(&mut self.history, Some(slot), None);
-            }
-        }
-    }
-}
-
-impl Worker {
-    pub(crate) fn number(&self) -> u64 {
-        self.number
     }
 }
