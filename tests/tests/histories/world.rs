@@ -140,8 +140,7 @@ impl World {
             let now = self.history.now;
             assert!(
                 now < self.plot.calm_at + END_MAX,
-                "the history does not end: {:?}",
-                self.coordinators
+                "the history does not end"
             );
         }
         let last = self.coordinators.pop().expect("it has finished");
