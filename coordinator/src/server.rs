@@ -398,6 +398,9 @@ mod tests {
             format: range::VERSION,
             threads: 1,
             worker: 7,
+            kernel: chomp_kernel::fingerprint(chomp_kernel::Isa::Portable)
+                .0
+                .to_vec(),
             ..v1::JoinRequest::default()
         };
         client.join(with(&token, join)).await.unwrap();
