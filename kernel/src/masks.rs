@@ -13,7 +13,7 @@ const FIRST_BIT: u32 = CHUNK_LEN.ilog2();
 /// The tables; strings of nine bits are written l.
 #[derive(Debug)]
 pub(crate) struct Masks {
-    /// At l: the l' that have a move, within the chunk, to the position l.
+    /// At l: l, and the l' that have a move, within the chunk, to the position l.
     pub(crate) even: Box<[Chunk; CHUNK_LEN]>,
     /// At l: the l' that have a move, within the chunk, to the path that ends with l and a 1.
     pub(crate) odd: Box<[Chunk; CHUNK_LEN]>,
@@ -23,6 +23,10 @@ pub(crate) struct Masks {
     /// At l = 0^a 1^c r': for each o from 0 to c - 1, the strings t r with l = 0^a 1^c' r,
     /// |t| = a + c' and c' - 1 - o 1s in t.
     pub(crate) zeros: Lists,
+    /// At l: the first of the list `ones`, or nothing.
+    pub(crate) first_ones: Box<[Chunk; CHUNK_LEN]>,
+    /// At l: the first two of the list `zeros`, or nothing.
+    pub(crate) first_zeros: Box<[[Chunk; 2]; CHUNK_LEN]>,
     /// At k: the strings with k 0s.
     pub(crate) with_zeros: [Chunk; CHUNK_BITS + 1],
 }
@@ -45,6 +49,12 @@ impl Lists {
         Lists { first, chunks }
     }
 
+    /// For each string, the first N of its list, or nothing.
+    fn heads<const N: usize>(&self) -> impl Iterator<Item = [Chunk; N]> {
+        let head = |l| std::array::from_fn(|i| self.at(l).get(i).copied().unwrap_or_default());
+        (0..CHUNK_LEN).map(head)
+    }
+
     #[inline(always)]
     pub(crate) fn at(&self, l: usize) -> &[Chunk] {
         &self.chunks[usize::from(self.first[l])..usize::from(self.first[l + 1])]
@@ -57,6 +67,7 @@ impl Masks {
         let mut with_zeros = [Chunk::EMPTY; CHUNK_BITS + 1];
         for l in 0..CHUNK_LEN {
             with_zeros[zeros(l, CHUNK_BITS)].insert(l);
+            even[l].insert(l);
             let path = l as u64 * 2;
             for end in (0..FIRST_BIT).filter(|end| path >> end & 1 == 0) {
                 for start in (end + 1..=FIRST_BIT).filter(|start| path >> start & 1 == 1) {
@@ -66,11 +77,14 @@ impl Masks {
                 }
             }
         }
+        let (ones, zeros) = (Lists::new(ones), Lists::new(zeros_then_ones));
         Masks {
             even,
             odd,
-            ones: Lists::new(ones),
-            zeros: Lists::new(zeros_then_ones),
+            first_ones: boxed(ones.heads().map(|[first]| first)),
+            first_zeros: boxed(zeros.heads()),
+            ones,
+            zeros,
             with_zeros,
         }
     }
@@ -120,6 +134,11 @@ fn zeros(t: usize, length: usize) -> usize {
 }
 
 fn table() -> Box<[Chunk; CHUNK_LEN]> {
-    let chunks = vec![Chunk::EMPTY; CHUNK_LEN].into_boxed_slice();
-    chunks.try_into().expect("as many chunks")
+    boxed(std::iter::repeat_n(Chunk::EMPTY, CHUNK_LEN))
+}
+
+fn boxed<T>(entries: impl Iterator<Item = T>) -> Box<[T; CHUNK_LEN]> {
+    let entries: Box<[T]> = entries.collect();
+    let entries = entries.try_into();
+    entries.unwrap_or_else(|_| unreachable!("one entry for each string"))
 }

@@ -1,8 +1,9 @@
 //! Solves a range whose moves that start in the head are marked already.
 //!
-//! Chunks are taken in ascending order. When chunk i is done, the 2^s chunks that end with it,
-//! for the number s of trailing 0s of i + 1, are a finished half X0 whose other half X1 comes
-//! next: its losing positions are lifted. So each lift happens once, just in time.
+//! Chunks are taken in ascending order, in blocks of four. When chunk i is done, the 2^s chunks that
+//! end with it, for the number s of trailing 0s of i + 1, are a finished half X0 whose other half
+//! X1 comes next: its losing positions are lifted. So each lift happens once, just in time. The
+//! small lifts within a block, which are most, are by table.
 //!
 //! The lift of `X0` with s index bits above the chunk has `R_j[z]` = the slice of X0's losing
 //! positions at the prefix 0^(z-1) 1^(j-z+1). What is below a chunk comes from the s + 1 chunks
@@ -17,12 +18,17 @@ use crate::trailing::Finals;
 /// The paths of the first range that are in its first chunk are below this.
 const FIRST_CHUNK_PATHS: u64 = 2 * CHUNK_LEN as u64;
 
+/// The chunks that are solved together. No range has fewer.
+const BLOCK: usize = 4;
+
 /// What solving a range needs besides its bitmap, kept from one range to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Solver {
     pub(crate) finals: Finals,
-    /// The losing indices so far, and room for those of one more chunk.
+    /// The losing indices so far, and room for those of one more block.
     out: Vec<u32>,
+    /// How many there are so far.
+    len: usize,
     /// For each finished chunk, where its part of the output begins.
     first: Vec<u32>,
     base: Base,
@@ -57,43 +63,125 @@ impl Solver {
         first_range: bool,
         masks: &Masks,
     ) -> Vec<u32> {
-        let mut len = 0;
+        self.len = 0;
         self.first.clear();
         self.first.reserve(bitmap.len() + 1);
         self.first.push(0);
         if first_range {
             bitmap[0].insert(0);
         }
-        for i in 0..bitmap.len() {
-            if self.out.len() < len + CHUNK_LEN {
-                self.out.resize(2 * len + CHUNK_LEN, 0);
+        for i in (0..bitmap.len()).step_by(BLOCK) {
+            if self.out.len() < self.len + BLOCK * CHUNK_LEN {
+                self.out.resize(2 * self.len + BLOCK * CHUNK_LEN, 0);
             }
-            let room = &mut self.out[len..][..CHUNK_LEN];
-            let index = u32::try_from(i * CHUNK_LEN).expect("at most 31 index bits");
-            let found = if first_range && i == 0 {
-                sweep_first(&mut bitmap[0], masks, room)
-            } else {
-                sweep::<L>(&mut bitmap[i], index, masks, room)
-            };
             if first_range {
-                for &losing in &self.out[len..len + found] {
-                    apply_shorter(
-                        u64::from(losing),
-                        range_bits,
-                        masks,
-                        &mut self.finals,
-                        bitmap,
-                    );
+                self.solve_first::<L>(bitmap, i, range_bits, masks);
+            } else {
+                self.solve_block::<L>(bitmap, i, masks);
+            }
+            if i + BLOCK < bitmap.len() {
+                self.lift(bitmap, i + BLOCK, masks);
+            }
+        }
+        self.out[..self.len].to_vec()
+    }
+
+    /// Solves the chunks 00, 01, 10 and 11 of the block that begins with chunk i, of which only
+    /// moves within the block are not marked yet. These are the three lifts within it, put together:
+    /// each losing index marks by table, when it is found, what can move to it from later chunks.
+    #[inline(always)]
+    fn solve_block<L: Lowest>(&mut self, bitmap: &mut [Chunk], i: usize, masks: &Masks) {
+        for half in i + 1..i + BLOCK {
+            if self.finals.is_any(half) {
+                let s = half.trailing_zeros() as usize;
+                let mut base = [Chunk::EMPTY; 2];
+                self.finals.lift(half, masks, &mut base[..=s]);
+                for (chunk, marks) in bitmap[half..].iter_mut().zip(base[..=s].iter().rev()) {
+                    *chunk |= *marks;
                 }
             }
-            len += found;
-            self.first
-                .push(u32::try_from(len).expect("fewer losing positions than indices"));
-            if i + 1 < bitmap.len() {
+        }
+        let chunks: &mut [Chunk; BLOCK] = bitmap[i..].first_chunk_mut().expect("whole blocks");
+        let [first, second, third, fourth] = chunks;
+        let (mut to_next, mut to_fourth) = (Chunk::EMPTY, Chunk::EMPTY);
+        self.sweep::<L>(first, i, masks, |l| {
+            let [one, two] = masks.first_zeros[l];
+            to_next |= one;
+            to_fourth |= two;
+        });
+        *second |= to_next;
+        self.sweep::<L>(second, i + 1, masks, |l| to_fourth |= masks.first_ones[l]);
+        // 10 l can move to 01 l, and to 00 l' as 01 l can.
+        *third |= to_next | *second;
+        self.sweep::<L>(third, i + 2, masks, |l| {
+            to_fourth |= masks.first_zeros[l][0];
+        });
+        *fourth |= to_fourth;
+        self.sweep::<L>(fourth, i + 3, masks, |_| {});
+    }
+
+    /// The lowest unmarked position is losing; mark the positions that can move to it; repeat.
+    /// `each` is called for each of them.
+    #[inline(always)]
+    fn sweep<L: Lowest>(
+        &mut self,
+        chunk: &mut Chunk,
+        number: usize,
+        masks: &Masks,
+        mut each: impl FnMut(usize),
+    ) {
+        let index = u32::try_from(number * CHUNK_LEN).expect("at most 31 index bits");
+        let out = &mut self.out[self.len..][..CHUNK_LEN];
+        let mut open = Chunk(chunk.0.map(|word| !word));
+        let mut losing = Chunk::EMPTY;
+        let mut found = 0;
+        while let Some(l) = L::lowest(&open) {
+            let marked = masks.even[l as usize % CHUNK_LEN];
+            for (open, marked) in open.0.iter_mut().zip(marked.0) {
+                *open &= !marked;
+            }
+            losing |= Chunk::of(l);
+            each(l as usize % CHUNK_LEN);
+            out[found] = index + l;
+            found += 1;
+        }
+        *chunk = losing;
+        self.found(found);
+    }
+
+    /// Takes note that the next chunk is finished, with so many losing positions.
+    #[inline(always)]
+    fn found(&mut self, found: usize) {
+        self.len += found;
+        self.first
+            .push(u32::try_from(self.len).expect("fewer losing positions than indices"));
+    }
+
+    /// The same as [`Solver::solve_block`] for a block of the first range, where each losing position
+    /// may mark others of the block as a path with trailing 1s.
+    fn solve_first<L: Lowest>(
+        &mut self,
+        bitmap: &mut [Chunk],
+        first: usize,
+        range_bits: u32,
+        masks: &Masks,
+    ) {
+        for i in first..first + BLOCK {
+            let before = self.len;
+            if i == 0 {
+                let found = sweep_first(&mut bitmap[0], masks, &mut self.out);
+                self.found(found);
+            } else {
+                self.sweep::<L>(&mut bitmap[i], i, masks, |_| {});
+            }
+            for &losing in &self.out[before..self.len] {
+                let finals = &mut self.finals;
+                apply_shorter(u64::from(losing), range_bits, masks, finals, bitmap);
+            }
+            if i + 1 < first + BLOCK {
                 self.lift(bitmap, i + 1, masks);
             }
         }
-        self.out[..len].to_vec()
     }
 
     /// Lifts the finished half that ends before chunk `half` into the half that begins there.
@@ -134,28 +222,7 @@ impl Solver {
     }
 }
 
-/// The lowest unmarked position is losing; mark the positions that can move to it; repeat.
-#[inline(always)]
-fn sweep<L: Lowest>(chunk: &mut Chunk, index: u32, masks: &Masks, out: &mut [u32]) -> usize {
-    let mut open = Chunk(chunk.0.map(|word| !word));
-    let mut losing = Chunk::EMPTY;
-    let mut found = 0;
-    while let Some(l) = L::lowest(&open) {
-        // As vectors: to write one word of a chunk and read all of it at once would wait for memory.
-        let this = Chunk::of(l);
-        let marked = masks.even[l as usize % CHUNK_LEN];
-        for i in 0..8 {
-            open.0[i] &= !(marked.0[i] | this.0[i]);
-        }
-        losing |= this;
-        out[found] = index + l;
-        found += 1;
-    }
-    *chunk = losing;
-    found
-}
-
-/// As [`sweep`], for the first chunk of the first range, whose paths with trailing 1s are
+/// As [`Solver::sweep`], for the first chunk of the first range, whose paths with trailing 1s are
 /// positions of the same chunk.
 fn sweep_first(chunk: &mut Chunk, masks: &Masks, out: &mut [u32]) -> usize {
     let mut losing = Chunk::EMPTY;

@@ -57,6 +57,12 @@ impl Finals {
         }
     }
 
+    /// Whether there are marks for the lift into the half that begins with chunk `half`.
+    #[inline(always)]
+    pub(crate) fn is_any(&self, half: usize) -> bool {
+        self.zeros[half] != 0
+    }
+
     /// The marks for the lift into the half that begins with chunk `half`.
     #[inline(always)]
     pub(crate) fn lift(&self, half: usize, masks: &Masks, base: &mut [Chunk]) {
