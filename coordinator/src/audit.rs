@@ -25,7 +25,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use chomp_kernel::{Evaluator, Isa, MissingSource, Sources};
+use chomp_kernel::{Evaluator, Isa, MissingSource, Source};
 use chomp_table::format::FormatError;
 use chomp_table::range::{self, RangeSummary};
 use chomp_table::sources::sources;
@@ -110,7 +110,7 @@ struct Cache {
 #[derive(Debug, Default)]
 struct Known(HashMap<Head, Arc<Range>>);
 
-impl Sources for Known {
+impl Known {
     fn find(&self, head: Head) -> Option<&Range> {
         self.0.get(&head).map(Arc::as_ref)
     }
@@ -191,9 +191,12 @@ impl Audit {
     /// read.
     pub async fn evaluate(&self, head: Head) -> Result<(RangeSummary, Bytes), AuditError> {
         let range_bits = self.store.range_bits();
-        let sources = self.load(&sources(head, range_bits)).await?;
+        let mut known = HashMap::new();
+        for head in sources(head, range_bits) {
+            known.insert(head, Source::new(&*self.load_one(head).await?));
+        }
         let range = Evaluator::new(range_bits, Isa::Portable)
-            .evaluate(head, &sources)
+            .evaluate(head, &known)
             .map_err(|MissingSource(head)| AuditError::NotReady { head })?;
         let (summary, record) = range::encode(&range, range_bits);
         Ok((summary, record.into()))

@@ -60,11 +60,19 @@ impl std::ops::BitOr for Chunk {
     }
 }
 
-/// Inserts `index - base` into `set` for each index of `list`.
+/// The words of the chunks. To find a bit in them takes less than to find its chunk and then its word,
+/// and that is the inner loop of drawing.
 #[inline(always)]
-pub(crate) fn scatter(list: &[u32], base: u32, set: &mut [Chunk]) {
-    for &index in list {
-        let place = (index - base) as usize;
-        set[place / CHUNK_LEN].insert(place);
-    }
+#[expect(
+    unsafe_code,
+    reason = "a tenth of the time to draw from sources, measured"
+)]
+pub(crate) fn words(chunks: &mut [Chunk]) -> &mut [u64] {
+    let words = chunks.len() * (CHUNK_LEN / u64::BITS as usize);
+    // SAFETY: a chunk is an array of eight words and, since it is as long as its alignment, nothing
+    // else: `repr(C)` has them one after the other. All bits are valid in both, and the chunks stay
+    // borrowed for as long as the words are.
+    unsafe { std::slice::from_raw_parts_mut(chunks.as_mut_ptr().cast(), words) }
 }
+
+const _: () = assert!(size_of::<Chunk>() * 8 == CHUNK_LEN);

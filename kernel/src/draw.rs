@@ -13,13 +13,14 @@
 //! * moves that end at the last 0 of the word mark every index with d 0s when the path that they
 //!   lead to is losing: an *edge* of the same sources.
 
+use chomp_table::Head;
 use chomp_table::sources::{Start, starts};
-use chomp_table::{Head, Range};
 
-use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk, scatter};
+use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk};
 use crate::evaluate::{MissingSource, Sources};
 use crate::masks::{Masks, spread};
 use crate::pyramid::{self, Base, Scratch, Sets};
+use crate::source::{BUCKET_BITS, Source, low, scatter_within};
 use crate::trailing::all_with_zeros;
 
 /// The sets `N_j[d]`, kept from one range to the next.
@@ -62,7 +63,7 @@ impl Drawing {
         };
         for start in starts(head) {
             for source in start.inside() {
-                scatter(&find(sources, source)?.losing, 0, bitmap);
+                find(sources, source)?.scatter_all(bitmap);
             }
             crossing.draw(start, sources)?;
         }
@@ -82,7 +83,7 @@ impl Drawing {
     }
 }
 
-pub(crate) fn find(sources: &dyn Sources, head: Head) -> Result<&Range, MissingSource> {
+pub(crate) fn find(sources: &dyn Sources, head: Head) -> Result<&Source, MissingSource> {
     sources.find(head).ok_or(MissingSource(head))
 }
 
@@ -92,44 +93,58 @@ impl Crossing<'_> {
         let q = self.s + CHUNK_BITS;
         let ones = start.ones as usize;
         for (d, few) in (1..ones).zip(1..) {
-            let Range { losing, edges, .. } = find(sources, start.crossing(few))?;
-            self.finals |= (edges & 1) << (d - 1);
-            self.add_runs(losing, 0, d, d);
+            let source = find(sources, start.crossing(few))?;
+            self.finals |= (source.edges() & 1) << (d - 1);
+            self.add_runs(source, 0, d, d);
         }
-        let Range { losing, edges, .. } = find(sources, start.crossing(start.ones))?;
-        self.finals |= (edges << (ones - 1)) & ((2 << q) - 1);
+        let source = find(sources, start.crossing(start.ones))?;
+        self.finals |= (source.edges() << (ones - 1)) & ((2 << q) - 1);
         for x in 0..=q.saturating_sub(ones) {
-            self.add_runs(losing, x, ones, ones + x);
+            self.add_runs(source, x, ones, ones + x);
         }
         Ok(())
     }
 
-    /// Puts r into `N_{x+c}[d]` for each index 0^x 1^c r of `losing` with c ≥ `ones_min`.
+    /// Puts r into `N_{x+c}[d]` for each losing index 0^x 1^c r with c ≥ `ones_min`.
     #[inline(always)]
-    fn add_runs(&mut self, losing: &[u32], x: usize, ones_min: usize, d: usize) {
+    fn add_runs(&mut self, source: &Source, x: usize, ones_min: usize, d: usize) {
         let q = self.s + CHUNK_BITS;
         let end: u64 = 1 << (q - x);
-        let mut run = &losing[..losing.partition_point(|&index| u64::from(index) < end)];
-        for j in x + ones_min..=q {
+        let mut j = x + ones_min;
+        while j + BUCKET_BITS <= q {
             let first = end - (1 << (q - j));
-            run = &run[run.partition_point(|&index| u64::from(index) < first)..];
+            source.scatter(first, self.set(j, d));
+            j += 1;
+        }
+        // All longer runs of 1s end in the bucket that ends with them.
+        let last = end - 1;
+        let bucket = source.bucket(last >> BUCKET_BITS);
+        let mut run = &bucket[..bucket.partition_point(|&index| index <= low(last))];
+        for j in j..=q {
+            let base = low(end - (1 << (q - j)));
+            run = &run[run.partition_point(|&index| index < base)..];
             if run.is_empty() {
                 break;
             }
             if j <= self.s {
-                let set = &mut self.sets[place(self.s, j, d)..][..1 << (self.s - j)];
-                scatter(run, u32::try_from(first).expect("a run of indices"), set);
+                scatter_within(run, base, self.set(j, d));
             } else {
                 self.add_below_chunk(run, j - self.s, d);
             }
         }
     }
 
+    /// `N_j[d]`.
+    #[inline(always)]
+    fn set(&mut self, j: usize, d: usize) -> &mut [Chunk] {
+        &mut self.sets[place(self.s, j, d)..][..1 << (self.s - j)]
+    }
+
     /// The same where r is shorter than a chunk: the prefix takes `length` bits of the chunk.
     #[cold]
-    fn add_below_chunk(&mut self, run: &[u32], length: usize, d: usize) {
+    fn add_below_chunk(&mut self, run: &[u16], length: usize, d: usize) {
         for &index in run {
-            for (zeros, string) in spread(index as usize % CHUNK_LEN, length) {
+            for (zeros, string) in spread(usize::from(index) % CHUNK_LEN, length) {
                 if let Some(above) = d.checked_sub(zeros)
                     && above <= self.s
                 {

@@ -1,26 +1,27 @@
 //! One range from its head and its sources.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
 
 use chomp_table::sources::{corner, trimmed};
 use chomp_table::word::mask;
-use chomp_table::{Head, Range, RangeBits};
+use chomp_table::{Head, Range, RangeBits, head};
 
 use crate::chunk::{CHUNK_BITS, Chunk};
 use crate::draw::{Drawing, find};
 use crate::isa::{Isa, Lowest, Plain};
 use crate::masks::Masks;
 use crate::solve::Solver;
+use crate::source::Source;
 
 /// Finished ranges, by head.
 pub trait Sources {
     /// The range of `head`, if it is here.
-    fn find(&self, head: Head) -> Option<&Range>;
+    fn find(&self, head: Head) -> Option<&Source>;
 }
 
-impl<S: BuildHasher> Sources for HashMap<Head, Range, S> {
-    fn find(&self, head: Head) -> Option<&Range> {
+impl<S: BuildHasher> Sources for HashMap<Head, Source, S> {
+    fn find(&self, head: Head) -> Option<&Source> {
         self.get(&head)
     }
 }
@@ -131,29 +132,36 @@ impl Evaluator {
         let b = self.range_bits.get();
         let mut edges = 0;
         for (c, source) in trimmed(head, self.range_bits) {
-            let losing = &find(sources, source)?.losing;
+            let source = find(sources, source)?;
             let length = b - 1 - c;
             let first = (head.0 & mask(c)) << length;
-            let from = losing.partition_point(|&index| u64::from(index) < first);
-            let to = losing.partition_point(|&index| u64::from(index) < first + (1 << length));
-            for &index in &losing[from..to] {
-                let path = (((u64::from(index) - first) * 2 + 1) << c) - 1;
+            for index in source.between(first..first + (1 << length)) {
+                let path = (((index - first) * 2 + 1) << c) - 1;
                 self.solver
                     .finals
                     .apply(path, b, &self.masks, &mut self.bitmap);
             }
-            edges |= u64::from(
-                losing
-                    .get(from)
-                    .is_some_and(|&index| u64::from(index) == first),
-            ) << (b - c);
+            edges |= u64::from(source.contains(first)) << (b - c);
         }
         let corner = corner(head);
-        let index = (corner.get() & mask(b)) / 2;
-        let losing = &find(sources, Head::of(corner, self.range_bits))?.losing;
-        let found = u32::try_from(index).is_ok_and(|index| losing.binary_search(&index).is_ok());
+        let source = find(sources, Head::of(corner, self.range_bits))?;
+        let found = source.contains((corner.get() & mask(b)) / 2);
         Ok(edges | u64::from(found))
     }
+}
+
+/// All ranges of the table of `bits` bits, one after the other, all in memory.
+pub fn evaluate_table(bits: u32, range_bits: RangeBits, isa: Isa) -> BTreeMap<Head, Range> {
+    let mut evaluator = Evaluator::new(range_bits, isa);
+    let (mut ranges, mut sources) = (BTreeMap::new(), HashMap::new());
+    for head in head::layers(bits, range_bits).concat() {
+        let range = evaluator
+            .evaluate(head, &sources)
+            .expect("layers come in the order that they draw on each other");
+        sources.insert(head, Source::new(&range));
+        ranges.insert(head, range);
+    }
+    ranges
 }
 
 #[cfg(target_arch = "x86_64")]

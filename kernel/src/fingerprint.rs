@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head, Range, RangeBits, head};
 
-use crate::{Evaluator, Isa};
+use crate::{Evaluator, Isa, Source};
 
 /// Whole tables, as bits and range bits: ranges of so few and so many chunks that every height of
 /// a pyramid occurs, and dense ones, which only small heads have.
@@ -41,7 +41,7 @@ fn evaluate(isa: Isa) -> Digest {
                 .evaluate(head, &ranges)
                 .expect("a sample has the sources of its ranges, by layers");
             write(&range, &mut bytes);
-            ranges.insert(head, range);
+            ranges.insert(head, Source::new(&range));
         }
     }
     Digest::of(&bytes)

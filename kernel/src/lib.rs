@@ -44,8 +44,10 @@ mod isa;
 mod masks;
 mod pyramid;
 mod solve;
+mod source;
 mod trailing;
 
-pub use evaluate::{Evaluator, MissingSource, Sources};
+pub use evaluate::{Evaluator, MissingSource, Sources, evaluate_table};
 pub use fingerprint::fingerprint;
 pub use isa::Isa;
+pub use source::Source;

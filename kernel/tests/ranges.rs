@@ -1,12 +1,12 @@
 //! Evaluated ranges against W by its definition and against other people's counts, for many range
 //! bits, for each instruction set, and for words of up to 64 bits.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use chomp_kernel::{Evaluator, Isa, MissingSource};
+use chomp_kernel::{Evaluator, Isa, MissingSource, Source, evaluate_table};
 use chomp_table::definition::{self, Oracle};
 use chomp_table::sources::sources;
-use chomp_table::{Head, Range, RangeBits, Word, head};
+use chomp_table::{Head, Range, RangeBits, Word};
 
 fn range_bits(bits: u32) -> RangeBits {
     RangeBits::new(bits).expect("valid range bits")
@@ -17,26 +17,23 @@ fn evaluate(
     heads: impl IntoIterator<Item = Head>,
     range_bits: RangeBits,
     isa: Isa,
-) -> HashMap<Head, Range> {
+) -> BTreeMap<Head, Range> {
     let mut evaluator = Evaluator::new(range_bits, isa);
-    let mut ranges = HashMap::new();
+    let (mut ranges, mut sources) = (BTreeMap::new(), HashMap::new());
     for head in heads {
         let range = evaluator
-            .evaluate(head, &ranges)
+            .evaluate(head, &sources)
             .expect("sources come first");
         assert_eq!(range.head, head);
         assert!(range.losing.is_sorted_by(|one, next| one < next));
+        sources.insert(head, Source::new(&range));
         ranges.insert(head, range);
     }
     ranges
 }
 
-fn evaluate_table(bits: u32, range_bits: RangeBits, isa: Isa) -> HashMap<Head, Range> {
-    evaluate(head::layers(bits, range_bits).concat(), range_bits, isa)
-}
-
 /// All losing words of some ranges, ascending.
-fn words(ranges: &HashMap<Head, Range>, range_bits: RangeBits) -> Vec<Word> {
+fn words(ranges: &BTreeMap<Head, Range>, range_bits: RangeBits) -> Vec<Word> {
     let words = ranges.values().flat_map(|range| {
         range
             .losing
@@ -183,13 +180,12 @@ fn a_missing_source_is_named() {
     let head = Head(0b1_0110);
     let all = evaluate(closure(head, range_bits), range_bits, Isa::detect());
     let mut evaluator = Evaluator::new(range_bits, Isa::detect());
+    let known = all.iter().map(|(&head, range)| (head, Source::new(range)));
+    let known: HashMap<Head, Source> = known.collect();
     for source in sources(head, range_bits) {
-        let mut ranges = all.clone();
-        ranges.remove(&source);
-        assert_eq!(
-            evaluator.evaluate(head, &ranges),
-            Err(MissingSource(source))
-        );
+        let mut known = known.clone();
+        known.remove(&source);
+        assert_eq!(evaluator.evaluate(head, &known), Err(MissingSource(source)));
     }
-    assert_eq!(evaluator.evaluate(head, &all).as_ref(), Ok(&all[&head]));
+    assert_eq!(evaluator.evaluate(head, &known).as_ref(), Ok(&all[&head]));
 }

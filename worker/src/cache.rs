@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use chomp_kernel::Sources;
-use chomp_table::{Head, Range};
+use chomp_kernel::{Source, Sources};
+use chomp_table::Head;
 use lru::LruCache;
 
 use crate::client::Stats;
@@ -19,14 +19,14 @@ pub(crate) struct Cache {
 #[derive(Debug)]
 struct Held {
     table: u64,
-    ranges: LruCache<Head, Arc<Range>>,
+    ranges: LruCache<Head, Arc<Source>>,
     stats: Stats,
 }
 
 /// The sources of one task. They stay in memory until the task is done, whatever the cache does.
 #[derive(Debug, Default)]
 pub(crate) struct TaskSources {
-    ranges: BTreeMap<Head, Arc<Range>>,
+    ranges: BTreeMap<Head, Arc<Source>>,
 }
 
 impl Cache {
@@ -44,13 +44,13 @@ impl Cache {
 
     /// Adds a range of `table`; forgets others if there is no room. A range of another table than
     /// that of the last [`collect`](Cache::collect) comes too late and is not kept.
-    pub(crate) fn insert(&self, table: u64, range: Arc<Range>) {
+    pub(crate) fn insert(&self, table: u64, range: Arc<Source>) {
         let mut held = self.held();
         if table != held.table {
             return;
         }
         held.stats.bytes += bytes(&range);
-        if let Some(old) = held.ranges.put(range.head, range) {
+        if let Some(old) = held.ranges.put(range.head(), range) {
             held.stats.bytes -= bytes(&old);
         }
         while held.stats.bytes > self.bytes_max {
@@ -104,32 +104,34 @@ impl Cache {
 
 impl TaskSources {
     /// Adds a source.
-    pub(crate) fn insert(&mut self, range: Arc<Range>) {
-        self.ranges.insert(range.head, range);
+    pub(crate) fn insert(&mut self, range: Arc<Source>) {
+        self.ranges.insert(range.head(), range);
     }
 }
 
 impl Sources for TaskSources {
-    fn find(&self, head: Head) -> Option<&Range> {
+    fn find(&self, head: Head) -> Option<&Source> {
         self.ranges.get(&head).map(Arc::as_ref)
     }
 }
 
 /// What a cached range takes, its places in the maps included.
-fn bytes(range: &Range) -> u64 {
-    (range.losing.capacity() * size_of::<u32>() + size_of::<Range>() + 128) as u64
+fn bytes(range: &Source) -> u64 {
+    range.memory() + 128
 }
 
 #[cfg(test)]
 mod tests {
+    use chomp_table::Range;
+
     use super::*;
 
-    fn range(head: u64, len: usize) -> Arc<Range> {
-        Arc::new(Range {
+    fn range(head: u64, len: u32) -> Arc<Source> {
+        Arc::new(Source::new(&Range {
             head: Head(head),
-            losing: vec![0; len],
+            losing: (0..len).collect(),
             edges: 0,
-        })
+        }))
     }
 
     #[test]
@@ -155,10 +157,7 @@ mod tests {
             cache.collect(7, &[Head(1), Head(5)], &mut TaskSources::default()),
             [Head(1), Head(5)]
         );
-        assert_eq!(
-            sources.find(Head(3)).map(|range| range.losing.len()),
-            Some(10)
-        );
+        assert_eq!(sources.find(Head(3)), Some(&*range(3, 10)));
     }
     #[test]
     fn ranges_of_another_table_are_forgotten_and_those_that_come_late_are_not_kept() {

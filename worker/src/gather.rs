@@ -162,7 +162,7 @@ impl Room {
 
     async fn take(&self, sources: usize, range_bits: RangeBits) -> SemaphorePermit<'_> {
         let losing = range_bits.positions() / POSITIONS_PER_LOSING;
-        let bytes = (losing * size_of::<u32>() as u64).saturating_mul(sources as u64);
+        let bytes = (losing * size_of::<u16>() as u64).saturating_mul(sources as u64);
         let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX);
         let units = units.min(self.units_max);
         let permit = self.units.acquire_many(units).await;

@@ -113,7 +113,7 @@ impl Lane {
         drop(room);
         let mut records = Vec::with_capacity(ranges.len());
         for (range, record) in ranges {
-            records.push((range.head, record));
+            records.push((range.head(), record));
             self.cache.insert(table, range);
         }
         match self.client.submit(task.lease, &records).await {

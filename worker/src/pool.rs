@@ -8,10 +8,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use chomp_kernel::{Evaluator, Isa, MissingSource, Sources};
+use chomp_kernel::{Evaluator, Isa, MissingSource, Source, Sources};
 use chomp_table::format::FormatError;
 use chomp_table::range;
-use chomp_table::{Head, Range, RangeBits};
+use chomp_table::{Head, RangeBits};
 use nix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -33,7 +33,7 @@ enum Place {
 }
 
 /// Evaluated ranges and their records, in the order of the task.
-pub(crate) type Evaluated = Vec<(Arc<Range>, Bytes)>;
+pub(crate) type Evaluated = Vec<(Arc<Source>, Bytes)>;
 
 /// Why a task could not be evaluated.
 #[derive(Debug, thiserror::Error)]
@@ -108,7 +108,7 @@ impl Pool {
     pub(crate) async fn decode(
         self: &Arc<Pool>,
         records: Vec<(Head, Bytes)>,
-    ) -> Result<Vec<Arc<Range>>, PoolError> {
+    ) -> Result<Vec<Arc<Source>>, PoolError> {
         let range_bits = self.range_bits;
         self.run(true, move |_| decode(records, range_bits)).await
     }
@@ -187,7 +187,7 @@ impl Pool {
             self.counters.ranges.fetch_add(1, Ordering::Relaxed);
 
             let (_, record) = range::encode(&range, self.range_bits);
-            ranges.push((Arc::new(range), record.into()));
+            ranges.push((Arc::new(Source::new(&range)), record.into()));
         }
         Ok(ranges)
     }
@@ -261,12 +261,12 @@ impl Queue {
 fn decode(
     records: Vec<(Head, Bytes)>,
     range_bits: RangeBits,
-) -> Result<Vec<Arc<Range>>, PoolError> {
+) -> Result<Vec<Arc<Source>>, PoolError> {
     let decode = |(head, record): (Head, Bytes)| {
         let (_, range) = range::decode(&record, range_bits)
             .map_err(|source| PoolError::Source { head, source })?;
         if range.head == head {
-            Ok(Arc::new(range))
+            Ok(Arc::new(Source::new(&range)))
         } else {
             Err(PoolError::OtherSource {
                 asked: head,
@@ -291,7 +291,7 @@ mod tests {
     struct Broken;
 
     impl Sources for Broken {
-        fn find(&self, _: Head) -> Option<&Range> {
+        fn find(&self, _: Head) -> Option<&Source> {
             panic!("on purpose")
         }
     }
@@ -312,7 +312,8 @@ mod tests {
                 .await
                 .unwrap();
             let (range, record) = evaluated[0].clone();
-            assert_eq!(range::encode(&range, range_bits).1, record);
+            let (_, same) = range::decode(&record, range_bits).unwrap();
+            assert_eq!(Source::new(&same), *range);
             assert_eq!(pool.done().0, 1);
             let missing = pool.evaluate(vec![Head(1)], none(), go.clone()).await;
             assert!(matches!(missing, Err(PoolError::Missing(_))), "{missing:?}");

@@ -1,5 +1,8 @@
 //! Right results pass, wrong ones are refuted, as often as the constants promise.
 
+use std::collections::BTreeMap;
+
+use chomp_kernel::evaluate_table;
 use chomp_table::definition;
 use chomp_table::head::layers;
 
@@ -16,7 +19,7 @@ fn range_bits() -> RangeBits {
 
 /// A table whose ranges are all committed.
 struct Finished {
-    ranges: HashMap<Head, Range>,
+    ranges: BTreeMap<Head, Range>,
     storage: Arc<SimulatedStorage>,
     store: Arc<Store>,
 }
@@ -24,16 +27,10 @@ struct Finished {
 fn finished(bits: u32) -> Finished {
     let storage = Arc::new(SimulatedStorage::new(0));
     let (store, _) = ready(Store::open(storage.clone(), range_bits(), bits)).unwrap();
-    let mut evaluator = Evaluator::new(range_bits(), Isa::detect());
-    let mut ranges = HashMap::new();
+    let ranges = evaluate_table(bits, range_bits(), Isa::detect());
     for (layer, heads) in (0..).zip(layers(bits, range_bits())) {
-        let mut records = Vec::new();
-        for head in heads {
-            let range = evaluator.evaluate(head, &ranges).unwrap();
-            records.push(record(&range));
-            ranges.insert(head, range);
-        }
-        ready(store.commit(layer, records)).unwrap();
+        let records = heads.iter().map(|head| record(&ranges[head]));
+        ready(store.commit(layer, records.collect())).unwrap();
     }
     Finished {
         ranges,

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use chomp_kernel::{Evaluator, Isa};
+use chomp_kernel::{Isa, evaluate_table};
 use chomp_table::Digest;
 use chomp_table::head::layers;
 use chomp_table::shard::ShardSize;
@@ -27,16 +27,11 @@ fn range_bits(bits: u32) -> RangeBits {
 
 /// All records of a job, by evaluation.
 fn evaluated(bits: u32, range_bits: RangeBits) -> BTreeMap<Head, Record> {
-    let mut evaluator = Evaluator::new(range_bits, Isa::detect());
-    let mut ranges = HashMap::new();
-    for head in layers(bits, range_bits).concat() {
-        let range = evaluator.evaluate(head, &ranges).unwrap();
-        ranges.insert(head, range);
-    }
     let record = |(head, range): (Head, Range)| {
         let (summary, record) = range::encode(&range, range_bits);
         (head, (summary, record.into()))
     };
+    let ranges = evaluate_table(bits, range_bits, Isa::detect());
     ranges.into_iter().map(record).collect()
 }
 

@@ -1,10 +1,10 @@
 //! The right tables: evaluated once, and checked against the definition of W.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use chomp_kernel::{Evaluator, Isa};
+use chomp_kernel::{Isa, evaluate_table};
 use chomp_table::definition;
 use chomp_table::head::layers;
 use chomp_table::manifest::{MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name};
@@ -52,12 +52,7 @@ impl Expected {
     }
 
     fn new() -> Expected {
-        let mut ranges = HashMap::new();
-        let mut evaluator = Evaluator::new(range_bits(), Isa::Portable);
-        for head in layers(BITS_MAX, range_bits()).concat() {
-            let range = evaluator.evaluate(head, &ranges).unwrap();
-            ranges.insert(head, range);
-        }
+        let ranges = evaluate_table(BITS_MAX, range_bits(), Isa::Portable);
         let heads = (0..range_bits().heads(BITS_MAX)).map(Head);
         let record = |range: &Range| {
             let (summary, record) = range::encode(range, range_bits());

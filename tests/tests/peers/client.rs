@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_access::Access;
-use chomp_kernel::{Evaluator, Isa};
+use chomp_kernel::{Evaluator, Isa, Source};
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_client::CoordinatorClient;
 use chomp_proto::v1::{self, lease_reply, submit_reply};
@@ -83,7 +83,7 @@ pub(crate) struct Client {
     pub(crate) range_bits: RangeBits,
     evaluator: Evaluator,
     /// The sources so far.
-    pub(crate) ranges: HashMap<Head, Range>,
+    pub(crate) sources: HashMap<Head, Source>,
 }
 
 impl Client {
@@ -96,7 +96,7 @@ impl Client {
             worker,
             range_bits,
             evaluator: Evaluator::new(range_bits, Isa::detect()),
-            ranges: HashMap::new(),
+            sources: HashMap::new(),
         }
     }
 
@@ -121,7 +121,7 @@ impl Client {
         let needed = heads.iter();
         let needed = needed.flat_map(|&head| sources(Head(head), self.range_bits));
         let mut missing: Vec<u64> = needed
-            .filter(|head| !self.ranges.contains_key(head))
+            .filter(|head| !self.sources.contains_key(head))
             .map(|head| head.0)
             .collect();
         missing.sort_unstable();
@@ -130,7 +130,7 @@ impl Client {
             self.fetch(heads).await?;
         }
         let heads = heads.iter().map(|&head| Head(head));
-        let ranges = heads.map(|head| self.evaluator.evaluate(head, &self.ranges).unwrap());
+        let ranges = heads.map(|head| self.evaluator.evaluate(head, &self.sources).unwrap());
         Ok(ranges.collect())
     }
 
@@ -146,7 +146,7 @@ impl Client {
                 let head = Head(head);
                 if let Some((head, record)) = joiner.push(Piece { head, data, last }).unwrap() {
                     let (_, range) = range::decode(&record, self.range_bits).unwrap();
-                    self.ranges.insert(head, range);
+                    self.sources.insert(head, Source::new(&range));
                 }
             }
         }

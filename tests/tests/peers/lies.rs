@@ -176,9 +176,12 @@ pub(crate) fn misshapen(
         "a huge number of bytes declared" => declared = Some(u64::MAX),
         "a range twice" => records.push(records[0].clone()),
         "a range of another layer" => {
-            let source = client.ranges.values().next();
-            let source = source.expect("it has fetched some by now").clone();
-            records.extend(client.records(&[source]));
+            let source = client.sources.keys().next();
+            let other = Range {
+                head: *source.expect("it has fetched some by now"),
+                ..Range::default()
+            };
+            records.extend(client.records(&[other]));
         }
         "a range beyond the table" => {
             let range = Range {

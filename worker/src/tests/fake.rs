@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_access::{Access, Token};
-use chomp_kernel::{Evaluator, Isa};
+use chomp_kernel::{Isa, evaluate_table};
 use chomp_proto::v1::coordinator_server::{Coordinator, CoordinatorServer};
 use chomp_proto::v1::{self, lease_reply, submit_reply};
 use chomp_table::pieces::{self, Joiner, Piece};
@@ -209,15 +209,10 @@ impl Fake {
 
 /// The records of the whole table.
 pub(super) fn truth(range_bits: RangeBits) -> BTreeMap<Head, Bytes> {
-    let mut evaluator = Evaluator::new(range_bits, Isa::Portable);
-    let mut ranges = std::collections::HashMap::new();
-    let mut records = BTreeMap::new();
-    for head in head::layers(BITS, range_bits).concat() {
-        let range = evaluator.evaluate(head, &ranges).unwrap();
-        records.insert(head, range::encode(&range, range_bits).1.into());
-        ranges.insert(head, range);
-    }
-    records
+    let ranges = evaluate_table(BITS, range_bits, Isa::Portable).into_iter();
+    ranges
+        .map(|(head, range)| (head, range::encode(&range, range_bits).1.into()))
+        .collect()
 }
 
 pub(super) fn config(seed: u64) -> Config {

@@ -1,0 +1,234 @@
+//! A range in the form in which others draw on it.
+//!
+//! Losing positions are about one in 150 to 300, so the high bits of their indices say little: they
+//! are kept once for each *bucket* of 2^16 consecutive indices, and the low 16 bits for each. That takes
+//! half the memory of a list of indices, and a bucket's bits of a bitmap, 8 KiB, stay in the
+//! first-level cache while they are set.
+
+use std::ops::Range as Span;
+
+use chomp_table::{Head, Range};
+
+use crate::chunk::{CHUNK_LEN, Chunk, words};
+
+/// The number of low bits that are kept for each index.
+pub(crate) const BUCKET_BITS: usize = 16;
+/// The number of low bits of an index that say which bit of a 64-bit word.
+const WORD_BITS: u32 = u64::BITS.ilog2();
+/// The 64-bit words of a bitmap of one bucket.
+const BUCKET_WORDS: usize = 1 << (BUCKET_BITS - WORD_BITS as usize);
+
+/// The losing positions of a finished range, to draw on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    head: Head,
+    edges: u64,
+    /// The low 16 bits of the losing indices, ascending within each bucket.
+    low: Box<[u16]>,
+    /// Where each bucket begins in `low`, up to the last that is not empty, and where that ends.
+    first: Box<[u32]>,
+}
+
+impl Source {
+    /// `range` as a source.
+    ///
+    /// # Panics
+    ///
+    /// If the losing positions do not ascend.
+    pub fn new(range: &Range) -> Source {
+        assert!(range.losing.is_sorted(), "the positions of a range ascend");
+        let buckets = range.losing.last().map_or(0, |&last| bucket(last) + 1);
+        let mut first = Vec::with_capacity(buckets + 1);
+        let mut rest = &range.losing[..];
+        first.push(0);
+        for number in 0..buckets {
+            rest = &rest[rest.partition_point(|&index| bucket(index) == number)..];
+            let before = range.losing.len() - rest.len();
+            first.push(u32::try_from(before).expect("a range has at most 2^31 positions"));
+        }
+        Source {
+            head: range.head,
+            edges: range.edges,
+            low: range
+                .losing
+                .iter()
+                .map(|&index| low(index.into()))
+                .collect(),
+            first: first.into(),
+        }
+    }
+
+    /// The head of the range.
+    pub fn head(&self) -> Head {
+        self.head
+    }
+
+    /// The bytes of memory that it takes.
+    pub fn memory(&self) -> u64 {
+        (size_of::<Source>() + size_of_val(&*self.low) + size_of_val(&*self.first)) as u64
+    }
+
+    /// Bit x, for 0 ≤ x ≤ b: whether the path head · 0^x · 1^(b-x) is a losing position.
+    pub(crate) fn edges(&self) -> u64 {
+        self.edges
+    }
+
+    pub(crate) fn contains(&self, index: u64) -> bool {
+        let bucket = self.bucket(index >> BUCKET_BITS);
+        bucket.binary_search(&low(index)).is_ok()
+    }
+
+    /// The losing indices from `indices.start` to before `indices.end`.
+    pub(crate) fn between(&self, indices: Span<u64>) -> impl Iterator<Item = u64> {
+        let buckets = indices.start >> BUCKET_BITS..indices.end.div_ceil(1 << BUCKET_BITS);
+        buckets.flat_map(move |number| {
+            let start = number << BUCKET_BITS;
+            let bucket = self.bucket(number);
+            let from = bucket.partition_point(|&low| start + u64::from(low) < indices.start);
+            let to = bucket.partition_point(|&low| start + u64::from(low) < indices.end);
+            bucket[from..to]
+                .iter()
+                .map(move |&low| start + u64::from(low))
+        })
+    }
+
+    /// Inserts the losing indices from `first` on into `set`, counted from there, as far as it goes.
+    /// `first` is a multiple of 2^16, and the set one of whole buckets.
+    #[inline(always)]
+    pub(crate) fn scatter(&self, first: u64, set: &mut [Chunk]) {
+        let number = first >> BUCKET_BITS;
+        let buckets = words(set).as_chunks_mut::<BUCKET_WORDS>().0;
+        for (number, words) in (number..).zip(buckets) {
+            for &low in self.bucket(number) {
+                words[usize::from(low >> WORD_BITS)] |= 1 << (u32::from(low) % u64::BITS);
+            }
+        }
+    }
+
+    /// Inserts all losing indices into `set`, the bitmap of a range.
+    #[inline(always)]
+    pub(crate) fn scatter_all(&self, set: &mut [Chunk]) {
+        if set.len() * CHUNK_LEN < 1 << BUCKET_BITS {
+            scatter_within(self.bucket(0), 0, set);
+        } else {
+            self.scatter(0, set);
+        }
+    }
+
+    /// The low bits of the losing indices that have these high bits.
+    #[inline(always)]
+    pub(crate) fn bucket(&self, number: u64) -> &[u16] {
+        let number = usize::try_from(number).unwrap_or(usize::MAX - 2);
+        match self.first.get(number..number + 2) {
+            Some(&[from, to]) => &self.low[from as usize..to as usize],
+            _ => &[],
+        }
+    }
+}
+
+/// Inserts `low - base` into `set`, which is smaller than a bucket, for each of `run`.
+#[inline(always)]
+pub(crate) fn scatter_within(run: &[u16], base: u16, set: &mut [Chunk]) {
+    let words = words(set);
+    for &low in run {
+        let place = low - base;
+        words[usize::from(place >> WORD_BITS)] |= 1 << (u32::from(place) % u64::BITS);
+    }
+}
+
+fn bucket(index: u32) -> usize {
+    (index >> BUCKET_BITS) as usize
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the low bits are what is asked for"
+)]
+pub(crate) fn low(index: u64) -> u16 {
+    index as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::chunk::CHUNK_BITS;
+
+    fn source(indices: &BTreeSet<u32>) -> Source {
+        Source::new(&Range {
+            head: Head(5),
+            losing: indices.iter().copied().collect(),
+            edges: 9,
+        })
+    }
+
+    /// The set of `index - first` for the indices from `first` on, as far as 2^`bits` go.
+    fn slowly(indices: &BTreeSet<u32>, first: u64, bits: usize) -> Vec<Chunk> {
+        let mut set = vec![Chunk::EMPTY; 1 << (bits - CHUNK_BITS)];
+        let indices = indices.iter().map(|&index| u64::from(index));
+        for index in indices.filter(|index| (first..first + (1 << bits)).contains(index)) {
+            let place = usize::try_from(index - first).unwrap();
+            set[place / CHUNK_LEN].insert(place);
+        }
+        set
+    }
+
+    /// Indices of ranges with 12 to 32 range bits, many of them at the borders of buckets.
+    fn indices() -> impl Strategy<Value = (usize, BTreeSet<u32>)> {
+        (11usize..32).prop_flat_map(|q| {
+            let last = (1u64 << q) - 1;
+            let border = (0..=last >> BUCKET_BITS, -2i64..2).prop_map(move |(bucket, by)| {
+                let index = (bucket << BUCKET_BITS).saturating_add_signed(by);
+                u32::try_from(index.min(last)).unwrap()
+            });
+            let any = (0..=last).prop_map(|index| u32::try_from(index).unwrap());
+            (
+                Just(q),
+                prop::collection::btree_set(prop_oneof![border, any], 0..200),
+            )
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn it_holds_what_the_range_does((q, indices) in indices(), from in any::<u32>(), to in any::<u32>()) {
+            let source = source(&indices);
+            prop_assert_eq!((source.head(), source.edges()), (Head(5), 9));
+            let all: Vec<u64> = indices.iter().map(|&index| index.into()).collect();
+            prop_assert!(source.between(0..1 << q).eq(all.iter().copied()));
+            let (from, to) = (u64::from(from.min(to)), u64::from(from.max(to)));
+            let between = all.iter().copied().filter(|index| (from..to).contains(index));
+            prop_assert!(source.between(from..to).eq(between));
+            for index in all.iter().flat_map(|&index| [index.saturating_sub(1), index, index + 1]) {
+                let holds = u32::try_from(index).is_ok_and(|index| indices.contains(&index));
+                prop_assert_eq!(source.contains(index), holds);
+            }
+        }
+
+        #[test]
+        fn it_is_scattered_as_the_range_says((q, indices) in indices()) {
+            let source = source(&indices);
+            if q <= 20 {
+                let mut set = vec![Chunk::EMPTY; 1 << (q - CHUNK_BITS)];
+                source.scatter_all(&mut set);
+                prop_assert_eq!(set, slowly(&indices, 0, q));
+            }
+            for bits in (BUCKET_BITS..=q).take(3) {
+                let first = (1u64 << q) - (1 << bits);
+                let mut set = vec![Chunk::EMPTY; 1 << (bits - CHUNK_BITS)];
+                source.scatter(first, &mut set);
+                prop_assert_eq!(set, slowly(&indices, first, bits));
+            }
+        }
+    }
+
+    #[test]
+    fn it_takes_two_bytes_for_each_position() {
+        let indices: BTreeSet<u32> = (0..1 << 20).step_by(8).collect();
+        let bytes = source(&indices).memory();
+        assert!((2 << 17..(2 << 17) + 200).contains(&bytes), "{bytes}");
+    }
+}
