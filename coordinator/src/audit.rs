@@ -2,8 +2,9 @@
 //!
 //! A [spot check](Audit::spot_check) decides some words of a result by the definition of W, from
 //! the range that holds them and from committed ranges. Which words these are follows from a
-//! seed that workers do not know. Of a submission it looks at one range in [`RANGES_PER_CHECK`],
-//! at [`CHECKS_MAX`] at the most; of such a range at
+//! seed that workers do not know. It looks at one range in [`RANGES_PER_CHECK`] on average, at one at
+//! least in each of the first [`FIRST_SUBMISSIONS`] submissions of a worker, and at
+//! [`CHECKS_MAX`] in any at the most; of such a range at
 //!
 //! * [`LOSING_WORDS`] words that it claims to be losing: each move must lead to a winning one;
 //! * [`WINNING_WORDS`] other words, half of them near claimed losing ones: some move must lead to
@@ -22,6 +23,7 @@
 //! All of this is work for a CPU between reads: callers choose a thread where that does no harm.
 
 use std::collections::{BTreeSet, HashMap};
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -34,10 +36,15 @@ use chomp_table::{Head, Range, RangeBits, Word};
 use lru::LruCache;
 
 use crate::chance::Chance;
+use crate::plan::WorkerId;
 use crate::store::{Store, StoreError};
 
-/// One range of so many in a submission is checked: a fraction of the work of evaluating them.
+/// One range of so many is checked: a small part of the work of evaluating them.
 const RANGES_PER_CHECK: usize = 16;
+/// Of so many submissions of a worker each is checked: what is broken is mostly so from the start.
+const FIRST_SUBMISSIONS: u32 = 16;
+/// The workers of which that is known. One that was forgotten is new again.
+const WORKERS_KNOWN: NonZeroUsize = NonZeroUsize::new(1 << 12).unwrap();
 /// The most ranges of a submission that are checked: thousands of tiny ones would take long.
 const CHECKS_MAX: usize = 2;
 /// The claimed losing words of a range that are checked. Looking up all moves of one takes tens
@@ -96,6 +103,8 @@ pub enum AuditError {
 pub struct Audit {
     store: Arc<Store>,
     chance: Mutex<Chance>,
+    /// The submissions of each worker so far, as far as they matter.
+    submissions: Mutex<LruCache<WorkerId, u32>>,
     cache: Mutex<Cache>,
 }
 
@@ -123,6 +132,7 @@ impl Audit {
         Audit {
             store,
             chance: Mutex::new(Chance(seed)),
+            submissions: Mutex::new(LruCache::new(WORKERS_KNOWN)),
             cache: Mutex::new(Cache {
                 ranges: LruCache::unbounded(),
                 bytes: 0,
@@ -130,20 +140,36 @@ impl Audit {
         }
     }
 
-    /// Checks some words of a submission, whose form and digests were found right. Its memory is
-    /// that of the sources of one range.
+    /// Checks some words of a submission of `worker`, whose form and digests were found right. Its
+    /// memory is that of the sources of one range.
     ///
     /// # Errors
     ///
     /// [`AuditError::Refuted`] if one is wrong; the others if that cannot be told.
-    pub async fn spot_check(&self, records: &[(RangeSummary, Bytes)]) -> Result<(), AuditError> {
-        let checks = records.len().div_ceil(RANGES_PER_CHECK).min(CHECKS_MAX);
+    pub async fn spot_check(
+        &self,
+        worker: WorkerId,
+        records: &[(RangeSummary, Bytes)],
+    ) -> Result<(), AuditError> {
+        let checks = self.checks(worker, records.len());
         let chosen = some(&mut self.chance(), records.len(), checks);
         for (summary, record) in chosen.into_iter().map(|index| &records[index]) {
             let range = self.decode(summary.head, record)?;
             self.check_range(range).await?;
         }
         Ok(())
+    }
+
+    /// How many of so many ranges to check.
+    fn checks(&self, worker: WorkerId, ranges: usize) -> usize {
+        let mut submissions = self.submissions();
+        let so_far = submissions.get_or_insert_mut(worker, || 0);
+        let least = usize::from(*so_far < FIRST_SUBMISSIONS);
+        *so_far += u32::from(*so_far < FIRST_SUBMISSIONS);
+        drop(submissions);
+        let chance = below(&mut self.chance(), RANGES_PER_CHECK);
+        let share = (ranges + chance) / RANGES_PER_CHECK;
+        share.max(least).min(CHECKS_MAX)
     }
 
     async fn check_range(&self, range: Range) -> Result<(), AuditError> {
@@ -228,12 +254,17 @@ impl Audit {
     }
 
     fn decode(&self, head: Head, record: &[u8]) -> Result<Range, AuditError> {
-        range::decode(record, self.store.range_bits())
+        range::decode_known(record, self.store.range_bits())
             .map(|(_, range)| range)
             .map_err(|source| AuditError::Record { head, source })
     }
 
-    // Both locks are held for single operations: a panic leaves nothing half done.
+    // The locks are held for single operations: a panic leaves nothing half done.
+    fn submissions(&self) -> MutexGuard<'_, LruCache<WorkerId, u32>> {
+        let submissions = self.submissions.lock();
+        submissions.unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn chance(&self) -> MutexGuard<'_, Chance> {
         self.chance.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -50,7 +50,7 @@ pub(crate) async fn publish(store: &Store, size: ShardSize) -> Result<Manifest, 
     let mut merge = Merge::new(bits, range_bits, size);
     for head in (0..range_bits.heads(bits)).map(Head) {
         let record = store.read_record(head).await?;
-        let decoded = range::decode(&record, range_bits);
+        let decoded = range::decode_known(&record, range_bits);
         let (_, range) = decoded.map_err(|source| PublishError::Record { head, source })?;
         for (info, bytes) in merge.push(&range) {
             store.publish_object(bits, &info.name, bytes.into()).await?;

@@ -39,6 +39,11 @@ fn finished(bits: u32) -> Finished {
     }
 }
 
+/// A worker of which nothing is known yet, if each of them is used once.
+fn new(number: u32) -> WorkerId {
+    WorkerId(number.into())
+}
+
 fn record(range: &Range) -> (RangeSummary, Bytes) {
     let (summary, record) = range::encode(range, range_bits());
     (summary, record.into())
@@ -74,7 +79,7 @@ impl Finished {
     /// How many of so many checks of a wrong range refute it; no check says anything else.
     fn refutations(&self, wrong: &Range, checks: u32) -> u32 {
         let (audit, records) = (self.audit(u64::from(checks)), [record(wrong)]);
-        let refuted = |_: &u32| match ready(audit.spot_check(&records)) {
+        let refuted = |&check: &u32| match ready(audit.spot_check(new(check), &records)) {
             Ok(()) => false,
             Err(AuditError::Refuted { head, .. }) => head == wrong.head,
             Err(error) => panic!("{error:?}"),
@@ -92,15 +97,15 @@ fn right_results_pass() {
             .iter()
             .map(|head| record(&table.ranges[head]))
             .collect();
-        for _ in 0..20 {
-            ready(audit.spot_check(&records)).unwrap();
+        for check in 0..20 {
+            ready(audit.spot_check(new(check), &records)).unwrap();
         }
     }
     for range in table.ranges.values() {
         let all: BTreeSet<u64> = (0..range_bits().positions()).collect();
         table.claims(range.clone()).check(&all, true).unwrap();
     }
-    ready(audit.spot_check(&[])).unwrap();
+    ready(audit.spot_check(new(0), &[])).unwrap();
 }
 
 #[test]
@@ -247,9 +252,34 @@ fn one_wrong_range_among_many_is_found_in_time() {
         ..table.ranges[&Head(3)].clone()
     });
     let audit = table.audit(3);
-    let found = (0..200).filter(|_| ready(audit.spot_check(&records)).is_err());
-    let (found, expected) = (found.count(), 200 / records.len());
-    assert!(found * 2 > expected && found < 100, "{found} of {expected}");
+    let found = (0..1000).filter(|&check| ready(audit.spot_check(new(check), &records)).is_err());
+    let (found, expected) = (found.count(), 1000 / records.len());
+    assert!(found * 2 > expected && found < 500, "{found} of {expected}");
+}
+
+#[test]
+fn the_first_submissions_are_checked_and_then_one_range_in_sixteen() {
+    let table = finished(13);
+    let audit = table.audit(7);
+    let checks = |worker, ranges, times: usize| -> usize {
+        (0..times).map(|_| audit.checks(new(worker), ranges)).sum()
+    };
+    let first = FIRST_SUBMISSIONS as usize;
+    assert_eq!(checks(0, 1, first), first);
+    for ranges in [1, 5, 20] {
+        let found = checks(0, ranges, 8_000);
+        let expected = 500 * ranges;
+        assert!(
+            (expected * 9 / 10..expected * 11 / 10).contains(&found),
+            "{found} of {expected}"
+        );
+    }
+    assert_eq!(checks(0, 1000, 3), 3 * CHECKS_MAX);
+    assert_eq!(checks(1, 1, first), first, "another worker is new");
+    for worker in 2..=5000 {
+        assert!(audit.checks(new(worker), 1) > 0);
+    }
+    assert_eq!(audit.submissions().len(), WORKERS_KNOWN.get());
 }
 
 #[test]
@@ -269,7 +299,7 @@ fn what_cannot_be_told_is_said() {
     let early = Audit::new(Arc::new(store), 5);
     let records = [record(&table.ranges[&Head(2)])];
     for error in [
-        ready(early.spot_check(&records)).unwrap_err(),
+        ready(early.spot_check(new(0), &records)).unwrap_err(),
         ready(early.evaluate(Head(2))).unwrap_err(),
     ] {
         assert!(
@@ -279,7 +309,7 @@ fn what_cannot_be_told_is_said() {
     }
     let audit = table.audit(6);
     let cut = [(records[0].0, records[0].1.slice(..90))];
-    let error = ready(audit.spot_check(&cut)).unwrap_err();
+    let error = ready(audit.spot_check(new(0), &cut)).unwrap_err();
     assert!(
         matches!(error, AuditError::Record { head: Head(2), .. }),
         "{error:?}"
@@ -287,7 +317,7 @@ fn what_cannot_be_told_is_said() {
     let key = Key::new("work/parts/0000/0000000000000000-0000000001").unwrap();
     let last = table.storage.objects()[&key].len() - 1;
     assert!(table.storage.flip_bit(&key, last, 0));
-    let error = ready(audit.spot_check(&records)).unwrap_err();
+    let error = ready(audit.spot_check(new(0), &records)).unwrap_err();
     assert!(
         matches!(error, AuditError::Store(StoreError::Damaged { .. })),
         "{error:?}"

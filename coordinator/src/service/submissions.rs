@@ -126,7 +126,7 @@ impl Service {
         let turn = turn.expect("the semaphore is never closed");
         let checked = blocking(async move {
             let records = check(records, range_bits).map_err(Wrong::Form)?;
-            match audit.spot_check(&records).await {
+            match audit.spot_check(worker, &records).await {
                 // What is too early, the plan refuses.
                 Ok(()) | Err(AuditError::NotReady { .. }) => Ok(records),
                 Err(error) => Err(Wrong::Content(error)),

@@ -32,6 +32,10 @@ fn check_round_trip(range: &Range, range_bits: RangeBits) -> Vec<u8> {
     assert_eq!(encoded.count, range.losing.len() as u64);
     assert_eq!(summary(&record, range_bits), Ok(encoded));
     assert_eq!(decode(&record, range_bits), Ok((encoded, range.clone())));
+    assert_eq!(
+        decode_known(&record, range_bits),
+        decode(&record, range_bits)
+    );
     record
 }
 
