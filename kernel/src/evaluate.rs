@@ -76,22 +76,41 @@ impl Evaluator {
     ///
     /// If `sources` lacks one of [`chomp_table::sources::sources`].
     pub fn evaluate(&mut self, head: Head, sources: &dyn Sources) -> Result<Range, MissingSource> {
+        self.dispatch(head, sources, true)
+    }
+
+    /// The first half of [`Evaluator::evaluate`]: what the sources say, and nothing solved. It gives
+    /// nothing; benchmarks tell by it how long the two halves take.
+    ///
+    /// # Errors
+    ///
+    /// As [`Evaluator::evaluate`].
+    pub fn draw(&mut self, head: Head, sources: &dyn Sources) -> Result<(), MissingSource> {
+        self.dispatch(head, sources, false).map(|_| ())
+    }
+
+    fn dispatch(
+        &mut self,
+        head: Head,
+        sources: &dyn Sources,
+        solve: bool,
+    ) -> Result<Range, MissingSource> {
         match self.isa {
-            Isa::Portable => self.run::<Plain>(head, sources),
+            Isa::Portable => self.run::<Plain>(head, sources, solve),
             #[cfg(target_arch = "x86_64")]
             #[expect(
                 unsafe_code,
                 reason = "code for an instruction set that not every CPU has"
             )]
             // SAFETY: `new` allows only instruction sets that `Isa::detect` found.
-            Isa::Avx2 => unsafe { avx2(self, head, sources) },
+            Isa::Avx2 => unsafe { avx2(self, head, sources, solve) },
             #[cfg(target_arch = "x86_64")]
             #[expect(
                 unsafe_code,
                 reason = "code for an instruction set that not every CPU has"
             )]
             // SAFETY: as above.
-            Isa::Avx512 => unsafe { avx512(self, head, sources) },
+            Isa::Avx512 => unsafe { avx512(self, head, sources, solve) },
             #[cfg(not(target_arch = "x86_64"))]
             Isa::Avx2 | Isa::Avx512 => unreachable!("`new` allows only what `Isa::detect` found"),
         }
@@ -102,6 +121,7 @@ impl Evaluator {
         &mut self,
         head: Head,
         sources: &dyn Sources,
+        solve: bool,
     ) -> Result<Range, MissingSource> {
         let b = self.range_bits.get();
         self.bitmap.clear();
@@ -114,10 +134,13 @@ impl Evaluator {
                 .draw(head, sources, &mut self.bitmap, &self.masks)?;
             edges = self.apply_trimmed(head, sources)?;
         }
-        let losing = self
-            .solver
-            .solve::<L>(&mut self.bitmap, b, head.is_empty(), &self.masks);
-        edges |= u64::from(losing.first() == Some(&0)) << b;
+        let mut losing = Vec::new();
+        if solve {
+            losing = self
+                .solver
+                .solve::<L>(&mut self.bitmap, b, head.is_empty(), &self.masks);
+            edges |= u64::from(losing.first() == Some(&0)) << b;
+        }
         Ok(Range {
             head,
             losing,
@@ -170,8 +193,9 @@ fn avx2(
     evaluator: &mut Evaluator,
     head: Head,
     sources: &dyn Sources,
+    solve: bool,
 ) -> Result<Range, MissingSource> {
-    evaluator.run::<Plain>(head, sources)
+    evaluator.run::<Plain>(head, sources, solve)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -180,6 +204,7 @@ fn avx512(
     evaluator: &mut Evaluator,
     head: Head,
     sources: &dyn Sources,
+    solve: bool,
 ) -> Result<Range, MissingSource> {
-    evaluator.run::<crate::isa::Wide>(head, sources)
+    evaluator.run::<crate::isa::Wide>(head, sources, solve)
 }

@@ -1,0 +1,164 @@
+//! What the kernel takes, on one thread, without coding, network or disk:
+//!
+//! ```text
+//! cargo bench -p chomp-kernel                      all sections
+//! cargo bench -p chomp-kernel -- levels            some: levels, tables, sources
+//! ```
+//!
+//! * **levels**: all ranges of one table, by range bits. What solving takes more with two more range
+//!   bits are the lifts of two levels; what drawing takes less is the same work left to other ranges.
+//! * **tables**: tables of different bits.
+//! * **sources**: what it takes to make a source of a range, and the memory of a source.
+//!
+//! CPU time of the thread, the least of two rounds for each range; for each instruction set.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::time::Duration;
+
+use chomp_kernel::{Evaluator, Isa, Source, evaluate_table};
+use chomp_table::{Range, RangeBits, head};
+use nix::time::{ClockId, clock_gettime};
+
+/// How often each thing is measured.
+const ROUNDS: usize = 2;
+/// The bits of the table that is measured with all range bits.
+const LEVELS_OF: u32 = 30;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let sections = ["levels", "tables", "sources"];
+    let chosen = |name| {
+        let asked = |name: &str| args.iter().any(|arg| arg == name);
+        asked(name) || !sections.iter().any(|name| asked(name))
+    };
+    if chosen("levels") {
+        levels();
+    }
+    if chosen("tables") {
+        tables();
+    }
+    if chosen("sources") {
+        made_sources();
+    }
+}
+
+/// The instruction sets of this CPU, the widest first.
+fn instruction_sets() -> Vec<Isa> {
+    let available = Isa::ALL.into_iter().filter(|isa| isa.is_available());
+    available.rev().collect()
+}
+
+fn title(section: &str, columns: &[&str]) {
+    println!("\n### {section}\n\n| {} |", columns.join(" | "));
+    println!("|{}", "---:|".repeat(columns.len()));
+}
+
+fn levels() {
+    let columns = [
+        "instruction set",
+        "range bits",
+        "draw, ms",
+        "solve, ms",
+        "both, ms",
+    ];
+    let section = format!("The ranges of {LEVELS_OF} bits, for each 2^23 positions");
+    title(&section, &columns);
+    for isa in instruction_sets() {
+        for b in (14..=26).step_by(2) {
+            let [draw, both] = table(LEVELS_OF, range_bits(b), isa);
+            println!(
+                "| {isa} | {b} | {draw:.2} | {:.2} | {both:.2} |",
+                both - draw
+            );
+        }
+    }
+}
+
+fn tables() {
+    let columns = [
+        "instruction set",
+        "bits",
+        "range bits",
+        "draw, ms",
+        "solve, ms",
+        "both, ms",
+    ];
+    title("Tables, for each 2^23 positions", &columns);
+    for isa in instruction_sets() {
+        for (bits, b) in [(28, 24), (30, 24), (32, 24), (34, 24), (34, 26)] {
+            let [draw, both] = table(bits, range_bits(b), isa);
+            println!(
+                "| {isa} | {bits} | {b} | {draw:.2} | {:.2} | {both:.2} |",
+                both - draw
+            );
+        }
+    }
+}
+
+/// The milliseconds for each 2^23 positions of a table, to draw and for all.
+fn table(bits: u32, range_bits: RangeBits, isa: Isa) -> [f64; 2] {
+    let mut evaluator = Evaluator::new(range_bits, isa);
+    let (mut draw, mut both) = (Duration::ZERO, Duration::ZERO);
+    let mut sources = HashMap::new();
+    for head in head::layers(bits, range_bits).concat() {
+        let all = "layers come in the order that they draw on each other";
+        let mut range = Range::default();
+        draw += least(|| evaluator.draw(head, &sources).expect(all));
+        both += least(|| range = evaluator.evaluate(head, &sources).expect(all));
+        sources.insert(head, Source::new(&range));
+    }
+    let blocks = 2f64.powi(i32::try_from(bits).expect("small") - 24);
+    [draw, both].map(|time| time.as_secs_f64() * 1e3 / blocks)
+}
+
+fn made_sources() {
+    let columns = [
+        "range bits",
+        "ns for each losing position",
+        "bytes for each losing position",
+    ];
+    title("Sources", &columns);
+    for b in [20, 24] {
+        let ranges = evaluate_table(28, range_bits(b), Isa::detect());
+        let losing: usize = ranges.values().map(|range| range.losing.len()).sum();
+        let bytes: u64 = ranges
+            .values()
+            .map(|range| Source::new(range).memory())
+            .sum();
+        let time = least(|| {
+            for range in ranges.values() {
+                black_box(Source::new(range));
+            }
+        });
+        let losing = f64::from(u32::try_from(losing).expect("small"));
+        let bytes = f64::from(u32::try_from(bytes).expect("small"));
+        println!(
+            "| {b} | {:.2} | {:.2} |",
+            time.as_secs_f64() * 1e9 / losing,
+            bytes / losing
+        );
+    }
+}
+
+fn range_bits(bits: u32) -> RangeBits {
+    RangeBits::new(bits).expect("valid range bits")
+}
+
+/// The least time of some rounds.
+fn least(mut work: impl FnMut()) -> Duration {
+    let round = |_| {
+        let start = cpu_time();
+        work();
+        cpu_time().saturating_sub(start)
+    };
+    (0..ROUNDS).map(round).min().expect("some rounds")
+}
+
+/// The CPU time of this thread.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+    Duration::from(time.expect("the system has the clock"))
+}
