@@ -103,6 +103,10 @@ mod tests {
         assert_eq!(digest.to_string(), text);
         assert_eq!(text.parse(), Ok(digest));
         assert_eq!(Digest::of_parts(&[b"a", b"", b"bc"]), digest);
+        let mut builder = DigestBuilder::default();
+        builder.push(b"ab");
+        builder.push(b"c");
+        assert_eq!(builder.finish(), digest);
         assert_eq!(
             serde_json::to_string(&digest).unwrap(),
             format!("\"{text}\"")

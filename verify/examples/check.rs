@@ -53,7 +53,9 @@ impl Arguments {
         };
         while let Some(word) = words.next() {
             let mut number = || -> Result<u64, String> {
-                let text = words.next().ok_or(format!("{word} needs a number"))?;
+                let text = words
+                    .next()
+                    .ok_or_else(|| format!("{word} needs a number"))?;
                 text.parse()
                     .map_err(|_| format!("{word} {text}: not a number"))
             };
@@ -68,7 +70,7 @@ impl Arguments {
                     let bits = number()?;
                     let bits = u32::try_from(bits).ok().filter(|_| bits >= least);
                     arguments.window_bits =
-                        bits.ok_or(format!("--window-bits: at least {least}"))?;
+                        bits.ok_or_else(|| format!("--window-bits: at least {least}"))?;
                 }
                 _ if word.starts_with('-') || arguments.directory != PathBuf::new() => {
                     return Err(format!("{word} is not understood"));
@@ -136,7 +138,10 @@ fn check(arguments: &Arguments) -> Result<(), CheckError> {
     line("chomp-fast", || {
         let mut same = Vec::new();
         catalogue::check_published(&table, &survey, arguments.memory, |file| {
-            same.push(format!("{0} {1}x{1}", file.kind, file.side));
+            same.push(format!(
+                "{0} {1}x{1} ({2} bytes)",
+                file.kind, file.side, file.bytes
+            ));
         })?;
         Ok(format!("published SHA-256 sums: {}", same.join(", ")))
     })?;
@@ -193,7 +198,7 @@ fn print_rows(table: &Table, survey: &Survey, openings: &[Opening]) {
     println!("\nby bits");
     for bits in 25..=manifest.bits {
         let losing = survey.losing(bits);
-        let stored = (losing + u64::from(bits / 2)) / 2;
+        let stored = u64::midpoint(losing, u64::from(bits / 2));
         let fingerprint = &manifest.fingerprints_by_bits[bits as usize];
         let (losing, stored) = (commas(losing), commas(stored));
         println!("| {bits} | {losing} | {stored} | `{fingerprint}` |");

@@ -94,16 +94,16 @@ pub fn write_catalogue(
     let bits = rows + columns;
     assert!(bits <= table.manifest().bits, "the table covers the box");
     let shift = bits.saturating_sub(BIN_BITS);
-    let bin_of = |word: u64| usize::try_from(word >> shift).expect("65,536 bins");
+    let place_of = |word: u64| usize::try_from(word >> shift).expect("65,536 places");
     let inside = |word: Word| {
         let (has_rows, has_columns) = rows_and_columns(word);
         has_rows <= rows && has_columns <= columns
     };
-    let mut bins = vec![0_u64; 1 << BIN_BITS];
+    let mut counts = vec![0_u64; 1 << BIN_BITS];
     let (mut count, mut largest) = (0_u64, 0);
     each_word(table, bits, |word| {
         if inside(word) {
-            bins[bin_of(word.get())] += 1;
+            counts[place_of(word.get())] += 1;
             count += 1;
             largest = largest.max(word.get());
         }
@@ -114,15 +114,17 @@ pub fn write_catalogue(
     write(&largest.to_le_bytes());
     write(&columns.to_le_bytes());
     write(&rows.to_le_bytes());
-    for pass in passes(&bins, memory / 8) {
-        let mut words = Vec::new();
+    for pass in passes(&counts, memory / 8) {
+        let mut words = Vec::with_capacity(sum(&counts[pass.clone()]));
         each_word(table, bits, |word| {
-            if inside(word) && pass.contains(&bin_of(word.get())) {
+            if inside(word) && pass.contains(&place_of(word.get())) {
                 words.push(word.get());
             }
         })?;
         words.sort_unstable();
-        words.iter().for_each(|word| write(&word.to_le_bytes()));
+        for word in &words {
+            write(&word.to_le_bytes());
+        }
     }
     Ok(())
 }
@@ -166,7 +168,8 @@ pub fn write_checkpoint(
 
     write(b"CHOMPCP2");
     for pass in passes(&counts, memory / 8) {
-        let mut words = vec![Vec::new(); pass.len()];
+        let room = counts[pass.clone()].iter().map(|&count| sum(&[count]));
+        let mut words: Vec<Vec<u64>> = room.map(Vec::with_capacity).collect();
         each_word(table, bits, |word| {
             let (rows, columns) = rows_and_columns(word);
             let class = class_of
@@ -199,22 +202,29 @@ fn write_class(rows: u32, columns: u32, words: &[u64], write: &mut impl FnMut(&[
     write(&side(rows));
     write(&count.to_le_bytes());
     write(&checksum.to_le_bytes());
-    words.iter().for_each(|word| write(&word.to_le_bytes()));
+    for word in words {
+        write(&word.to_le_bytes());
+    }
 }
 
-/// Runs of bins that hold at most `most` words together, or are one bin.
-fn passes(bins: &[u64], most: u64) -> Vec<std::ops::Range<usize>> {
+/// Runs of places that have at most `most` words together, or are one place.
+fn passes(counts: &[u64], most: u64) -> Vec<std::ops::Range<usize>> {
     let mut passes = Vec::new();
     let (mut start, mut words) = (0, 0);
-    for (bin, &more) in bins.iter().enumerate() {
-        if bin > start && words + more > most {
-            passes.push(start..bin);
-            (start, words) = (bin, 0);
+    for (place, &more) in counts.iter().enumerate() {
+        if place > start && words + more > most {
+            passes.push(start..place);
+            (start, words) = (place, 0);
         }
         words += more;
     }
-    passes.push(start..bins.len());
+    passes.push(start..counts.len());
     passes
+}
+
+/// So many words altogether, which are to be held in memory.
+fn sum(counts: &[u64]) -> usize {
+    usize::try_from(counts.iter().sum::<u64>()).expect("words that fit in memory")
 }
 
 /// Calls `visit` with all losing positions of at most `bits` bits, each word of the table before its

@@ -37,8 +37,8 @@ pub const INSIDE_SMALL: [&[u64]; 12] = [
     &[256_366],
 ];
 
-/// Losing positions inside squares: the side, and the number. 16 from the two repositories, the
-/// others from georgeyanceyjr-hash/chomp-fast (versions V5 to V11).
+/// Losing positions inside squares: the side, and the number. 16 from `solver.cpp` of
+/// CharCoding/Chomp, the others from the manifests of georgeyanceyjr-hash/chomp-fast (V5 to V11).
 pub const INSIDE_SQUARES: [(u32, u64); 4] = [
     (16, 3_317_972),
     (18, 37_993_832),
@@ -88,13 +88,15 @@ pub fn compare(survey: &Survey) -> Result<Compared, CheckError> {
     });
     let squares = INSIDE_SQUARES.map(|(side, known)| (side, side, known));
     for (rows, columns, known) in small.chain(squares) {
-        for (rows, columns) in [(rows, columns), (columns, rows)] {
-            if let Some(found) = survey.inside(rows, columns) {
-                let what = || format!("positions inside {rows}x{columns}");
-                equal(&what, found, known)?;
-                compared.inside += u64::from(rows <= columns);
-            }
-        }
+        let (Some(found), Some(mirrored)) =
+            (survey.inside(rows, columns), survey.inside(columns, rows))
+        else {
+            continue;
+        };
+        let what = || format!("positions inside {rows}x{columns}");
+        equal(&what, found, known)?;
+        equal(&what, mirrored, known)?;
+        compared.inside += 1;
     }
     Ok(compared)
 }

@@ -67,8 +67,8 @@ pub fn check_openings(openings: &[Opening]) -> Result<u64, CheckError> {
         let wrong = |so: &str| {
             format!("the table has the winning first moves {found:?} of {rows}x{columns}; {so}")
         };
-        // Whoever could not win by a first move would be beaten by one that the first player can
-        // make as well.
+        // If taking the last cell does not win, some answer to it does; and that answer is a move
+        // that the first player can make at once.
         ensure(!found.is_empty(), || {
             wrong("there is one for each rectangle")
         })?;

@@ -54,7 +54,11 @@ pub fn check_sample(
     let limit = usize::try_from(memory / size_of::<Query>() as u64).unwrap_or(usize::MAX);
     let limit = limit.clamp(4 * MOVES_MAX, u32::MAX as usize / 2);
     let mut report = SampleReport::default();
-    let mut batch = Batch::default();
+    let most = usize::try_from(positions).unwrap_or(usize::MAX);
+    let mut batch = Batch {
+        words: Vec::new(),
+        queries: Vec::with_capacity(limit.min(most.saturating_mul(MOVES_MAX + 1))),
+    };
     for _ in 0..positions {
         batch.push(random.word(bits));
         if batch.queries.len() + MOVES_MAX >= limit {
@@ -66,7 +70,7 @@ pub fn check_sample(
 }
 
 /// Positions that are decided in one pass.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Batch {
     words: Vec<Word>,
     queries: Vec<Query>,

@@ -4,12 +4,11 @@
 //! Proved, and checked of every table:
 //!
 //! * Of a mirror pair the smaller word is stored, so each pair once; words ascend and are even.
-//! * No rectangle is losing but 1x1: whoever does not win by a first move would lose by one that
-//!   the first player can make as well.
+//! * No rectangle is losing but 1x1: if taking the last cell does not win, some answer to it does,
+//!   and that answer is a move that the first player can make at once.
 //! * A position with as many rows as columns is losing only if it is a hook with equal arms: if it
-//!   has the cell (2,2), taking that leaves such a hook; and a hook with arms that differ has a
-//!   move to one with equal arms. All those hooks are losing, one for each even number of bits, and
-//!   nothing else is its own mirror image.
+//!   has the cell (2,2), taking that leaves such a hook. All those hooks are losing, one for each
+//!   even number of bits. Nothing else that is losing is its own mirror image.
 //! * Two rows: (a, a-1) and nothing else. Three rows, the third of 1: (3,1,1) and (2,2,1); the third
 //!   of 2: all (a, a-2, 2).
 
