@@ -53,7 +53,7 @@ pub fn openings(table: &Table) -> Result<Vec<Opening>, CheckError> {
     Ok(openings)
 }
 
-/// Compares with what is proved of all rectangles, and with what others have found for those of up
+/// Compares with what is known of all rectangles, and with what others have found for those of up
 /// to 20x20. Returns how many rectangles were compared with what others have found.
 ///
 /// # Errors
