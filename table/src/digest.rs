@@ -31,6 +31,22 @@ impl Digest {
     }
 }
 
+/// Computes the digest of bytes that come one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct DigestBuilder(Sha256);
+
+impl DigestBuilder {
+    /// Takes the next bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all bytes.
+    pub fn finish(self) -> Digest {
+        Digest(self.0.finalize().into())
+    }
+}
+
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -87,6 +103,10 @@ mod tests {
         assert_eq!(digest.to_string(), text);
         assert_eq!(text.parse(), Ok(digest));
         assert_eq!(Digest::of_parts(&[b"a", b"", b"bc"]), digest);
+        let mut builder = DigestBuilder::default();
+        builder.push(b"ab");
+        builder.push(b"c");
+        assert_eq!(builder.finish(), digest);
         assert_eq!(
             serde_json::to_string(&digest).unwrap(),
             format!("\"{text}\"")

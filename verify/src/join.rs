@@ -1,0 +1,52 @@
+//! Which of many positions a table lists: both sorted, in one pass over the table.
+
+use chomp_table::{Table, Word};
+
+use crate::{CheckError, each_piece};
+
+/// A position that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Query {
+    /// The smaller of its word and its mirror image.
+    representative: u64,
+    /// What the one who asks knows it by.
+    tag: u32,
+}
+
+impl Query {
+    /// Asks for the position of `word`.
+    pub fn new(word: Word, tag: u32) -> Query {
+        Query {
+            representative: word.representative().get(),
+            tag,
+        }
+    }
+}
+
+/// Calls `found` with the tag of each query whose position the table lists. Sorts the queries.
+///
+/// # Errors
+///
+/// If the table cannot be read.
+pub fn join(
+    table: &Table,
+    queries: &mut [Query],
+    mut found: impl FnMut(u32),
+) -> Result<(), CheckError> {
+    queries.sort_unstable();
+    let mut rest = &*queries;
+    each_piece(table, |words| {
+        let mut words = words.iter().copied().peekable();
+        while let (Some(&word), Some(query)) = (words.peek(), rest.first()) {
+            if word < query.representative {
+                words.next();
+            } else {
+                if word == query.representative {
+                    found(query.tag);
+                }
+                rest = &rest[1..];
+            }
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,232 @@
+//! One pass over a table: its losing positions counted by rows, columns and area, and held to what
+//! is proved about all losing positions.
+//!
+//! Proved, and checked of every table:
+//!
+//! * Of a mirror pair the smaller word is stored, so each pair once; words ascend and are even.
+//! * No rectangle is losing but 1x1: if taking the last cell does not win, some answer to it does,
+//!   and that answer is a move that the first player can make at once.
+//! * A position with as many rows as columns is losing only if it is a hook with equal arms: if it
+//!   has the cell (2,2), taking that leaves such a hook. All those hooks are losing, one for each
+//!   even number of bits. Nothing else that is losing is its own mirror image.
+//! * Two rows: (a, a-1) and nothing else. Three rows, the third of 1: (3,1,1) and (2,2,1); the third
+//!   of 2: all (a, a-2, 2).
+
+use std::collections::BTreeSet;
+
+use chomp_table::word::mask;
+use chomp_table::{Position, Table, Word};
+
+use crate::{CheckError, each_piece, ensure, name, rows_and_columns};
+
+/// More rows than a position has.
+const SIDES: usize = 65;
+
+/// What was counted: losing positions, both of a mirror pair.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    bits: u32,
+    stored: u64,
+    /// At [rows][columns].
+    classes: Vec<[u64; SIDES]>,
+    /// At the area, which is less than the bits.
+    areas: Vec<u64>,
+}
+
+impl Survey {
+    /// Reads a table once.
+    ///
+    /// # Errors
+    ///
+    /// If the table cannot be read, if it contradicts what is proved, or if its manifest has other
+    /// counts than its words.
+    pub fn of(table: &Table) -> Result<Survey, CheckError> {
+        let bits = table.manifest().bits;
+        let mut survey = Survey {
+            bits,
+            stored: 0,
+            classes: vec![[0; SIDES]; SIDES],
+            areas: vec![0; bits as usize],
+        };
+        let mut least = 0;
+        let mut few_rows = BTreeSet::new();
+        each_piece(table, |words| {
+            for &word in words {
+                ensure(word >= least && word.is_multiple_of(2), || {
+                    format!("the table has word {word} where an even one from {least} on belongs")
+                })?;
+                least = word + 2;
+                survey.take(Word::new(word), &mut few_rows)?;
+            }
+            Ok(())
+        })?;
+        check_few_rows(bits, &few_rows)?;
+        survey.check_counts(table)?;
+        Ok(survey)
+    }
+
+    /// Checks and counts one word and its mirror image.
+    fn take(&mut self, word: Word, few_rows: &mut BTreeSet<Vec<u32>>) -> Result<(), CheckError> {
+        let wrong = |what: &str| format!("the table lists {}: {what}", name(word));
+        let mirror = word.mirror();
+        ensure(word <= mirror, || {
+            wrong("its mirror image has the smaller word")
+        })?;
+        ensure(word != Word::EMPTY, || {
+            wrong("it has no cells, and is winning")
+        })?;
+        ensure(word.bits() <= self.bits, || {
+            wrong("it has more bits than the table")
+        })?;
+        let (rows, columns) = rows_and_columns(word);
+        let rectangle = mask(columns) << rows;
+        ensure(word.get() != rectangle || (rows, columns) == (1, 1), || {
+            wrong("it is a rectangle, and those are winning")
+        })?;
+        let hook = 1 << (word.bits() - 1) | mask(columns) & !1;
+        ensure(rows != columns || word.get() == hook || rows == 1, || {
+            wrong("it has as many rows as columns and is no hook with equal arms")
+        })?;
+        let images: &[Word] = if word == mirror {
+            &[word]
+        } else {
+            &[word, mirror]
+        };
+        for &image in images {
+            let (rows, columns) = rows_and_columns(image);
+            self.classes[rows as usize][columns as usize] += 1;
+            if rows <= 3 {
+                few_rows.insert(Position::from(image).rows().to_vec());
+            }
+        }
+        if let Some(area) = area_below(word, self.bits) {
+            self.areas[area as usize] += images.len() as u64;
+        }
+        self.stored += 1;
+        Ok(())
+    }
+
+    /// Whether the manifest has the same counts, and there are all hooks with equal arms.
+    fn check_counts(&self, table: &Table) -> Result<(), CheckError> {
+        let manifest = table.manifest();
+        for side in 1..=self.bits / 2 {
+            let found = self.classes[side as usize][side as usize];
+            ensure(found == 1, || {
+                format!(
+                    "the table lists {found} positions of {side} rows and {side} columns; the hook with equal arms is losing"
+                )
+            })?;
+        }
+        for (bits, &said) in (0..).zip(&manifest.losing_by_bits) {
+            let found = self.losing(bits);
+            ensure(found == said, || {
+                format!(
+                    "the table lists {found} losing positions of at most {bits} bits, and its manifest says {said}"
+                )
+            })?;
+        }
+        let (found, said) = (
+            (self.losing(self.bits), self.stored),
+            (manifest.losing, manifest.stored),
+        );
+        ensure(found == said, || {
+            format!(
+                "the table has losing positions and stored words {found:?}, and its manifest says {said:?}"
+            )
+        })
+    }
+
+    /// The bits of the table.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// The number of stored words.
+    pub fn stored(&self) -> u64 {
+        self.stored
+    }
+
+    /// Losing positions of at most `bits` bits, as far as the table goes.
+    pub fn losing(&self, bits: u32) -> u64 {
+        let bits = bits as usize;
+        let row = |(rows, class): (usize, &[u64; SIDES])| -> u64 {
+            class.iter().take((bits + 1).saturating_sub(rows)).sum()
+        };
+        self.classes.iter().enumerate().map(row).sum()
+    }
+
+    /// Losing positions inside the box of so many rows and columns, or nothing if the table does
+    /// not cover it.
+    pub fn inside(&self, rows: u32, columns: u32) -> Option<u64> {
+        let row = |class: &[u64; SIDES]| class[..=columns as usize].iter().sum::<u64>();
+        (rows + columns <= self.bits).then(|| self.classes[..=rows as usize].iter().map(row).sum())
+    }
+
+    /// Losing positions of exactly so many rows and columns, as far as the table goes.
+    pub fn class(&self, rows: u32, columns: u32) -> u64 {
+        let row = self.classes.get(rows as usize);
+        *row.and_then(|row| row.get(columns as usize)).unwrap_or(&0)
+    }
+
+    /// Index n holds the number of losing positions of n cells: losing partitions of n. The table
+    /// covers all partitions of fewer numbers than its bits, and these are the indices.
+    pub fn by_area(&self) -> &[u64] {
+        &self.areas
+    }
+}
+
+/// The number of cells of the position of `word`, if it is less than `limit`.
+fn area_below(word: Word, limit: u32) -> Option<u32> {
+    let (mut rest, mut area) = (word.get(), 0);
+    // Each 0 from the low end up is a row, as long as there are 1s above it: the first is longest.
+    while rest != 0 {
+        if rest & 1 == 0 {
+            area += rest.count_ones();
+            if area >= limit {
+                return None;
+            }
+        }
+        rest >>= 1;
+    }
+    Some(area)
+}
+
+/// Compares the losing positions of at most three rows, of which the third has at most two cells,
+/// with all that there are of at most `bits` bits.
+fn check_few_rows(bits: u32, found: &BTreeSet<Vec<u32>>) -> Result<(), CheckError> {
+    let known = |rows: &&Vec<u32>| rows.get(2).is_none_or(|&third| third <= 2);
+    let mut expected = vec![vec![1], vec![3, 1, 1], vec![2, 2, 1]];
+    expected.extend((2..=bits).map(|a| vec![a, a - 1]));
+    expected.extend((4..=bits).map(|a| vec![a, a - 2, 2]));
+    let covered = |rows: &&Vec<u32>| rows[0] as usize + rows.len() <= bits as usize;
+    let expected: BTreeSet<&Vec<u32>> = expected.iter().filter(covered).collect();
+    let found: BTreeSet<&Vec<u32>> = found.iter().filter(known).collect();
+    if let Some(missing) = expected.difference(&found).next() {
+        let what = format!("the table does not list the position {missing:?}, which is losing");
+        return Err(CheckError::Wrong(what));
+    }
+    match found.difference(&expected).next() {
+        Some(wrong) => Err(CheckError::Wrong(format!(
+            "the table lists the position {wrong:?}, which is winning"
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_areas_are_exact_and_large_ones_are_left_out() {
+        for path in 0..1 << 13 {
+            let word = Word::new(path);
+            for limit in [1, 7, 12, 40] {
+                let expected = Some(word.area()).filter(|&area| area < limit);
+                if word != Word::EMPTY {
+                    assert_eq!(area_below(word, limit), expected, "{path:b} below {limit}");
+                }
+            }
+        }
+    }
+}

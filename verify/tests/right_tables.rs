@@ -1,0 +1,234 @@
+//! Right tables pass every check, and every check agrees with a slow twin of it.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use chomp_table::{Digest, Position, Table, Word, definition};
+use chomp_verify::catalogue::{self, check_published, write_catalogue, write_checkpoint};
+use chomp_verify::known::{BY_BITS, Compared, compare};
+use chomp_verify::marking::{check_all, check_window, losing, window_bytes, windows};
+use chomp_verify::openings::{check_openings, openings};
+use chomp_verify::sample::check_sample;
+use chomp_verify::survey::Survey;
+use common::{publish, right_words};
+
+const BITS: u32 = 16;
+
+fn with_table(test: impl FnOnce(&Table, &[u64])) {
+    let dir = tempfile::tempdir().unwrap();
+    let words = right_words(BITS);
+    test(&publish(dir.path(), BITS, &words), &words);
+}
+
+/// Losing positions, both of a mirror pair.
+fn both(words: &[u64]) -> impl Iterator<Item = Word> {
+    words.iter().flat_map(|&word| {
+        let word = Word::new(word);
+        let mirror = (word.mirror() != word).then_some(word.mirror());
+        std::iter::once(word).chain(mirror)
+    })
+}
+
+#[test]
+fn marking_is_the_definition() {
+    for bits in 0..=18 {
+        let expected = definition::losing(bits);
+        let expected = (0..expected.len()).filter(|&index| expected[index]);
+        let expected: Vec<u64> = expected.map(|index| index as u64 * 2).collect();
+        assert_eq!(losing(bits), expected, "{bits} bits");
+    }
+}
+
+#[test]
+fn marking_agrees_with_counts_of_others() {
+    let (first, counts) = BY_BITS;
+    let words = losing(first + 1);
+    let shorter = words.partition_point(|&word| Word::new(word).bits() <= first);
+    assert_eq!([shorter as u64, words.len() as u64], counts[..2]);
+    let mut oracle = definition::Oracle::default();
+    for word in [3_u64 << 20, 5 << 18 | 2, 0x15_5554].map(Word::new) {
+        let expected = oracle.is_losing(word);
+        assert_eq!(words.binary_search(&word.get()).is_ok(), expected);
+    }
+}
+
+#[test]
+fn windows_of_any_size_agree() {
+    with_table(|table, words| {
+        for window_bits in 7..=BITS + 1 {
+            let mut seen = Vec::new();
+            let report = check_all(table, window_bits, |number, _| seen.push(number)).unwrap();
+            assert_eq!(report.positions, 1 << (BITS - 1));
+            assert_eq!(report.losing, both(words).count() as u64);
+            let count = windows(BITS, window_bits);
+            assert!(seen.into_iter().eq(0..count), "{window_bits}");
+        }
+        // Each by itself.
+        let mut each = (0..windows(BITS, 12)).rev();
+        let sum = each.try_fold(0, |sum, n| Ok(sum + check_window(table, 12, n)?.losing));
+        let sum: Result<u64, chomp_verify::CheckError> = sum;
+        assert_eq!(sum.unwrap(), both(words).count() as u64);
+    });
+    assert_eq!(window_bytes(32), 1 << 29);
+    assert_eq!(window_bytes(1), 16);
+}
+
+#[test]
+fn the_smallest_tables_pass() {
+    for bits in 0..=8 {
+        let dir = tempfile::tempdir().unwrap();
+        let table = publish(dir.path(), bits, &right_words(bits));
+        check_all(&table, 64, |_, _| ()).unwrap();
+        let survey = Survey::of(&table).unwrap();
+        compare(&survey).unwrap();
+        check_openings(&openings(&table).unwrap()).unwrap();
+        check_published(&table, &survey, 0, |_| ()).unwrap();
+        assert_eq!(check_sample(&table, 500, 1, 0).unwrap().positions, 500);
+    }
+}
+
+#[test]
+fn samples_agree_whatever_the_memory() {
+    with_table(|table, words| {
+        let losing: Vec<Word> = both(words).collect();
+        let once = check_sample(table, 20_000, 7, u64::MAX).unwrap();
+        assert_eq!((once.positions, once.passes), (20_000, 1));
+        // Some 1 in 22 is losing, and a position has some 40 moves.
+        let expected = 20_000 * losing.len() as u64 / (1 << (BITS - 1));
+        assert!(once.losing.abs_diff(expected) < expected / 5, "{once:?}");
+        assert!(
+            (20..60).contains(&(once.moves / once.positions)),
+            "{once:?}"
+        );
+        assert!((once.wrong_share_bound() - 1.5e-4).abs() < 1e-9);
+        let mut often = check_sample(table, 20_000, 7, 0).unwrap();
+        assert!(often.passes > 20, "{often:?}");
+        often.passes = 1;
+        assert_eq!(often, once);
+        assert_ne!(check_sample(table, 20_000, 8, u64::MAX).unwrap(), once);
+        assert_eq!(check_sample(table, 0, 7, 0).unwrap().passes, 0);
+    });
+}
+
+#[test]
+fn the_survey_counts() {
+    with_table(|table, words| {
+        let survey = Survey::of(table).unwrap();
+        let mut classes = BTreeMap::new();
+        let mut areas = vec![0; BITS as usize];
+        for word in both(words) {
+            let rows = Position::from(word).rows().to_vec();
+            *classes
+                .entry((u32::try_from(rows.len()).unwrap(), rows[0]))
+                .or_insert(0) += 1;
+            if let Some(count) = areas.get_mut(rows.iter().sum::<u32>() as usize) {
+                *count += 1;
+            }
+        }
+        assert_eq!(survey.by_area(), areas);
+        assert_eq!((survey.bits(), survey.stored()), (BITS, words.len() as u64));
+        for rows in 0..=BITS + 1 {
+            for columns in 0..=BITS + 1 {
+                let class = classes.get(&(rows, columns)).copied().unwrap_or(0);
+                assert_eq!(survey.class(rows, columns), class, "{rows} {columns}");
+                let inside = classes
+                    .iter()
+                    .filter(|((r, c), _)| *r <= rows && *c <= columns);
+                let inside = inside.map(|(_, count)| count).sum();
+                let expected = (rows + columns <= BITS).then_some(inside);
+                assert_eq!(survey.inside(rows, columns), expected, "{rows} {columns}");
+            }
+        }
+        for bits in 0..=BITS {
+            let count = both(words).filter(|word| word.bits() <= bits).count();
+            assert_eq!(survey.losing(bits), count as u64);
+        }
+        let compared = compare(&survey).unwrap();
+        let expected = Compared {
+            by_bits: 0,
+            by_area: 15,
+            // Boxes of 3 rows and 3 to 13 columns, of 4 rows and 4 to 12, …, 8x8.
+            inside: 11 + 9 + 7 + 5 + 3 + 1,
+        };
+        assert_eq!(compared, expected);
+    });
+}
+
+#[test]
+fn openings_are_all_winning_first_moves() {
+    with_table(|table, _| {
+        let openings = openings(table).unwrap();
+        let mut rectangles = 0;
+        for rows in 1..BITS {
+            for columns in rows.max(2)..=(BITS - rows).max(rows.max(2) - 1) {
+                let opening = &openings[rectangles];
+                rectangles += 1;
+                assert_eq!((opening.rows, opening.columns), (rows, columns));
+                let rectangle = Position::new(vec![columns; rows as usize]).unwrap();
+                let moves = Word::from(&rectangle).moves();
+                let winning = moves.filter(|(_, next)| table.is_losing(*next).unwrap());
+                let mut winning: Vec<_> = winning.map(|(cell, _)| cell).collect();
+                winning.sort_unstable();
+                assert_eq!(opening.moves, winning, "{rows}x{columns}");
+            }
+        }
+        assert_eq!(openings.len(), rectangles);
+        // 3 rows and 4 to 13 columns, 4 and 5 to 12, …, 7x9.
+        assert_eq!(check_openings(&openings).unwrap(), 10 + 8 + 6 + 4 + 2);
+    });
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    let mut all = [0; 8];
+    all[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(all)
+}
+
+#[test]
+fn catalogues_hold_the_words_of_the_box() {
+    with_table(|table, words| {
+        for (rows, columns) in [(8, 8), (5, 9), (9, 5), (3, 13), (1, 1), (2, 2), (6, 10)] {
+            let mut expected: Vec<u64> = both(words)
+                .filter(|&word| {
+                    let position = Position::from(word);
+                    position.rows().len() <= rows as usize && position.rows()[0] <= columns
+                })
+                .map(Word::get)
+                .collect();
+            expected.sort_unstable();
+            for memory in [0, 800, u64::MAX] {
+                let mut bytes = Vec::new();
+                let write = |part: &[u8]| bytes.extend_from_slice(part);
+                write_catalogue(table, (rows, columns), memory, write).unwrap();
+                let (header, payload) = bytes.split_at(32);
+                assert_eq!(&header[..8], b"CHOMPP02");
+                assert_eq!(number(&header[8..16]), expected.len() as u64);
+                assert_eq!(number(&header[16..24]), *expected.last().unwrap());
+                assert_eq!(number(&header[24..28]), u64::from(columns));
+                assert_eq!(number(&header[28..]), u64::from(rows));
+                let found: Vec<u64> = payload.chunks(8).map(number).collect();
+                assert_eq!(found, expected, "{rows}x{columns}, {memory} bytes");
+            }
+        }
+    });
+}
+
+#[test]
+fn the_published_sum_of_eight_by_eight() {
+    with_table(|table, _| {
+        let survey = Survey::of(table).unwrap();
+        for memory in [0, 300, 800, u64::MAX] {
+            let mut bytes = Vec::new();
+            let write = |part: &[u8]| bytes.extend_from_slice(part);
+            write_checkpoint(table, &survey, 8, memory, write).unwrap();
+            let (side, sum) = catalogue::CHECKPOINTS[0];
+            assert_eq!((side, Digest::of(&bytes).to_string()), (8, sum.to_owned()));
+            let mut seen = Vec::new();
+            check_published(table, &survey, memory, |file| seen.push(file.clone())).unwrap();
+            assert_eq!(seen.len(), 1);
+            assert_eq!((seen[0].kind, seen[0].side), ("checkpoint", 8));
+            assert_eq!(seen[0].bytes, bytes.len() as u64);
+        }
+    });
+}

@@ -1,0 +1,245 @@
+//! Tables with one mistake, consistent in themselves: each check finds what it can find.
+
+mod common;
+
+use chomp_table::{Position, Table, Word};
+use chomp_verify::CheckError;
+use chomp_verify::catalogue::check_published;
+use chomp_verify::known::compare;
+use chomp_verify::marking::check_all;
+use chomp_verify::openings::{check_openings, openings};
+use chomp_verify::sample::check_sample;
+use chomp_verify::survey::Survey;
+use common::{publish, right_words};
+
+const BITS: u32 = 16;
+/// So many random positions meet most of the 2^15 positions.
+const SAMPLE: u64 = 3 << 15;
+
+fn word(rows: &[u32]) -> u64 {
+    Word::from(&Position::new(rows.to_vec()).unwrap()).get()
+}
+
+/// The right words without some and with others.
+fn changed(removed: &[u64], added: &[u64]) -> Vec<u64> {
+    let mut words = right_words(BITS);
+    for word in removed {
+        let place = words.binary_search(word).unwrap();
+        words.remove(place);
+    }
+    for word in added {
+        let place = words.binary_search(word).unwrap_err();
+        words.insert(place, *word);
+    }
+    words
+}
+
+/// The texts of what a check finds wrong in a table, by check; nothing where it passes.
+struct Findings {
+    full: Option<String>,
+    sample: Option<String>,
+    structure: Option<String>,
+    counts: Option<String>,
+    openings: Option<String>,
+    published: Option<String>,
+}
+
+fn wrong<T>(result: Result<T, CheckError>) -> Option<String> {
+    match result {
+        Ok(_) => None,
+        Err(CheckError::Wrong(what)) => Some(what),
+        Err(CheckError::Table(error)) => panic!("{error}"),
+    }
+}
+
+fn findings(words: &[u64]) -> Findings {
+    let dir = tempfile::tempdir().unwrap();
+    let table = publish(dir.path(), BITS, words);
+    table.verify_bytes().unwrap();
+    let survey = Survey::of(&table);
+    let of_survey = |check: &dyn Fn(&Table, &Survey) -> Option<String>| match &survey {
+        Ok(survey) => check(&table, survey),
+        Err(_) => None,
+    };
+    let full = wrong(check_all(&table, BITS, |_, _| ()));
+    for window_bits in [7, 12, 15] {
+        assert_eq!(wrong(check_all(&table, window_bits, |_, _| ())), full);
+    }
+    Findings {
+        full,
+        sample: wrong(check_sample(&table, SAMPLE, 1, 1 << 30)),
+        counts: of_survey(&|_, survey| wrong(compare(survey))),
+        openings: wrong(openings(&table).and_then(|openings| check_openings(&openings))),
+        published: of_survey(&|table, survey| {
+            wrong(check_published(table, survey, 1 << 20, |_| ()))
+        }),
+        structure: wrong(survey),
+    }
+}
+
+fn assert_has(finding: Option<&String>, parts: &[&str]) {
+    let finding = finding.unwrap_or_else(|| panic!("nothing is found with {parts:?}"));
+    for part in parts {
+        assert!(finding.contains(part), "{finding:?} has {part:?}");
+    }
+}
+
+#[test]
+fn nothing_is_found_in_the_right_table() {
+    let found = findings(&right_words(BITS));
+    let all = [
+        found.full,
+        found.sample,
+        found.structure,
+        found.counts,
+        found.openings,
+        found.published,
+    ];
+    assert_eq!(all, [const { None }; 6]);
+}
+
+/// A position of 8 rows and 7 columns, deep in the table and no opening.
+fn somewhere() -> u64 {
+    let words = right_words(BITS);
+    let found = words
+        .iter()
+        .rev()
+        .map(|&word| Word::new(word))
+        .find(|word| {
+            let rows = Position::from(*word).rows().to_vec();
+            rows.len() == 8 && rows[0] == 7 && rows[1] < 7 && rows[7] == 1
+        });
+    found.unwrap().get()
+}
+
+#[test]
+fn a_missing_word_is_found() {
+    let missing = somewhere();
+    let name = format!("(word {missing})");
+    let found = findings(&changed(&[missing], &[]));
+    assert_has(found.full.as_ref(), &["does not list", &name, "no move"]);
+    assert_has(found.sample.as_ref(), &["does not list"]);
+    assert_has(
+        found.counts.as_ref(),
+        &["losing positions inside 7x8", "others"],
+    );
+    assert_has(
+        found.published.as_ref(),
+        &["checkpoint for 8x8", "chomp-fast"],
+    );
+    // Nothing is proved about such a position, and it is no opening.
+    assert_eq!((found.structure, found.openings), (None, None));
+}
+
+#[test]
+fn a_word_too_many_is_found() {
+    let words = right_words(BITS);
+    let near = (somewhere()..).step_by(2).map(Word::new).find(|&word| {
+        let rows = Position::from(word).rows().to_vec();
+        let inside = rows.len() == 8 && rows[0] == 7;
+        inside && word == word.representative() && words.binary_search(&word.get()).is_err()
+    });
+    let added = near.unwrap().get();
+    let name = format!("(word {added})");
+    let found = findings(&changed(&[], &[added]));
+    assert_has(
+        found.full.as_ref(),
+        &["the table lists", &name, "has a move"],
+    );
+    assert_has(found.sample.as_ref(), &["the table lists", "and also"]);
+    assert_has(found.counts.as_ref(), &["losing positions inside 7x8"]);
+    assert_has(found.published.as_ref(), &["checkpoint for 8x8"]);
+    assert_eq!((found.structure, found.openings), (None, None));
+
+    let replaced = findings(&changed(&[somewhere()], &[added]));
+    assert_has(
+        replaced.full.as_ref(),
+        &["does not list", &format!("(word {})", somewhere())],
+    );
+    assert!(replaced.sample.is_some());
+    assert_has(replaced.published.as_ref(), &["checkpoint for 8x8"]);
+    // The class has as many as before.
+    assert_eq!((replaced.structure, replaced.counts), (None, None));
+}
+
+#[test]
+fn a_missing_opening_is_found() {
+    // 4x9 without the move (4,8); its mirror image is the smaller word.
+    let opening = Word::new(word(&[9, 9, 9, 7])).representative().get();
+    let found = findings(&changed(&[opening], &[]));
+    assert_has(
+        found.openings.as_ref(),
+        &["[] of 4x9", "one for each rectangle"],
+    );
+    assert!(found.full.is_some() && found.sample.is_some() && found.counts.is_some());
+}
+
+#[test]
+fn a_second_opening_is_found() {
+    let added = Word::new(word(&[9, 9, 9, 6])).representative().get();
+    let found = findings(&changed(&[], &[added]));
+    assert_has(
+        found.openings.as_ref(),
+        &["4x9", "others have found [(4, 8)]"],
+    );
+    let second = Word::new(word(&[8, 6])).representative().get();
+    let found = findings(&changed(&[], &[second]));
+    assert_has(found.openings.as_ref(), &["2x8", "(2, 8) is the only one"]);
+    assert_has(
+        found.structure.as_ref(),
+        &["lists the position [8, 6], which is winning"],
+    );
+}
+
+#[test]
+fn what_is_proved_is_checked() {
+    let mirrored = |rows: &[u32]| Word::new(word(rows)).representative().get();
+    let hook = word(&[5, 1, 1, 1, 1]);
+    for (removed, added, parts) in [
+        (vec![], vec![word(&[2, 2])], ["2,2", "it is a rectangle"]),
+        (
+            vec![],
+            vec![mirrored(&[4, 4, 4])],
+            ["3,3,3,3", "it is a rectangle"],
+        ),
+        (vec![hook], vec![], ["lists 0 positions of 5 rows", "hook"]),
+        (
+            vec![],
+            vec![word(&[5, 2, 1, 1, 1])],
+            ["5,2,1,1,1", "no hook"],
+        ),
+        (vec![mirrored(&[9, 8])], vec![], ["does not list", "[9, 8]"]),
+        (
+            vec![mirrored(&[6, 4, 2])],
+            vec![],
+            ["does not list", "[6, 4, 2]"],
+        ),
+        (vec![], vec![mirrored(&[5, 4, 1])], ["[5, 4, 1]", "winning"]),
+        (vec![], vec![mirrored(&[7, 2, 2])], ["[7, 2, 2]", "winning"]),
+    ] {
+        let found = findings(&changed(&removed, &added));
+        assert_has(found.structure.as_ref(), &parts);
+        assert!(found.full.is_some() && found.sample.is_some(), "{parts:?}");
+    }
+    // The larger of a mirror pair, instead of the smaller.
+    let stored = somewhere();
+    let larger = Word::new(stored).mirror().get();
+    let dir = tempfile::tempdir().unwrap();
+    let table = publish(dir.path(), BITS, &changed(&[stored], &[larger]));
+    let parts = ["its mirror image has the smaller word", &larger.to_string()];
+    assert_has(wrong(Survey::of(&table)).as_ref(), &parts);
+}
+
+/// The errors of the reader come through.
+#[test]
+fn a_table_that_cannot_be_read_is_no_wrong_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = publish(dir.path(), BITS, &right_words(BITS));
+    let shard = table.folder().join("shard-0001.zst");
+    std::fs::remove_file(shard).unwrap();
+    let read = |error| assert!(matches!(error, CheckError::Table(_)), "{error}");
+    read(Survey::of(&table).unwrap_err());
+    read(openings(&table).unwrap_err());
+    read(check_sample(&table, 1000, 1, 1 << 20).unwrap_err());
+    read(check_all(&table, BITS, |_, _| ()).unwrap_err());
+}
