@@ -31,8 +31,8 @@ const HIGH_BITS: u32 = 63 - CLASS_BITS;
 /// The number of classes.
 const CLASSES: usize = 1 << CLASS_BITS;
 
-/// Numbers beside each other in a sort by buckets. Real words have a handful; lists that somebody
-/// made up to be slow are sorted in the usual way.
+/// The most numbers of a bucket that are sorted one by one. Those of real words have a handful;
+/// lists that are crowded, or made up to be slow, are sorted in the usual way.
 const BUCKET_MAX: u32 = 32;
 
 /// All numbers are below this.
@@ -101,16 +101,16 @@ pub(crate) fn decode(block: &[u8], count: u64, end: u64) -> Result<Vec<u64>, Dam
 /// `numbers`, ascending.
 ///
 /// Those of a table's words lie about evenly between the first and the last. So each is put into
-/// one of as many buckets as there are numbers, and nearly into its place.
+/// one of up to twice as many buckets as there are numbers, and nearly into its place.
 fn sorted(mut numbers: Vec<u64>) -> Vec<u64> {
     let (Some(&least), Some(&most)) = (numbers.iter().min(), numbers.iter().max()) else {
         return numbers;
     };
     let span_bits = u64::BITS - (most - least).leading_zeros();
-    let shift = span_bits.saturating_sub(numbers.len().ilog2());
+    let shift = span_bits.saturating_sub(numbers.len().ilog2() + 1);
     let bucket = |number: u64| {
         let bucket = usize::try_from((number - least) >> shift);
-        bucket.expect("at most the number of numbers")
+        bucket.expect("below four times the number of numbers")
     };
 
     let mut places = vec![0u32; bucket(most) + 1];
