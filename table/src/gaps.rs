@@ -26,7 +26,7 @@
 use std::cell::RefCell;
 
 use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective;
-use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, InBuffer, OutBuffer, Strategy};
+use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, InBuffer, OutBuffer};
 
 use crate::format::{Damage, Fields, ensure};
 
@@ -45,18 +45,9 @@ const WIDE_LENGTH: u64 = 8;
 /// zstd never turns one byte into more than this: a block of 128 KiB takes at least 4 bytes.
 const ZSTD_RATIO_MAX: u64 = 1 << 15;
 
-/// zstd's compression level: the fastest that has Huffman codes.
+/// zstd's compression level: the fastest that has Huffman codes. Higher ones look harder for
+/// matches, of which there are next to none.
 const LEVEL: i32 = 1;
-
-/// Settings beyond the level. Matches are accidents here, and each costs more than the literals it
-/// replaces: a tiny table of long ones finds the fewest. This takes 1.4 % off the size.
-const PARAMETERS: [CParameter; 5] = [
-    CParameter::CompressionLevel(LEVEL),
-    CParameter::ChecksumFlag(true),
-    CParameter::Strategy(Strategy::ZSTD_fast),
-    CParameter::MinMatch(7),
-    CParameter::HashLog(6),
-];
 
 /// The longest block of `count` numbers that are all below `end`.
 pub(crate) const fn block_len_max(count: u64, end: u64) -> u64 {
@@ -175,7 +166,10 @@ thread_local! {
 
 fn compressor() -> CCtx<'static> {
     let mut context = CCtx::create();
-    for parameter in PARAMETERS {
+    for parameter in [
+        CParameter::CompressionLevel(LEVEL),
+        CParameter::ChecksumFlag(true),
+    ] {
         context.set_parameter(parameter).expect("a valid parameter");
     }
     context
