@@ -287,6 +287,7 @@ mod tests {
 
         let frame = compress(&block, values.len());
         assert!(frame.len() as u64 <= frame_len_max(block.len() as u64));
+        assert!(frame[4] & 4 != 0, "the frame's descriptor: a checksum");
         assert_eq!(block_len(&frame).unwrap(), block.len() as u64);
         assert_eq!(decompress(&frame, block.len() as u64).unwrap(), block);
         assert!(block.is_empty() || decompress(&frame, block.len() as u64 - 1).is_err());

@@ -185,7 +185,7 @@ fn forged_records_are_refused() {
     let beyond = [0xe7, 0x20];
     check(1, 0, 1, &beyond, "the number 2048 where all are below 2048");
     check(1, 0, 1, &[0xe7, 0, 0], "a block of 3 bytes");
-    check(1, 0, 3, &[1, 1], "a block of 2 bytes");
+    check(1, 0, 3, &[1, 1], "a block of 2 bytes for 3 positions");
     check(1, 0, 1, &[0xe7], "a block of 1 bytes");
     check(
         1,
