@@ -1,32 +1,43 @@
-//! Ascending numbers as planes of gaps: the form in which ranges and shards hold positions.
+//! Ascending numbers as the gaps between them: the form in which ranges and shards hold positions.
 //!
 //! A *gap* is the distance from the smallest value that a number may have: the number itself for
 //! the first, the difference to the one before it less 1 for the others. A **gap block** of n
 //! numbers is
 //!
 //! ```text
-//! low plane    n bytes       the low 8 bits of each gap
-//! high plane   n bytes       the gap >> 8, or 255 where that is 255 or more
-//! wide gaps    8 bytes each  for each 255 of the high plane, in order: the gap, little-endian
+//! near bytes   n         for each gap, in order:
+//!                        0 to 223    the gap itself
+//!                        224 to 254  a far gap, 224 to 8159: 224 + (gap - 224) / 256
+//!                        255         a wide gap, 8160 or more
+//! far bytes    1 each    for each far gap, in order: (gap - 224) % 256
+//! wide gaps    8 each    for each wide gap, in order: the gap, little-endian
 //! ```
 //!
-//! so n alone tells its length and every list of numbers has exactly one block. Losing positions
-//! are dense and irregular: their gaps are nearly independent of each other, and a good code
-//! needs about as many bits as the entropy of the two planes. zstd's Huffman coder is such a code
-//! if each plane has tables of its own, so a block is stored as **one zstd frame** with a checksum
-//! and its length, and a zstd block ends where the low plane ends. A reader need not know this.
+//! so every list of numbers has exactly one block. Losing positions are dense and irregular: their
+//! gaps are nearly independent of each other, and a good code needs about as many bits as the
+//! entropy of the gaps. zstd's Huffman coder is such a code for the near bytes: most gaps are near,
+//! so one symbol tells all, and few bits are lost because codes have whole bits. The far bytes are
+//! nearly even. So a block is stored as **one zstd frame** with a checksum and its length, and a
+//! zstd block ends where the near bytes end, so that these have a table of their own. A reader need
+//! not know this.
 //!
 //! Limits: values below 2^63. Version history: the formats that use blocks have versions.
 
 use std::cell::RefCell;
 
 use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective;
-use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, InBuffer, OutBuffer, Strategy};
+use zstd::zstd_safe::{self, CCtx, CParameter, DCtx, InBuffer, OutBuffer};
 
 use crate::format::{Damage, Fields, ensure};
 
+/// The smallest far gap, and the byte of those before 480.
+const FAR: u8 = 224;
+
+/// The near byte of wide gaps.
+const WIDE_MARK: u8 = 255;
+
 /// The smallest wide gap.
-const WIDE: u64 = 255 << 8;
+const WIDE: u64 = FAR as u64 + ((WIDE_MARK - FAR) as u64) * 256;
 
 /// The length of a wide gap in bytes.
 const WIDE_LENGTH: u64 = 8;
@@ -34,23 +45,14 @@ const WIDE_LENGTH: u64 = 8;
 /// zstd never turns one byte into more than this: a block of 128 KiB takes at least 4 bytes.
 const ZSTD_RATIO_MAX: u64 = 1 << 15;
 
-/// zstd's compression level: the fastest that has Huffman codes.
+/// zstd's compression level: the fastest that has Huffman codes. Higher ones look harder for
+/// matches, of which there are next to none.
 const LEVEL: i32 = 1;
-
-/// Settings beyond the level. Matches are accidents here, and each costs more than the literals it
-/// replaces: a tiny table of long ones finds the fewest. This takes 1.4 % off the size.
-const PARAMETERS: [CParameter; 5] = [
-    CParameter::CompressionLevel(LEVEL),
-    CParameter::ChecksumFlag(true),
-    CParameter::Strategy(Strategy::ZSTD_fast),
-    CParameter::MinMatch(7),
-    CParameter::HashLog(6),
-];
 
 /// The longest block of `count` numbers that are all below `end`.
 pub(crate) const fn block_len_max(count: u64, end: u64) -> u64 {
     let wide = end / WIDE;
-    2 * count + WIDE_LENGTH * if wide < count { wide } else { count }
+    2 * count + (WIDE_LENGTH - 1) * if wide < count { wide } else { count }
 }
 
 /// The longest frame of a block of `length` bytes: zstd adds 3 bytes to each of its blocks, which
@@ -69,21 +71,29 @@ pub(crate) fn encode(values: impl ExactSizeIterator<Item = u64>) -> Vec<u8> {
     // With room for the first gap, which is wide wherever a block starts far from 0.
     let mut block = Vec::with_capacity(2 * count + 64);
     block.resize(2 * count, 0);
+    let (near, far) = block.split_at_mut(count);
+    let mut far_count = 0;
     let mut wide = Vec::new();
     let mut least = 0;
-    let (low, high) = block.split_at_mut(count);
-    for ((value, low), high) in values.zip(low).zip(high) {
+    for (value, near) in values.zip(near) {
         assert!(value >= least, "the numbers of a gap block ascend");
         let gap = value - least;
         least = value + 1;
-        *low = gap.to_le_bytes()[0];
-        *high = if gap < WIDE {
-            gap.to_le_bytes()[1]
+        if gap < WIDE {
+            // Which gaps are far cannot be foreseen, so each takes the same steps: a far byte is
+            // written always, and stays if it is needed.
+            let beyond = gap.wrapping_sub(u64::from(FAR));
+            let is_far = gap >= u64::from(FAR);
+            far[far_count] = beyond.to_le_bytes()[0];
+            far_count += usize::from(is_far);
+            let marked = u64::from(FAR) + (beyond >> 8);
+            *near = if is_far { marked } else { gap }.to_le_bytes()[0];
         } else {
+            *near = WIDE_MARK;
             wide.extend_from_slice(&gap.to_le_bytes());
-            u8::MAX
-        };
+        }
     }
+    block.truncate(count + far_count);
     block.extend_from_slice(&wide);
     block
 }
@@ -98,40 +108,54 @@ pub(crate) fn decode<T: Copy + Default>(
     from: impl Fn(u64) -> T,
 ) -> Result<Vec<T>, Damage> {
     debug_assert!(end <= 1 << 63, "a sum of two values must not overflow");
-    let planes = count
-        .checked_mul(2)
-        .and_then(|length| usize::try_from(length).ok());
-    let (planes, wide) = planes
-        .and_then(|length| block.split_at_checked(length))
-        .ok_or_else(|| {
-            Damage::new(format!(
-                "a block of {} bytes for {count} numbers",
-                block.len()
-            ))
-        })?;
-    let (low, high) = planes.split_at(planes.len() / 2);
+    let (near, far, wide) = parts(block, count).ok_or_else(|| {
+        Damage::new(format!(
+            "a block of {} bytes for {count} numbers",
+            block.len()
+        ))
+    })?;
     let mut wide = Fields::new("the list of wide gaps", wide);
-    let mut values = vec![T::default(); low.len()];
+    let mut values = vec![T::default(); near.len()];
+    let mut far_at = 0;
     let mut least = 0;
-    for ((result, &low), &high) in values.iter_mut().zip(low).zip(high) {
-        let value = if high < u8::MAX {
-            least + u64::from(u16::from_le_bytes([low, high]))
+    for (result, &near) in values.iter_mut().zip(near) {
+        let value = if near < WIDE_MARK {
+            // Without a branch, as in `encode`: at the end there may be no far byte to look at.
+            let far = far.get(far_at).copied().unwrap_or(0);
+            let is_far = near >= FAR;
+            far_at += usize::from(is_far);
+            let more = u64::from(near.wrapping_sub(FAR)) * 255 + u64::from(far);
+            least + u64::from(near) + if is_far { more } else { 0 }
         } else {
             let gap = wide.u64()?;
-            ensure(
-                gap >= WIDE && gap.to_le_bytes()[0] == low,
-                || "a wide gap that is not wide",
-            )?;
-            gap.saturating_add(least)
+            ensure(gap >= WIDE, || "a wide gap that is not wide")?;
+            let value = gap.saturating_add(least);
+            check_below(value, end)?;
+            value
         };
-        ensure(value < end, || {
-            format!("the number {value} where all are below {end}")
-        })?;
         least = value + 1;
         *result = from(value);
     }
+    if let Some(last) = least.checked_sub(1) {
+        check_below(last, end)?;
+    }
     ensure(wide.rest().is_empty(), || "bytes after the last wide gap")?;
     Ok(values)
+}
+
+/// The near bytes of a block of `count` numbers, its far bytes and its wide gaps.
+fn parts(block: &[u8], count: u64) -> Option<(&[u8], &[u8], &[u8])> {
+    let (near, rest) = block.split_at_checked(usize::try_from(count).ok()?)?;
+    let is_far = |near: u8| (FAR..WIDE_MARK).contains(&near);
+    let far_count = near.iter().filter(|&&near| is_far(near)).count();
+    let (far, wide) = rest.split_at_checked(far_count)?;
+    Some((near, far, wide))
+}
+
+fn check_below(value: u64, end: u64) -> Result<(), Damage> {
+    ensure(value < end, || {
+        format!("the number {value} where all are below {end}")
+    })
 }
 
 thread_local! {
@@ -142,7 +166,10 @@ thread_local! {
 
 fn compressor() -> CCtx<'static> {
     let mut context = CCtx::create();
-    for parameter in PARAMETERS {
+    for parameter in [
+        CParameter::CompressionLevel(LEVEL),
+        CParameter::ChecksumFlag(true),
+    ] {
         context.set_parameter(parameter).expect("a valid parameter");
     }
     context
@@ -150,18 +177,18 @@ fn compressor() -> CCtx<'static> {
 
 /// `block`, which has `count` numbers, as one zstd frame.
 pub(crate) fn compress(block: &[u8], count: usize) -> Vec<u8> {
-    let (low, rest) = block.split_at(count);
+    let (near, rest) = block.split_at(count);
     let length_max = usize::try_from(frame_len_max(block.len() as u64));
     let mut frame = Vec::with_capacity(length_max.expect("no more than the memory has"));
     let mut output = OutBuffer::around(&mut frame);
     COMPRESSOR.with_borrow_mut(|context| {
         let pledged = context.set_pledged_src_size(Some(block.len() as u64));
         pledged.expect("a frame begins");
-        for (plane, end) in [
-            (low, ZSTD_EndDirective::ZSTD_e_flush),
+        for (part, end) in [
+            (near, ZSTD_EndDirective::ZSTD_e_flush),
             (rest, ZSTD_EndDirective::ZSTD_e_end),
         ] {
-            let mut input = InBuffer::around(plane);
+            let mut input = InBuffer::around(part);
             let left = context.compress_stream2(&mut output, &mut input, end);
             assert_eq!(left, Ok(0), "a frame has room in `frame_len_max`");
         }
@@ -225,15 +252,16 @@ mod tests {
             .zip(starts)
             .map(|(value, start)| value - start)
             .collect();
-        let low = gaps.iter().map(|gap| u8::try_from(gap % 256).unwrap());
-        let high = gaps
-            .iter()
-            .map(|gap| u8::try_from((gap / 256).min(255)).unwrap());
-        let wide = gaps
-            .iter()
-            .filter(|&&gap| gap / 256 >= 255)
-            .flat_map(|gap| gap.to_le_bytes());
-        low.chain(high).chain(wide).collect()
+        let near = gaps.iter().map(|&gap| match gap {
+            0..224 => u8::try_from(gap).unwrap(),
+            224..8160 => u8::try_from(224 + (gap - 224) / 256).unwrap(),
+            8160.. => 255,
+        });
+        let far = gaps.iter().filter(|gap| (224..8160).contains(*gap));
+        let far = far.map(|gap| u8::try_from((gap - 224) % 256).unwrap());
+        let wide = gaps.iter().filter(|gap| **gap >= 8160);
+        let wide = wide.flat_map(|gap| gap.to_le_bytes());
+        near.chain(far).chain(wide).collect()
     }
 
     fn decode_all(block: &[u8], count: usize) -> Result<Vec<u64>, Damage> {
@@ -255,10 +283,11 @@ mod tests {
         }
         assert!(decode_all(&block, values.len() + 1).is_err());
         assert!(values.is_empty() || decode_all(&block, values.len() - 1).is_err());
-        assert!(values.is_empty() || decode_all(&block[1..], values.len()).is_err());
+        assert!(block.is_empty() || decode_all(&block[..block.len() - 1], values.len()).is_err());
 
         let frame = compress(&block, values.len());
         assert!(frame.len() as u64 <= frame_len_max(block.len() as u64));
+        assert!(frame[4] & 4 != 0, "the frame's descriptor: a checksum");
         assert_eq!(block_len(&frame).unwrap(), block.len() as u64);
         assert_eq!(decompress(&frame, block.len() as u64).unwrap(), block);
         assert!(block.is_empty() || decompress(&frame, block.len() as u64 - 1).is_err());
@@ -268,11 +297,13 @@ mod tests {
     fn known_blocks() {
         for (values, block) in [
             (vec![], vec![]),
-            (vec![0], vec![0, 0]),
-            (vec![5, 6, 300], vec![5, 0, 37, 0, 0, 1]),
-            (vec![0xfeff], vec![0xff, 0xfe]),
-            (vec![0xff00], vec![0x00, 0xff, 0, 0xff, 0, 0, 0, 0, 0, 0]),
-            ((0..4).collect(), vec![0; 8]),
+            (vec![0], vec![0]),
+            (vec![5, 6, 300], vec![5, 0, 224, 69]),
+            (vec![223, 448], vec![223, 224, 0]),
+            (vec![479, 960], vec![224, 225, 255, 0]),
+            (vec![8159], vec![254, 255]),
+            (vec![8160], vec![255, 0xe0, 0x1f, 0, 0, 0, 0, 0, 0]),
+            ((0..4).collect(), vec![0; 4]),
         ] {
             assert_eq!(encode(values.iter().copied()), block, "{values:?}");
             check_round_trip(&values);
@@ -285,14 +316,16 @@ mod tests {
     #[test]
     fn bytes_that_do_not_compress_stay_within_the_bound() {
         let mut state = 1u64;
-        let gaps = std::iter::repeat_with(|| {
+        let bytes = std::iter::repeat_with(|| {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
-            state >> 48
+            ((state >> 40) % 255, state >> 32 & 255)
         });
-        let values = gaps.scan(0, |sum, gap| {
-            *sum += gap % WIDE + 1;
+        // Every near byte but 255 equally often, and every far byte.
+        let values = bytes.scan(0, |sum, (near, far)| {
+            let beyond = near.checked_sub(u64::from(FAR));
+            *sum += near + beyond.map_or(0, |beyond| beyond * 255 + far) + 1;
             Some(*sum)
         });
         let values: Vec<u64> = values.take(300_000).collect();
@@ -303,20 +336,22 @@ mod tests {
 
     #[test]
     fn malformed_blocks() {
-        let wide = |gap: u64| [&[gap.to_le_bytes()[0], 255][..], &gap.to_le_bytes()].concat();
+        let wide = |gap: u64| [&[255][..], &gap.to_le_bytes()].concat();
         assert_eq!(decode_all(&wide(WIDE), 1), Ok(vec![WIDE]));
         assert!(decode_all(&wide(WIDE - 1), 1).is_err());
         assert!(decode_all(&wide(u64::MAX), 1).is_err());
         assert!(decode_all(&wide(1 << 63), 1).is_err());
-        let mut other_low = wide(WIDE);
-        other_low[0] = 1;
-        assert!(decode_all(&other_low, 1).is_err());
-        assert!(decode_all(&[0, 255], 1).is_err(), "the wide gap is missing");
+        assert!(decode_all(&[255], 1).is_err(), "the wide gap is missing");
+        assert!(decode_all(&wide(WIDE)[..8], 1).is_err(), "a part of it");
+        assert!(decode_all(&[224], 1).is_err(), "the far byte is missing");
+        assert!(decode_all(&[224, 0, 0], 1).is_err(), "a byte more");
         let wide_gaps = [(1u64 << 63) - 1, (1 << 63) + 5]
             .map(u64::to_le_bytes)
             .concat();
-        let two = [&[0xff, 5, 255, 255][..], &wide_gaps].concat();
+        let two = [&[255, 255][..], &wide_gaps].concat();
         assert!(decode_all(&two, 2).is_err(), "the sum overflows");
+        let beyond = [&[255, 0][..], &wide_gaps[..8]].concat();
+        assert!(decode_all(&beyond, 2).is_err(), "the last is too large");
         assert!(decode(&[], u64::MAX, 10, |value| value).is_err());
         assert!(decode(&[0; 64], 1 << 63, 10, |value| value).is_err());
     }

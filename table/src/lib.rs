@@ -8,11 +8,12 @@
 //! | [`definition`] | W by its definition: slow, obvious, the oracle of every test |
 //! | [`head`], [`sources`] | ranges, layers, and which ranges a range draws on |
 //! | [`digest`], [`format`](mod@format) | SHA-256 digests; why bytes are refused |
-//! | [`gaps`], [`range`], [`shard`], [`manifest`] | the bytes, as `docs/FORMAT.md` describes them |
+//! | [`gaps`], [`classes`], [`range`], [`shard`], [`manifest`] | the bytes, as `docs/FORMAT.md` describes them |
 //! | [`pieces`] | records cut for messages of bounded size |
 //! | [`fingerprint`] | the one number that names a table's content |
 //! | [`reader`] | opens a published table and looks positions up |
 
+pub mod classes;
 pub mod definition;
 pub mod digest;
 pub mod fingerprint;

@@ -227,7 +227,7 @@ impl Header {
         })?;
         let block = gaps::block_len(frame)?;
         let longest = gaps::block_len_max(header.count, range_bits.positions());
-        ensure((2 * header.count..=longest).contains(&block), || {
+        ensure((header.count..=longest).contains(&block), || {
             format!("a block of {block} bytes for {} positions", header.count)
         })?;
         Ok((header, digest, frame))

@@ -5,7 +5,7 @@
 //!               4  12, the length of what follows
 //!               8  "chompshd"
 //!               4  format version, 1
-//! data frames   …  each one zstd frame of the gap block of the next words, halved (see `gaps`)
+//! data frames   …  each one zstd frame of the class block of the next words, halved (see `classes`)
 //! index frame   4  0x184D2A51, a skippable frame of zstd
 //!               4  the length of what follows
 //!               8  "chompidx"
@@ -18,8 +18,8 @@
 //!              32      SHA-256 of its bytes
 //! ```
 //!
-//! All integers are little-endian. The first gap of a data frame counts from 0, so each decodes
-//! alone. Stock zstd skips header and index: `zstd -d` gives the gap blocks, `zstd -t` tests them.
+//! All integers are little-endian. Each data frame decodes alone. Stock zstd skips header and
+//! index: `zstd -d` gives the class blocks, `zstd -t` tests them.
 //!
 //! Trust flows from the manifest, which holds the SHA-256 of the shard and of its index frame, to
 //! the index, and from there to each data frame: what was read is checked before it is used.
@@ -33,6 +33,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::classes;
 use crate::digest::Digest;
 use crate::format::{Damage, Fields, FormatError, ensure};
 use crate::gaps;
@@ -231,8 +232,11 @@ impl ShardIndex {
         let next = self.frames.get(number + 1);
         let end = next.map_or(self.last / 2 + 1, |next| next.first / 2);
         let count = u64::from(frame.entries);
-        let block = gaps::decompress(bytes, gaps::block_len_max(count, end))?;
-        let words = gaps::decode(&block, count, end, |value| value * 2)?;
+        let block = gaps::decompress(bytes, classes::block_len_max(count))?;
+        let mut words = classes::decode(&block, count, end)?;
+        for word in &mut words {
+            *word *= 2;
+        }
         let last = if next.is_some() {
             words.last()
         } else {

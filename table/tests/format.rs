@@ -46,7 +46,7 @@ fn the_shard() {
         entries: 4,
         bytes: bytes.len() as u64,
         sha256: Digest::of(&bytes),
-        index_offset: 52,
+        index_offset: 64,
         index_sha256: Digest(vector("shard-index-sha256").try_into().unwrap()),
     };
     assert_eq!(decode_shard(&bytes, &info).unwrap(), [2, 12, 1026, 1 << 33]);

@@ -90,18 +90,15 @@ fn the_test_vector_of_the_format() {
     assert_eq!(record[..40], prefix);
     assert_eq!(
         summary.digest,
-        Digest::of_parts(&[&prefix, &[1, 1, 0xfb, 0, 0, 7]])
+        Digest::of_parts(&[&prefix, &[1, 1, 0xe7, 0x1b]])
     );
     assert_eq!(
         summary.digest.to_string(),
-        "9dbd8ac021d5d52956d14d4d7a6f067b95bc5bab29574af2dd89d1c360acc622"
+        "b9cfbecd683c4cec6911531c35d39dd28d311da2d2356a6805d9bb6d5a5d56e9"
     );
     assert_eq!(record[40..72], summary.digest.0);
     assert_eq!(record[72..80], (record.len() as u64 - 80).to_le_bytes());
-    assert_eq!(
-        zstd::decode_all(&record[80..]).unwrap(),
-        [1, 1, 0xfb, 0, 0, 7]
-    );
+    assert_eq!(zstd::decode_all(&record[80..]).unwrap(), [1, 1, 0xe7, 0x1b]);
 }
 
 /// A damaged record never gives another range: the header is compared, the content hashed.
@@ -187,19 +184,22 @@ fn forged_records_are_refused() {
     };
     check(1 << 52, 0, 0, &[], "too long");
     check(1, 1 << 13, 0, &[], "bit above b");
-    check(1, 0, 1, &[0, 0], "edges disagree");
-    check(1, 1 << 12, 1, &[1, 0], "edges disagree");
-    check(1, 0, 1, &[0, 8], "the number 2048 where all are below 2048");
-    check(1, 0, 1, &[0, 8, 0], "a block of 3 bytes");
-    check(1, 0, 2, &[0, 0], "a block of 2 bytes");
+    check(1, 0, 1, &[0], "edges disagree");
+    check(1, 1 << 12, 1, &[1], "edges disagree");
+    let beyond = [0xe7, 0x20];
+    check(1, 0, 1, &beyond, "the number 2048 where all are below 2048");
+    check(1, 0, 1, &[0xe7, 0, 0], "a block of 3 bytes");
+    check(1, 0, 3, &[1, 1], "a block of 2 bytes for 3 positions");
+    check(1, 0, 1, &[0xe7], "a block of 1 bytes");
     check(
         1,
         0,
         513,
-        &[0; 1026],
+        &[0; 513],
         "513 losing positions of 2048, where 512 are",
     );
-    check(1, 0, 1, &[0, 255], "is cut short");
+    check(1, 0, 1, &[1, 0], "bytes after the last wide gap");
+    check(1, 0, 5, &[0, 0, 0, 0, 255], "is cut short");
 }
 
 #[test]

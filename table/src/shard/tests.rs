@@ -142,14 +142,14 @@ fn other_words_are_refused() {
     assert!(std::panic::catch_unwind(|| ShardWriter::new(0, too_large)).is_err());
 }
 
-/// A program that knows zstd alone sees the gap blocks and nothing else.
+/// A program that knows zstd alone sees the class blocks and nothing else.
 #[test]
 fn plain_zstd_reads_a_shard() {
     let words = true_words();
     let (_, bytes) = write(&words, SMALL);
     let blocks: Vec<u8> = words
         .chunks(SMALL.frame_words)
-        .flat_map(|frame| gaps::encode(frame.iter().map(|word| word / 2)))
+        .flat_map(|frame| classes::encode(frame.iter().map(|word| word / 2)))
         .collect();
     assert_eq!(zstd::decode_all(&bytes[..]).unwrap(), blocks);
 }
@@ -163,10 +163,10 @@ fn the_test_vector_of_the_format() {
         *b"\x50\x2a\x4d\x18\x0c\0\0\0chompshd\x01\0\0\0"
     );
     let index = usize::try_from(info.index_offset).unwrap();
-    assert_eq!(
-        zstd::decode_all(&bytes[20..index]).unwrap(),
-        [1, 4, 0xfa, 0, 0, 1]
-    );
+    let mut block = vec![255, 7, 255];
+    block.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 2]);
+    block.extend_from_slice(&[0xf7, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 9]);
+    assert_eq!(zstd::decode_all(&bytes[20..index]).unwrap(), block);
     let start = b"\x51\x2a\x4d\x18\x48\0\0\0chompidx\x01\0\0\0\x01\0\0\0";
     assert_eq!(bytes[index..][..24], *start);
     let entry = [[2, 0, 0, 0], [0; 4], [20, 0, 0, 0], [0; 4], [3, 0, 0, 0]].concat();
@@ -304,65 +304,68 @@ fn frame(first: u64, entries: u32) -> Frame {
     }
 }
 
-/// The blocks of the words 2, 4 and 8, 10.
-const BLOCKS: [&[u8]; 2] = [&[1, 0, 0, 0], &[4, 0, 0, 0]];
+/// The words of the blocks, all of one class.
+const WORDS: [u64; 4] = [128, 256, 512, 640];
+
+/// The blocks of the first two words and of the others.
+const BLOCKS: [&[u8]; 2] = [&[1, 0], &[4, 0]];
 
 #[test]
 fn forged_indices_are_refused() {
-    let (info, _) = write(&[2, 4, 8, 10], SMALL);
-    let mut honest = [frame(2, 2), frame(8, 2)];
+    let (info, _) = write(&WORDS, SMALL);
+    let mut honest = [frame(128, 2), frame(512, 2)];
     assert_eq!(
         forged(info.clone(), &mut honest, &BLOCKS),
-        Ok(vec![2, 4, 8, 10])
+        Ok(WORDS.to_vec())
     );
     let check = |frames: &[Frame], what: &str| {
         let error = forged(info.clone(), &mut frames.to_vec(), &BLOCKS).unwrap_err();
         assert!(error.contains(what), "{error} instead of {what}");
     };
     check(
-        &[frame(4, 2), frame(8, 2)],
+        &[frame(256, 2), frame(512, 2)],
         "frame 0 of the index does not follow",
     );
     check(
-        &[frame(2, 2), frame(9, 2)],
+        &[frame(128, 2), frame(513, 2)],
         "frame 1 of the index does not follow",
     );
     check(
-        &[frame(2, 2), frame(4, 2)],
+        &[frame(128, 2), frame(130, 2)],
         "frame 1 of the index does not follow",
     );
     check(
         &[
             Frame {
                 offset: 1,
-                ..frame(2, 2)
+                ..frame(128, 2)
             },
-            frame(8, 2),
+            frame(512, 2),
         ],
         "frame 0 of the index does not",
     );
     check(
-        &[frame(2, 0), frame(8, 2)],
+        &[frame(128, 0), frame(512, 2)],
         "frame 0 of the index has 0 words",
     );
     check(
-        &[frame(2, 65_537), frame(8, 2)],
+        &[frame(128, 65_537), frame(512, 2)],
         "frame 0 of the index has 65537 words",
     );
     check(
-        &[frame(2, 2), frame(8, 3)],
+        &[frame(128, 2), frame(512, 66)],
         "frame 1 of the index goes beyond",
     );
     check(
-        &[frame(2, 2), frame(8, 1)],
+        &[frame(128, 2), frame(512, 1)],
         "the index has 3 words and the manifest 4",
     );
     check(
-        &[frame(2, 2), frame(6, 2)],
+        &[frame(128, 2), frame(384, 2)],
         "frame 1 does not hold the first",
     );
     check(
-        &[frame(2, 2), frame(8, 2), frame(10, 1)],
+        &[frame(128, 2), frame(512, 2), frame(514, 1)],
         "frame 2 of the index does not follow",
     );
     let absurd = ShardInfo {
@@ -375,7 +378,7 @@ fn forged_indices_are_refused() {
 
 #[test]
 fn bytes_that_belong_to_nothing_are_refused() {
-    let (info, bytes) = write(&[2, 4, 8, 10], SMALL);
+    let (info, bytes) = write(&WORDS, SMALL);
     let index = usize::try_from(info.index_offset).unwrap();
     let check = |info: &ShardInfo, bytes: &[u8], what: &str| {
         let error = decode_shard(bytes, &resigned(info, bytes))
@@ -410,26 +413,27 @@ fn bytes_that_belong_to_nothing_are_refused() {
 
 #[test]
 fn forged_frames_are_refused() {
-    let (info, _) = write(&[2, 4, 8, 10], SMALL);
+    let (info, _) = write(&WORDS, SMALL);
     let check = |last, first_block: &[u8], what: &str| {
         let info = ShardInfo {
             last,
             ..info.clone()
         };
         let blocks = [first_block, BLOCKS[1]];
-        let error = forged(info, &mut [frame(2, 2), frame(8, 2)], &blocks).unwrap_err();
+        let error = forged(info, &mut [frame(128, 2), frame(512, 2)], &blocks).unwrap_err();
         assert!(error.contains(what), "{error} instead of {what}");
     };
-    check(10, &[1, 2, 0, 0], "the number 4 where all are below 4");
-    check(10, &[0, 0, 0, 0], "frame 0 does not hold the first");
-    check(10, &[1, 0, 0], "a block of 3 bytes for 2 numbers");
+    check(640, &[1, 2], "the number 256 where all are below 256");
+    check(640, &[0, 0], "frame 0 does not hold the first");
+    check(640, &[1], "a block of 1 bytes for 2 numbers");
+    check(640, &[1, 0, 0], "bytes after the last wide gap");
     check(
-        10,
-        &[1, 0, 0, 0, 0],
-        "a zstd frame of 5 bytes where 4 are possible",
+        640,
+        &[1; 19],
+        "a zstd frame of 19 bytes where 18 are possible",
     );
-    check(10, &[1; 100], "a zstd frame of 100 bytes where");
-    check(12, BLOCKS[0], "frame 1 does not hold the first and last");
+    check(640, &[1; 100], "a zstd frame of 100 bytes where");
+    check(642, BLOCKS[0], "frame 1 does not hold the first and last");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::{
     Frame, HEADER_MAGIC, HEADER_NAME, INDEX_MAGIC, INDEX_NAME, ShardInfo, ShardSize, VERSION,
     shard_name,
 };
+use crate::classes;
 use crate::digest::Digest;
 use crate::gaps;
 
@@ -122,7 +123,7 @@ impl ShardWriter {
     }
 
     fn finish_frame(&mut self) {
-        let block = gaps::encode(self.words.iter().map(|word| word / 2));
+        let block = classes::encode(self.words.iter().map(|word| word / 2));
         let frame = gaps::compress(&block, self.words.len());
         self.frames.push(Frame {
             first: self.words[0],
