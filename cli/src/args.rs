@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Coordinator(CoordinatorArgs),
     /// Compute for a coordinator until its table is finished; may come and go
     Worker(WorkerArgs),
+    /// Tell beforehand what a table takes: time, memory, disk, network, and how many workers help
+    Plan(PlanArgs),
     /// Show how a job gets on, or what there is of a table
     Status(StatusArgs),
     /// Fetch a finished table, and check every byte; goes on where it was interrupted
@@ -190,6 +192,33 @@ pub(crate) struct WorkerArgs {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct PlanArgs {
+    /// Take all positions of at most so many bits (first row + number of rows)
+    #[arg(long, env = "CHOMP_BITS", value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
+    pub(crate) bits: u32,
+
+    /// Plan for so many workers, each with the threads and the memory given here, and a coordinator
+    /// on a machine like this one [default: for `chomp run` on this machine]
+    #[arg(long, env = "CHOMP_WORKERS", value_name = "W", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) workers: Option<u32>,
+
+    /// Work on ranges of 2^B words, from 2^12 to 2^32 [default: what the job would choose]
+    #[arg(long, env = "CHOMP_RANGE_BITS", value_name = "B", value_parser = range_bits)]
+    pub(crate) range_bits: Option<RangeBits>,
+
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
+
+    /// So many bytes a second go through the coordinator's link, as 1GiB [default: any number]
+    #[arg(long, env = "CHOMP_BANDWIDTH", value_name = "SIZE")]
+    pub(crate) bandwidth: Option<ByteSize>,
+
+    /// Print it as one JSON object
+    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) reach: ReachArgs,
@@ -277,6 +306,8 @@ mod tests {
             "coordinator",
             "coordinator --bits 20 --listen 7171",
             "coordinator --bits 20 --replicas 0",
+            "plan",
+            "plan --bits 20 --workers 0",
             "worker --coordinator host:7171",
             "worker --coordinator http://host --threads 0",
             "download --from http://host",

@@ -34,9 +34,9 @@ pub(crate) const ACCESS_NAME: &str = "access.json";
 /// How long a token is good.
 const TOKEN_SECONDS: u64 = 365 * 24 * 60 * 60;
 /// The threads that range bits are chosen for, as nobody knows which workers will come.
-const THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+pub(crate) const THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// The memory that range bits are chosen for.
-const MEMORY_BYTES: u64 = 64 << 30;
+pub(crate) const MEMORY_BYTES: u64 = 64 << 30;
 /// How long workers have to hear that the table is finished, with `--exit-when-done`.
 const GOODBYE: Duration = Duration::from_secs(15);
 

@@ -7,13 +7,16 @@ mod coordinator;
 mod directory;
 mod download;
 pub mod exit;
+mod local;
 mod machine;
+mod plan;
 mod progress;
 mod reach;
 mod run;
 mod signals;
 mod status;
 mod summary;
+mod trial;
 mod worker;
 
 use std::io::Write;
@@ -60,6 +63,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Run(args) => run::run(args, display).await,
             Command::Coordinator(args) => coordinator::run(args, display).await,
             Command::Worker(args) => worker::run(args, display).await,
+            Command::Plan(args) => plan::run(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Download(args) => download::run(args, display).await,
         }

@@ -9,6 +9,7 @@ use chomp_coordinator::plan::HEAD_BITS_MAX;
 use chomp_kernel::Evaluator;
 use chomp_table::{RangeBits, head};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use nix::time::{ClockId, clock_gettime};
 use sysinfo::{MemoryRefreshKind, System};
 
 /// Ranges of 2^24 words have bitmaps that fit a core's cache; smaller ones cost more each.
@@ -90,6 +91,11 @@ pub(crate) fn cpu_time() -> Duration {
         u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap_or(0)
     };
     Duration::from_micros(micros(usage.user_time()) + micros(usage.system_time()))
+}
+
+/// The CPU time that this thread has taken.
+pub(crate) fn thread_cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// The range bits for a new table: large ranges, as long as a layer has enough of them for all

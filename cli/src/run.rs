@@ -1,24 +1,21 @@
 //! `chomp run`: a coordinator and a worker in this process, over gRPC on loopback.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
-use chomp_access::{Access, Issuer};
 use chomp_coordinator::job::Outcome;
-use chomp_coordinator::net::Limits;
-use chomp_coordinator::server::{Coordinator, Listeners, Options};
+use chomp_coordinator::server::Coordinator;
 use chomp_kernel::Isa;
 use chomp_table::RangeBits;
 use chomp_table::manifest::{Manifest, folder_name};
-use chomp_worker::{Config, Evaluation, Report};
-use tokio::net::TcpListener;
+use chomp_worker::{Config, Report};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{RunArgs, TableArgs};
 use crate::directory::{Directory, in_table, prune};
 use crate::exit::Exit;
+use crate::local::{self, Means};
 use crate::machine;
 use crate::progress::Display;
 use crate::signals::stop_on_signals;
@@ -49,44 +46,16 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
     }
 
     chomp_worker::cache_bytes(memory_bytes, threads, range_bits)?;
-    let listener = TcpListener::bind("127.0.0.1:0")
-        .await
-        .context("cannot listen on loopback")?;
-    // It speaks to this process alone, without a certificate, and the token goes nowhere else.
-    let issuer = Arc::new(Issuer::in_memory(0)?);
-    let token = issuer.issue(None);
-    let options = Options {
-        bits: table.bits,
-        range_bits,
-        replicas: 1,
-        issuer,
-        tls: None,
-        tables: None,
-        limits: Limits::default(),
-    };
-    let listeners = Listeners {
-        calls: listener,
-        pages: None,
-    };
-    let published = directory.published;
-    let coordinator = Coordinator::start(directory.storage, options, published, listeners)
-        .await
-        .with_context(|| in_table(&table.table))?;
-    let config = Config {
-        access: Access {
-            coordinator: format!("http://{}", coordinator.address()),
-            ca: None,
-            token: Some(token),
-        },
-        name: "this process".to_owned(),
+    let means = Means {
         threads,
         memory_bytes,
         isa: isa.unwrap_or_else(Isa::detect),
-        // When the coordinator ends, so does the worker.
-        patience: Some(Duration::ZERO),
-        evaluation: Evaluation::Threads,
-        seed: None,
     };
+    let published = directory.published;
+    let (coordinator, config) =
+        local::start(directory.storage, table.bits, range_bits, published, means)
+            .await
+            .with_context(|| in_table(&table.table))?;
     let store = coordinator.store();
     let (outcome, worker) = work(coordinator, config, &table, range_bits, stop, display).await;
     match outcome {

@@ -313,7 +313,7 @@ impl Simulation<'_> {
     fn checking(&self, task: &Task) -> f64 {
         let heads = task.heads.iter();
         heads
-            .map(|&head| self.costs.range + self.costs.decode * self.forecast.losing(head))
+            .map(|&head| self.costs.checking(self.forecast, head))
             .sum()
     }
 

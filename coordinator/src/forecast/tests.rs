@@ -148,6 +148,7 @@ fn costs() -> Costs {
         shard: 1e-6,
         record_factor: 1.0,
         shard_factor: 0.9,
+        handling: 1e-6,
         range: 1e-4,
         round_trip: 1e-3,
     }
