@@ -48,6 +48,31 @@ pub(crate) enum Command {
     Download(DownloadArgs),
 }
 
+impl Command {
+    /// Its name on the command line.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Command::Run(_) => "run",
+            Command::Coordinator(_) => "coordinator",
+            Command::Worker(_) => "worker",
+            Command::Plan(_) => "plan",
+            Command::Status(_) => "status",
+            Command::Download(_) => "download",
+        }
+    }
+
+    /// Whether it goes on for a while and programs listen.
+    pub(crate) fn tells_events(&self) -> bool {
+        match self {
+            Command::Run(args) => args.table.json,
+            Command::Coordinator(args) => args.table.json,
+            Command::Worker(args) => args.json,
+            Command::Plan(_) | Command::Status(_) => false,
+            Command::Download(args) => args.json,
+        }
+    }
+}
+
 /// The table to build.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TableArgs {
@@ -74,7 +99,7 @@ pub(crate) struct TableArgs {
     #[arg(long, env = "CHOMP_KEEP_PARTS", value_parser = BoolishValueParser::new())]
     pub(crate) keep_parts: bool,
 
-    /// Print the summary as one JSON object
+    /// Print the summary as one JSON object, and what happens meanwhile to stderr, one a line
     #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
@@ -186,7 +211,7 @@ pub(crate) struct WorkerArgs {
     #[arg(long, env = "CHOMP_PATIENCE", value_name = "SECONDS")]
     pub(crate) patience: Option<u64>,
 
-    /// Print what was done as one JSON object
+    /// Print what was done as one JSON object, and what happens meanwhile to stderr, one a line
     #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
@@ -259,7 +284,7 @@ pub(crate) struct DownloadArgs {
     #[arg(long, env = "CHOMP_PARALLEL", value_name = "N", default_value = "4")]
     pub(crate) parallel: NonZeroUsize,
 
-    /// Print what there is now as one JSON object
+    /// Print what there is now as one JSON object, and what happens meanwhile to stderr, one a line
     #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }

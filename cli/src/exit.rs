@@ -89,6 +89,7 @@ impl Exit {
                 return Some(Exit::Unreachable);
             }
             Some(WorkerError::Client(ClientError::Refused { .. })) => return Some(Exit::Refused),
+            Some(WorkerError::Memory { .. }) => return Some(Exit::Usage),
             _ => {}
         }
         if cause.is::<NoCoordinator>() {

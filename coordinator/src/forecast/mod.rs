@@ -8,7 +8,7 @@
 //! the sequence suggests another trend for larger k; the parity of k and chance make the rest.
 //! (The 191,372,350 of 36 bits are 0.3 % more than the law says.)
 //!
-//! A range gets its part by two facts. Words that begin with 101 are not losing, but for 1010. And elsewhere
+//! A range gets its part by two facts. Words that begin with 101 are not losing, but for those of two rows. And elsewhere
 //! the density falls with the number of moves: it goes with 1 / A, where A is the area that a position
 //! of the range has on average. These two explain nine tenths of how the ranges of 36 bits
 //! differ, with 26 range bits.
@@ -20,11 +20,13 @@ mod costs;
 pub mod simulation;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use chomp_table::sources::starts;
 use chomp_table::{Head, RangeBits, head};
 
 pub use costs::{Clock, Costs};
+pub use work::Work;
 
 /// The share of losing positions among those of at most k bits, times k².
 pub const SHARE: f64 = 7.2;
