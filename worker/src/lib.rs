@@ -117,7 +117,7 @@ pub enum WorkerError {
     /// The memory is too small for the job's ranges.
     #[error(
         "{} MiB of memory are too few for {threads} threads with ranges of {range_bits} bits: give at least \
-         --memory {}MiB, fewer threads, or start a table with fewer range bits",
+         {}MiB, fewer threads, or start a table with fewer range bits",
         given >> 20, needed.div_ceil(1 << 20)
     )]
     Memory {
