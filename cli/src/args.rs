@@ -234,6 +234,15 @@ pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
 
+    /// How many threads the coordinator's machine has [default: one for each CPU of this one]
+    #[arg(
+        long,
+        env = "CHOMP_COORDINATOR_THREADS",
+        value_name = "C",
+        requires = "workers"
+    )]
+    pub(crate) coordinator_threads: Option<NonZeroUsize>,
+
     /// So many bytes a second go through the coordinator's link, as 1GiB [default: any number]
     #[arg(long, env = "CHOMP_BANDWIDTH", value_name = "SIZE")]
     pub(crate) bandwidth: Option<ByteSize>,

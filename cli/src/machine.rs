@@ -149,4 +149,14 @@ mod tests {
             );
         }
     }
+
+    /// Whatever the machine, 40 bits can be built with this.
+    #[test]
+    fn two_gibibytes_are_enough_for_forty_bits() {
+        const MEMORY: u64 = 2 << 30;
+        for threads in (1..=256).filter_map(NonZeroUsize::new) {
+            let range_bits = range_bits(40, threads, MEMORY);
+            chomp_worker::cache_bytes(MEMORY, threads, range_bits).unwrap();
+        }
+    }
 }

@@ -51,6 +51,7 @@ struct JobPlan {
     workers: Option<u32>,
     /// Of each worker.
     threads: usize,
+    coordinator_threads: u32,
     cpu: Cpu,
     wall_seconds: f64,
     /// The part of the wall time after the last range.
@@ -136,11 +137,12 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
     trial::complete(&mut costs, busy, isa, &std::env::temp_dir())
         .await
         .context("cannot measure what a job costs on this machine")?;
+    let coordinator_threads = args.coordinator_threads.unwrap_or_else(machine::threads);
     let cluster = Cluster {
         workers: args.workers.unwrap_or(1),
         threads: u32::try_from(threads.get()).unwrap_or(u32::MAX),
         cache_bytes,
-        coordinator_threads: u32::try_from(machine::threads().get()).unwrap_or(u32::MAX),
+        coordinator_threads: u32::try_from(coordinator_threads.get()).unwrap_or(u32::MAX),
         shared: args.workers.is_none(),
         bandwidth: args.bandwidth.map(|bytes| as_f64(bytes.as_u64())),
     };
@@ -224,6 +226,7 @@ fn plan(
         stored: whole(losing / 2.0),
         workers: args.workers,
         threads: threads.get(),
+        coordinator_threads: cluster.coordinator_threads,
         cpu: Cpu {
             total: evaluation + coding + coordinator + publication,
             evaluation,
@@ -391,9 +394,10 @@ impl JobPlan {
         line(
             "workers",
             format!(
-                "up to {} of {} threads help; more shorten it by less than a tenth",
+                "up to {} of {} threads help, with {} for the coordinator; more shorten it by less than a tenth",
                 HumanCount(self.workers_that_help.into()),
-                self.threads
+                self.threads,
+                self.coordinator_threads
             ),
         );
         line(
