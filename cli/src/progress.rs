@@ -239,7 +239,7 @@ mod tests {
             ranges: 1024,
             ranges_merged: 700,
             positions_per_second: 1.5e9,
-            seconds_left: Some(90.0),
+            seconds_left: Some(40.0),
             done: 0.4999,
             ..Status::default()
         }
@@ -249,7 +249,7 @@ mod tests {
     fn what_is_left_is_told_while_ranges_are_missing_and_while_shards_are_written() {
         let running = status();
         assert_eq!(stage(&running), "36 bits, layer 4/56");
-        assert_eq!(pace(&running), "1,500,000,000 positions/s, 90 seconds left");
+        assert_eq!(pace(&running), "1,500,000,000 positions/s, 40 seconds left");
         let publishing = Status {
             phase: JobPhase::Publishing,
             layer: 56,
@@ -259,7 +259,7 @@ mod tests {
             stage(&publishing),
             "36 bits, writing shards, range 700/1,024"
         );
-        assert_eq!(pace(&publishing), "90 seconds left");
+        assert_eq!(pace(&publishing), "40 seconds left");
         let starting = Status {
             positions_per_second: 0.0,
             seconds_left: None,
