@@ -40,10 +40,37 @@ pub(crate) enum Command {
     Coordinator(CoordinatorArgs),
     /// Compute for a coordinator until its table is finished; may come and go
     Worker(WorkerArgs),
+    /// Tell beforehand what a table takes: time, memory, disk, network, and how many workers help
+    Plan(PlanArgs),
     /// Show how a job gets on, or what there is of a table
     Status(StatusArgs),
     /// Fetch a finished table, and check every byte; goes on where it was interrupted
     Download(DownloadArgs),
+}
+
+impl Command {
+    /// Its name on the command line.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Command::Run(_) => "run",
+            Command::Coordinator(_) => "coordinator",
+            Command::Worker(_) => "worker",
+            Command::Plan(_) => "plan",
+            Command::Status(_) => "status",
+            Command::Download(_) => "download",
+        }
+    }
+
+    /// Whether it goes on for a while and programs listen.
+    pub(crate) fn tells_events(&self) -> bool {
+        match self {
+            Command::Run(args) => args.table.json,
+            Command::Coordinator(args) => args.table.json,
+            Command::Worker(args) => args.json,
+            Command::Plan(_) | Command::Status(_) => false,
+            Command::Download(args) => args.json,
+        }
+    }
 }
 
 /// The table to build.
@@ -72,7 +99,7 @@ pub(crate) struct TableArgs {
     #[arg(long, env = "CHOMP_KEEP_PARTS", value_parser = BoolishValueParser::new())]
     pub(crate) keep_parts: bool,
 
-    /// Print the summary as one JSON object
+    /// Print the summary as one JSON object, and what happens meanwhile to stderr, one a line
     #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
@@ -184,7 +211,43 @@ pub(crate) struct WorkerArgs {
     #[arg(long, env = "CHOMP_PATIENCE", value_name = "SECONDS")]
     pub(crate) patience: Option<u64>,
 
-    /// Print what was done as one JSON object
+    /// Print what was done as one JSON object, and what happens meanwhile to stderr, one a line
+    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlanArgs {
+    /// Take all positions of at most so many bits (first row + number of rows)
+    #[arg(long, env = "CHOMP_BITS", value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
+    pub(crate) bits: u32,
+
+    /// Plan for so many workers, each with the threads and the memory given here, and a coordinator
+    /// on a machine like this one [default: for `chomp run` on this machine]
+    #[arg(long, env = "CHOMP_WORKERS", value_name = "W", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) workers: Option<u32>,
+
+    /// Work on ranges of 2^B words, from 2^12 to 2^32 [default: what the job would choose]
+    #[arg(long, env = "CHOMP_RANGE_BITS", value_name = "B", value_parser = range_bits)]
+    pub(crate) range_bits: Option<RangeBits>,
+
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
+
+    /// How many threads the coordinator's machine has [default: one for each CPU of this one]
+    #[arg(
+        long,
+        env = "CHOMP_COORDINATOR_THREADS",
+        value_name = "C",
+        requires = "workers"
+    )]
+    pub(crate) coordinator_threads: Option<NonZeroUsize>,
+
+    /// So many bytes a second go through the coordinator's link, as 1GiB [default: any number]
+    #[arg(long, env = "CHOMP_BANDWIDTH", value_name = "SIZE")]
+    pub(crate) bandwidth: Option<ByteSize>,
+
+    /// Print it as one JSON object
     #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
@@ -230,7 +293,7 @@ pub(crate) struct DownloadArgs {
     #[arg(long, env = "CHOMP_PARALLEL", value_name = "N", default_value = "4")]
     pub(crate) parallel: NonZeroUsize,
 
-    /// Print what there is now as one JSON object
+    /// Print what there is now as one JSON object, and what happens meanwhile to stderr, one a line
     #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
@@ -277,6 +340,8 @@ mod tests {
             "coordinator",
             "coordinator --bits 20 --listen 7171",
             "coordinator --bits 20 --replicas 0",
+            "plan",
+            "plan --bits 20 --workers 0",
             "worker --coordinator host:7171",
             "worker --coordinator http://host --threads 0",
             "download --from http://host",

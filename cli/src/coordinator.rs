@@ -23,8 +23,8 @@ use crate::directory::{Directory, in_table, prune};
 use crate::exit::Exit;
 use crate::machine;
 use crate::progress::Display;
-use crate::run::report;
-use crate::signals::stop_on_signals;
+use crate::run::{report, stopped};
+use crate::signals::{stop_on_signals, unless_stopped};
 use crate::summary::Cost;
 
 /// The secrets of a table's coordinator, in its directory.
@@ -34,9 +34,9 @@ pub(crate) const ACCESS_NAME: &str = "access.json";
 /// How long a token is good.
 const TOKEN_SECONDS: u64 = 365 * 24 * 60 * 60;
 /// The threads that range bits are chosen for, as nobody knows which workers will come.
-const THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+pub(crate) const THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// The memory that range bits are chosen for.
-const MEMORY_BYTES: u64 = 64 << 30;
+pub(crate) const MEMORY_BYTES: u64 = 64 << 30;
 /// How long workers have to hear that the table is finished, with `--exit-when-done`.
 const GOODBYE: Duration = Duration::from_secs(15);
 
@@ -49,7 +49,11 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let stop = stop_on_signals()?;
     machine::raise_open_files();
     let table = &args.table;
-    let directory = Directory::open(table, THREADS, MEMORY_BYTES).await?;
+    let opening = Directory::open(table, THREADS, MEMORY_BYTES);
+    let Some(directory) = unless_stopped(&stop, opening).await else {
+        return Ok(stopped(display));
+    };
+    let directory = directory?;
     let finished = directory.finished(table.bits);
     if let Some(finished) = finished
         && !table.keep_parts
@@ -80,9 +84,16 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         limits: Limits::default(),
     };
     let published = directory.published;
-    let coordinator = Coordinator::start(directory.storage, options, published, listeners)
-        .await
-        .with_context(|| in_table(&table.table))?;
+    let starting = Box::pin(Coordinator::start(
+        directory.storage,
+        options,
+        published,
+        listeners,
+    ));
+    let Some(coordinator) = unless_stopped(&stop, starting).await else {
+        return Ok(stopped(display));
+    };
+    let coordinator = coordinator.with_context(|| in_table(&table.table))?;
     let access = Access {
         coordinator: doors.url.clone(),
         ca: doors.tls.then(|| issuer.ca_pem().to_owned()),
@@ -92,13 +103,13 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let file = file.unwrap_or_else(|| table.table.join(ACCESS_NAME));
     access.write(&file)?;
     let _local = LocalAccess::leave(&doors, &access, display);
-    display.line(&format!(
+    display.say(&format!(
         "listening on {}; workers join with: chomp worker --access {}",
         doors.url,
         file.display()
     ));
 
-    let ended = follow(&coordinator, &args, &stop, display).await;
+    let ended = follow(&coordinator, &stop, display).await;
     if ended == Some(Phase::Finished) {
         if !was_finished && !table.keep_parts {
             prune(&coordinator.store(), display).await;
@@ -114,18 +125,13 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         if args.exit_when_done {
             say_goodbye(&coordinator).await;
         } else {
-            display.line("serving the finished table until stopped");
+            display.say("serving the finished table until stopped");
             stop.cancelled().await;
         }
     }
     match coordinator.stop().await {
         Outcome::Finished(_) => Ok(Exit::Done),
-        Outcome::Interrupted => {
-            display.line(
-                "stopped early: what is done so far is kept, run the same command again to go on",
-            );
-            Ok(Exit::Stopped)
-        }
+        Outcome::Interrupted => Ok(stopped(display)),
         Outcome::Failed(error) => Err(error).with_context(|| in_table(&table.table)),
     }
 }
@@ -133,16 +139,14 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
 /// Shows the job until it has ended, and tells how; nothing if it was told to stop before.
 async fn follow(
     coordinator: &Coordinator,
-    args: &CoordinatorArgs,
     stop: &CancellationToken,
     display: &Display,
 ) -> Option<Phase> {
-    let range_bits = coordinator.store().range_bits();
     let ended = tokio::select! {
         biased;
         ended = coordinator.ended() => Some(ended),
         () = stop.cancelled() => None,
-        () = display.follow(coordinator.progress(), args.table.bits, range_bits) => {
+        () = display.follow(coordinator.status()) => {
             unreachable!("the display follows for as long as it is polled")
         }
     };
@@ -214,7 +218,7 @@ impl LocalAccess {
         let left = place.filter(|(folder, port)| match local::save(folder, *port, access) {
             Ok(()) => true,
             Err(error) => {
-                display.line(&format!(
+                display.say(&format!(
                     "workers on this machine need --access: {}",
                     describe(&error)
                 ));

@@ -51,10 +51,16 @@ impl Directory {
         }
         let has_parts = Store::has_parts(&*storage).await;
         let has_parts = has_parts.with_context(|| in_table(&args.table))?;
+        let (folder, bits) = (args.table.clone(), args.bits);
+        // Checking every byte of a table takes long: a signal meanwhile is to be heard.
+        let published =
+            tokio::task::spawn_blocking(move || published(&folder, bits, has_parts)).await;
+        let published =
+            published.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
         Ok(Directory {
             storage,
             range_bits,
-            published: published(&args.table, args.bits, has_parts)?,
+            published,
             has_parts,
         })
     }
@@ -74,7 +80,7 @@ impl Directory {
         let storage = Arc::clone(&self.storage);
         match Store::open(storage, self.range_bits, bits).await {
             Ok((store, _)) => prune(&store, display).await,
-            Err(error) => display.line(&format!(
+            Err(error) => display.say(&format!(
                 "the table is finished; its working files are left alone: {}",
                 describe(&error)
             )),
@@ -90,7 +96,7 @@ pub(crate) fn in_table(directory: &Path) -> String {
 /// Removes the working files of a table that is published. It is finished whatever comes of this.
 pub(crate) async fn prune(store: &Store, display: &Display) {
     if let Err(error) = store.prune().await {
-        display.line(&format!(
+        display.say(&format!(
             "the table is finished; not all of its working files were removed: {}",
             describe(&error)
         ));

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use chomp_coordinator::audit::AuditError;
 use chomp_coordinator::import::ImportError;
 use chomp_coordinator::job::JobError;
-use chomp_coordinator::plan::StopReason;
+use chomp_coordinator::plan::{PlanError, StopReason};
 use chomp_coordinator::publish::PublishError;
 use chomp_coordinator::server::StartError;
 use chomp_coordinator::storage::OpenError;
@@ -89,7 +89,11 @@ impl Exit {
                 return Some(Exit::Unreachable);
             }
             Some(WorkerError::Client(ClientError::Refused { .. })) => return Some(Exit::Refused),
+            Some(WorkerError::Memory { .. }) => return Some(Exit::Usage),
             _ => {}
+        }
+        if cause.is::<PlanError>() {
+            return Some(Exit::Refused);
         }
         if cause.is::<NoCoordinator>() {
             return Some(Exit::Usage);

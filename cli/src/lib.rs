@@ -6,37 +6,56 @@ mod args;
 mod coordinator;
 mod directory;
 mod download;
+mod events;
 pub mod exit;
+mod local;
 mod machine;
+mod plan;
 mod progress;
 mod reach;
 mod run;
 mod signals;
 mod status;
 mod summary;
+mod trial;
 mod worker;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
 use tracing::level_filters::LevelFilter;
 
 use args::{Args, Command};
+use events::Event;
 use exit::Exit;
 use progress::Display;
 
 /// Threads for calls and the store; evaluation has its own.
 const IO_THREADS: usize = 2;
 
+/// How long work in the background has when the program ends.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
     let args = Args::parse();
-    let display = Display::new();
+    let display = Display::new(args.command.tells_events());
+    display.tell(&Event::Started {
+        command: args.command.name(),
+    });
     start_log(&display, &args.command);
     match execute(args.command, &display) {
-        Ok(exit) => exit.into(),
+        Ok(exit) => {
+            match exit {
+                Exit::Done => display.tell(&Event::Finished),
+                Exit::Stopped => display.tell(&Event::Interrupted),
+                _ => {}
+            }
+            exit.into()
+        }
         Err(error) => {
             display.error(&error);
             Exit::of(&error).into()
@@ -55,15 +74,20 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(async {
+    let exit = runtime.block_on(async {
         match command {
             Command::Run(args) => run::run(args, display).await,
             Command::Coordinator(args) => coordinator::run(args, display).await,
             Command::Worker(args) => worker::run(args, display).await,
+            Command::Plan(args) => plan::run(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Download(args) => download::run(args, display).await,
         }
-    })
+    });
+    // What still reads or checks when the program was stopped is of no more use, and what is written
+    // appears when it is complete.
+    runtime.shutdown_timeout(LAST_WORDS);
+    exit
 }
 
 /// Sends log lines to stderr, above the progress bar. `CHOMP_LOG` chooses which.

@@ -9,6 +9,7 @@ use chomp_coordinator::plan::HEAD_BITS_MAX;
 use chomp_kernel::Evaluator;
 use chomp_table::{RangeBits, head};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use nix::time::{ClockId, clock_gettime};
 use sysinfo::{MemoryRefreshKind, System};
 
 /// Ranges of 2^24 words have bitmaps that fit a core's cache; smaller ones cost more each.
@@ -92,6 +93,11 @@ pub(crate) fn cpu_time() -> Duration {
     Duration::from_micros(micros(usage.user_time()) + micros(usage.system_time()))
 }
 
+/// The CPU time that this thread has taken.
+pub(crate) fn thread_cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
 /// The range bits for a new table: large ranges, as long as a layer has enough of them for all
 /// threads, and the evaluators take at most a quarter of the memory, but no smaller than a plan
 /// can hold.
@@ -141,6 +147,16 @@ mod tests {
                 got, expected,
                 "{bits} bits, {threads} threads, {memory} bytes"
             );
+        }
+    }
+
+    /// Whatever the machine, 40 bits can be built with this.
+    #[test]
+    fn two_gibibytes_are_enough_for_forty_bits() {
+        const MEMORY: u64 = 2 << 30;
+        for threads in (1..=256).filter_map(NonZeroUsize::new) {
+            let range_bits = range_bits(40, threads, MEMORY);
+            chomp_worker::cache_bytes(MEMORY, threads, range_bits).unwrap();
         }
     }
 }

@@ -1,32 +1,37 @@
 //! What the user sees while a job runs: a bar on a terminal, plain lines elsewhere.
 
 use std::io::{self, IsTerminal, Write};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use chomp_coordinator::plan::Progress;
-use chomp_table::RangeBits;
+use chomp_coordinator::status::{JobPhase, Status};
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::watch;
+
+use crate::events::Event;
 
 /// How often the bar moves.
 const BAR_EVERY: Duration = Duration::from_millis(100);
 /// How often a line is written where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
-/// Below this, a rate says nothing about the time left.
-const RATE_AFTER: Duration = Duration::from_millis(300);
+/// The length of the bar: the job's work is so many steps.
+const BAR_STEPS: u64 = 1000;
 
 /// The place on stderr where progress, log lines and errors go. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Display {
     bar: ProgressBar,
     terminal: bool,
+    /// Whether to write events instead of lines.
+    json: bool,
 }
 
 impl Display {
-    pub(crate) fn new() -> Display {
+    pub(crate) fn new(json: bool) -> Display {
         Display {
             bar: ProgressBar::hidden(),
-            terminal: io::stderr().is_terminal(),
+            terminal: io::stderr().is_terminal() && !json,
+            json,
         }
     }
 
@@ -36,40 +41,83 @@ impl Display {
 
     /// Prints an error and its causes.
     pub(crate) fn error(&self, error: &anyhow::Error) {
-        self.line(&format!("error: {error:#}"));
+        if self.json {
+            let error = format!("{error:#}");
+            self.event(&Event::Failed { error });
+        } else {
+            self.line(&format!("error: {error:#}"));
+        }
+    }
+
+    /// Says something to people; as an event when programs listen.
+    pub(crate) fn say(&self, text: &str) {
+        if self.json {
+            let text = text.to_owned();
+            self.event(&Event::Message { text });
+        } else {
+            self.line(text);
+        }
+    }
+
+    /// Tells an event, if programs listen.
+    pub(crate) fn tell(&self, event: &Event) {
+        if self.json {
+            self.event(event);
+        }
+    }
+
+    fn event(&self, event: &Event) {
+        let line = serde_json::to_string(event).expect("an event has a form in JSON");
+        self.line(&line);
     }
 
     /// Prints a line, above the bar if there is one.
-    pub(crate) fn line(&self, line: &str) {
+    fn line(&self, line: &str) {
         // When stderr is gone there is nobody left to tell.
         self.bar
             .suspend(|| writeln!(io::stderr(), "{line}").unwrap_or(()));
     }
 
     /// Shows how the job goes on, for as long as it is polled.
-    pub(crate) async fn follow(
-        &self,
-        progress: watch::Receiver<Progress>,
-        bits: u32,
-        range_bits: RangeBits,
-    ) {
-        let follower = Follower::new(&progress.borrow(), bits, range_bits);
+    pub(crate) async fn follow(&self, status: watch::Receiver<Arc<Status>>) {
         if self.terminal {
             let style = ProgressStyle::with_template("{prefix} [{wide_bar}] {percent:>3} % {msg}")
                 .expect("a valid template");
             self.bar.set_style(style.progress_chars("=> "));
-            self.bar.set_length(follower.positions);
-            self.show(follower.status(&progress.borrow()));
+            self.bar.set_length(BAR_STEPS);
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
+        let mut lines = tokio::time::interval(LINE_EVERY);
+        lines.tick().await;
+        let mut bar = tokio::time::interval(BAR_EVERY);
+        let mut sealed = None;
         loop {
-            tokio::time::sleep(if self.terminal { BAR_EVERY } else { LINE_EVERY }).await;
-            let status = follower.status(&progress.borrow());
+            let is_line = tokio::select! {
+                _ = lines.tick() => true,
+                _ = bar.tick() => false,
+            };
+            let now = Arc::clone(&status.borrow());
+            if now.bits == 0 {
+                // The job has not been asked yet.
+                continue;
+            }
             if self.terminal {
-                self.show(status);
-            } else {
-                let percent = status.done * 100 / follower.positions;
-                self.line(&format!("{} {percent} % {}", status.stage, status.pace));
+                self.bar.set_prefix(stage(&now));
+                self.bar.set_message(pace(&now));
+                self.bar.set_position(steps(now.done, BAR_STEPS));
+            } else if self.json {
+                if sealed.replace(now.layers_sealed) != Some(now.layers_sealed) {
+                    self.tell(&Event::Sealed {
+                        layers: now.layers_sealed,
+                        layers_total: now.layers,
+                    });
+                    self.tell(&Event::progress(&now));
+                } else if is_line {
+                    self.tell(&Event::progress(&now));
+                }
+            } else if is_line {
+                let percent = steps(now.done, 100);
+                self.line(&format!("{} {percent} % {}", stage(&now), pace(&now)));
             }
         }
     }
@@ -93,18 +141,18 @@ impl Display {
                 self.bar.set_length(now.bytes_total);
                 self.bar.set_position(now.bytes);
                 self.bar.set_message(shards);
+            } else if self.json {
+                self.event(&Event::Downloading {
+                    shards: now.shards as u64,
+                    shards_total: now.shards_total as u64,
+                    bytes: now.bytes,
+                    bytes_total: now.bytes_total,
+                });
             } else if let Some(percent) = (now.bytes * 100).checked_div(now.bytes_total) {
                 self.line(&format!("{shards} {percent} %"));
             }
             tokio::time::sleep(if self.terminal { BAR_EVERY } else { LINE_EVERY }).await;
         }
-    }
-
-    /// Moves the bar.
-    fn show(&self, status: Status) {
-        self.bar.set_prefix(status.stage);
-        self.bar.set_message(status.pace);
-        self.bar.set_position(status.done);
     }
 
     /// Takes the bar away.
@@ -115,6 +163,11 @@ impl Display {
 
 impl Write for Display {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.json {
+            let text = String::from_utf8_lossy(bytes).trim_end().to_owned();
+            self.tell(&Event::Log { text });
+            return Ok(bytes.len());
+        }
         self.bar.suspend(|| io::stderr().write(bytes))
     }
 
@@ -123,66 +176,102 @@ impl Write for Display {
     }
 }
 
-/// Turns counts into words. The rate is that of this run alone: what was there before it cost
-/// nothing now.
-struct Follower {
-    start: Instant,
-    /// All positions of the table.
-    positions: u64,
-    /// The positions of a range, as far as they belong to the table.
-    per_range: u64,
-    bits: u32,
+/// What the job is at.
+fn stage(status: &Status) -> String {
+    let bits = status.bits;
+    if status.phase == JobPhase::Publishing {
+        let (merged, ranges) = (HumanCount(status.ranges_merged), HumanCount(status.ranges));
+        return format!("{bits} bits, writing shards, range {merged}/{ranges}");
+    }
+    let layer = (status.layer + 1).min(status.layers);
+    format!("{bits} bits, layer {layer}/{}", status.layers)
 }
 
-struct Status {
-    stage: String,
-    pace: String,
-    done: u64,
+/// How fast it goes, and how long it will take.
+fn pace(status: &Status) -> String {
+    let left = status.seconds_left.map(|seconds| {
+        let left = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        format!("{} left", HumanDuration(left))
+    });
+    let rate =
+        (status.phase != JobPhase::Publishing && status.positions_per_second > 0.0).then(|| {
+            format!(
+                "{} positions/s",
+                HumanCount(whole(status.positions_per_second))
+            )
+        });
+    match (rate, left) {
+        (Some(rate), Some(left)) => format!("{rate}, {left}"),
+        (None, Some(left)) => left,
+        (Some(rate), None) => rate,
+        (None, None) => "starting".to_owned(),
+    }
 }
 
-impl Follower {
-    #[expect(clippy::disallowed_methods, reason = "a rate is about time")]
-    fn new(progress: &Progress, bits: u32, range_bits: RangeBits) -> Follower {
-        let positions = 1 << (bits - 1);
-        let per_range = positions / progress.ranges;
-        debug_assert_eq!(per_range, range_bits.positions().min(positions));
-        Follower {
-            start: Instant::now(),
-            positions,
-            per_range,
-            bits,
+/// So many of `all` steps are a part from 0 to 1. All of them only when all is done.
+fn steps(part: f64, all: u64) -> u64 {
+    if part >= 1.0 {
+        return all;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "there are few steps")]
+    let steps = whole(part * all as f64);
+    steps.min(all.saturating_sub(1))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "what is shown is not negative, and need not be exact"
+)]
+fn whole(number: f64) -> u64 {
+    number as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status() -> Status {
+        Status {
+            bits: 36,
+            layer: 3,
+            layers: 56,
+            ranges: 1024,
+            ranges_merged: 700,
+            positions_per_second: 1.5e9,
+            seconds_left: Some(40.0),
+            done: 0.4999,
+            ..Status::default()
         }
     }
 
-    fn status(&self, progress: &Progress) -> Status {
-        let done = progress.ranges_done * self.per_range;
-        let fresh = (progress.ranges_done - progress.ranges_resumed) * self.per_range;
-        let elapsed = self.start.elapsed();
-        let stage = if progress.layer < progress.layers {
-            format!(
-                "{} bits, layer {}/{}",
-                self.bits,
-                progress.layer + 1,
-                progress.layers
-            )
-        } else {
-            format!("{} bits, writing shards", self.bits)
+    #[test]
+    fn what_is_left_is_told_while_ranges_are_missing_and_while_shards_are_written() {
+        let running = status();
+        assert_eq!(stage(&running), "36 bits, layer 4/56");
+        assert_eq!(pace(&running), "1,500,000,000 positions/s, 40 seconds left");
+        let publishing = Status {
+            phase: JobPhase::Publishing,
+            layer: 56,
+            ..status()
         };
-        let pace = if progress.layer == progress.layers {
-            String::new()
-        } else if fresh == 0 || elapsed < RATE_AFTER {
-            "starting".to_owned()
-        } else {
-            let millis = elapsed.as_millis();
-            let rate = u128::from(fresh) * 1000 / millis;
-            let left = u128::from(self.positions - done) * millis / u128::from(fresh) / 1000;
-            let count = |number| u64::try_from(number).unwrap_or(u64::MAX);
-            format!(
-                "{} positions/s, {} left",
-                HumanCount(count(rate)),
-                HumanDuration(Duration::from_secs(count(left)))
-            )
+        assert_eq!(
+            stage(&publishing),
+            "36 bits, writing shards, range 700/1,024"
+        );
+        assert_eq!(pace(&publishing), "40 seconds left");
+        let starting = Status {
+            positions_per_second: 0.0,
+            seconds_left: None,
+            ..status()
         };
-        Status { stage, pace, done }
+        assert_eq!(pace(&starting), "starting");
+    }
+
+    #[test]
+    fn the_last_step_is_made_at_the_end() {
+        assert_eq!(steps(0.4999, 100), 49);
+        assert_eq!(steps(0.999_999, 100), 99);
+        assert_eq!(steps(1.0, 100), 100);
     }
 }

@@ -1,27 +1,23 @@
 //! `chomp run`: a coordinator and a worker in this process, over gRPC on loopback.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
-use chomp_access::{Access, Issuer};
 use chomp_coordinator::job::Outcome;
-use chomp_coordinator::net::Limits;
-use chomp_coordinator::server::{Coordinator, Listeners, Options};
+use chomp_coordinator::server::Coordinator;
 use chomp_kernel::Isa;
-use chomp_table::RangeBits;
 use chomp_table::manifest::{Manifest, folder_name};
-use chomp_worker::{Config, Evaluation, Report};
-use tokio::net::TcpListener;
+use chomp_worker::{Config, Report};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{RunArgs, TableArgs};
 use crate::directory::{Directory, in_table, prune};
 use crate::exit::Exit;
+use crate::local::{self, Means};
 use crate::machine;
 use crate::progress::Display;
-use crate::signals::stop_on_signals;
+use crate::signals::{stop_on_signals, unless_stopped};
 use crate::summary::{Cost, Summary};
 
 pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
@@ -34,7 +30,11 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
     let threads = args.machine.threads();
     let memory_bytes = args.machine.memory_bytes()?;
     let (table, isa) = (args.table, args.machine.isa);
-    let directory = Directory::open(&table, threads, memory_bytes).await?;
+    let opening = Directory::open(&table, threads, memory_bytes);
+    let Some(directory) = unless_stopped(&stop, opening).await else {
+        return Ok(stopped(display));
+    };
+    let directory = directory?;
     let range_bits = directory.range_bits;
     if let Some(finished) = directory.finished(table.bits) {
         if !table.keep_parts {
@@ -49,46 +49,25 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
     }
 
     chomp_worker::cache_bytes(memory_bytes, threads, range_bits)?;
-    let listener = TcpListener::bind("127.0.0.1:0")
-        .await
-        .context("cannot listen on loopback")?;
-    // It speaks to this process alone, without a certificate, and the token goes nowhere else.
-    let issuer = Arc::new(Issuer::in_memory(0)?);
-    let token = issuer.issue(None);
-    let options = Options {
-        bits: table.bits,
-        range_bits,
-        replicas: 1,
-        issuer,
-        tls: None,
-        tables: None,
-        limits: Limits::default(),
-    };
-    let listeners = Listeners {
-        calls: listener,
-        pages: None,
-    };
-    let published = directory.published;
-    let coordinator = Coordinator::start(directory.storage, options, published, listeners)
-        .await
-        .with_context(|| in_table(&table.table))?;
-    let config = Config {
-        access: Access {
-            coordinator: format!("http://{}", coordinator.address()),
-            ca: None,
-            token: Some(token),
-        },
-        name: "this process".to_owned(),
+    let means = Means {
         threads,
         memory_bytes,
         isa: isa.unwrap_or_else(Isa::detect),
-        // When the coordinator ends, so does the worker.
-        patience: Some(Duration::ZERO),
-        evaluation: Evaluation::Threads,
-        seed: None,
     };
+    let published = directory.published;
+    let starting = Box::pin(local::start(
+        directory.storage,
+        table.bits,
+        range_bits,
+        published,
+        means,
+    ));
+    let Some(started) = unless_stopped(&stop, starting).await else {
+        return Ok(stopped(display));
+    };
+    let (coordinator, config) = started.with_context(|| in_table(&table.table))?;
     let store = coordinator.store();
-    let (outcome, worker) = work(coordinator, config, &table, range_bits, stop, display).await;
+    let (outcome, worker) = work(coordinator, config, stop, display).await;
     match outcome {
         Outcome::Finished(manifest) => {
             let Report {
@@ -108,10 +87,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
         }
         Outcome::Interrupted => {
             worker?;
-            display.line(
-                "stopped early: what is done so far is kept, run the same command again to go on",
-            );
-            Ok(Exit::Stopped)
+            Ok(stopped(display))
         }
         Outcome::Failed(error) => Err(error).with_context(|| in_table(&table.table)),
     }
@@ -121,20 +97,24 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
 async fn work(
     coordinator: Coordinator,
     config: Config,
-    args: &TableArgs,
-    range_bits: RangeBits,
     stop: CancellationToken,
     display: &Display,
 ) -> (Outcome, Result<Report, chomp_worker::WorkerError>) {
     let worker = tokio::select! {
         worker = chomp_worker::run(config, stop) => worker,
-        () = display.follow(coordinator.progress(), args.bits, range_bits) => {
+        () = display.follow(coordinator.status()) => {
             unreachable!("the display follows for as long as it is polled")
         }
     };
     let outcome = coordinator.stop().await;
     display.clear();
     (outcome, worker)
+}
+
+/// Says that the job may go on at another time.
+pub(crate) fn stopped(display: &Display) -> Exit {
+    display.say("stopped early: what is done so far is kept, run the same command again to go on");
+    Exit::Stopped
 }
 
 /// Prints what there is now.

@@ -6,6 +6,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::Exit;
 
+/// What comes of `work`, or nothing if `stop` is cancelled first: then it is dropped where it waits.
+pub(crate) async fn unless_stopped<T>(
+    stop: &CancellationToken,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    stop.run_until_cancelled(work).await
+}
+
 /// A token that is cancelled by SIGINT or SIGTERM. A second signal ends the process at once, which
 /// loses nothing that is committed.
 #[expect(

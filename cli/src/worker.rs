@@ -36,7 +36,7 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<E
         seed: None,
     };
     let coordinator = config.access.coordinator.clone();
-    display.line(&format!(
+    display.say(&format!(
         "worker {} with {} threads, for {coordinator}",
         config.name, config.threads
     ));
@@ -55,7 +55,7 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<E
         End::Finished => "the table is finished",
         End::Stopped => "stopped early: what was in hand is handed in or given back",
     };
-    display.line(line);
+    display.say(line);
     crate::print(&if args.json {
         serde_json::to_string(&done)? + "\n"
     } else {

@@ -12,7 +12,7 @@ use chomp_table::{Head, RangeSummary};
 use crate::audit::Audit;
 use crate::job::JobError;
 use crate::plan::{Event, SubmissionId};
-use crate::publish::publish;
+use crate::publish::{PublishError, publish};
 use crate::store::Store;
 
 /// Something that the plan asked for.
@@ -83,6 +83,7 @@ impl Errand {
                     manifest: Some(manifest),
                     ..Done::well(Event::Published)
                 },
+                Err(PublishError::Stopped) => Done::well(Event::PublicationStopped),
                 Err(error) => Done::failed(error, |reason| Event::PublishFailed { reason }),
             },
         }
@@ -130,6 +131,24 @@ mod tests {
     use super::*;
     use crate::ready;
     use crate::storage::{Fault, Moment, SimulatedStorage};
+
+    #[test]
+    fn a_publication_that_is_told_to_stop_is_no_failure() {
+        let storage = Arc::new(SimulatedStorage::new(0));
+        let range_bits = RangeBits::new(12).unwrap();
+        let (store, _) = ready(Store::open(storage, range_bits, 12)).unwrap();
+        let store = Arc::new(store);
+        let audit = Audit::new(Arc::clone(&store), 0);
+        let head = Head(0);
+        let (range, record) = ready(audit.evaluate(head)).unwrap();
+        ready(store.commit(0, vec![(range, record)])).unwrap();
+        store.stop_publication();
+        let done = ready(Errand::Publish.perform(&store, &audit, ShardSize::PUBLISHED));
+        assert_eq!(done.event, Event::PublicationStopped);
+        assert!(done.fault.is_none() && done.manifest.is_none());
+        assert_eq!(store.merged(), 1);
+        assert_eq!(ready(store.published(12)).unwrap(), None);
+    }
 
     #[test]
     fn the_reason_of_a_failure_holds_its_causes() {

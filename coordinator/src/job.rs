@@ -142,6 +142,7 @@ impl Job {
                 biased;
                 () = stop.cancelled(), if stops_at.is_none() => {
                     stops_at = Some(Instant::now() + finish_time);
+                    self.store.stop_publication();
                     Some(Event::Shutdown)
                 }
                 () = sleep_until(stops_at.filter(|&at| at > Instant::now())) => None,
@@ -185,7 +186,8 @@ impl Job {
             events.extend(more);
         }
         let progress = self.plan.progress();
-        self.pace.note(Instant::now(), &self.plan);
+        self.pace
+            .note(Instant::now(), &self.plan, self.store.merged());
         self.progress.send_replace(progress);
         renewals
     }
@@ -397,8 +399,10 @@ impl Job {
         });
     }
 
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&mut self) -> Snapshot {
         let now = self.now();
+        self.pace
+            .note(Instant::now(), &self.plan, self.store.merged());
         let workers = self.plan.workers().map(|worker| WorkerSnapshot {
             last_contact: Duration::from_millis(now.0.saturating_sub(worker.heard.0)),
             ranges_per_second: self.pace.of_worker(worker.id),
@@ -409,7 +413,9 @@ impl Job {
             phase: self.plan.phase().clone(),
             progress: self.plan.progress(),
             waits_for: self.plan.waits_for(),
+            ranges_merged: self.store.merged(),
             ranges_per_second: self.pace.of_all(),
+            time_left: self.pace.time_left(),
             workers: workers.collect(),
         }
     }

@@ -9,6 +9,7 @@
 //! | [`publish`] | merges the ranges into the shards of a table |
 //! | [`import`] | makes ranges again from the shards of a published table |
 //! | `errands` | what the plan wants to be done and takes time, done on the store |
+//! | [`forecast`] | what a job will cost, before it is run |
 //! | [`job`] | feeds the plan and does what it asks for |
 //! | `service` | the gRPC calls; the wire types end there |
 //! | [`auth`] | who may call what |
@@ -21,6 +22,7 @@ pub mod audit;
 pub mod auth;
 mod chance;
 mod errands;
+pub mod forecast;
 pub mod http;
 pub mod import;
 pub mod job;

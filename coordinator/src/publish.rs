@@ -18,6 +18,9 @@ use crate::store::{Store, StoreError};
 /// Why a table was not published.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
+    /// It was told to stop. What it wrote is used or replaced by the next publication.
+    #[error("the publication was stopped")]
+    Stopped,
     /// The store failed, or is damaged.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -54,6 +57,9 @@ pub(crate) async fn publish(store: &Store, size: ShardSize) -> Result<Manifest, 
         let (_, range) = decoded.map_err(|source| PublishError::Record { head, source })?;
         for (info, bytes) in merge.push(&range) {
             store.publish_object(bits, &info.name, bytes.into()).await?;
+        }
+        if !store.note_merged(head.0 + 1) {
+            return Err(PublishError::Stopped);
         }
     }
     let (manifest, last) = merge.finish(store.replicas())?;

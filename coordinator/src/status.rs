@@ -4,7 +4,7 @@ use chomp_table::RangeBits;
 use serde::{Deserialize, Serialize};
 
 use crate::job::{Snapshot, WorkerSnapshot};
-use crate::plan::Phase;
+use crate::plan::{Phase, Progress};
 
 /// What a job is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +45,11 @@ pub struct Status {
     pub ranges_done: u64,
     /// Those of them that were there when this coordinator started.
     pub ranges_resumed: u64,
+    /// The ranges that are merged into shards, while the table is published.
+    pub ranges_merged: u64,
+    /// The part of the job's work that is done, from 0 to 1. Ranges differ in it; the publication
+    /// belongs to it.
+    pub done: f64,
     /// The positions of the table.
     pub positions: u64,
     /// The positions of the ranges that are on disk.
@@ -53,7 +58,8 @@ pub struct Status {
     pub losing: u64,
     /// How fast it goes, over the last minute or so.
     pub positions_per_second: f64,
-    /// How long it will take at this pace, if there is one.
+    /// How long it will take to the end of the publication, by the work that is left and what was
+    /// done in the last minute, if anything was.
     pub seconds_left: Option<f64>,
     /// The leases that stand.
     pub leases: u64,
@@ -119,7 +125,7 @@ impl Status {
         let positions_done = in_ranges(progress.ranges_done);
         let in_range = told.range_bits.positions().min(positions) as f64;
         let positions_per_second = snapshot.ranges_per_second * in_range;
-        let left = (positions - positions_done) as f64;
+        let finished = snapshot.phase == Phase::Finished;
         Status {
             bits: told.bits,
             range_bits: told.range_bits.get(),
@@ -136,11 +142,17 @@ impl Status {
             ranges: progress.ranges,
             ranges_done: progress.ranges_done,
             ranges_resumed: progress.ranges_resumed,
+            ranges_merged: snapshot.ranges_merged,
+            done: if finished {
+                1.0
+            } else {
+                done(&progress, snapshot.ranges_merged)
+            },
             positions,
             positions_done,
             losing: progress.losing,
             positions_per_second,
-            seconds_left: (positions_per_second > 0.0).then(|| left / positions_per_second),
+            seconds_left: snapshot.time_left.map(|left| left.as_secs_f64()),
             leases: progress.leases,
             submissions: progress.submissions,
             audits: progress.audits,
@@ -154,6 +166,15 @@ impl Status {
                 .collect(),
         }
     }
+}
+
+/// The part of the work that is done.
+#[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
+fn done(progress: &Progress, merged: u64) -> f64 {
+    let publication = progress.publication_work as f64;
+    let merged = merged as f64 / progress.ranges.max(1) as f64;
+    let done = progress.work_done as f64 + publication * merged;
+    done / (progress.work as f64 + publication)
 }
 
 impl WorkerStatus {

@@ -234,6 +234,66 @@ fn killed_while_it_publishes() {
     Table::open(table).unwrap().verify_bytes().unwrap();
 }
 
+/// A signal ends a publication at once, and the next run does it again, with whatever threads and
+/// memory it is given.
+#[test]
+fn stopped_while_it_publishes_and_gone_on_with_other_means() {
+    let directory = tempfile::tempdir().unwrap();
+    let table = directory.path();
+    let last_seal = table.join(format!("work/seals/{BITS}/{:04}", LAYERS - 1));
+    let mut stopped = 0;
+    for _ in 0..STARTS_MAX {
+        let mut child = begin(table);
+        let there = wait_until(&mut child, || last_seal.try_exists().unwrap());
+        if there {
+            send(child.id(), Signal::SIGTERM);
+        }
+        let ended = wait(child);
+        if !is_published(table) {
+            ended.refuses(75, &["stopped early"]);
+            stopped += 1;
+            break;
+        }
+        // It was faster than we are.
+        fs::remove_dir_all(table.join(format!("table-{BITS}"))).unwrap();
+    }
+    assert_eq!(stopped, 1);
+    let mut command = common::program();
+    command.args(["run", "--json", "--threads", "1", "--memory", "96MiB"]);
+    command.args(["--keep-parts", "--bits", &BITS.to_string(), "--table"]);
+    check_end(&wait(start(command.arg(table))), RANGES);
+}
+
+/// Before the job has begun: while it is checked what is there, and while ranges are made again
+/// from a table.
+#[test]
+fn stopped_while_it_starts() {
+    let directory = tempfile::tempdir().unwrap();
+    let table = directory.path();
+    check_end(&wait(start(&mut run_in(table, BITS, RANGE_BITS))), 0);
+    assert_eq!(ranges_committed(table), 0, "they are removed at the end");
+    let larger = || run_in(table, BITS + 2, RANGE_BITS);
+    let before = SystemTime::now();
+    let mut child = start(&mut larger());
+    let there = wait_until(&mut child, || {
+        files(&table.join("work/parts")).len() > 2 || seals(table) > 0
+    });
+    assert!(there);
+    send(child.id(), Signal::SIGTERM);
+    let ended = wait(child);
+    ended.refuses(75, &["stopped early"]);
+    assert!(before.elapsed().unwrap() < Duration::from_mins(1));
+    let mut child = start(&mut larger());
+    let epochs = files(&table.join("work/epochs")).len();
+    wait_until(&mut child, || {
+        files(&table.join("work/epochs")).len() > epochs
+    });
+    send(child.id(), Signal::SIGTERM);
+    assert_eq!(wait(child).code, Some(75));
+    let ended = wait(start(&mut larger()));
+    assert_eq!(number(&ended.summary(), "losing"), 3_893_679);
+}
+
 #[test]
 fn signals_stop_it_in_good_order() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {

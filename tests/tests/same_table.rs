@@ -72,9 +72,9 @@ fn any_instruction_set() {
 fn the_least_memory() {
     fresh(|table| {
         let too_little = end(run_in(table, 32, 24).args(["--memory", "1"]));
-        too_little.refuses(1, &["memory", "at least "]);
+        too_little.refuses(2, &["memory", "at least "]);
         let (_, least) = too_little.stderr.split_once("at least ").unwrap();
-        let least = least.split(' ').next().unwrap();
+        let least = least.split(',').next().unwrap();
         let found = fingerprint_with(&mut run_in(table, 32, 24), &["--memory", least]);
         assert_eq!(found, FINGERPRINT_32);
     });

@@ -116,8 +116,9 @@ pub enum WorkerError {
     Client(#[from] ClientError),
     /// The memory is too small for the job's ranges.
     #[error(
-        "{given} bytes of memory are too few for {threads} threads with ranges of {range_bits} bits: give at least \
-         {needed} bytes, fewer threads, or start a table with fewer range bits"
+        "{} MiB of memory are too few for {threads} threads with ranges of {range_bits} bits: give at least \
+         {}MiB, fewer threads, or start a table with fewer range bits",
+        given >> 20, needed.div_ceil(1 << 20)
     )]
     Memory {
         /// The bytes given.
@@ -148,18 +149,29 @@ pub fn cache_bytes(
     threads: NonZeroUsize,
     range_bits: RangeBits,
 ) -> Result<u64, WorkerError> {
-    let threads = threads.get();
-    let fixed = OVERHEAD_BYTES + Evaluator::memory(range_bits).saturating_mul(threads as u64);
-    let needed = fixed.saturating_add(CACHE_BYTES_MIN);
+    let needed = self::memory_bytes(0, threads, range_bits);
     if memory_bytes < needed {
         return Err(WorkerError::Memory {
             given: memory_bytes,
             needed,
-            threads,
+            threads: threads.get(),
             range_bits: range_bits.get(),
         });
     }
-    Ok(memory_bytes - fixed)
+    Ok(memory_bytes - fixed_bytes(threads, range_bits))
+}
+
+/// The memory with which a worker of so many threads can keep `bytes` of ranges of `range_bits` in
+/// its cache, and the least that it takes at all when there are none.
+pub fn memory_bytes(bytes: u64, threads: NonZeroUsize, range_bits: RangeBits) -> u64 {
+    let ranges = bytes / (SOURCES_SHARE - 1) * SOURCES_SHARE;
+    fixed_bytes(threads, range_bits).saturating_add(ranges.max(CACHE_BYTES_MIN))
+}
+
+/// The memory that is not for ranges.
+fn fixed_bytes(threads: NonZeroUsize, range_bits: RangeBits) -> u64 {
+    let evaluators = Evaluator::memory(range_bits).saturating_mul(threads.get() as u64);
+    evaluators.saturating_add(OVERHEAD_BYTES)
 }
 
 /// Joins the job and works until it is done or `stop` is cancelled.

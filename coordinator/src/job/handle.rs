@@ -83,6 +83,10 @@ pub struct Snapshot {
     pub progress: Progress,
     /// Why nobody works on anything, if that is so and not the end.
     pub waits_for: Option<String>,
+    /// The ranges that the publication has merged.
+    pub ranges_merged: u64,
+    /// How long it will take to the end of the publication, if that can be told.
+    pub time_left: Option<Duration>,
     /// The ranges committed in the last minute, by its seconds.
     pub ranges_per_second: f64,
     /// The workers that are there, and those that get no more tasks.

@@ -1,72 +1,181 @@
-//! How fast the job goes on: the ranges of the last minute.
+//! How fast the job goes on, by the last minute, and how long it will take.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::plan::{Plan, WorkerId};
+use crate::plan::{Phase, Plan, Progress, WorkerId};
 
 /// The time between two samples.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// How many samples are kept: those of a minute.
 const SAMPLES: usize = 61;
+/// Before so much time has passed, a rate says nothing about the time left.
+const RATE_AFTER: Duration = Duration::from_millis(300);
 
 /// What was done at some time.
 #[derive(Debug)]
 struct Sample {
     at: Instant,
-    ranges: u64,
+    progress: Progress,
     by_worker: BTreeMap<WorkerId, u64>,
 }
 
-/// What was done at some times of the last minute.
+/// What was done at some times of the last minute, and last.
 #[derive(Debug, Default)]
-pub(super) struct Pace(VecDeque<Sample>);
+pub(super) struct Pace {
+    samples: VecDeque<Sample>,
+    /// When the publication was first seen, and what was merged then.
+    publishing: Option<(Instant, u64)>,
+    last: Option<(Instant, Progress, u64)>,
+}
 
 impl Pace {
-    /// Takes a sample, if it is time for one.
-    pub(super) fn note(&mut self, now: Instant, plan: &Plan) {
-        if self
-            .0
-            .back()
-            .is_some_and(|last| now - last.at < SAMPLE_EVERY)
-        {
-            return;
+    /// Takes in what is done now.
+    pub(super) fn note(&mut self, now: Instant, plan: &Plan, merged: u64) {
+        let progress = plan.progress();
+        if progress.layer == progress.layers {
+            self.publishing.get_or_insert((now, merged));
         }
-        if self.0.len() == SAMPLES {
-            self.0.pop_front();
+        let newest = self.samples.back();
+        if newest.is_none_or(|newest| now - newest.at >= SAMPLE_EVERY) {
+            if self.samples.len() == SAMPLES {
+                self.samples.pop_front();
+            }
+            self.samples.push_back(Sample {
+                at: now,
+                progress: progress.clone(),
+                by_worker: plan
+                    .workers()
+                    .map(|worker| (worker.id, worker.ranges))
+                    .collect(),
+            });
         }
-        self.0.push_back(Sample {
-            at: now,
-            ranges: plan.progress().ranges_done,
-            by_worker: plan
-                .workers()
-                .map(|worker| (worker.id, worker.ranges))
-                .collect(),
-        });
+        self.last = Some((now, progress, merged));
     }
 
     /// Ranges per second.
     pub(super) fn of_all(&self) -> f64 {
-        self.rate(|sample| sample.ranges)
+        let Some((now, last, _)) = &self.last else {
+            return 0.0;
+        };
+        let Some(first) = self.samples.front() else {
+            return 0.0;
+        };
+        rate(
+            *now - first.at,
+            last.ranges_done - first.progress.ranges_done,
+        )
     }
 
     /// Ranges per second of one worker.
     pub(super) fn of_worker(&self, worker: WorkerId) -> f64 {
-        self.rate(|sample| sample.by_worker.get(&worker).copied().unwrap_or(0))
-    }
-
-    fn rate(&self, count: impl Fn(&Sample) -> u64) -> f64 {
-        let (Some(first), Some(last)) = (self.0.front(), self.0.back()) else {
+        let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
             return 0.0;
         };
-        let seconds = (last.at - first.at).as_secs_f64();
-        if seconds == 0.0 {
-            return 0.0;
+        let count = |sample: &Sample| sample.by_worker.get(&worker).copied().unwrap_or(0);
+        rate(last.at - first.at, count(last).saturating_sub(count(first)))
+    }
+
+    /// The time to the end of the publication, if anything was done in the last minute.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        let (now, last, merged) = self.last.as_ref()?;
+        if last.phase != Phase::Running {
+            return None;
         }
-        #[expect(clippy::cast_precision_loss, reason = "a rate need not be exact")]
-        let ranges = count(last).saturating_sub(count(first)) as f64;
-        ranges / seconds
+        let seconds = if let Some((since, merged_then)) = self.publishing {
+            let merging = rate_since(*now - since, merged - merged_then)?;
+            as_f64(last.ranges - merged) / merging
+        } else {
+            let first = self.samples.front()?;
+            let done = last.work_done - first.progress.work_done;
+            let work = rate_since(*now - first.at, done)?;
+            // One thread publishes, and all evaluate.
+            let of_a_thread = work / as_f64(last.threads.max(1));
+            as_f64(last.work - last.work_done) / work + as_f64(last.publication_work) / of_a_thread
+        };
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+}
+
+/// How much a second, if there is anything to tell it from.
+fn rate_since(time: Duration, count: u64) -> Option<f64> {
+    (count > 0 && time >= RATE_AFTER).then(|| rate(time, count))
+}
+
+fn rate(time: Duration, count: u64) -> f64 {
+    let seconds = time.as_secs_f64();
+    if seconds == 0.0 {
+        return 0.0;
+    }
+    as_f64(count) / seconds
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate need not be exact")]
+fn as_f64(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use chomp_table::head::layers;
+    use chomp_table::{Digest, Head, RangeBits, RangeSummary};
+
+    use super::*;
+    use crate::plan::Settings;
+
+    /// A plan of 16 ranges, those of the lowest layers done.
+    fn plan(layers_done: usize) -> Plan {
+        let range_bits = RangeBits::new(12).unwrap();
+        let done = layers(16, range_bits)[..layers_done].concat();
+        let done: Vec<RangeSummary> = done.into_iter().map(summary).collect();
+        let settings = Settings::new(16, range_bits);
+        Plan::new(settings, &done, &[], 0).unwrap().0
+    }
+
+    fn summary(head: Head) -> RangeSummary {
+        RangeSummary {
+            head,
+            count: 1,
+            digest: Digest([0; 32]),
+        }
+    }
+
+    #[test]
+    fn the_time_left_follows_from_the_work_of_this_run_alone() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut pace = Pace::default();
+        // Five ranges were there before: they say nothing about how fast it goes.
+        pace.note(at(0), &plan(4), 0);
+        assert_eq!(pace.time_left(), None);
+        pace.note(at(10), &plan(4), 0);
+        assert_eq!(pace.time_left(), None, "nothing is done yet");
+        pace.note(at(20), &plan(6), 0);
+        let (before, now) = (plan(4).progress(), plan(6).progress());
+        let a_second = as_f64(now.work_done - before.work_done) / 20.0;
+        let left = as_f64(now.work - now.work_done + now.publication_work) / a_second;
+        let told = pace.time_left().unwrap().as_secs_f64();
+        assert!((told - left).abs() < 1e-6, "{told} {left}");
+        let ranges = as_f64(now.ranges_done - before.ranges_done);
+        assert!((pace.of_all() - ranges / 20.0).abs() < 1e-9);
+        // Only the last minute counts.
+        for second in 21..90 {
+            pace.note(at(second), &plan(6), 0);
+        }
+        assert_eq!(pace.time_left(), None);
+    }
+
+    #[test]
+    fn a_publication_has_a_pace_of_its_own() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut pace = Pace::default();
+        pace.note(at(0), &plan(0), 0);
+        pace.note(at(100), &plan(11), 0);
+        assert_eq!(pace.time_left(), None, "it has only begun");
+        pace.note(at(106), &plan(11), 4);
+        assert_eq!(pace.time_left(), Some(Duration::from_secs(18)));
     }
 }

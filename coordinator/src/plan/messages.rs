@@ -194,6 +194,8 @@ pub enum Event {
     Published,
     /// [`Action::Publish`] failed.
     PublishFailed { reason: String },
+    /// [`Action::Publish`] was given up after [`Event::Shutdown`]; nothing is wrong.
+    PublicationStopped,
     /// What was committed cannot be read any more.
     Unreadable { reason: String },
     /// Time passed: leases that were not renewed end.
@@ -444,6 +446,12 @@ pub struct Progress {
     pub ranges_resumed: u64,
     /// The losing positions of the committed ranges.
     pub losing: u64,
+    /// The [work](crate::forecast::Work) of all ranges.
+    pub work: u64,
+    /// That of the committed ranges.
+    pub work_done: u64,
+    /// That of the publication.
+    pub publication_work: u64,
     /// The leases that stand.
     pub leases: u64,
     /// The results that are not settled.

@@ -269,6 +269,7 @@ impl Plan {
                 self.publishing_ended();
                 self.stop(StopReason::PublishFailed { reason }, out);
             }
+            Event::PublicationStopped => self.publishing_ended(),
             Event::Unreadable { reason } => self.stop(StopReason::Unreadable { reason }, out),
             Event::Tick => {
                 self.expire(now, out);
@@ -310,6 +311,7 @@ impl Plan {
 
     /// How far the job has come.
     pub fn progress(&self) -> Progress {
+        let (work, work_done, publication_work) = self.ranges.work();
         Progress {
             phase: self.phase.clone(),
             layers: self.ranges.layers(),
@@ -319,6 +321,9 @@ impl Plan {
             ranges_done: self.ranges.done(),
             ranges_resumed: self.ranges.resumed(),
             losing: self.ranges.losing(),
+            work,
+            work_done,
+            publication_work,
             leases: self.leases.len() as u64,
             submissions: self.pending.len() as u64,
             audits: self.audits.len() as u64,

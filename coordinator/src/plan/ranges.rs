@@ -11,6 +11,8 @@ use chomp_table::head::layers;
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
+use crate::forecast::Work;
+
 use super::messages::{PlanError, Settings, SubmissionId};
 
 /// What is in a range: the number of its losing positions, and the digest.
@@ -65,6 +67,9 @@ pub(super) struct Ranges {
     done: u64,
     resumed: u64,
     losing: u64,
+    work: Work,
+    work_total: u64,
+    work_done: u64,
 }
 
 impl Ranges {
@@ -77,6 +82,9 @@ impl Ranges {
         let layers = layers(settings.bits, settings.range_bits);
         let count: usize = layers.iter().map(Vec::len).sum();
         let missing: Vec<usize> = layers.iter().map(Vec::len).collect();
+        let work = Work::new(settings.bits, settings.range_bits);
+        let of_layers = work.ranges.iter().zip(&missing);
+        let work_total = of_layers.map(|(each, &count)| each * count as u64).sum();
         let slot = Slot {
             known: None,
             state: State::Blocked,
@@ -94,6 +102,9 @@ impl Ranges {
             done: 0,
             resumed: 0,
             losing: 0,
+            work,
+            work_total,
+            work_done: 0,
         };
         for summary in done {
             if ranges.learn(*summary)? && ranges.state(summary.head) != State::Committed {
@@ -121,6 +132,7 @@ impl Ranges {
         ranges.missing.fill(0);
         ranges.open = ranges.layers.len();
         (ranges.done, ranges.resumed) = (ranges.count(), ranges.count());
+        ranges.work_done = ranges.work_total;
         ranges.losing = losing;
         Ok(ranges)
     }
@@ -167,7 +179,9 @@ impl Ranges {
             .known
             .expect("the content is known before it is written");
         slot.state = State::Committed;
-        self.missing[head.layer() as usize] -= 1;
+        let layer = head.layer() as usize;
+        self.missing[layer] -= 1;
+        self.work_done += self.work.ranges[layer];
         self.done += 1;
         self.losing = self.losing.saturating_add(count);
         while self.missing.get(self.open) == Some(&0) {
@@ -280,6 +294,11 @@ impl Ranges {
         self.losing
     }
 
+    /// The work of all ranges, of those that are committed, and of the publication.
+    pub(super) fn work(&self) -> (u64, u64, u64) {
+        (self.work_total, self.work_done, self.work.publication)
+    }
+
     fn slot(&self, head: Head) -> &Slot {
         &self.slots[index(head)]
     }
@@ -322,6 +341,9 @@ impl Ranges {
         }
         let lowest = self.missing.iter().position(|&missing| missing > 0);
         assert_eq!(self.open, lowest.unwrap_or(self.layers.len()));
+        let work_of = |head: &Head| self.work.ranges[head.layer() as usize];
+        let work = self.layers.iter().flatten().filter(committed).map(work_of);
+        assert_eq!(self.work_done, work.sum::<u64>());
         let done: Vec<&Head> = self.layers.iter().flatten().filter(committed).collect();
         assert_eq!(self.done, done.len() as u64);
         assert_eq!(

@@ -163,6 +163,7 @@ pub struct Store {
     index: Mutex<Index>,
     /// The digests of the seals from layer 0 on.
     chain: Mutex<Vec<Digest>>,
+    publication: publish::Publication,
 }
 
 impl Store {

@@ -7,6 +7,7 @@ use chomp_table::{RangeBits, head};
 use super::envelope::Wrong;
 use super::index::Index;
 use super::keys::{self, EPOCH_MAX, PartName};
+use super::publish::Publication;
 use super::seal::{NO_SEAL, Seal, Subject};
 use super::{Progress, Store, StoreError, epoch, job, part, read_small};
 use crate::storage::{Key, Storage, StorageError};
@@ -41,6 +42,7 @@ impl Store {
             replicas: 1,
             index: Mutex::default(),
             chain: Mutex::default(),
+            publication: Publication::default(),
         };
         let seals = store.read_seals().await?;
         let mut index = Index::default();

@@ -1,5 +1,7 @@
 //! The objects of a published table: whatever bytes the publisher makes, the manifest last.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use bytes::Bytes;
 
 use super::{Store, StoreError, keys, read_small};
@@ -8,7 +10,30 @@ use crate::storage::{Storage, StorageError};
 /// The most bytes of a manifest: that of a table of 64 bits would still be smaller.
 pub const MANIFEST_BYTES_MAX: u64 = 1 << 26;
 
+/// How far a publication has come, and whether it is to go on.
+#[derive(Debug, Default)]
+pub(super) struct Publication {
+    merged: AtomicU64,
+    stop: AtomicBool,
+}
+
 impl Store {
+    /// Notes that so many ranges are merged; returns whether the publication is to go on.
+    pub(crate) fn note_merged(&self, ranges: u64) -> bool {
+        self.publication.merged.store(ranges, Ordering::Relaxed);
+        !self.publication.stop.load(Ordering::Relaxed)
+    }
+
+    /// How many ranges the publication under way has merged.
+    pub fn merged(&self) -> u64 {
+        self.publication.merged.load(Ordering::Relaxed)
+    }
+
+    /// Has the publication that is under way, or any later one, end after the next range.
+    pub(crate) fn stop_publication(&self) {
+        self.publication.stop.store(true, Ordering::Relaxed);
+    }
+
     /// Creates an object of the published table of `bits` bits.
     ///
     /// What an interrupted publication left under the name stays if it has the same bytes, and is

@@ -196,6 +196,17 @@ fn a_failed_seal_or_publication_stops_the_job() {
     assert!(bench.plan.is_quiet());
 }
 
+#[test]
+fn a_publication_that_is_given_up_is_no_fault() {
+    let (mut bench, actions) = Bench::with(settings(14), &summaries(0..4), &[], 4);
+    assert_eq!(actions, [Action::Publish]);
+    assert_eq!(bench.tell(Event::Shutdown), []);
+    assert!(!bench.plan.is_quiet());
+    assert_eq!(bench.tell(Event::PublicationStopped), []);
+    assert!(bench.plan.is_quiet());
+    assert_eq!(bench.plan.phase(), &Phase::Stopped(StopReason::Shutdown));
+}
+
 fn unreadable(bench: &mut Bench) -> StopReason {
     let reason = "a bit has flipped".to_owned();
     let stop = StopReason::Unreadable {

@@ -1,0 +1,98 @@
+//! What is written to stderr with `--json`: one JSON object a line, each with the name of its event.
+
+use chomp_coordinator::status::{JobPhase, Status};
+use serde::Serialize;
+
+/// Something that happened.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// The program looks at what there is.
+    Started { command: &'static str },
+    /// Ranges are missing.
+    Progress(HowFar),
+    /// Another layer, or more, has its content fixed on disk.
+    Sealed { layers: u32, layers_total: u32 },
+    /// All ranges are there, and shards are written.
+    Publishing(HowFar),
+    /// A download goes on.
+    Downloading {
+        shards: u64,
+        shards_total: u64,
+        bytes: u64,
+        bytes_total: u64,
+    },
+    /// A message for people.
+    Message { text: String },
+    /// A line of the log.
+    Log { text: String },
+    /// It was stopped early; all that is committed is kept.
+    Interrupted,
+    /// It failed. The exit code says how.
+    Failed { error: String },
+    /// It is done, and the summary follows on stdout.
+    Finished,
+}
+
+/// How far a job has come.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct HowFar {
+    bits: u32,
+    /// The part of the work that is done, from 0 to 1.
+    done: f64,
+    layer: u32,
+    layers: u32,
+    ranges_done: u64,
+    ranges_merged: u64,
+    ranges: u64,
+    losing: u64,
+    positions_per_second: f64,
+    /// Null if nothing was done in the last minute.
+    seconds_left: Option<f64>,
+}
+
+impl Event {
+    /// How far the job has come.
+    pub(crate) fn progress(status: &Status) -> Event {
+        let done = HowFar {
+            bits: status.bits,
+            done: status.done,
+            layer: status.layer,
+            layers: status.layers,
+            ranges_done: status.ranges_done,
+            ranges_merged: status.ranges_merged,
+            ranges: status.ranges,
+            losing: status.losing,
+            positions_per_second: status.positions_per_second,
+            seconds_left: status.seconds_left,
+        };
+        match status.phase {
+            JobPhase::Publishing => Event::Publishing(done),
+            _ => Event::Progress(done),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn each_event_is_one_line_with_its_name() {
+        let progress = Event::progress(&Status {
+            bits: 30,
+            ranges: 64,
+            ..Status::default()
+        });
+        let line = serde_json::to_string(&progress).unwrap();
+        assert!(!line.contains('\n'));
+        let value: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(value["event"], "progress");
+        assert_eq!(value["ranges"], 64);
+        assert_eq!(value["seconds_left"], Value::Null);
+        let interrupted = serde_json::to_value(Event::Interrupted).unwrap();
+        assert_eq!(interrupted, json!({"event": "interrupted"}));
+    }
+}

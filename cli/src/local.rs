@@ -1,0 +1,69 @@
+//! A coordinator and what a worker in the same process needs to join it, over gRPC on loopback.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use chomp_access::{Access, Issuer};
+use chomp_coordinator::net::Limits;
+use chomp_coordinator::server::{Coordinator, Listeners, Options};
+use chomp_coordinator::storage::LocalStorage;
+use chomp_kernel::Isa;
+use chomp_table::{RangeBits, Table};
+use chomp_worker::{Config, Evaluation};
+use tokio::net::TcpListener;
+
+/// What the worker computes with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Means {
+    pub(crate) threads: NonZeroUsize,
+    pub(crate) memory_bytes: u64,
+    pub(crate) isa: Isa,
+}
+
+/// Starts the coordinator of a job for one worker of this process.
+pub(crate) async fn start(
+    storage: Arc<LocalStorage>,
+    bits: u32,
+    range_bits: RangeBits,
+    published: Option<Table>,
+    means: Means,
+) -> anyhow::Result<(Coordinator, Config)> {
+    let listener = TcpListener::bind("127.0.0.1:0")
+        .await
+        .context("cannot listen on loopback")?;
+    // It speaks to this process alone, without a certificate, and the token goes nowhere else.
+    let issuer = Arc::new(Issuer::in_memory(0)?);
+    let token = issuer.issue(None);
+    let options = Options {
+        bits,
+        range_bits,
+        replicas: 1,
+        issuer,
+        tls: None,
+        tables: None,
+        limits: Limits::default(),
+    };
+    let listeners = Listeners {
+        calls: listener,
+        pages: None,
+    };
+    let coordinator = Coordinator::start(storage, options, published, listeners).await?;
+    let config = Config {
+        access: Access {
+            coordinator: format!("http://{}", coordinator.address()),
+            ca: None,
+            token: Some(token),
+        },
+        name: "this process".to_owned(),
+        threads: means.threads,
+        memory_bytes: means.memory_bytes,
+        isa: means.isa,
+        // When the coordinator ends, so does the worker.
+        patience: Some(Duration::ZERO),
+        evaluation: Evaluation::Threads,
+        seed: None,
+    };
+    Ok((coordinator, config))
+}

@@ -1,0 +1,85 @@
+//! Work: what ranges take in proportion to each other, so that the time left is told from what is left
+//! to do and not from the number of ranges.
+//!
+//! The unit is one position that is scattered into a bitmap, some nanoseconds. Only proportions
+//! count, and those of one machine will do for another: if one of them is wrong by half, the
+//! work of a layer is wrong by a few percent.
+
+use chomp_table::{Head, RangeBits, head};
+
+use super::{Forecast, as_f64, losing_total, round};
+
+/// The positions of a bitmap that are as much work as one unit.
+const POSITIONS_PER_UNIT: f64 = 16.0;
+/// The work of encoding, checking and writing each losing position.
+const CODING: f64 = 20.0;
+/// The work of publishing each losing position, all by one thread.
+const PUBLICATION: f64 = 8.0;
+/// The ranges of a layer that stand for all.
+const SAMPLES: usize = 16;
+
+/// The work of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// By layer: the work of each of its ranges, at least 1.
+    pub ranges: Vec<u64>,
+    /// The work of publication.
+    pub publication: u64,
+}
+
+impl Work {
+    /// The work of a table of `bits` bits, with at most as many heads as a plan holds.
+    pub fn new(bits: u32, range_bits: RangeBits) -> Work {
+        let forecast = Forecast::new(bits, range_bits);
+        let layers = head::layers(bits, range_bits);
+        Work {
+            ranges: layers
+                .iter()
+                .map(|heads| of_each(&forecast, heads))
+                .collect(),
+            publication: round(losing_total(bits) * PUBLICATION).max(1),
+        }
+    }
+}
+
+/// The work of each of these ranges, on average.
+fn of_each(forecast: &Forecast, heads: &[Head]) -> u64 {
+    let step = heads.len().div_ceil(SAMPLES);
+    let samples: Vec<f64> = heads
+        .iter()
+        .step_by(step.max(1))
+        .map(|&head| {
+            as_f64(forecast.range_bits().positions()) / POSITIONS_PER_UNIT
+                + forecast.scattered(head)
+                + forecast.losing(head) * CODING
+        })
+        .collect();
+    let count = as_f64(samples.len() as u64).max(1.0);
+    round(samples.iter().sum::<f64>() / count).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ranges of high layers draw on more sources, so they are more work than those of low ones.
+    #[test]
+    fn work_grows_with_the_layer_and_is_never_nothing() {
+        let range_bits = RangeBits::new(20).unwrap();
+        let work = Work::new(32, range_bits);
+        assert_eq!(work.ranges.len(), head::layer_count(32, range_bits));
+        assert!(work.ranges.iter().all(|&work| work > 0));
+        assert!(work.ranges[40] > work.ranges[1], "{work:?}");
+        let total: u64 = head::layers(32, range_bits)
+            .iter()
+            .zip(&work.ranges)
+            .map(|(heads, each)| heads.len() as u64 * each)
+            .sum();
+        assert!(
+            (total / 50..total / 2).contains(&work.publication),
+            "{total} and {}",
+            work.publication
+        );
+        assert_eq!(Work::new(2, range_bits).ranges.len(), 1);
+    }
+}
