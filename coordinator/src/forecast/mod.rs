@@ -32,8 +32,10 @@ pub use work::Work;
 pub const SHARE: f64 = 7.2;
 /// The bytes of a record besides its frame.
 const HEADER_BYTES: f64 = 80.0;
-/// What a range in memory takes besides its positions.
+/// What a range in memory takes besides its positions, of two bytes each, and its buckets.
 const RANGE_BYTES: u64 = 256;
+/// The positions of a bucket, of which the place takes four bytes.
+const BUCKET_POSITIONS: u64 = 1 << 16;
 
 /// How many positions of at most `bits` bits are expected to be losing.
 pub fn losing_total(bits: u32) -> f64 {
@@ -160,7 +162,7 @@ impl Forecast {
 
     /// What a range takes in a worker's memory.
     fn memory_bytes(&self, head: Head) -> u64 {
-        RANGE_BYTES + 4 * round(self.losing(head))
+        RANGE_BYTES + 2 * round(self.losing(head)) + self.range_bits.positions() / BUCKET_POSITIONS * 4
     }
 }
 
