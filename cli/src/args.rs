@@ -111,7 +111,7 @@ pub(crate) struct MachineArgs {
     #[arg(long, env = "CHOMP_THREADS", value_name = "T")]
     pub(crate) threads: Option<NonZeroUsize>,
 
-    /// Keep ranges in so much memory at the most, as 4GiB [default: three quarters of what is free]
+    /// Stay within so much memory, as 4GiB; less is slower [default: three quarters of what is free]
     #[arg(long, env = "CHOMP_MEMORY", value_name = "SIZE")]
     pub(crate) memory: Option<ByteSize>,
 

@@ -11,7 +11,7 @@ use chomp_coordinator::server::{Coordinator, Listeners, Options};
 use chomp_coordinator::storage::LocalStorage;
 use chomp_kernel::Isa;
 use chomp_table::{RangeBits, Table};
-use chomp_worker::{Config, Evaluation};
+use chomp_worker::{Config, Evaluation, WorkerError};
 use tokio::net::TcpListener;
 
 /// What the worker computes with.
@@ -20,6 +20,35 @@ pub(crate) struct Means {
     pub(crate) threads: NonZeroUsize,
     pub(crate) memory_bytes: u64,
     pub(crate) isa: Isa,
+}
+
+/// What a coordinator takes of the memory besides its ranges.
+const COORDINATOR_BYTES: u64 = 96 << 20;
+/// What it keeps of each range: its place in the plan and in the index of the store.
+pub(crate) const COORDINATOR_RANGE_BYTES: u64 = 250;
+
+/// What is left to the worker of so many bytes of memory for both.
+///
+/// # Errors
+///
+/// [`WorkerError::Memory`] if that is too little to work with.
+pub(crate) fn worker_memory(
+    memory_bytes: u64,
+    bits: u32,
+    range_bits: RangeBits,
+    threads: NonZeroUsize,
+) -> Result<u64, WorkerError> {
+    let coordinator = COORDINATOR_BYTES + COORDINATOR_RANGE_BYTES * range_bits.heads(bits);
+    let needed = coordinator + chomp_worker::memory_bytes(0, threads, range_bits);
+    if memory_bytes < needed {
+        return Err(WorkerError::Memory {
+            given: memory_bytes,
+            needed,
+            threads: threads.get(),
+            range_bits: range_bits.get(),
+        });
+    }
+    Ok(memory_bytes - coordinator)
 }
 
 /// Starts the coordinator of a job for one worker of this process.

@@ -156,7 +156,7 @@ mod tests {
         const MEMORY: u64 = 2 << 30;
         for threads in (1..=256).filter_map(NonZeroUsize::new) {
             let range_bits = range_bits(40, threads, MEMORY);
-            chomp_worker::cache_bytes(MEMORY, threads, range_bits).unwrap();
+            crate::local::worker_memory(MEMORY, 40, range_bits, threads).unwrap();
         }
     }
 }

@@ -16,7 +16,8 @@ use serde::Serialize;
 
 use crate::args::PlanArgs;
 use crate::exit::Exit;
-use crate::{coordinator, machine, trial};
+use crate::local::COORDINATOR_RANGE_BYTES;
+use crate::{coordinator, local, machine, trial};
 
 /// A job with more ranges is simulated with larger ones: a million would take half a minute.
 const SIMULATED_HEAD_BITS_MAX: u32 = 18;
@@ -26,8 +27,6 @@ const SCANNED_HEAD_BITS_MAX: u32 = 12;
 const NEAR_LEAST: f64 = 1.1;
 /// What the coordinator's process takes before it has a job.
 const COORDINATOR_BYTES: u64 = 32 << 20;
-/// What it keeps of each range: its place in the plan and in the index of the store.
-const COORDINATOR_RANGE_BYTES: u64 = 250;
 /// The most that results on their way take of its memory.
 const SUBMISSIONS_BYTES_MAX: u64 = 128 << 20;
 /// The bytes of parts for each range and each task, and of seals for each range and each layer.
@@ -129,7 +128,11 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
         Some(_) => machine::range_bits(args.bits, coordinator::THREADS, coordinator::MEMORY_BYTES),
     });
     Settings::new(args.bits, range_bits).check()?;
-    let cache_bytes = chomp_worker::cache_bytes(memory_bytes, threads, range_bits)?;
+    let for_worker = match args.workers {
+        None => local::worker_memory(memory_bytes, args.bits, range_bits, threads)?,
+        Some(_) => memory_bytes,
+    };
+    let cache_bytes = chomp_worker::cache_bytes(for_worker, threads, range_bits)?;
 
     let isa = args.machine.isa.unwrap_or_else(Isa::detect);
     let busy = threads.min(machine::threads());

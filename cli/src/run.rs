@@ -48,7 +48,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
         return report(&table, finished.manifest(), finished.folder(), cost);
     }
 
-    chomp_worker::cache_bytes(memory_bytes, threads, range_bits)?;
+    let memory_bytes = local::worker_memory(memory_bytes, table.bits, range_bits, threads)?;
     let means = Means {
         threads,
         memory_bytes,

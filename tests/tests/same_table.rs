@@ -66,7 +66,7 @@ fn any_instruction_set() {
     }
 }
 
-/// The least memory leaves the cache 16 MiB; the positions of this table take 61 as sources, so
+/// The least memory leaves the cache 16 MiB; the positions of this table take 30 as sources, so
 /// that most are forgotten and fetched again.
 #[test]
 fn the_least_memory() {
