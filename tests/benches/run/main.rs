@@ -1,12 +1,12 @@
 //! What `chomp run` costs from start to shards on disk, side by side with the plain method.
 //!
 //! ```text
-//! cargo bench -p chomp-tests --bench run -- 26 28 30       CPU time and ratio for each
-//! cargo bench -p chomp-tests --bench run -- --alone 32     without the plain method
+//! cargo bench -p chomp-tests --bench run -- 28 30 32               CPU time and ratio for each
+//! cargo bench -p chomp-tests --bench run -- --alone --rounds 1 36  without the plain method, once
 //! ```
 //!
-//! The two take turns, three times; the medians are printed. CPU time is user and system time of
-//! the whole process, and peak memory is that of the largest process so far.
+//! The two take turns; the medians are printed. CPU time is user and system time of the whole
+//! process, and peak memory is that of the largest process so far.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 
-/// How often each is run.
+/// How often each is run, unless the command line says otherwise.
 const ROUNDS: usize = 3;
 
 fn main() {
@@ -31,20 +31,26 @@ fn main() {
         println!("{}", baseline::losing(parse(bits)));
         return;
     }
-    let alone = args.iter().any(|arg| arg == "--alone");
-    let mut bits: Vec<u32> = args
-        .iter()
-        .filter(|arg| *arg != "--alone")
-        .map(|arg| parse(arg))
-        .collect();
-    if bits.is_empty() {
-        bits = vec![26, 28, 30];
+    let (mut alone, mut rounds, mut all_bits) = (false, ROUNDS, Vec::new());
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--alone" => alone = true,
+            "--rounds" => rounds = parse(args.next().map_or("", String::as_str)) as usize,
+            bits => all_bits.push(parse(bits)),
+        }
+    }
+    if all_bits.is_empty() {
+        all_bits = vec![26, 28, 30];
     }
     println!(
-        "bits   plain CPU s   run CPU s   ratio   run wall s   evaluation   peak MiB   bits on disk/losing"
+        "\n### `chomp run`, from nothing to shards\n\n\
+         | bits | plain method, CPU s | run, CPU s | ratio | wall s | evaluation | peak MiB | ns a position | bits a losing position |\n\
+         |{}",
+        "---:|".repeat(9)
     );
-    for bits in bits {
-        row(bits, alone);
+    for bits in all_bits {
+        row(bits, alone, rounds);
     }
 }
 
@@ -53,12 +59,12 @@ fn parse(bits: &str) -> u32 {
         .unwrap_or_else(|_| panic!("{bits} is not a number of bits"))
 }
 
-fn row(bits: u32, alone: bool) {
+fn row(bits: u32, alone: bool, rounds: usize) {
     let (mut plain, mut run, mut wall, mut share) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut losing_bits = 0.0;
     let mut peak = 0;
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         let (summary, cpu) = run_chomp(bits);
         peak = usage().max_rss();
         run.push(cpu);
@@ -83,9 +89,10 @@ fn row(bits: u32, alone: bool) {
         (format!("{plain:.2}"), format!("{:.1}", plain / run))
     };
     println!(
-        "{bits:>4}   {plain:>11}   {run:>9.3}   {ratio:>5}   {wall:>10.2}   {:>8.1} %   {:>8}   {losing_bits:>8.2}",
+        "| {bits} | {plain} | {run:.3} | {ratio} | {wall:.2} | {:.0} % | {} | {:.3} | {losing_bits:.2} |",
         share * 100.0,
-        peak / 1024
+        peak / 1024,
+        run * 1e9 / 2f64.powf(f64::from(bits - 1)),
     );
 }
 
