@@ -23,7 +23,7 @@ pub(crate) struct Means {
 }
 
 /// What a coordinator takes of the memory besides its ranges.
-const COORDINATOR_BYTES: u64 = 96 << 20;
+const COORDINATOR_BYTES: u64 = 128 << 20;
 /// What it keeps of each range: its place in the plan and in the index of the store.
 pub(crate) const COORDINATOR_RANGE_BYTES: u64 = 250;
 

@@ -7,7 +7,8 @@
 
 use std::ops::Range as Span;
 
-use chomp_table::{Head, Range};
+use chomp_table::format::FormatError;
+use chomp_table::{Head, Range, RangeBits, range};
 
 use crate::chunk::{CHUNK_LEN, Chunk, words};
 
@@ -18,15 +19,15 @@ const WORD_BITS: u32 = u64::BITS.ilog2();
 /// The 64-bit words of a bitmap of one bucket.
 const BUCKET_WORDS: usize = 1 << (BUCKET_BITS - WORD_BITS as usize);
 
+/// The indices of a page, unless one bucket has more.
+const PAGE_LEN: usize = 1 << 13;
+
 /// The losing positions of a finished range, to draw on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     head: Head,
     edges: u64,
-    /// The low 16 bits of the losing indices, ascending within each bucket.
-    low: Box<[u16]>,
-    /// Where each bucket begins in `low`, up to the last that is not empty, and where that ends.
-    first: Box<[u32]>,
+    buckets: Buckets,
 }
 
 impl Source {
@@ -37,25 +38,30 @@ impl Source {
     /// If the losing positions do not ascend.
     pub fn new(range: &Range) -> Source {
         assert!(range.losing.is_sorted(), "the positions of a range ascend");
-        let buckets = range.losing.last().map_or(0, |&last| bucket(last) + 1);
-        let mut first = Vec::with_capacity(buckets + 1);
-        let mut rest = &range.losing[..];
-        first.push(0);
-        for number in 0..buckets {
-            rest = &rest[rest.partition_point(|&index| bucket(index) == number)..];
-            let before = range.losing.len() - rest.len();
-            first.push(u32::try_from(before).expect("a range has at most 2^31 positions"));
+        let mut buckets = Buckets::default();
+        for &index in &range.losing {
+            buckets.push(index.into());
         }
         Source {
             head: range.head,
             edges: range.edges,
-            low: range
-                .losing
-                .iter()
-                .map(|&index| low(index.into()))
-                .collect(),
-            first: first.into(),
+            buckets: buckets.finished(),
         }
+    }
+
+    /// The range in `record` as a source, everything checked as by [`range::decode`].
+    ///
+    /// # Errors
+    ///
+    /// If this is not a record of a range with `range_bits`.
+    pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<Source, FormatError> {
+        let mut buckets = Buckets::default();
+        let contents = range::decode_as(record, range_bits, |index| buckets.push(index))?;
+        Ok(Source {
+            head: contents.summary.head,
+            edges: contents.edges,
+            buckets: buckets.finished(),
+        })
     }
 
     /// The head of the range.
@@ -65,7 +71,9 @@ impl Source {
 
     /// The bytes of memory that it takes.
     pub fn memory(&self) -> u64 {
-        (size_of::<Source>() + size_of_val(&*self.low) + size_of_val(&*self.first)) as u64
+        let Buckets { pages, first } = &self.buckets;
+        let pages = pages.iter().map(|page| page.capacity() * size_of::<u16>());
+        (size_of::<Source>() + pages.sum::<usize>() + first.capacity() * size_of::<Place>()) as u64
     }
 
     /// Bit x, for 0 ≤ x ≤ b: whether the path head · 0^x · 1^(b-x) is a losing position.
@@ -119,9 +127,14 @@ impl Source {
     #[inline(always)]
     pub(crate) fn bucket(&self, number: u64) -> &[u16] {
         let number = usize::try_from(number).unwrap_or(usize::MAX - 2);
-        match self.first.get(number..number + 2) {
-            Some(&[from, to]) => &self.low[from as usize..to as usize],
-            _ => &[],
+        let Some(&[this, next]) = self.buckets.first.get(number..number + 2) else {
+            return &[];
+        };
+        let page = &self.buckets.pages[this.page as usize];
+        if next.page == this.page {
+            &page[this.at as usize..next.at as usize]
+        } else {
+            &page[this.at as usize..]
         }
     }
 }
@@ -136,8 +149,84 @@ pub(crate) fn scatter_within(run: &[u16], base: u16, set: &mut [Chunk]) {
     }
 }
 
-fn bucket(index: u32) -> usize {
-    (index >> BUCKET_BITS) as usize
+/// The indices of a source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Buckets {
+    /// The low 16 bits of the indices, ascending within each bucket. No bucket is in two pages.
+    pages: Vec<Vec<u16>>,
+    /// Where each bucket begins, up to the last that is not empty; when all indices are there, also
+    /// where that ends.
+    first: Vec<Place>,
+}
+
+/// Where a bucket begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    page: u32,
+    at: u32,
+}
+
+impl Buckets {
+    /// Adds the next index, larger than those before.
+    #[inline(always)]
+    fn push(&mut self, index: u64) {
+        if self.first.len() as u64 <= index >> BUCKET_BITS {
+            self.begin(index >> BUCKET_BITS);
+        }
+        if self.last_page().len() == PAGE_LEN {
+            self.turn();
+        }
+        self.last_page().push(low(index));
+    }
+
+    #[inline(always)]
+    fn last_page(&mut self) -> &mut Vec<u16> {
+        self.pages.last_mut().expect("`begin` adds the first")
+    }
+
+    /// Begins the buckets up to this one.
+    fn begin(&mut self, number: u64) {
+        if self.pages.is_empty() {
+            self.pages.push(Vec::with_capacity(PAGE_LEN));
+        }
+        let here = self.here();
+        while self.first.len() as u64 <= number {
+            self.first.push(here);
+        }
+    }
+
+    /// Goes on to a new page with the bucket that is being filled, unless it has this one for itself.
+    #[cold]
+    fn turn(&mut self) {
+        let page = u32::try_from(self.pages.len()).expect("a range has at most 2^31 positions");
+        let first = self.first.last_mut().expect("a bucket has begun");
+        if first.at > 0 {
+            let mut next = Vec::with_capacity(PAGE_LEN);
+            let at = first.at as usize;
+            *first = Place { page, at: 0 };
+            next.extend(self.last_page().drain(at..));
+            self.pages.push(next);
+        }
+    }
+
+    /// The end of what is there.
+    fn here(&mut self) -> Place {
+        let end = "a range has at most 2^31 positions";
+        Place {
+            page: u32::try_from(self.pages.len() - 1).expect(end),
+            at: u32::try_from(self.last_page().len()).expect(end),
+        }
+    }
+
+    /// All of them, when there are no more.
+    fn finished(mut self) -> Buckets {
+        if !self.pages.is_empty() {
+            let here = self.here();
+            self.first.push(here);
+        }
+        self.first.shrink_to_fit();
+        self
+    }
 }
 
 #[expect(
@@ -199,6 +288,13 @@ mod tests {
             prop_assert_eq!((source.head(), source.edges()), (Head(5), 9));
             let all: Vec<u64> = indices.iter().map(|&index| index.into()).collect();
             prop_assert!(source.between(0..1 << q).eq(all.iter().copied()));
+            let range_bits = RangeBits::new(u32::try_from(q).unwrap() + 1).unwrap();
+            let edges = u64::from(indices.contains(&0)) << range_bits.get();
+            let range = Range { head: Head(5), losing: indices.iter().copied().collect(), edges };
+            if all.len() as u64 <= range::losing_max(range_bits) {
+                let (_, record) = range::encode(&range, range_bits);
+                prop_assert_eq!(Source::decode(&record, range_bits), Ok(Source::new(&range)));
+            }
             let (from, to) = (u64::from(from.min(to)), u64::from(from.max(to)));
             let between = all.iter().copied().filter(|index| (from..to).contains(index));
             prop_assert!(source.between(from..to).eq(between));
@@ -226,9 +322,26 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_two_bytes_for_each_position() {
-        let indices: BTreeSet<u32> = (0..1 << 20).step_by(8).collect();
+    fn it_takes_little_more_than_two_bytes_for_each_position() {
+        let indices: BTreeSet<u32> = (0..1 << 24).step_by(200).collect();
         let bytes = source(&indices).memory();
-        assert!((2 << 17..(2 << 17) + 200).contains(&bytes), "{bytes}");
+        let least = 2 * indices.len() as u64;
+        assert!(
+            (least..least * 21 / 20 + (2 << 13)).contains(&bytes),
+            "{bytes} for {least}"
+        );
+    }
+
+    #[test]
+    fn crowded_buckets_have_pages_of_their_own() {
+        for step in [1, 2, 7, 8, 9] {
+            let indices: BTreeSet<u32> = (0..1 << 18).step_by(step).collect();
+            let source = source(&indices);
+            let all = indices.iter().map(|&index| u64::from(index));
+            assert!(source.between(0..1 << 18).eq(all), "{step}");
+            let mut set = vec![Chunk::EMPTY; 1 << (18 - CHUNK_BITS)];
+            source.scatter_all(&mut set);
+            assert_eq!(set, slowly(&indices, 0, 18), "{step}");
+        }
     }
 }

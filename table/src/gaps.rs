@@ -105,7 +105,7 @@ pub(crate) fn decode<T: Copy + Default>(
     block: &[u8],
     count: u64,
     end: u64,
-    from: impl Fn(u64) -> T,
+    mut from: impl FnMut(u64) -> T,
 ) -> Result<Vec<T>, Damage> {
     debug_assert!(end <= 1 << 63, "a sum of two values must not overflow");
     let (near, far, wide) = parts(block, count).ok_or_else(|| {

@@ -94,7 +94,8 @@ pub fn encode(range: &Range, range_bits: RangeBits) -> (RangeSummary, Vec<u8>) {
         .last()
         .is_none_or(|&last| u64::from(last) < range_bits.positions());
     assert!(bounded, "an index lies beyond the range");
-    check_edges(range, range_bits).expect("the edges agree with the positions");
+    let has_first = range.losing.first() == Some(&0);
+    check_edges(range.edges, has_first, range_bits).expect("the edges agree with the positions");
 
     let prefix = header.prefix(range_bits);
     let digest = Digest::of_parts(&[&prefix, &block]);
@@ -126,7 +127,21 @@ pub fn summary(record: &[u8], range_bits: RangeBits) -> Result<RangeSummary, For
 ///
 /// If this is not a record of a range with `range_bits`.
 pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<(RangeSummary, Range), FormatError> {
-    decode_if(record, range_bits, |header, digest, block| {
+    decode_as(record, range_bits, index).map(Contents::range)
+}
+
+/// The same with each index in the form that `from` gives it. Whatever it makes of them is of no
+/// use if the result is an error: they may be too large then.
+///
+/// # Errors
+///
+/// As [`decode`].
+pub fn decode_as<T: Copy + Default>(
+    record: &[u8],
+    range_bits: RangeBits,
+    from: impl FnMut(u64) -> T,
+) -> Result<Contents<T>, FormatError> {
+    decode_if(record, range_bits, from, |header, digest, block| {
         let found = Digest::of_parts(&[&header.prefix(range_bits), block]);
         ensure(found == digest, || {
             format!("the content has the digest {found} instead of {digest}")
@@ -134,7 +149,7 @@ pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<(RangeSummary, Ran
     })
 }
 
-/// The same for a record that is known to be what [`decode`] has found to be right before, by a
+/// The same as [`decode`] for a record that was found to be right before, and is the same by a
 /// digest of all its bytes. The digest of the content is not checked again: it is most of the work.
 ///
 /// # Errors
@@ -144,42 +159,70 @@ pub fn decode_known(
     record: &[u8],
     range_bits: RangeBits,
 ) -> Result<(RangeSummary, Range), FormatError> {
-    decode_if(record, range_bits, |_, _, _| Ok(()))
+    let contents = decode_if(record, range_bits, index, |_, _, _| Ok(()));
+    Ok(contents?.range())
 }
 
-fn decode_if(
+/// What a record holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contents<T> {
+    /// What is known of the range without its positions.
+    pub summary: RangeSummary,
+    /// The edges of the [`Range`].
+    pub edges: u64,
+    /// The losing positions, ascending.
+    pub losing: Vec<T>,
+}
+
+impl Contents<u32> {
+    fn range(self) -> (RangeSummary, Range) {
+        let range = Range {
+            head: self.summary.head,
+            losing: self.losing,
+            edges: self.edges,
+        };
+        (self.summary, range)
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a range has at most 2^31 positions"
+)]
+fn index(index: u64) -> u32 {
+    index as u32
+}
+
+fn decode_if<T: Copy + Default>(
     record: &[u8],
     range_bits: RangeBits,
+    mut from: impl FnMut(u64) -> T,
     check: impl FnOnce(&Header, Digest, &[u8]) -> Result<(), Damage>,
-) -> Result<(RangeSummary, Range), FormatError> {
+) -> Result<Contents<T>, FormatError> {
     let (header, digest, frame) = Header::parse(record, range_bits)?;
     let block = gaps::decompress(
         frame,
         gaps::block_len_max(header.count, range_bits.positions()),
     )?;
     check(&header, digest, &block)?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a range has at most 2^31 positions"
-    )]
+    let mut has_first = false;
     let losing = gaps::decode(&block, header.count, range_bits.positions(), |index| {
-        index as u32
+        has_first |= index == 0;
+        from(index)
     })?;
-    let range = Range {
-        head: header.head,
-        losing,
+    check_edges(header.edges, has_first, range_bits)?;
+    Ok(Contents {
+        summary: header.summary(digest),
         edges: header.edges,
-    };
-    check_edges(&range, range_bits)?;
-    Ok((header.summary(digest), range))
+        losing,
+    })
 }
 
 /// Bit b of the edges and index 0 are the same position.
-fn check_edges(range: &Range, range_bits: RangeBits) -> Result<(), Damage> {
-    let edge = range.edges >> range_bits.get() & 1 == 1;
-    let first = range.losing.first() == Some(&0);
+fn check_edges(edges: u64, has_first: bool, range_bits: RangeBits) -> Result<(), Damage> {
+    let edge = edges >> range_bits.get() & 1 == 1;
     ensure(
-        edge == first,
+        edge == has_first,
         || "the edges disagree with the first position",
     )
 }

@@ -263,14 +263,14 @@ fn decode(
     range_bits: RangeBits,
 ) -> Result<Vec<Arc<Source>>, PoolError> {
     let decode = |(head, record): (Head, Bytes)| {
-        let (_, range) = range::decode(&record, range_bits)
+        let source = Source::decode(&record, range_bits)
             .map_err(|source| PoolError::Source { head, source })?;
-        if range.head == head {
-            Ok(Arc::new(Source::new(&range)))
+        if source.head() == head {
+            Ok(Arc::new(source))
         } else {
             Err(PoolError::OtherSource {
                 asked: head,
-                sent: range.head,
+                sent: source.head(),
             })
         }
     };
@@ -312,8 +312,7 @@ mod tests {
                 .await
                 .unwrap();
             let (range, record) = evaluated[0].clone();
-            let (_, same) = range::decode(&record, range_bits).unwrap();
-            assert_eq!(Source::new(&same), *range);
+            assert_eq!(Source::decode(&record, range_bits).unwrap(), *range);
             assert_eq!(pool.done().0, 1);
             let missing = pool.evaluate(vec![Head(1)], none(), go.clone()).await;
             assert!(matches!(missing, Err(PoolError::Missing(_))), "{missing:?}");
