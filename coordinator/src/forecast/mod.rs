@@ -162,7 +162,9 @@ impl Forecast {
 
     /// What a range takes in a worker's memory.
     fn memory_bytes(&self, head: Head) -> u64 {
-        RANGE_BYTES + 2 * round(self.losing(head)) + self.range_bits.positions() / BUCKET_POSITIONS * 4
+        RANGE_BYTES
+            + 2 * round(self.losing(head))
+            + self.range_bits.positions() / BUCKET_POSITIONS * 4
     }
 }
 

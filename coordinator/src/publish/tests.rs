@@ -1,0 +1,1 @@
+//! Publications that are interrupted, and tables that are wrong.
