@@ -35,7 +35,8 @@ impl Pace {
     /// Takes in what is done now.
     pub(super) fn note(&mut self, now: Instant, plan: &Plan, merged: u64) {
         let progress = plan.progress();
-        if progress.layer == progress.layers {
+        // It may go on from where another was interrupted, and first looks what is there.
+        if progress.layer == progress.layers && merged > 0 {
             self.publishing.get_or_insert((now, merged));
         }
         let newest = self.samples.back();
@@ -174,8 +175,15 @@ mod tests {
         let mut pace = Pace::default();
         pace.note(at(0), &plan(0), 0);
         pace.note(at(100), &plan(11), 0);
+        assert!(
+            pace.time_left().is_some(),
+            "what is left is known from before"
+        );
+        // It goes on from a checkpoint.
+        pace.note(at(102), &plan(11), 5);
         assert_eq!(pace.time_left(), None, "it has only begun");
-        pace.note(at(106), &plan(11), 4);
-        assert_eq!(pace.time_left(), Some(Duration::from_secs(18)));
+        pace.note(at(108), &plan(11), 9);
+        let left = pace.time_left().unwrap().as_secs_f64();
+        assert!((left - 10.5).abs() < 1e-9, "{left}");
     }
 }

@@ -143,6 +143,7 @@ impl World {
         let coordinator = self.coordinator.as_ref().expect("it has just finished");
         let progress = coordinator.plan.progress();
         assert_eq!(progress.ranges_done, range_bits().heads(self.bits));
+        assert_eq!(self.checkpoints(), [], "nothing is left to go on with");
         let seals = Key::new(&format!("work/seals/{:02}", self.bits)).unwrap();
         let seals = objects.keys().filter(|key| key.is_in(&seals)).count();
         assert_eq!(seals, progress.layers as usize);
