@@ -22,7 +22,7 @@ use chomp_table::format::FormatError;
 use chomp_table::manifest::{MANIFEST_NAME, Manifest, SHA256SUMS_NAME, sha256sums};
 use chomp_table::range;
 use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
-use chomp_table::{Digest, Head, Range};
+use chomp_table::{Digest, Head, Range, RangeBits};
 
 use crate::later::{Abandoned, Later};
 use crate::store::{Checkpoint, Store, StoreError};
@@ -30,8 +30,9 @@ use merge::{Mark, Merge, Step, Sums};
 
 /// So many ranges are read ahead of the merge.
 const RANGES_AHEAD: usize = 4;
-/// So many shards are compressed or wait for it while the merge goes on.
-const SHARDS_BEHIND: usize = 2;
+/// So many shards are compressed, or wait to be written, while the merge goes on; and one more
+/// while it waits for the first of them.
+const SHARDS_BEHIND: usize = 1;
 
 /// How a publication proceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +99,7 @@ pub(crate) async fn publish(store: &Arc<Store>, steps: Steps) -> Result<Manifest
         content: store.content(),
         done: shards,
         under_way: VecDeque::new(),
+        used: Vec::new(),
     };
     let (sums, number, words) = merge_all(store, merge, &mut shards).await?;
     shards.settle(0).await?;
@@ -179,6 +181,9 @@ async fn merge_all(
         for step in merge.push(&range) {
             shards.add(step).await?;
         }
+        for words in shards.used.drain(..) {
+            merge.take_back(words);
+        }
     }
 }
 
@@ -199,6 +204,19 @@ fn compress(number: usize, words: &[u64], size: ShardSize) -> Shard {
     shard.finish()
 }
 
+/// Does with all ranges of a table of one shard what publication does; returns the bytes of the
+/// shard.
+pub(crate) fn write_shard(bits: u32, range_bits: RangeBits, ranges: &[Range]) -> usize {
+    let mut merge = Merge::new(bits, range_bits, Steps::PUBLISHED);
+    for range in ranges {
+        let steps = merge.push(range);
+        debug_assert!(steps.is_empty(), "a shard has room for a small table");
+    }
+    let (sums, number, words) = merge.finish();
+    sums.fingerprints.finish();
+    compress(number, &words, ShardSize::PUBLISHED).1.len()
+}
+
 /// Shards on their way to the disk, and the checkpoints between them.
 #[derive(Debug)]
 struct Shards<'a> {
@@ -209,11 +227,13 @@ struct Shards<'a> {
     /// The shards that are durable.
     done: Vec<ShardInfo>,
     under_way: VecDeque<UnderWay>,
+    /// The words of shards that are durable, which nobody needs any more.
+    used: Vec<Vec<u64>>,
 }
 
 #[derive(Debug)]
 enum UnderWay {
-    Shard(Later<Shard>),
+    Shard(Later<(Shard, Vec<u64>)>),
     Mark(Mark),
 }
 
@@ -222,7 +242,7 @@ impl Shards<'_> {
         let size = self.steps.shard;
         self.under_way.push_back(match step {
             Step::Shard { number, words } => {
-                let work = async move { compress(number, &words, size) };
+                let work = async move { (compress(number, &words, size), words) };
                 UnderWay::Shard(Later::begin(work).await)
             }
             Step::Mark(mark) => UnderWay::Mark(mark),
@@ -235,7 +255,8 @@ impl Shards<'_> {
         while self.under_way.len() > most {
             match self.under_way.pop_front() {
                 Some(UnderWay::Shard(shard)) => {
-                    let (info, bytes) = shard.end().await?;
+                    let ((info, bytes), words) = shard.end().await?;
+                    self.used.push(words);
                     let (bits, name) = (self.store.bits(), &info.name);
                     self.store.publish_object(bits, name, bytes.into()).await?;
                     self.done.push(info);

@@ -53,6 +53,8 @@ pub(super) struct Merge {
     shard: Vec<u64>,
     /// The representatives of a range.
     words: Vec<u64>,
+    /// The memory of earlier shards.
+    spare: Vec<Vec<u64>>,
 }
 
 impl Merge {
@@ -73,6 +75,7 @@ impl Merge {
             marked: 0,
             shard: Vec::new(),
             words: Vec::new(),
+            spare: Vec::new(),
         }
     }
 
@@ -98,6 +101,12 @@ impl Merge {
         self.next
     }
 
+    /// Takes back the words of a shard, for the memory that they are in.
+    pub(super) fn take_back(&mut self, mut words: Vec<u64>) {
+        words.clear();
+        self.spare.push(words);
+    }
+
     /// Takes the next range.
     pub(super) fn push(&mut self, range: &Range) -> Vec<Step> {
         debug_assert_eq!(range.head, self.next, "ranges come in order");
@@ -116,8 +125,9 @@ impl Merge {
             self.shard.extend_from_slice(these);
             rest = others;
             if self.shard.len() == shard_words {
-                let words = std::mem::take(&mut self.shard);
-                self.shard.reserve_exact(shard_words);
+                let next = self.spare.pop();
+                let next = next.unwrap_or_else(|| Vec::with_capacity(shard_words));
+                let words = std::mem::replace(&mut self.shard, next);
                 let number = self.shards;
                 steps.push(Step::Shard { number, words });
                 self.shards += 1;

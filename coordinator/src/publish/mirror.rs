@@ -12,8 +12,11 @@ use crate::chance::mix;
 /// What a word adds to the check sum.
 #[inline]
 pub(super) fn unpaired(word: u64, mirror: u64) -> u64 {
-    let sign = u64::from(word < mirror).wrapping_sub(u64::from(word > mirror));
-    mix(word.min(mirror)).wrapping_mul(sign)
+    let hash = mix(word.min(mirror));
+    // Masks, since branches would be guesses.
+    let plus = hash & 0_u64.wrapping_sub(u64::from(word <= mirror));
+    let minus = hash & 0_u64.wrapping_sub(u64::from(word >= mirror));
+    plus.wrapping_sub(minus)
 }
 
 /// Appends the words of `range`, which are all of one length, that are not larger than their

@@ -11,6 +11,7 @@ use super::*;
 use crate::ready;
 use crate::storage::{Fault, Key, Moment, SimulatedStorage};
 
+type Forge = fn(&mut Checkpoint);
 type Objects = BTreeMap<Key, Bytes>;
 
 const BITS: u32 = 16;
@@ -277,7 +278,7 @@ fn forged_checkpoints_are_refused_for_what_they_say() {
     let key = keys.last().unwrap().clone();
     let storage = with(&storage, std::slice::from_ref(&key));
     let sound = ready(open(&storage, BITS).checkpoints()).unwrap().remove(0);
-    let forgeries: [(&str, fn(&mut Checkpoint)); 16] = [
+    let forgeries: [(&str, Forge); 16] = [
         ("bits", |it| it.bits = 15),
         ("shards", |it| it.range_bits = 11),
         ("shards", |it| it.range_bits = 13),
@@ -287,7 +288,7 @@ fn forged_checkpoints_are_refused_for_what_they_say() {
         ("does not follow", |it| it.shards[1].name.push('x')),
         ("does not follow", |it| it.shards[1].entries -= 1),
         ("does not follow", |it| {
-            it.shards[1].first = it.shards[0].last
+            it.shards[1].first = it.shards[0].last;
         }),
         ("does not follow", |it| it.shards[1].last = 0),
         ("go on", |it| it.head += 1),
