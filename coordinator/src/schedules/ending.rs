@@ -35,6 +35,13 @@ impl World {
             self.storage.crash_at(self.storage.calls());
         }
         self.crash();
+        // One more, which often is in the publication: there is nobody else any more.
+        if self.chance.once_in(3) {
+            let call = self.storage.calls() + self.chance.below(120);
+            self.storage.crash_at(call);
+            self.run();
+            self.crash();
+        }
         for _ in 0..STARTS_MAX {
             match self.run() {
                 End::Finished => {
