@@ -27,6 +27,11 @@ const SCANNED_HEAD_BITS_MAX: u32 = 12;
 const NEAR_LEAST: f64 = 1.1;
 /// What the coordinator's process takes before it has a job.
 const COORDINATOR_BYTES: u64 = 32 << 20;
+/// The words of the shards that are filled and compressed at the same time.
+const PUBLICATION_BYTES_MAX: u64 = 96 << 20;
+/// So many threads publish, if there are as many: one merges, and reading and compressing are as much
+/// work.
+const PUBLISHING_THREADS_MAX: u32 = 2;
 /// The most that results on their way take of its memory.
 const SUBMISSIONS_BYTES_MAX: u64 = 128 << 20;
 /// The bytes of parts for each range and each task, and of seals for each range and each layer.
@@ -188,6 +193,8 @@ fn plan(
     let simulated = simulated_range_bits(bits, range_bits, SIMULATED_HEAD_BITS_MAX);
     let outcome = simulated_job(&forecast, simulated, costs, cluster)?;
     let publication = publication_seconds(&forecast, costs);
+    let publishing = cluster.coordinator_threads.clamp(1, PUBLISHING_THREADS_MAX);
+    let publication_wall = publication / f64::from(publishing);
     let scanned = simulated_range_bits(bits, range_bits, SCANNED_HEAD_BITS_MAX);
     let workers_that_help = scan(&forecast, scanned, costs, cluster)?;
 
@@ -237,8 +244,8 @@ fn plan(
             coordinator,
             publication,
         },
-        wall_seconds: outcome.seconds + publication,
-        publication_seconds: publication,
+        wall_seconds: outcome.seconds + publication_wall,
+        publication_seconds: publication_wall,
         simulated_range_bits: simulated.get(),
         tasks,
         memory: Memory {
@@ -248,8 +255,9 @@ fn plan(
             coordinator: COORDINATOR_BYTES
                 + COORDINATOR_RANGE_BYTES * ranges
                 + on_their_way.min(SUBMISSIONS_BYTES_MAX)
-                // A range is decoded, and its words are merged into a shard of bounded size.
-                + 12 * whole(largest)
+                // Five ranges are decoded, and one is merged into a shard while others are compressed.
+                + (5 * 4 + 8) * whole(largest)
+                + whole(8.0 * losing / 2.0).min(PUBLICATION_BYTES_MAX)
                 + shards.min(32 << 20),
         },
         disk: Disk {
@@ -338,7 +346,7 @@ fn checking_seconds(forecast: &Forecast, costs: &Costs) -> f64 {
     heads.map(|head| costs.checking(forecast, head)).sum()
 }
 
-/// What publication takes: one thread reads all ranges and writes the shards.
+/// What publication takes of CPU time: all ranges are read, merged, and written as shards.
 fn publication_seconds(forecast: &Forecast, costs: &Costs) -> f64 {
     losing_total(forecast.bits()) * (costs.decode + costs.shard)
 }

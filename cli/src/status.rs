@@ -239,6 +239,13 @@ impl Found {
                 writeln!(text, "sealed: {layers} layers of the job of {bits} bits")
                     .expect("a string takes any text");
             }
+            for (bits, shards) in &work.shards_done {
+                writeln!(
+                    text,
+                    "publication of {bits} bits: goes on after {shards} shards"
+                )
+                .expect("a string takes any text");
+            }
         }
         text
     }

@@ -2,17 +2,17 @@
 //! told as the event that the plan expects for it.
 
 use std::error::Error;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
-use chomp_table::shard::ShardSize;
 use chomp_table::{Head, RangeSummary};
 
 use crate::audit::Audit;
 use crate::job::JobError;
 use crate::plan::{Event, SubmissionId};
-use crate::publish::{PublishError, publish};
+use crate::publish::{PublishError, Steps, publish};
 use crate::store::Store;
 
 /// Something that the plan asked for.
@@ -53,7 +53,7 @@ pub(crate) struct Done {
 
 impl Errand {
     /// Does it. The event says success only when all of it is durable.
-    pub(crate) async fn perform(self, store: &Store, audit: &Audit, size: ShardSize) -> Done {
+    pub(crate) async fn perform(self, store: &Arc<Store>, audit: &Audit, steps: Steps) -> Done {
         match self {
             Errand::Commit {
                 submission,
@@ -78,7 +78,7 @@ impl Errand {
                     Done::failed(error, |reason| Event::EvaluationFailed { head, reason })
                 }
             },
-            Errand::Publish => match publish(store, size).await {
+            Errand::Publish => match publish(store, steps).await {
                 Ok(manifest) => Done {
                     manifest: Some(manifest),
                     ..Done::well(Event::Published)
@@ -124,8 +124,6 @@ impl Done {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use chomp_table::RangeBits;
 
     use super::*;
@@ -143,10 +141,10 @@ mod tests {
         let (range, record) = ready(audit.evaluate(head)).unwrap();
         ready(store.commit(0, vec![(range, record)])).unwrap();
         store.stop_publication();
-        let done = ready(Errand::Publish.perform(&store, &audit, ShardSize::PUBLISHED));
+        let done = ready(Errand::Publish.perform(&store, &audit, Steps::PUBLISHED));
         assert_eq!(done.event, Event::PublicationStopped);
         assert!(done.fault.is_none() && done.manifest.is_none());
-        assert_eq!(store.merged(), 1);
+        assert_eq!(store.merged(), 0);
         assert_eq!(ready(store.published(12)).unwrap(), None);
     }
 
@@ -157,7 +155,7 @@ mod tests {
         let (store, _) = ready(Store::open(storage.clone(), range_bits, 13)).unwrap();
         let store = Arc::new(store);
         let audit = Audit::new(Arc::clone(&store), 0);
-        let perform = |errand: Errand| ready(errand.perform(&store, &audit, ShardSize::PUBLISHED));
+        let perform = |errand: Errand| ready(errand.perform(&store, &audit, Steps::PUBLISHED));
         storage.set_fault(Some(Fault {
             call: storage.calls(),
             sticky: true,

@@ -18,8 +18,6 @@ use chomp_table::Head;
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 use chomp_table::range::RangeSummary;
-use chomp_table::shard::ShardSize;
-use tokio::runtime::RuntimeFlavor;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -33,11 +31,12 @@ use pace::Pace;
 
 use crate::audit::{Audit, AuditError};
 use crate::errands::{Done, Errand};
+use crate::later;
 use crate::plan::{
     Action, Answer, Event, LeaseId, Millis, Phase, Plan, Progress, RequestId, StopReason,
     SubmissionId, Verdict, WorkerId,
 };
-use crate::publish::PublishError;
+use crate::publish::{PublishError, Steps};
 use crate::store::{Store, StoreError};
 
 /// How a job ended.
@@ -382,20 +381,18 @@ impl Job {
     fn write(&mut self, errand: Errand) {
         let (store, audit) = (Arc::clone(&self.store), Arc::clone(&self.audit));
         self.errands
-            .spawn(async move { errand.perform(&store, &audit, ShardSize::PUBLISHED).await });
+            .spawn(async move { errand.perform(&store, &audit, Steps::PUBLISHED).await });
     }
 
     /// Runs an errand that is work for a CPU, not for the threads that serve calls.
     fn compute(&mut self, errand: Errand) {
         let (store, audit) = (Arc::clone(&self.store), Arc::clone(&self.audit));
-        let runtime = tokio::runtime::Handle::current();
-        if runtime.runtime_flavor() == RuntimeFlavor::CurrentThread {
-            // A simulation: there is one thread for everything.
+        let Some(runtime) = later::threads() else {
             self.write(errand);
             return;
-        }
+        };
         self.errands.spawn_blocking(move || {
-            runtime.block_on(errand.perform(&store, &audit, ShardSize::PUBLISHED))
+            runtime.block_on(errand.perform(&store, &audit, Steps::PUBLISHED))
         });
     }
 

@@ -10,6 +10,7 @@
 //! | [`import`] | makes ranges again from the shards of a published table |
 //! | `errands` | what the plan wants to be done and takes time, done on the store |
 //! | [`forecast`] | what a job will cost, before it is run |
+//! | `later` | work that another thread does meanwhile |
 //! | [`job`] | feeds the plan and does what it asks for |
 //! | `service` | the gRPC calls; the wire types end there |
 //! | [`auth`] | who may call what |
@@ -26,6 +27,7 @@ pub mod forecast;
 pub mod http;
 pub mod import;
 pub mod job;
+mod later;
 pub mod net;
 pub mod plan;
 pub mod publish;

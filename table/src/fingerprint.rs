@@ -5,9 +5,12 @@
 //! alone, so any correct program gets the same one. The words of k bits or less are a prefix of
 //! those of any larger table, so a table has a fingerprint for every number of bits up to its own.
 
+use serde::{Deserialize, Serialize};
+use sha2::digest::common::hazmat::{SerializableState, SerializedState};
 use sha2::{Digest as _, Sha256};
 
 use crate::digest::Digest;
+use crate::format::{Damage, ensure};
 use crate::word::Word;
 
 /// How many words are hashed at a time.
@@ -23,8 +26,25 @@ pub struct FingerprintBuilder {
     finished: Fingerprints,
 }
 
+/// A builder between two pushes, as plain values: who keeps it can go on another day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FingerprintState {
+    /// The bits of the table.
+    pub bits: u32,
+    /// The state of SHA-256 over the words so far, as the crate `sha2` 0.11 writes it.
+    pub hasher: Vec<u8>,
+    /// All words to come are at least this.
+    pub least: u64,
+    /// The number of the words so far.
+    pub stored: u64,
+    /// What is known of the numbers of bits whose words were all pushed.
+    pub finished: Fingerprints,
+}
+
 /// What the words of a table say about it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Fingerprints {
     /// Index k holds the fingerprint of the words of at most k bits.
     pub by_bits: Vec<Digest>,
@@ -41,6 +61,46 @@ impl FingerprintBuilder {
             least: 0,
             stored: 0,
             finished: Fingerprints::default(),
+        }
+    }
+
+    /// Goes on from `state`.
+    ///
+    /// # Errors
+    ///
+    /// If no builder has such a state.
+    pub fn resume(state: FingerprintState) -> Result<FingerprintBuilder, Damage> {
+        let wrong = "it has a state that no fingerprint has on its way";
+        let hasher = SerializedState::<Sha256>::try_from(&state.hasher[..]).ok();
+        let hasher = hasher.and_then(|state| Sha256::deserialize(&state).ok());
+        let hasher = hasher.ok_or_else(|| Damage::new(wrong))?;
+        let (by_bits, stored_by_bits) = (&state.finished.by_bits, &state.finished.stored_by_bits);
+        let last_bits = state.least.checked_sub(1).map_or(0, bits);
+        let sound = state.bits <= u64::BITS
+            && last_bits <= state.bits
+            && by_bits.len() == last_bits as usize
+            && stored_by_bits.len() == last_bits as usize
+            && stored_by_bits.is_sorted()
+            && stored_by_bits.iter().all(|&stored| stored <= state.stored)
+            && (state.stored == 0) == (state.least == 0);
+        ensure(sound, || wrong)?;
+        Ok(FingerprintBuilder {
+            bits: state.bits,
+            hasher,
+            least: state.least,
+            stored: state.stored,
+            finished: state.finished,
+        })
+    }
+
+    /// What [`FingerprintBuilder::resume`] makes this builder of.
+    pub fn state(&self) -> FingerprintState {
+        FingerprintState {
+            bits: self.bits,
+            hasher: self.hasher.serialize().to_vec(),
+            least: self.least,
+            stored: self.stored,
+            finished: self.finished.clone(),
         }
     }
 
@@ -158,6 +218,80 @@ mod tests {
             &[2, 1 << 32, 1 << 33, (1 << 63) - 2, 1 << 63, u64::MAX - 1],
             2,
         );
+    }
+
+    #[test]
+    fn goes_on_from_every_state() {
+        let words: Vec<u64> = (1..200).chain(900..1000).map(|half| half * 2).collect();
+        let all = check(11, &words, words.len());
+        for at in 0..=words.len() {
+            let mut before = FingerprintBuilder::new(11);
+            before.push(&words[..at]);
+            let text = serde_json::to_string(&before.state()).unwrap();
+            let state: FingerprintState = serde_json::from_str(&text).unwrap();
+            assert_eq!(state, before.state());
+            let mut after = FingerprintBuilder::resume(state).unwrap();
+            after.push(&words[at..]);
+            assert_eq!(after.finish(), all, "{at}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_state_is_refused() {
+        let mut builder = FingerprintBuilder::new(10);
+        builder.push(&[2, 6, 8]);
+        let sound = builder.state();
+        let mut cut = sound.clone();
+        cut.hasher.pop();
+        let mut beyond = sound.clone();
+        beyond.bits = 3;
+        let mut unknown = sound.clone();
+        unknown.bits = 65;
+        let mut later = sound.clone();
+        later.least = 17;
+        let mut fewer = sound.clone();
+        fewer.stored = 1;
+        let mut none = sound.clone();
+        none.stored = 0;
+        let mut shorter = sound.clone();
+        shorter.finished.stored_by_bits.pop();
+        let mut falling = sound.clone();
+        falling.finished.stored_by_bits[0] = 2;
+        let mut last = sound.clone();
+        last.least = u64::MAX;
+        for (case, state) in [
+            cut, beyond, unknown, later, fewer, none, shorter, falling, last,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            assert!(FingerprintBuilder::resume(state).is_err(), "{case}");
+        }
+        assert!(FingerprintBuilder::resume(sound).is_ok());
+    }
+
+    /// What is kept on disk has to mean the same to every version that reads it.
+    #[test]
+    fn the_state_of_the_hasher_is_as_it_was() {
+        let mut builder = FingerprintBuilder::new(10);
+        builder.push(&[2]);
+        // The initial hash value, no full blocks, and a block of which 8 bytes are there.
+        let initial: [u32; 8] = [
+            0x6a09_e667,
+            0xbb67_ae85,
+            0x3c6e_f372,
+            0xa54f_f53a,
+            0x510e_527f,
+            0x9b05_688c,
+            0x1f83_d9ab,
+            0x5be0_cd19,
+        ];
+        let mut state: Vec<u8> = initial.iter().flat_map(|word| word.to_le_bytes()).collect();
+        state.extend([0; 8]);
+        state.push(8);
+        state.extend(2_u64.to_le_bytes());
+        state.resize(state.len() + 55, 0);
+        assert_eq!(builder.state().hasher, state);
     }
 
     #[test]

@@ -259,7 +259,7 @@ fn stopped_while_it_publishes_and_gone_on_with_other_means() {
     }
     assert_eq!(stopped, 1);
     let mut command = common::program();
-    command.args(["run", "--json", "--threads", "1", "--memory", "256MiB"]);
+    command.args(["run", "--json", "--threads", "1", "--memory", "384MiB"]);
     command.args(["--keep-parts", "--bits", &BITS.to_string(), "--table"]);
     check_end(&wait(start(command.arg(table))), RANGES);
 }

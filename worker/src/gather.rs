@@ -17,6 +17,8 @@ use crate::pool::{Pool, PoolError};
 
 /// The unit in which memory is given out.
 const UNIT: u64 = 1 << 10;
+/// The sources that are fetched together: they are decoded when all of their records are there.
+const CLAIM_MAX: usize = 8;
 /// A source counts as if one in so many of its positions were losing: twice what is usual.
 const POSITIONS_PER_LOSING: u64 = 64;
 
@@ -104,7 +106,7 @@ impl Gatherer {
         })
     }
 
-    /// Claims those of `missing`, which ascend, that nobody fetches.
+    /// Claims those of `missing`, which ascend, that nobody fetches, up to [`CLAIM_MAX`].
     fn claim(&self, missing: &[Head]) -> Claim<'_> {
         let mut under_way = self.under_way();
         let mut claim = Claim {
@@ -114,6 +116,9 @@ impl Gatherer {
             other: None,
         };
         for &head in missing {
+            if claim.heads.len() == CLAIM_MAX {
+                break;
+            }
             if let Some(other) = under_way.get(&head) {
                 claim.other.get_or_insert_with(|| other.clone());
             } else {

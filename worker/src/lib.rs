@@ -45,8 +45,9 @@ use link::{Hello, Link};
 use pool::Pool;
 use transport::{Connector, Remote};
 
-/// The memory that a worker needs besides evaluators and ranges: code, buffers, messages.
-const OVERHEAD_BYTES: u64 = 64 << 20;
+/// The memory that a worker needs besides evaluators and ranges: code, buffers, messages, what tasks
+/// under way hold of what the cache has forgotten, and what the allocator keeps of all this.
+const OVERHEAD_BYTES: u64 = 160 << 20;
 /// The least bytes of ranges that are worth starting with.
 const CACHE_BYTES_MIN: u64 = 16 << 20;
 /// The part of the memory for ranges that is for sources fetched for the tasks under way: one in

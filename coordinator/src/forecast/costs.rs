@@ -11,12 +11,11 @@
 use std::time::Duration;
 
 use chomp_kernel::{Evaluator, Isa, Source, Sources, evaluate_table};
-use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::range::{decode, encode};
-use chomp_table::shard::{ShardSize, ShardWriter};
 use chomp_table::{Head, Range, RangeBits};
 
 use super::{Forecast, as_f64, entropy_bytes, positions, round};
+use crate::publish::write_shard;
 
 /// The small table: its bits and range bits.
 const SAMPLE: (u32, u32) = (26, 20);
@@ -198,29 +197,6 @@ fn coding(isa: Isa, clock: Clock) -> Costs {
         shard_factor: as_f64(shard_bytes as u64) / shard_entropy,
         ..Costs::default()
     }
-}
-
-/// Does with all ranges of a table what publication does; returns the bytes of the shard.
-fn write_shard(bits: u32, range_bits: RangeBits, ranges: &[Range]) -> usize {
-    let mut fingerprints = FingerprintBuilder::new(bits);
-    let mut shard = ShardWriter::new(0, ShardSize::PUBLISHED);
-    let mut words = Vec::new();
-    for range in ranges {
-        words.clear();
-        let all = range
-            .losing
-            .iter()
-            .map(|&index| range.head.word(index.into(), range_bits));
-        words.extend(
-            all.filter(|word| word.representative() == *word)
-                .map(chomp_table::Word::get),
-        );
-        fingerprints.push(&words);
-        let rest = shard.push(&words);
-        debug_assert!(rest.is_empty(), "a shard has room for a small table");
-    }
-    fingerprints.finish();
-    shard.finish().1.len()
 }
 
 /// The seconds that `run` takes, the least of some tries.

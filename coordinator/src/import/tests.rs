@@ -9,7 +9,7 @@ use chomp_table::shard::ShardSize;
 use tempfile::TempDir;
 
 use super::*;
-use crate::publish::publish;
+use crate::publish::{Steps, publish};
 use crate::ready;
 use crate::storage::SimulatedStorage;
 
@@ -20,6 +20,13 @@ const SMALL: ShardSize = ShardSize {
     frame_words: 24,
     shard_words: 64,
 };
+
+fn steps(shard: ShardSize) -> Steps {
+    Steps {
+        shard,
+        ..Steps::PUBLISHED
+    }
+}
 
 fn range_bits(bits: u32) -> RangeBits {
     RangeBits::new(bits).unwrap()
@@ -59,7 +66,7 @@ fn published(bits: u32, size: ShardSize) -> (TempDir, Table) {
     let (store, _) = open(&storage, bits, range_bits(13));
     commit(&store.with_replicas(2), &evaluated(bits, range_bits(13)));
     let (store, _) = open(&storage, bits, range_bits(13));
-    ready(publish(&store, size)).unwrap();
+    ready(publish(&Arc::new(store), steps(size))).unwrap();
     let directory = tempfile::tempdir().unwrap();
     for (key, bytes) in storage.objects() {
         let path = directory.path().join(key.as_str());
@@ -127,7 +134,7 @@ fn an_imported_table_is_extended() {
         let (store, _) = open(&storage, 20, b);
         ready(import(&store, &table, &[], 1000)).unwrap();
         commit(&store, &evaluated(20, b));
-        let manifest = ready(publish(&store, SMALL)).unwrap();
+        let manifest = ready(publish(&Arc::new(store), steps(SMALL))).unwrap();
         assert_eq!(manifest.fingerprint.to_string(), known);
         assert_eq!(manifest.replicas, 1, "that of the ranges that were new");
     }

@@ -14,6 +14,10 @@ const SAMPLES: usize = 61;
 /// Before so much time has passed, a rate says nothing about the time left.
 const RATE_AFTER: Duration = Duration::from_millis(300);
 
+/// So many threads publish: one merges, while others read the ranges and compress the shards, which
+/// is as much work.
+const PUBLISHING_THREADS: f64 = 2.0;
+
 /// What was done at some time.
 #[derive(Debug)]
 struct Sample {
@@ -35,7 +39,8 @@ impl Pace {
     /// Takes in what is done now.
     pub(super) fn note(&mut self, now: Instant, plan: &Plan, merged: u64) {
         let progress = plan.progress();
-        if progress.layer == progress.layers {
+        // It may go on from where another was interrupted, and first looks what is there.
+        if progress.layer == progress.layers && merged > 0 {
             self.publishing.get_or_insert((now, merged));
         }
         let newest = self.samples.back();
@@ -91,9 +96,10 @@ impl Pace {
             let first = self.samples.front()?;
             let done = last.work_done - first.progress.work_done;
             let work = rate_since(*now - first.at, done)?;
-            // One thread publishes, and all evaluate.
+            // All threads evaluate.
             let of_a_thread = work / as_f64(last.threads.max(1));
-            as_f64(last.work - last.work_done) / work + as_f64(last.publication_work) / of_a_thread
+            let publication = as_f64(last.publication_work) / PUBLISHING_THREADS;
+            as_f64(last.work - last.work_done) / work + publication / of_a_thread
         };
         Duration::try_from_secs_f64(seconds).ok()
     }
@@ -155,7 +161,8 @@ mod tests {
         pace.note(at(20), &plan(6), 0);
         let (before, now) = (plan(4).progress(), plan(6).progress());
         let a_second = as_f64(now.work_done - before.work_done) / 20.0;
-        let left = as_f64(now.work - now.work_done + now.publication_work) / a_second;
+        let left =
+            (as_f64(now.work - now.work_done) + as_f64(now.publication_work) / 2.0) / a_second;
         let told = pace.time_left().unwrap().as_secs_f64();
         assert!((told - left).abs() < 1e-6, "{told} {left}");
         let ranges = as_f64(now.ranges_done - before.ranges_done);
@@ -174,8 +181,15 @@ mod tests {
         let mut pace = Pace::default();
         pace.note(at(0), &plan(0), 0);
         pace.note(at(100), &plan(11), 0);
+        assert!(
+            pace.time_left().is_some(),
+            "what is left is known from before"
+        );
+        // It goes on from a checkpoint.
+        pace.note(at(102), &plan(11), 5);
         assert_eq!(pace.time_left(), None, "it has only begun");
-        pace.note(at(106), &plan(11), 4);
-        assert_eq!(pace.time_left(), Some(Duration::from_secs(18)));
+        pace.note(at(108), &plan(11), 9);
+        let left = pace.time_left().unwrap().as_secs_f64();
+        assert!((left - 10.5).abs() < 1e-9, "{left}");
     }
 }

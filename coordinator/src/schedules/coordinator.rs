@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chomp_table::RangeSummary;
 use chomp_table::manifest::Manifest;
 
-use super::expected::{Record, SHARD_SIZE, range_bits};
+use super::expected::{Record, STEPS, range_bits};
 use crate::audit::Audit;
 use crate::errands::Errand;
 use crate::job::JobError;
@@ -96,7 +96,7 @@ impl Coordinator {
     /// One of the writes under way is done, well or not.
     pub(super) fn write(&mut self, now: u64, index: usize) -> (Event, Vec<Told>) {
         let write = self.under_way.remove(index);
-        let written = ready(write.perform(&self.store, &self.audit, SHARD_SIZE));
+        let written = ready(write.perform(&self.store, &self.audit, STEPS));
         self.fault = self.fault.take().or(written.fault);
         self.manifest = self.manifest.take().or(written.manifest);
         if let (Event::Evaluated { submission, .. }, Some(record)) =

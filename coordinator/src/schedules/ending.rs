@@ -35,6 +35,13 @@ impl World {
             self.storage.crash_at(self.storage.calls());
         }
         self.crash();
+        // One more, which often is in the publication: there is nobody else any more.
+        if self.chance.once_in(3) {
+            let call = self.storage.calls() + self.chance.below(120);
+            self.storage.crash_at(call);
+            self.run();
+            self.crash();
+        }
         for _ in 0..STARTS_MAX {
             match self.run() {
                 End::Finished => {
@@ -143,6 +150,7 @@ impl World {
         let coordinator = self.coordinator.as_ref().expect("it has just finished");
         let progress = coordinator.plan.progress();
         assert_eq!(progress.ranges_done, range_bits().heads(self.bits));
+        assert_eq!(self.checkpoints(), [], "nothing is left to go on with");
         let seals = Key::new(&format!("work/seals/{:02}", self.bits)).unwrap();
         let seals = objects.keys().filter(|key| key.is_in(&seals)).count();
         assert_eq!(seals, progress.layers as usize);

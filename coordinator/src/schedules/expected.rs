@@ -12,7 +12,7 @@ use chomp_table::range::{self, RangeSummary};
 use chomp_table::shard::{ShardSize, decode_shard};
 use chomp_table::{Digest, Head, Range, RangeBits, Word};
 
-use crate::publish::publish;
+use crate::publish::{Steps, publish};
 use crate::ready;
 use crate::storage::{Key, SimulatedStorage};
 use crate::store::Store;
@@ -21,10 +21,13 @@ use crate::store::Store;
 pub(super) const BITS_MIN: u32 = 13;
 /// The bits of the largest table here: 16 ranges in 11 layers.
 pub(super) const BITS_MAX: u32 = 16;
-/// So small that a table has several shards.
-pub(super) const SHARD_SIZE: ShardSize = ShardSize {
-    frame_words: 24,
-    shard_words: 64,
+/// So small that a table has several shards, and checkpoints between them.
+pub(super) const STEPS: Steps = Steps {
+    shard: ShardSize {
+        frame_words: 24,
+        shard_words: 64,
+    },
+    checkpoint_shards: 2,
 };
 
 pub(super) type Record = (RangeSummary, Bytes);
@@ -105,7 +108,7 @@ fn published(bits: u32, records: &[Record]) -> Objects {
         let of_head = |head: &Head| records[usize::try_from(head.0).unwrap()].clone();
         ready(store.commit(layer, heads.iter().map(of_head).collect())).unwrap();
     }
-    let manifest = ready(publish(&store, SHARD_SIZE)).unwrap();
+    let manifest = ready(publish(&Arc::new(store), STEPS)).unwrap();
     let objects = published_objects(&storage.objects(), bits);
     check_table(&objects, bits, &manifest);
     objects

@@ -82,6 +82,7 @@ fn every_call_fails_or_crashes() {
     let calls = calls();
     eprintln!("an undisturbed job of {BITS} bits makes {calls} storage calls");
     assert!(calls > 60, "{calls}");
+    let mut checkpoints = 0;
     for call in 0..calls {
         for trouble in TROUBLES {
             for seed in 0..4 {
@@ -89,9 +90,12 @@ fn every_call_fails_or_crashes() {
                 let (end, _) = world.run_with(call, trouble);
                 assert!(!matches!(end, End::Finished), "{call} {trouble:?}: {end:?}");
                 world.finish();
+                checkpoints += world.seen.checkpoints;
             }
         }
     }
+    eprintln!("{checkpoints} starts found a checkpoint");
+    assert!(checkpoints > calls, "{checkpoints}");
 }
 
 #[test]

@@ -36,6 +36,8 @@ struct Seen {
     quarantined: u64,
     poisoned: u64,
     published: u64,
+    /// Starts that found a checkpoint of a publication.
+    checkpoints: u64,
 }
 
 impl Seen {
@@ -47,6 +49,7 @@ impl Seen {
         self.quarantined += other.quarantined;
         self.poisoned += other.poisoned;
         self.published += other.published;
+        self.checkpoints += other.checkpoints;
     }
 }
 
@@ -96,6 +99,7 @@ fn every_schedule_ends_with_the_right_table() {
         quarantined,
         poisoned,
         published,
+        checkpoints,
     } = seen;
     assert!(starts > 2 * SCHEDULES && stops > SCHEDULES / 4, "{seen:?}");
     assert!(
@@ -107,4 +111,5 @@ fn every_schedule_ends_with_the_right_table() {
         "{seen:?}"
     );
     assert!(published > SCHEDULES / 2, "{seen:?}");
+    assert!(checkpoints > SCHEDULES / 200, "{seen:?}");
 }

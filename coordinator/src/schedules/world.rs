@@ -153,6 +153,7 @@ impl World {
         }
         let (coordinator, found) = Coordinator::start(&self.storage, settings)?;
         self.seen.starts += 1;
+        self.seen.checkpoints += u64::from(!self.checkpoints().is_empty());
         self.check_found(&found);
         if self.damaged {
             // All of it was just read, so damage was found then.
@@ -203,6 +204,13 @@ impl World {
                 "range {head} was acknowledged and is lost"
             );
         }
+    }
+
+    /// The checkpoints of this job's publication.
+    pub(super) fn checkpoints(&self) -> Vec<Key> {
+        let folder = Key::new(&format!("work/publications/{:02}", self.bits)).unwrap();
+        let keys = self.storage.objects().into_keys();
+        keys.filter(|key| key.is_in(&folder)).collect()
     }
 
     /// A table that is there is whole and right.

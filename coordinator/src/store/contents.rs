@@ -18,6 +18,8 @@ pub struct Contents {
     pub part_bytes: u64,
     /// The layers that are sealed, by the bits of the job.
     pub layers_sealed: BTreeMap<u32, u64>,
+    /// The shards from which an interrupted publication goes on, by the bits of the job.
+    pub shards_done: BTreeMap<u32, u64>,
 }
 
 impl Store {
@@ -36,12 +38,19 @@ impl Store {
                 *layers_sealed.entry(bits).or_default() += 1;
             }
         }
+        let mut shards_done = BTreeMap::new();
+        for (key, _) in storage.list(&keys::all_checkpoints()).await? {
+            if let Some((bits, shards)) = keys::bits_and_shards(&key) {
+                shards_done.insert(bits, shards as u64);
+            }
+        }
         let parts = storage.list(&keys::parts()).await?;
         Ok(Some(Contents {
             range_bits: range_bits.get(),
             parts: parts.len() as u64,
             part_bytes: parts.iter().map(|(_, bytes)| bytes).sum(),
             layers_sealed,
+            shards_done,
         }))
     }
 

@@ -91,6 +91,11 @@ impl Writer {
             .digest(&summary.digest)
     }
 
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Writer {
+        self.0.extend(bytes);
+        self
+    }
+
     /// The header, complete, and its digest.
     pub(super) fn finish(self) -> (Vec<u8>, Digest) {
         let mut bytes = self.0;
@@ -182,6 +187,11 @@ impl<'a> Reader<'a> {
             format!("it claims {entries} ranges in {} bytes", self.fields.len())
         })?;
         Ok(entries)
+    }
+
+    /// All that is left.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.fields
     }
 
     pub(super) fn finish(&self) -> Result<(), Wrong> {

@@ -6,6 +6,7 @@
 //! | `work/epochs/<10 digits>` | [one for each owner there ever was](super::epoch) |
 //! | `work/parts/<layer, 4 digits>/<first head, 16 hex>-<epoch, 10 digits>` | [the result of a task](super::part) |
 //! | `work/seals/<bits, 2 digits>/<layer, 4 digits>` | [says that a layer is complete](super::seal) |
+//! | `work/publications/<bits, 2 digits>/<shards, 6 digits>` | [how far a publication has come](super::checkpoint) |
 //! | `table-<bits, 2 digits>/<name>` | an object of the published table |
 //!
 //! Numbers are padded with zeros so that keys sort as their numbers do.
@@ -94,6 +95,30 @@ pub(super) fn layer_of_seal(key: &Key, bits: u32) -> Option<u32> {
     (seal(bits, layer) == *key).then_some(layer)
 }
 
+pub(super) fn all_checkpoints() -> Key {
+    key("work/publications")
+}
+
+pub(super) fn checkpoints(bits: u32) -> Key {
+    key(&format!("work/publications/{bits:02}"))
+}
+
+pub(super) fn checkpoint(bits: u32, shards: usize) -> Key {
+    key(&format!("work/publications/{bits:02}/{shards:06}"))
+}
+
+/// The number of shards before a checkpoint of a job of `bits` bits.
+pub(super) fn shards_of_checkpoint(key: &Key, bits: u32) -> Option<usize> {
+    let shards = key.as_str().rsplit('/').next()?.parse().ok()?;
+    (checkpoint(bits, shards) == *key).then_some(shards)
+}
+
+/// The bits of the job of a checkpoint, and the number of shards before it.
+pub(super) fn bits_and_shards(key: &Key) -> Option<(u32, usize)> {
+    let bits = key.as_str().rsplit('/').nth(1)?.parse().ok()?;
+    Some((bits, shards_of_checkpoint(key, bits)?))
+}
+
 pub(super) fn published(bits: u32, name: &str) -> Result<Key, KeyError> {
     Key::new(&format!("table-{bits:02}/{name}"))
 }
@@ -120,6 +145,7 @@ mod tests {
         assert_eq!(PartName::of(&name.key()), Some(name));
         assert_eq!(epoch_of(&epoch(12)), Some(12));
         assert_eq!(layer_of_seal(&seal(40, 136), 40), Some(136));
+        assert_eq!(shards_of_checkpoint(&checkpoint(40, 272), 40), Some(272));
         assert_eq!(published(20, "a.zst").unwrap().as_str(), "table-20/a.zst");
         assert_eq!(published(20, "manifest.json").unwrap(), manifest(20));
     }
@@ -152,6 +178,14 @@ mod tests {
             "work/seals/40/4294967296",
         ] {
             assert_eq!(layer_of_seal(&key(text), 40), None, "{text}");
+        }
+        for text in [
+            "work/publications/40/1",
+            "work/publications/41/000001",
+            "work/publications/40/00001",
+            "work/publications/40/-00001",
+        ] {
+            assert_eq!(shards_of_checkpoint(&key(text), 40), None, "{text}");
         }
     }
 }

@@ -12,8 +12,9 @@
 //!   A write that overtakes that check does no harm: results do not depend on who computed
 //!   them, and the names of its parts are its own.
 //!
-//! `keys` lists the objects; `envelope`, `job`, `epoch`, `part` and `seal` have the bytes.
+//! `keys` lists the objects; `envelope`, `job`, `epoch`, `part`, `seal` and `checkpoint` have the bytes.
 
+mod checkpoint;
 mod contents;
 mod envelope;
 mod epoch;
@@ -33,6 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use chomp_table::{Head, RangeBits};
 
+pub(crate) use checkpoint::Checkpoint;
 pub use contents::Contents;
 pub use part::{
     BYTES_MAX as PART_BYTES_MAX, RANGES_MAX as PART_RANGES_MAX,

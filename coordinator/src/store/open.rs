@@ -52,6 +52,7 @@ impl Store {
                 index.agrees(range, key)?;
             }
         }
+        store.checkpoints().await?;
         let sealed = seals.iter().flat_map(|(_, seal)| &seal.ranges);
         let progress = Progress {
             done: index.below(range_bits.heads(bits)).collect(),

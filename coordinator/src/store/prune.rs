@@ -1,8 +1,8 @@
 //! Removing the working files of a finished table: its shards hold all that the ranges do, and
 //! the [import](crate::import) makes them again.
 //!
-//! Seals go first, the last layer of a job before those that it stands on, and then parts. So
-//! what an interruption leaves is a store in order, with fewer ranges done. The job and the epochs
+//! Checkpoints of publications go first, then seals, the last layer of a job before those that
+//! it stands on, and then parts. So what an interruption leaves is a store in order, with fewer ranges done. The job and the epochs
 //! stay: a later owner must agree on the range bits and have a number of its own.
 
 use chomp_table::manifest::Manifest;
@@ -11,7 +11,7 @@ use super::{Store, StoreError, keys};
 use crate::storage::{Key, StorageError};
 
 impl Store {
-    /// Removes all parts and seals, if a published table has all their words; else none. May be
+    /// Removes all checkpoints, seals and parts, if a published table has all their words; else none. May be
     /// repeated after any failure. Returns whether the table allowed it.
     ///
     /// # Errors
@@ -23,6 +23,9 @@ impl Store {
             return Ok(false);
         }
         self.check_owner().await?;
+        for (key, _) in self.storage.list(&keys::all_checkpoints()).await? {
+            self.remove(&key).await?;
+        }
         let seals = self.storage.list(&keys::all_seals()).await?;
         for (key, _) in seals.into_iter().rev() {
             self.remove(&key).await?;
@@ -51,7 +54,7 @@ impl Store {
     }
 
     /// Removes an object that an earlier, interrupted removal may have removed.
-    async fn remove(&self, key: &Key) -> Result<(), StoreError> {
+    pub(super) async fn remove(&self, key: &Key) -> Result<(), StoreError> {
         match self.storage.delete(key).await {
             Ok(()) | Err(StorageError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error.into()),

@@ -1,11 +1,16 @@
-//! The objects of a published table: whatever bytes the publisher makes, the manifest last.
+//! The objects of a published table: whatever bytes the publisher makes, the manifest last; and the
+//! checkpoints on the way to it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
+use chomp_table::Digest;
+use chomp_table::shard::ShardInfo;
 
+use super::checkpoint::{self, Checkpoint};
+use super::envelope::Wrong;
 use super::{Store, StoreError, keys, read_small};
-use crate::storage::{Storage, StorageError};
+use crate::storage::{Key, Storage, StorageError};
 
 /// The most bytes of a manifest: that of a table of 64 bits would still be smaller.
 pub const MANIFEST_BYTES_MAX: u64 = 1 << 26;
@@ -18,13 +23,18 @@ pub(super) struct Publication {
 }
 
 impl Store {
-    /// Notes that so many ranges are merged; returns whether the publication is to go on.
-    pub(crate) fn note_merged(&self, ranges: u64) -> bool {
+    /// Notes that so many ranges are merged.
+    pub(crate) fn note_merged(&self, ranges: u64) {
         self.publication.merged.store(ranges, Ordering::Relaxed);
-        !self.publication.stop.load(Ordering::Relaxed)
     }
 
-    /// How many ranges the publication under way has merged.
+    /// Whether a publication is to end early.
+    pub(crate) fn is_publication_stopped(&self) -> bool {
+        self.publication.stop.load(Ordering::Relaxed)
+    }
+
+    /// How many ranges the publication under way has merged, those before the checkpoint that it
+    /// started from too.
     pub fn merged(&self) -> u64 {
         self.publication.merged.load(Ordering::Relaxed)
     }
@@ -55,8 +65,7 @@ impl Store {
             Err(StorageError::AlreadyExists { .. }) => {}
             created => return Ok(created?),
         }
-        let beyond = bytes.len() as u64 + 1;
-        if self.storage.read_at(&key, 0..beyond).await? == bytes {
+        if self.holds(&key, &bytes).await? {
             return Ok(());
         }
         if exists(&*self.storage, &keys::manifest(bits)).await? {
@@ -65,6 +74,86 @@ impl Store {
         }
         self.storage.delete(&key).await?;
         Ok(self.storage.create(&key, bytes).await?)
+    }
+
+    async fn holds(&self, key: &Key, bytes: &Bytes) -> Result<bool, StorageError> {
+        let beyond = bytes.len() as u64 + 1;
+        Ok(self.storage.read_at(key, 0..beyond).await? == *bytes)
+    }
+
+    /// Whether a shard is there, every byte of it.
+    pub(crate) async fn has_shard(&self, info: &ShardInfo) -> Result<bool, StoreError> {
+        let key = keys::published(self.bits, &info.name)?;
+        match self
+            .storage
+            .read_at(&key, 0..info.bytes.saturating_add(1))
+            .await
+        {
+            Ok(bytes) => Ok(bytes.len() as u64 == info.bytes && Digest::of(&bytes) == info.sha256),
+            Err(StorageError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The digest of the last seal, on which that of each range depends; none if not all layers
+    /// are sealed.
+    pub(crate) fn content(&self) -> Option<Digest> {
+        let chain = self.chain();
+        let sealed = chain.len() == self.layer_sizes.len();
+        chain.last().copied().filter(|_| sealed)
+    }
+
+    /// The checkpoints of the job's publication, those with more shards first.
+    pub(crate) async fn checkpoints(&self) -> Result<Vec<Checkpoint>, StoreError> {
+        let mut checkpoints = Vec::new();
+        for (key, _) in self.storage.list(&keys::checkpoints(self.bits)).await? {
+            let shards = keys::shards_of_checkpoint(&key, self.bits);
+            let wrong = || Wrong::Damaged("its name is not that of a checkpoint".to_owned());
+            let shards = shards.ok_or_else(|| wrong().at(&key))?;
+            let bytes = read_small(&*self.storage, &key, checkpoint::BYTES_MAX).await?;
+            let checkpoint = Checkpoint::decode(&bytes, self.bits, shards);
+            checkpoints.push(checkpoint.map_err(|wrong| wrong.at(&key))?);
+        }
+        checkpoints.reverse();
+        Ok(checkpoints)
+    }
+
+    /// Makes a checkpoint durable, and then removes those before it.
+    pub(crate) async fn keep_checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), StoreError> {
+        let key = keys::checkpoint(self.bits, checkpoint.shards.len());
+        let bytes = Bytes::from(checkpoint.encode());
+        self.check_owner().await?;
+        match self.storage.create(&key, bytes.clone()).await {
+            Err(StorageError::AlreadyExists { .. }) => {
+                if !self.holds(&key, &bytes).await? {
+                    self.storage.delete(&key).await?;
+                    self.storage.create(&key, bytes).await?;
+                }
+            }
+            created => created?,
+        }
+        self.remove_checkpoints(Some(checkpoint)).await
+    }
+
+    /// Removes the checkpoints of the job's publication but for this one.
+    pub(crate) async fn remove_checkpoints(
+        &self,
+        but: Option<&Checkpoint>,
+    ) -> Result<(), StoreError> {
+        let but = but.map(|checkpoint| keys::checkpoint(self.bits, checkpoint.shards.len()));
+        let there = self.storage.list(&keys::checkpoints(self.bits)).await?;
+        let mut others = there
+            .into_iter()
+            .filter(|(key, _)| Some(key) != but.as_ref());
+        let Some((first, _)) = others.next() else {
+            return Ok(());
+        };
+        self.check_owner().await?;
+        self.remove(&first).await?;
+        for (key, _) in others {
+            self.remove(&key).await?;
+        }
+        Ok(())
     }
 
     /// The manifest of the published table of `bits` bits, if it is published.

@@ -7,7 +7,9 @@ mod rules;
 
 use std::collections::BTreeMap;
 
+use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::head::layers;
+use chomp_table::shard::{ShardInfo, shard_name};
 
 use super::*;
 use crate::ready;
@@ -118,10 +120,38 @@ fn restored(objects: &BTreeMap<Key, Bytes>) -> Arc<SimulatedStorage> {
     Arc::new(storage)
 }
 
+/// A finished job, and a checkpoint of its publication that nobody removed.
 fn finished() -> Arc<SimulatedStorage> {
     let storage = Arc::new(SimulatedStorage::new(1));
     ready(work(storage.clone(), &mut Acknowledged::default())).unwrap();
+    let key = keys::checkpoint(BITS, 1);
+    storage.overwrite(&key, checkpoint().encode());
     storage
+}
+
+/// A checkpoint after a shard of two words.
+fn checkpoint() -> Checkpoint {
+    Checkpoint {
+        bits: BITS,
+        range_bits: range_bits().get(),
+        content: Digest([7; 32]),
+        frame_words: 2,
+        shard_words: 2,
+        shards: vec![ShardInfo {
+            name: shard_name(0),
+            first: 2,
+            last: 12,
+            entries: 2,
+            bytes: 5,
+            sha256: Digest::of(b"words"),
+            index_offset: 3,
+            index_sha256: Digest::of(b"ds"),
+        }],
+        head: 0,
+        counts: vec![0; BITS as usize + 1],
+        unpaired: vec![0; BITS as usize + 1],
+        fingerprint: FingerprintBuilder::new(BITS).state(),
+    }
 }
 
 fn open(storage: &Arc<SimulatedStorage>) -> Result<(Store, Progress), StoreError> {

@@ -1,0 +1,53 @@
+//! Work that another thread does while this one goes on.
+
+use std::panic::resume_unwind;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::JoinHandle;
+
+/// The runtime, if it has threads for such work. A simulation has one thread for everything, so that
+/// nothing depends on how threads run.
+pub(crate) fn threads() -> Option<Handle> {
+    let runtime = Handle::try_current().ok()?;
+    (runtime.runtime_flavor() != RuntimeFlavor::CurrentThread).then_some(runtime)
+}
+
+/// The runtime is being shut down: the work was not done.
+#[derive(Debug)]
+pub(crate) struct Abandoned;
+
+/// Work that was begun. If this is dropped, it is done all the same.
+#[derive(Debug)]
+pub(crate) enum Later<T> {
+    /// In a simulation it is done when it is begun.
+    Done(T),
+    /// A thread does it.
+    UnderWay(JoinHandle<T>),
+}
+
+impl<T: Send + 'static> Later<T> {
+    /// Begins `work`.
+    pub(crate) async fn begin(work: impl Future<Output = T> + Send + 'static) -> Later<T> {
+        match threads() {
+            None => Later::Done(work.await),
+            Some(runtime) => {
+                let here = runtime.clone();
+                Later::UnderWay(runtime.spawn_blocking(move || here.block_on(work)))
+            }
+        }
+    }
+
+    /// Waits for its end. A panic of the work goes on here.
+    pub(crate) async fn end(self) -> Result<T, Abandoned> {
+        match self {
+            Later::Done(result) => Ok(result),
+            Later::UnderWay(work) => match work.await {
+                Ok(result) => Ok(result),
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => resume_unwind(panic),
+                    Err(_) => Err(Abandoned),
+                },
+            },
+        }
+    }
+}
