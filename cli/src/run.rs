@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use chomp_coordinator::job::Outcome;
+use chomp_coordinator::plan::Settings;
 use chomp_coordinator::server::Coordinator;
 use chomp_kernel::Isa;
 use chomp_table::manifest::{Manifest, folder_name};
@@ -48,6 +49,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
         return report(&table, finished.manifest(), finished.folder(), cost);
     }
 
+    Settings::new(table.bits, range_bits).check()?;
     let memory_bytes = local::worker_memory(memory_bytes, table.bits, range_bits, threads)?;
     let means = Means {
         threads,

@@ -5,7 +5,7 @@
 //! `SHA256SUMS` is what `sha256sum -c` reads, and a function of the manifest. `docs/FORMAT.md`
 //! describes the fields, which are those of [`Manifest`].
 //!
-//! Limits: 64 bits, 10,000 shards, 16 MiB for the manifest.
+//! Limits: 64 bits, 65,536 shards, which 48 bits do not fill, 32 MiB for the manifest.
 //!
 //! Version history: format 1 is the first.
 
@@ -24,10 +24,10 @@ pub const MANIFEST_NAME: &str = "manifest.json";
 /// The file name of the list of digests.
 pub const SHA256SUMS_NAME: &str = "SHA256SUMS";
 /// A manifest has at most so many bytes.
-pub const MANIFEST_BYTES_MAX: u64 = 16 << 20;
+pub const MANIFEST_BYTES_MAX: u64 = 32 << 20;
 
 const FORMAT: u32 = 1;
-const SHARDS_MAX: usize = 10_000;
+const SHARDS_MAX: usize = 1 << 16;
 
 /// The folder of the published table of `bits` bits in the directory of a table.
 pub fn folder_name(bits: u32) -> String {

@@ -274,10 +274,10 @@ fn parts_of_files_are_those_asked_for() {
     for (range, from, to) in [
         ("0-0", 0, 1),
         ("0-99", 0, 100),
-        ("1000-1999999", 1000, 2_000_000),
-        ("2000000-", 2_000_000, size),
+        ("1000-999999", 1000, 1_000_000),
+        ("1000000-", 1_000_000, size),
         ("-7", size - 7, size),
-        ("2000000-99999999", 2_000_000, size),
+        ("1000000-99999999", 1_000_000, size),
     ] {
         let range = format!("Range: bytes={range}");
         let answer = get(port, &path, &[&range, &format!("If-Range: {tag}")]);

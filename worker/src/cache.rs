@@ -127,10 +127,11 @@ mod tests {
 
     use super::*;
 
-    fn range(head: u64, len: u32) -> Arc<Source> {
+    /// A range of about so many KiB.
+    fn range(head: u64, kib: u32) -> Arc<Source> {
         Arc::new(Source::new(&Range {
             head: Head(head),
-            losing: (0..len).collect(),
+            losing: (0..kib * 512).map(|number| number * 64).collect(),
             edges: 0,
         }))
     }

@@ -23,7 +23,7 @@ pub(super) const KIND: Kind = Kind {
     version: 1,
 };
 
-/// A table of 10,000 shards has 4 MiB.
+/// A table of 65,536 shards has 24 MiB.
 pub(super) const BYTES_MAX: u64 = 64 << 20;
 
 /// The state of a publication right after the last word of a shard.
