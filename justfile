@@ -28,6 +28,6 @@ deny:
 advisories:
     .ci/run advisories
 
-# CPU time beside the plain method
+# What things cost, as tables: kernel, codecs, and whole runs beside the plain method
 bench:
     .ci/run bench
