@@ -39,15 +39,7 @@ pub(crate) fn worker_memory(
     threads: NonZeroUsize,
 ) -> Result<u64, WorkerError> {
     let coordinator = COORDINATOR_BYTES + COORDINATOR_RANGE_BYTES * range_bits.heads(bits);
-    let needed = coordinator + chomp_worker::memory_bytes(0, threads, range_bits);
-    if memory_bytes < needed {
-        return Err(WorkerError::Memory {
-            given: memory_bytes,
-            needed,
-            threads: threads.get(),
-            range_bits: range_bits.get(),
-        });
-    }
+    chomp_worker::cache_bytes(memory_bytes, coordinator, threads, range_bits)?;
     Ok(memory_bytes - coordinator)
 }
 

@@ -137,7 +137,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
         None => local::worker_memory(memory_bytes, args.bits, range_bits, threads)?,
         Some(_) => memory_bytes,
     };
-    let cache_bytes = chomp_worker::cache_bytes(for_worker, threads, range_bits)?;
+    let cache_bytes = chomp_worker::cache_bytes(for_worker, 0, threads, range_bits)?;
 
     let isa = args.machine.isa.unwrap_or_else(Isa::detect);
     let busy = threads.min(machine::threads());

@@ -139,18 +139,19 @@ pub enum WorkerError {
     Chance,
 }
 
-/// What a worker with so many bytes of memory and so many threads has left to keep ranges of
-/// `range_bits` in.
+/// What a worker with so many bytes of memory, of which `besides` are for others, and so many
+/// threads has left to keep ranges of `range_bits` in.
 ///
 /// # Errors
 ///
 /// [`WorkerError::Memory`] if that is too little to work with.
 pub fn cache_bytes(
     memory_bytes: u64,
+    besides: u64,
     threads: NonZeroUsize,
     range_bits: RangeBits,
 ) -> Result<u64, WorkerError> {
-    let needed = self::memory_bytes(0, threads, range_bits);
+    let needed = self::memory_bytes(0, threads, range_bits).saturating_add(besides);
     if memory_bytes < needed {
         return Err(WorkerError::Memory {
             given: memory_bytes,
@@ -159,7 +160,7 @@ pub fn cache_bytes(
             range_bits: range_bits.get(),
         });
     }
-    Ok(memory_bytes - fixed_bytes(threads, range_bits))
+    Ok(memory_bytes - besides - fixed_bytes(threads, range_bits))
 }
 
 /// The memory with which a worker of so many threads can keep `bytes` of ranges of `range_bits` in
@@ -216,7 +217,7 @@ pub async fn run_with(
         client = Client::join(link) => client?,
     };
     let job = client.job();
-    let ranges_bytes = match cache_bytes(config.memory_bytes, config.threads, job.range_bits) {
+    let ranges_bytes = match cache_bytes(config.memory_bytes, 0, config.threads, job.range_bits) {
         Ok(bytes) => bytes,
         Err(error) => {
             client.leave().await;
