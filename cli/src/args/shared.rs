@@ -1,0 +1,108 @@
+//! What several commands are told.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use chomp_coordinator::plan::HEAD_BITS_MAX;
+use chomp_kernel::Isa;
+use chomp_table::RangeBits;
+use clap::builder::BoolishValueParser;
+
+use crate::machine;
+
+/// The least bits of a table: the poison alone has two.
+pub(super) const BITS_MIN: u32 = 2;
+/// The most bits of a table: beyond, even the largest ranges are more than a plan can hold.
+pub(super) const BITS_MAX: u32 = RangeBits::MAX + HEAD_BITS_MAX;
+
+/// The table to build.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TableArgs {
+    /// Take all positions of at most so many bits (first row + number of rows)
+    #[arg(long, env = "CHOMP_BITS", value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
+    pub(crate) bits: u32,
+
+    /// The directory of the table; made if it is not there
+    #[arg(
+        long,
+        env = "CHOMP_TABLE",
+        value_name = "DIR",
+        default_value = "chomp-table"
+    )]
+    pub(crate) table: PathBuf,
+
+    /// Work on ranges of 2^B words, from 2^12 to 2^32 [default: the table's, or what suits bits,
+    /// threads and memory]
+    #[arg(long, env = "CHOMP_RANGE_BITS", value_name = "B", value_parser = range_bits)]
+    pub(crate) range_bits: Option<RangeBits>,
+
+    /// Keep the finished ranges when the table is published; else they are made again from it when
+    /// it is extended
+    #[arg(long, env = "CHOMP_KEEP_PARTS", value_parser = BoolishValueParser::new())]
+    pub(crate) keep_parts: bool,
+
+    /// Print the summary as one JSON object, and what happens meanwhile to stderr, one a line
+    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    pub(crate) json: bool,
+}
+
+/// What to compute with.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MachineArgs {
+    /// How many threads evaluate [default: one for each CPU]
+    #[arg(long, env = "CHOMP_THREADS", value_name = "T")]
+    pub(crate) threads: Option<NonZeroUsize>,
+
+    /// Stay within so much memory, as 4GiB; less is slower [default: three quarters of what is free]
+    #[arg(long, env = "CHOMP_MEMORY", value_name = "SIZE")]
+    pub(crate) memory: Option<ByteSize>,
+
+    /// Use no wider instruction set than this: portable, avx2 or avx512 [default: the CPU's widest]
+    #[arg(long, env = "CHOMP_ISA", value_name = "ISA")]
+    pub(crate) isa: Option<Isa>,
+}
+
+impl MachineArgs {
+    pub(crate) fn threads(&self) -> NonZeroUsize {
+        self.threads.unwrap_or_else(machine::threads)
+    }
+
+    pub(crate) fn memory_bytes(&self) -> anyhow::Result<u64> {
+        match self.memory {
+            Some(memory) => Ok(memory.as_u64()),
+            None => machine::memory_bytes(),
+        }
+    }
+}
+
+/// The coordinator to speak to.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReachArgs {
+    /// Where the coordinator listens, as `https://host:7171` [default: as the access file says]
+    #[arg(long, env = "CHOMP_COORDINATOR", value_name = "URL", value_parser = url)]
+    pub(crate) coordinator: Option<String>,
+
+    /// The access file that the coordinator wrote. For a coordinator of the same user on this
+    /// machine it is found by itself
+    #[arg(long, env = "CHOMP_ACCESS", value_name = "FILE")]
+    pub(crate) access: Option<PathBuf>,
+}
+
+pub(super) fn url(text: &str) -> Result<String, String> {
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+    match scheme {
+        Some("http" | "https") => Ok(text.trim_end_matches('/').to_owned()),
+        _ => Err("an address looks like https://host:7171".to_owned()),
+    }
+}
+
+pub(super) fn range_bits(text: &str) -> Result<RangeBits, String> {
+    text.parse().ok().and_then(RangeBits::new).ok_or_else(|| {
+        format!(
+            "range bits are from {} to {}",
+            RangeBits::MIN,
+            RangeBits::MAX
+        )
+    })
+}
