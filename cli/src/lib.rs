@@ -10,6 +10,7 @@ mod events;
 pub mod exit;
 mod local;
 mod machine;
+mod manual;
 mod openings;
 mod plan;
 mod progress;
@@ -87,6 +88,8 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Download(args) => download::run(args, display).await,
             Command::Query(args) => query::run(args).await,
             Command::Openings(args) => openings::run(args).await,
+            Command::Completions(args) => manual::completions(&args),
+            Command::Man(args) => manual::man(&args),
         }
     });
     // What still reads or checks when the program was stopped is of no more use, and what is written
