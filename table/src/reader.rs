@@ -9,7 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::fingerprint::FingerprintBuilder;
+use crate::fingerprint::{FingerprintBuilder, Fingerprints};
 use crate::format::FormatError;
 use crate::manifest::{
     MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, losing_by_bits,
@@ -29,6 +29,15 @@ pub struct Table {
     manifest: Manifest,
     indices: Vec<ShardIndex>,
     cache: Cache,
+}
+
+/// Where a table lists a word, or would if the word were losing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// The file name of the shard.
+    pub shard: &'a str,
+    /// The number of the data frame in it, counted from 0.
+    pub frame: usize,
 }
 
 /// Why a table does not answer.
@@ -97,6 +106,15 @@ impl Table {
         Table::with_manifest(folder, manifest)
     }
 
+    /// The folder of the table that [`Table::open`] opens for `path`; nothing in it is checked.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub fn locate(path: &Path) -> Result<PathBuf, TableError> {
+        find(path).map(|(folder, _)| folder)
+    }
+
     /// The table whose shards are in `folder`, which need not have its manifest yet.
     ///
     /// # Errors
@@ -139,17 +157,9 @@ impl Table {
             return Err(TableError::Beyond { bits, table_bits });
         }
         let word = word.representative().get();
-        let after = self
-            .manifest
-            .shards
-            .partition_point(|shard| shard.first <= word);
-        let Some(shard) = after.checked_sub(1) else {
+        let Some(id) = self.frame_of(word) else {
             return Ok(false);
         };
-        let Some(frame) = self.indices[shard].frame_of(word) else {
-            return Ok(false);
-        };
-        let id = FrameId { shard, frame };
         let words = match self.cache.get(id) {
             Some(words) => words,
             None => self.cache.insert(id, Arc::new(self.read_frame(id)?)),
@@ -170,6 +180,15 @@ impl Table {
             .map(|id| self.read_frame(id))
     }
 
+    /// Where the table lists the position of `word` if it is losing; nothing between two shards.
+    pub fn place(&self, word: Word) -> Option<Place<'_>> {
+        let id = self.frame_of(word.representative().get())?;
+        Some(Place {
+            shard: &self.manifest.shards[id.shard].name,
+            frame: id.frame,
+        })
+    }
+
     /// Reads every byte of every shard, and checks all digests, counts and fingerprints.
     ///
     /// # Errors
@@ -177,37 +196,66 @@ impl Table {
     /// If a file cannot be read, or is not what was published.
     pub fn verify_bytes(&self) -> Result<(), TableError> {
         let mut fingerprints = FingerprintBuilder::new(self.manifest.bits);
-        for shard in &self.manifest.shards {
-            let file = self.folder.join(&shard.name);
-            let bytes = read_part(&file, 0, shard.bytes, shard.bytes)?;
-            let words = decode_shard(&bytes, shard).map_err(|error| refused(&file, error))?;
-            if let Some(&word) = words
-                .iter()
-                .find(|&&word| Word::new(word).mirror().get() < word)
-            {
-                let what = format!("the mirror image of its word {word} is smaller");
-                return Err(TableError::Damaged { file, what });
-            }
-            fingerprints.push(&words);
+        for number in 0..self.manifest.shards.len() {
+            fingerprints.push(&self.read_shard(number)?);
         }
-        let found = fingerprints.finish();
-        let mut by_bits = found
-            .by_bits
-            .iter()
-            .zip(&self.manifest.fingerprints_by_bits)
-            .enumerate();
-        let what =
-            if let Some((bits, (found, said))) = by_bits.find(|(_, (found, said))| found != said) {
-                format!("the words of {bits} bits have the fingerprint {found}, not {said}")
-            } else if losing_by_bits(&found.stored_by_bits) != self.manifest.losing_by_bits {
-                "losing_by_bits is not what the words of the shards give".into()
-            } else {
-                return Ok(());
-            };
+        self.check_totals(&fingerprints.finish())
+    }
+
+    /// All words of the shard with this number, counted from 0, of which every byte was checked.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or is not what was published.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such shard.
+    pub fn read_shard(&self, number: usize) -> Result<Vec<u64>, TableError> {
+        let shard = &self.manifest.shards[number];
+        let file = self.folder.join(&shard.name);
+        let bytes = read_part(&file, 0, shard.bytes, shard.bytes)?;
+        let words = decode_shard(&bytes, shard).map_err(|error| refused(&file, error))?;
+        let mut pairs = words.iter().map(|&word| (word, Word::new(word).mirror()));
+        if let Some((word, mirror)) = pairs.find(|(word, mirror)| mirror.get() < *word) {
+            let mirror = mirror.get();
+            let what = format!("the mirror image of its word {word} is smaller: {mirror}");
+            return Err(TableError::Damaged { file, what });
+        }
+        Ok(words)
+    }
+
+    /// Compares the manifest with `found`, which the words of all shards gave.
+    ///
+    /// # Errors
+    ///
+    /// If the manifest has another fingerprint or count for some number of bits.
+    pub fn check_totals(&self, found: &Fingerprints) -> Result<(), TableError> {
+        let said = &self.manifest;
+        let fingerprints = first_difference(&found.by_bits, &said.fingerprints_by_bits);
+        let counts = losing_by_bits(&found.stored_by_bits);
+        let what = if let Some((bits, found, said)) = fingerprints {
+            format!("the words of {bits} bits have the fingerprint {found}, not {said}")
+        } else if let Some((bits, found, said)) = first_difference(&counts, &said.losing_by_bits) {
+            format!(
+                "losing_by_bits has {said} for {bits} bits; the words of the shards give {found}"
+            )
+        } else {
+            return Ok(());
+        };
         Err(TableError::Damaged {
             file: self.folder.join(MANIFEST_NAME),
             what,
         })
+    }
+
+    /// The frame that holds `word` if the table does.
+    fn frame_of(&self, word: u64) -> Option<FrameId> {
+        let shards = &self.manifest.shards;
+        let after = shards.partition_point(|shard| shard.first <= word);
+        let shard = after.checked_sub(1)?;
+        let frame = self.indices[shard].frame_of(word)?;
+        Some(FrameId { shard, frame })
     }
 
     fn read_frame(&self, id: FrameId) -> Result<Vec<u64>, TableError> {
@@ -252,12 +300,32 @@ fn read_manifest(folder: &Path) -> Result<Manifest, TableError> {
 
     let expected = sha256sums(&bytes, &manifest);
     let file = folder.join(SHA256SUMS_NAME);
-    if read_at_most(&file, expected.len() as u64)? == expected.as_bytes() {
-        Ok(manifest)
-    } else {
-        let what = format!("it does not list the digests of {MANIFEST_NAME} and of its shards");
-        Err(TableError::Damaged { file, what })
+    let found = read_at_most(&file, expected.len() as u64)?;
+    if found == expected.as_bytes() {
+        return Ok(manifest);
     }
+    let lines = expected
+        .split_inclusive('\n')
+        .zip(found.split_inclusive(|&byte| byte == b'\n'));
+    let same = lines.take_while(|(expected, found)| expected.as_bytes() == *found);
+    let number = same.count();
+    let expected = expected.lines().nth(number).unwrap_or_default();
+    let what = format!(
+        "its line {} is not {expected:?}, as {MANIFEST_NAME} has it",
+        number + 1
+    );
+    Err(TableError::Damaged { file, what })
+}
+
+/// The first place, with what is there, where two lists differ that should be the same.
+fn first_difference<'a, T: PartialEq>(
+    found: &'a [T],
+    said: &'a [T],
+) -> Option<(usize, &'a T, &'a T)> {
+    let mut pairs = found.iter().zip(said).enumerate();
+    let different = pairs.find(|(_, (found, said))| found != said)?;
+    let (place, (found, said)) = different;
+    Some((place, found, said))
 }
 
 fn read_index(folder: &Path, shard: &ShardInfo) -> Result<ShardIndex, TableError> {
