@@ -3,12 +3,14 @@
 mod download;
 mod job;
 mod shared;
+mod verify;
 
 use clap::{Parser, Subcommand};
 
 pub(crate) use download::DownloadArgs;
 pub(crate) use job::{CoordinatorArgs, PlanArgs, RunArgs, StatusArgs, WorkerArgs};
 pub(crate) use shared::{ReachArgs, TableArgs};
+pub(crate) use verify::VerifyArgs;
 
 /// Builds tables of the losing positions of Chomp.
 #[derive(Debug, Parser)]
@@ -38,6 +40,8 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Fetch a finished table, and check every byte; goes on where it was interrupted
     Download(DownloadArgs),
+    /// Check a finished table: every byte, random positions, or every position
+    Verify(VerifyArgs),
 }
 
 impl Command {
@@ -50,6 +54,7 @@ impl Command {
             Command::Plan(_) => "plan",
             Command::Status(_) => "status",
             Command::Download(_) => "download",
+            Command::Verify(_) => "verify",
         }
     }
 
@@ -61,6 +66,7 @@ impl Command {
             Command::Worker(args) => args.json,
             Command::Plan(_) | Command::Status(_) => false,
             Command::Download(args) => args.json,
+            Command::Verify(args) => args.json,
         }
     }
 }
@@ -95,6 +101,9 @@ mod tests {
             "worker --coordinator http://host --threads 0",
             "download --from http://host",
             "download --out there",
+            "verify --level all",
+            "verify --sample 0",
+            "verify --threads 0",
         ] {
             let args = std::iter::once("chomp").chain(wrong.split(' '));
             let error = Args::try_parse_from(args).expect_err(wrong);

@@ -13,11 +13,14 @@ use chomp_coordinator::store::StoreError;
 use chomp_download::DownloadError;
 use chomp_table::format::FormatError;
 use chomp_table::reader::TableError;
+use chomp_verify::CheckError;
 use chomp_worker::WorkerError;
 use chomp_worker::client::ClientError;
 
+use crate::draft::DraftError;
 use crate::reach::NoCoordinator;
 use crate::status::AskError;
+use crate::verify::VerifyError;
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +98,16 @@ impl Exit {
         if cause.is::<PlanError>() {
             return Some(Exit::Refused);
         }
-        if cause.is::<NoCoordinator>() {
+        match cause.downcast_ref() {
+            Some(CheckError::Table(error)) => return Exit::of_table(error),
+            Some(CheckError::Wrong(_)) => return Some(Exit::Damaged),
+            Some(CheckError::Stopped) => return Some(Exit::Stopped),
+            None => {}
+        }
+        if let Some(DraftError::InUse { .. }) = cause.downcast_ref() {
+            return Some(Exit::Refused);
+        }
+        if cause.is::<NoCoordinator>() || cause.is::<VerifyError>() {
             return Some(Exit::Usage);
         }
         match cause.downcast_ref() {

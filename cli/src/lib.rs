@@ -6,6 +6,7 @@ mod args;
 mod coordinator;
 mod directory;
 mod download;
+mod draft;
 mod events;
 pub mod exit;
 mod local;
@@ -18,6 +19,7 @@ mod signals;
 mod status;
 mod summary;
 mod trial;
+mod verify;
 mod worker;
 
 use std::io::Write;
@@ -82,6 +84,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Plan(args) => plan::run(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Download(args) => download::run(args, display).await,
+            Command::Verify(args) => verify::run(args, display).await,
         }
     });
     // What still reads or checks when the program was stopped is of no more use, and what is written

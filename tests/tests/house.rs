@@ -31,6 +31,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
             "chomp-download",
             "chomp-kernel",
             "chomp-table",
+            "chomp-verify",
             "chomp-worker",
         ],
     ),
