@@ -10,8 +10,8 @@ use chomp_table::{Digest, Table};
 use crate::survey::{Counter, Survey};
 use crate::{CheckError, Watch, known, tell};
 
-/// The most that a frame of 65,536 words takes while it is decoded.
-const FRAME_BYTES: u64 = 2 << 20;
+/// The most that a frame of 8,192 words and an index take while they are decoded.
+const FRAME_BYTES: u64 = 4 << 20;
 
 /// A shard of which every byte was checked.
 #[derive(Debug)]

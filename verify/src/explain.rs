@@ -1,6 +1,7 @@
 //! What is wrong about a position, in words: which one it is, where the table lists it, and what
 //! the definition says.
 
+use chomp_table::format::describe;
 use chomp_table::{Position, Table, Word};
 
 use crate::CheckError;
@@ -15,9 +16,11 @@ pub(crate) fn name(table: &Table, word: Word) -> String {
     } else {
         format!(", stored as {representative}")
     };
-    let place = table.place(word).map_or_else(String::new, |place| {
-        format!(", {}, frame {}", place.shard, place.frame)
-    });
+    let place = match table.place(word) {
+        Ok(Some(place)) => format!(", {}, frame {}", place.shard, place.frame),
+        Ok(None) => String::new(),
+        Err(error) => format!(", somewhere: {}", describe(&error)),
+    };
     format!("the position {position} (word {number}{stored}{place})")
 }
 

@@ -59,7 +59,7 @@ impl Checks {
         let opened = open().map_err(Into::into);
         let opened = self.report.take(Check::Files, opened, |(table, _)| {
             let shards = count_shards(table);
-            format!("manifest.json, SHA256SUMS and the indices of {shards} fit together")
+            format!("manifest.json and SHA256SUMS, which agree about {shards}")
         });
         let (table, lists) = opened?;
         self.report.table = Some(TableFacts::new(&table, &lists));

@@ -1,24 +1,12 @@
 //! Published tables as a whole: what they answer, and what happens when a file is not as it was.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a table made for a test need not be durable"
-)]
-
-mod common;
-
 use std::fs;
 use std::path::Path;
 
+use crate::common::{SMALL, publish_small, publish_words, words, write_manifest};
 use chomp_table::definition;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Table, TableError, Word};
-use common::{publish_small, publish_words, words, write_manifest};
-
-const SMALL: ShardSize = ShardSize {
-    frame_words: 8,
-    shard_words: 30,
-};
 
 /// All words of the table in `folder`, after its answers were compared with them.
 fn read_all(folder: &Path) -> Result<Vec<u64>, TableError> {
@@ -192,10 +180,10 @@ fn damage_is_named_by_its_part() {
     let dir = tempfile::tempdir().unwrap();
     let folder = publish_small(dir.path(), 12, SMALL);
     let table = Table::open(&folder).unwrap();
-    let place = table.place(Word::new(words(12)[30 + 17])).unwrap();
+    let place = table.place(Word::new(words(12)[30 + 17])).unwrap().unwrap();
     assert_eq!((place.shard, place.frame), ("shard-0001.zst", 2));
     let info = &table.manifest().shards[1];
-    assert_eq!(table.place(Word::EMPTY), None);
+    assert_eq!(table.place(Word::EMPTY).unwrap(), None);
     assert_eq!(Table::locate(dir.path()).unwrap(), folder);
     let index = usize::try_from(info.index_offset).unwrap();
     let length = usize::try_from(info.bytes).unwrap();
