@@ -5,6 +5,7 @@ mod job;
 mod manual;
 mod query;
 mod shared;
+mod verify;
 
 use clap::{Parser, Subcommand};
 
@@ -13,6 +14,7 @@ pub(crate) use job::{CoordinatorArgs, PlanArgs, RunArgs, StatusArgs, WorkerArgs}
 pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use query::{OpeningsArgs, QueryArgs, SourceArgs};
 pub(crate) use shared::{ReachArgs, TableArgs};
+pub(crate) use verify::VerifyArgs;
 
 /// Builds tables of the losing positions of Chomp, asks them and checks them.
 #[derive(Debug, Parser)]
@@ -48,6 +50,8 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Fetch a finished table, and check every byte; goes on where it was interrupted
     Download(DownloadArgs),
+    /// Check a finished table: every byte, random positions, or every position
+    Verify(VerifyArgs),
     /// Tell whether positions are losing, and all moves that win
     Query(QueryArgs),
     /// List every winning first move of every rectangle that the table covers
@@ -68,6 +72,7 @@ impl Command {
             Command::Plan(_) => "plan",
             Command::Status(_) => "status",
             Command::Download(_) => "download",
+            Command::Verify(_) => "verify",
             Command::Query(_) => "query",
             Command::Openings(_) => "openings",
             Command::Completions(_) => "completions",
@@ -82,6 +87,7 @@ impl Command {
             Command::Coordinator(args) => args.table.json,
             Command::Worker(args) => args.json,
             Command::Download(args) => args.json,
+            Command::Verify(args) => args.json,
             _ => false,
         }
     }
@@ -117,6 +123,9 @@ mod tests {
             "worker --coordinator http://host --threads 0",
             "download --from http://host",
             "download --out there",
+            "verify --level all",
+            "verify --sample 0",
+            "verify --threads 0",
         ] {
             let args = std::iter::once("chomp").chain(wrong.split(' '));
             let error = Args::try_parse_from(args).expect_err(wrong);

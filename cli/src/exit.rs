@@ -14,12 +14,15 @@ use chomp_download::DownloadError;
 use chomp_table::format::FormatError;
 use chomp_table::position::PositionError;
 use chomp_table::reader::TableError;
+use chomp_verify::CheckError;
 use chomp_worker::WorkerError;
 use chomp_worker::client::ClientError;
 
+use crate::draft::DraftError;
 use crate::openings::NoBoard;
 use crate::reach::NoCoordinator;
 use crate::status::AskError;
+use crate::verify::VerifyError;
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +106,16 @@ impl Exit {
         if cause.is::<PlanError>() {
             return Some(Exit::Refused);
         }
-        if cause.is::<NoCoordinator>() || cause.is::<NoBoard>() {
+        match cause.downcast_ref() {
+            Some(CheckError::Table(error)) => return Exit::of_table(error),
+            Some(CheckError::Wrong(_)) => return Some(Exit::Damaged),
+            Some(CheckError::Stopped) => return Some(Exit::Stopped),
+            None => {}
+        }
+        if let Some(DraftError::InUse { .. }) = cause.downcast_ref() {
+            return Some(Exit::Refused);
+        }
+        if cause.is::<NoCoordinator>() || cause.is::<NoBoard>() || cause.is::<VerifyError>() {
             return Some(Exit::Usage);
         }
         match cause.downcast_ref() {

@@ -6,6 +6,7 @@ mod args;
 mod coordinator;
 mod directory;
 mod download;
+mod draft;
 mod events;
 pub mod exit;
 mod local;
@@ -22,6 +23,7 @@ mod source;
 mod status;
 mod summary;
 mod trial;
+mod verify;
 mod worker;
 
 use std::io::Write;
@@ -86,6 +88,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Plan(args) => plan::run(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Download(args) => download::run(args, display).await,
+            Command::Verify(args) => verify::run(args, display).await,
             Command::Query(args) => query::run(args).await,
             Command::Openings(args) => openings::run(args).await,
             Command::Completions(args) => manual::completions(&args),

@@ -33,6 +33,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "chomp-kernel",
             "chomp-query",
             "chomp-table",
+            "chomp-verify",
             "chomp-worker",
         ],
     ),

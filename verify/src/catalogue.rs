@@ -33,7 +33,7 @@ use chomp_table::digest::DigestBuilder;
 use chomp_table::{Digest, Table, Word};
 
 use crate::survey::Survey;
-use crate::{CheckError, each_piece, ensure, rows_and_columns};
+use crate::{CheckError, UNWATCHED, each_piece, ensure, rows_and_columns};
 
 /// SHA-256 sums of catalogues: the side of the square, and the sum. From `SHA256SUMS` (V5) and
 /// `20x20_V11_MANIFEST.json`. (An older one for 18x18 is of a faulty version, 38,331,741 positions,
@@ -230,7 +230,7 @@ fn sum(counts: &[u64]) -> usize {
 /// Calls `visit` with all losing positions of at most `bits` bits, each word of the table before its
 /// mirror image.
 fn each_word(table: &Table, bits: u32, mut visit: impl FnMut(Word)) -> Result<(), CheckError> {
-    each_piece(table, |words| {
+    each_piece(table, UNWATCHED, |words| {
         for word in words.iter().map(|&word| Word::new(word)) {
             if word.bits() > bits {
                 break;
