@@ -1,12 +1,14 @@
 //! The command line. Every flag may come from the environment.
 
 mod download;
+mod export;
 mod job;
 mod shared;
 
 use clap::{Parser, Subcommand};
 
 pub(crate) use download::DownloadArgs;
+pub(crate) use export::ExportArgs;
 pub(crate) use job::{CoordinatorArgs, PlanArgs, RunArgs, StatusArgs, WorkerArgs};
 pub(crate) use shared::{ReachArgs, TableArgs};
 
@@ -38,6 +40,8 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Fetch a finished table, and check every byte; goes on where it was interrupted
     Download(DownloadArgs),
+    /// Write the losing positions of a finished table into a file for other programs
+    Export(ExportArgs),
 }
 
 impl Command {
@@ -50,6 +54,7 @@ impl Command {
             Command::Plan(_) => "plan",
             Command::Status(_) => "status",
             Command::Download(_) => "download",
+            Command::Export(_) => "export",
         }
     }
 
@@ -61,6 +66,7 @@ impl Command {
             Command::Worker(args) => args.json,
             Command::Plan(_) | Command::Status(_) => false,
             Command::Download(args) => args.json,
+            Command::Export(args) => args.json,
         }
     }
 }
@@ -95,6 +101,13 @@ mod tests {
             "worker --coordinator http://host --threads 0",
             "download --from http://host",
             "download --out there",
+            "export --out there",
+            "export --format npy",
+            "export --format xml --out there",
+            "export --format npy --out there --bits 65",
+            "export --format npy --out there --area 9-8",
+            "export --format npy --out there --box 8",
+            "export --format npy --out there --memory lots",
         ] {
             let args = std::iter::once("chomp").chain(wrong.split(' '));
             let error = Args::try_parse_from(args).expect_err(wrong);

@@ -22,6 +22,8 @@ pub(crate) enum Event {
         bytes: u64,
         bytes_total: u64,
     },
+    /// An export goes on: so many stored words were read, of all that will be.
+    Exporting { read: u64, total: u64 },
     /// A message for people.
     Message { text: String },
     /// A line of the log.

@@ -11,11 +11,13 @@ use chomp_coordinator::server::StartError;
 use chomp_coordinator::storage::OpenError;
 use chomp_coordinator::store::StoreError;
 use chomp_download::DownloadError;
+use chomp_export::ExportError;
 use chomp_table::format::FormatError;
 use chomp_table::reader::TableError;
 use chomp_worker::WorkerError;
 use chomp_worker::client::ClientError;
 
+use crate::export::ExportUsage;
 use crate::reach::NoCoordinator;
 use crate::status::AskError;
 
@@ -95,7 +97,7 @@ impl Exit {
         if cause.is::<PlanError>() {
             return Some(Exit::Refused);
         }
-        if cause.is::<NoCoordinator>() {
+        if cause.is::<NoCoordinator>() || cause.is::<ExportUsage>() {
             return Some(Exit::Usage);
         }
         match cause.downcast_ref() {
@@ -105,6 +107,9 @@ impl Exit {
         }
         if let Some(error) = cause.downcast_ref() {
             return Exit::of_download(error);
+        }
+        if let Some(error) = cause.downcast_ref() {
+            return Exit::of_export(error);
         }
         matches!(cause.downcast_ref(), Some(OpenError::InUse { .. })).then_some(Exit::Refused)
     }
@@ -132,6 +137,16 @@ impl Exit {
             | DownloadError::Manifest { .. }
             | DownloadError::Table(TableError::Damaged { .. }) => Some(Exit::Damaged),
             DownloadError::Stopped => Some(Exit::Stopped),
+            _ => None,
+        }
+    }
+
+    fn of_export(error: &ExportError) -> Option<Exit> {
+        match error {
+            ExportError::Table(error) => Exit::of_table(error),
+            ExportError::Beyond { .. } | ExportError::Unsuited { .. } => Some(Exit::Usage),
+            ExportError::Exists { .. } => Some(Exit::Refused),
+            ExportError::Stopped => Some(Exit::Stopped),
             _ => None,
         }
     }

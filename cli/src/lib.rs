@@ -8,6 +8,7 @@ mod directory;
 mod download;
 mod events;
 pub mod exit;
+mod export;
 mod local;
 mod machine;
 mod plan;
@@ -82,6 +83,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Plan(args) => plan::run(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Download(args) => download::run(args, display).await,
+            Command::Export(args) => export::run(args, display).await,
         }
     });
     // What still reads or checks when the program was stopped is of no more use, and what is written
