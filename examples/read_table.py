@@ -23,8 +23,9 @@ import zstandard
 HEADER = struct.pack("<II8sI", 0x184D2A50, 12, b"chompshd", 1)
 INDEX = struct.Struct("<II8sII")
 ENTRY = np.dtype([("first", "<u8"), ("offset", "<u8"), ("words", "<u4"), ("bytes", "<u4"), ("digest", "V32")])
-FRAME_WORDS_MAX = 65_536
-SHARD_WORDS_MAX = 4_194_304
+TAIL = struct.Struct("<QQ32s")
+INDEX_BYTES_MAX = 1 << 20
+FRAME_WORDS_MAX = 8_192
 MANIFEST_BYTES_MAX = 32 << 20
 
 
@@ -69,21 +70,24 @@ def class_block(block, n):
 
 
 def read_index(shard, where):
-    """The entries of a shard's index, and where it starts. It ends with the file."""
-    for frames in range(1, SHARD_WORDS_MAX + 1):
-        length = INDEX.size + ENTRY.itemsize * frames
-        start = len(shard) - length
-        if start < len(HEADER):
-            break
-        if INDEX.unpack_from(shard, start) == (0x184D2A51, length - 8, b"chompidx", 1, frames):
-            return np.frombuffer(shard, ENTRY, frames, start + INDEX.size), start
-    raise Damaged(f"{where}: it has no index of format 1")
+    """The entries of a shard's index, the last word, and where the index starts. It ends with the
+    file, and has a digest of its own."""
+    check(len(shard) >= len(HEADER) + INDEX.size + TAIL.size, f"{where}: too short")
+    last, start, digest = TAIL.unpack_from(shard, len(shard) - TAIL.size)
+    length = len(shard) - start
+    possible = len(HEADER) <= start and INDEX.size + TAIL.size <= length <= INDEX_BYTES_MAX
+    check(possible, f"{where}: its index cannot be at {start}")
+    check(hashlib.sha256(shard[start:-32]).digest() == digest, f"{where}: its index is damaged")
+    *beginning, frames = INDEX.unpack_from(shard, start)
+    check(beginning == [0x184D2A51, length - 8, b"chompidx", 1], f"{where}: it has no index of format 1")
+    check(length == INDEX.size + ENTRY.itemsize * frames + TAIL.size, f"{where}: its index has another length")
+    return np.frombuffer(shard, ENTRY, frames, start + INDEX.size), last, start
 
 
 def words_of_shard(shard, where):
     """The words of the bytes of a shard, ascending, after they were checked."""
     check(shard[: len(HEADER)] == HEADER, f"{where}: it is no shard of format 1")
-    entries, index_offset = read_index(shard, where)
+    entries, last, index_offset = read_index(shard, where)
     offset, decompressor, words = len(HEADER), zstandard.ZstdDecompressor(), []
     for entry in entries:
         place = f"{where}: the frame at {offset}"
@@ -99,7 +103,9 @@ def words_of_shard(shard, where):
         check(words[-1][0] == entry["first"], f"{place} has another first word")
         offset += len(frame)
     check(offset == index_offset, f"{where}: there is something between its frames and its index")
+    check(words, f"{where}: it has no words")
     words = np.concatenate(words)
+    check(words[-1] == last, f"{where}: its last word is not {last}")
     check(np.all(words[1:] > words[:-1]), f"{where}: its words do not ascend")
     return words
 

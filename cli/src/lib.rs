@@ -11,11 +11,15 @@ pub mod exit;
 mod export;
 mod local;
 mod machine;
+mod manual;
+mod openings;
 mod plan;
 mod progress;
+mod query;
 mod reach;
 mod run;
 mod signals;
+mod source;
 mod status;
 mod summary;
 mod trial;
@@ -84,6 +88,10 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Status(args) => status::run(args).await,
             Command::Download(args) => download::run(args, display).await,
             Command::Export(args) => export::run(args, display).await,
+            Command::Query(args) => query::run(args).await,
+            Command::Openings(args) => openings::run(args).await,
+            Command::Completions(args) => manual::completions(&args),
+            Command::Man(args) => manual::man(&args),
         }
     });
     // What still reads or checks when the program was stopped is of no more use, and what is written
@@ -114,8 +122,18 @@ fn start_log(display: &Display, command: &Command) {
 
 /// Prints a result on stdout. A reader that went away is no error.
 fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        done => Ok(done?),
+    try_print(text).map(|_| ())
+}
+
+/// Prints a part of a result on stdout; false if the reader went away, and wants no more.
+fn try_print(text: &str) -> anyhow::Result<bool> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error).context("cannot write to stdout"),
+        Ok(()) => Ok(true),
     }
 }

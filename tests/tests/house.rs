@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of the project a crate may use. Dependencies point one way.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("chomp-table", &[]),
     ("chomp-kernel", &["chomp-table"]),
     ("chomp-proto", &[]),
@@ -23,6 +23,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ),
     ("chomp-download", &["chomp-access", "chomp-table"]),
     ("chomp-export", &["chomp-table"]),
+    ("chomp-query", &["chomp-table"]),
     ("chomp-verify", &["chomp-export", "chomp-table"]),
     (
         "chomp-cli",
@@ -32,6 +33,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "chomp-download",
             "chomp-export",
             "chomp-kernel",
+            "chomp-query",
             "chomp-table",
             "chomp-worker",
         ],
@@ -40,10 +42,11 @@ const MAY_USE: [(&str, &[&str]); 11] = [
 ];
 
 /// The crates without network, and how the crates begin that would bring it.
-const PURE: [&str; 4] = [
+const PURE: [&str; 5] = [
     "chomp-table",
     "chomp-kernel",
     "chomp-export",
+    "chomp-query",
     "chomp-verify",
 ];
 const NETWORK: [&str; 8] = [

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
-#[path = "../../../table/tests/common/mod.rs"]
+#[path = "../../../table/tests/reader/common.rs"]
 pub(crate) mod published;
 
 use std::ops::ControlFlow;
