@@ -63,7 +63,8 @@ fn what_is_there_is_replaced_on_demand_only() {
         file.finish()
     };
     fs::write(&path, "old").unwrap();
-    let error = finish(false).unwrap_err();
+    // Before anything is written.
+    let error = NewFile::create(&path, false).unwrap_err();
     assert!(matches!(&error, ExportError::Exists { path: found } if *found == path));
     assert!(error.to_string().contains("--force"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), b"old");

@@ -8,8 +8,10 @@
 mod common;
 
 use std::fmt::Write;
+use std::io;
+use std::ops::ControlFlow;
 
-use chomp_export::{Filter, Format, Rectangle};
+use chomp_export::{Filter, Format, Rectangle, Request, export};
 use chomp_table::{Digest, Table, Word};
 use common::published::publish_words;
 use common::{
@@ -175,6 +177,36 @@ fn large_words_are_sorted_whatever_the_memory() {
         for memory in [0, 100, 3000, u64::MAX] {
             assert_eq!(words(table, BOTH, memory), expected, "{memory} bytes");
         }
+    });
+}
+
+/// Takes a few bytes at a time.
+struct Slow(Vec<u8>);
+
+impl io::Write for Slow {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(7);
+        self.0.extend(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn the_digest_is_of_what_was_taken() {
+    with_table(12, |table| {
+        let request = Request {
+            format: Format::Rows,
+            filter: BOTH,
+            memory: 0,
+        };
+        let mut slow = Slow(Vec::new());
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let report = export(table, &request, &mut slow, go_on).unwrap();
+        assert_eq!((report, slow.0), bytes(table, Format::Rows, BOTH));
     });
 }
 
