@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use chomp_access::{Access, Issuer};
-use chomp_coordinator::net::Limits;
 use chomp_coordinator::server::{Coordinator, Listeners, Options};
 use chomp_coordinator::storage::LocalStorage;
 use chomp_kernel::Isa;
+use chomp_serve::net::Limits;
 use chomp_table::{RangeBits, Table};
 use chomp_worker::{Config, Evaluation, WorkerError};
 use tokio::net::TcpListener;

@@ -12,11 +12,10 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{MethodRouter, any};
 use chomp_access::{Denied, Issuer};
+use chomp_serve::answer::problem;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 use tonic::Status;
-
-use crate::http::problem;
 
 /// Who may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,14 +8,21 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of the project a crate may use. Dependencies point one way.
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("chomp-table", &[]),
     ("chomp-kernel", &["chomp-table"]),
     ("chomp-proto", &[]),
     ("chomp-access", &[]),
+    ("chomp-serve", &["chomp-table"]),
     (
         "chomp-coordinator",
-        &["chomp-access", "chomp-kernel", "chomp-proto", "chomp-table"],
+        &[
+            "chomp-access",
+            "chomp-kernel",
+            "chomp-proto",
+            "chomp-serve",
+            "chomp-table",
+        ],
     ),
     (
         "chomp-worker",
@@ -30,6 +37,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
             "chomp-coordinator",
             "chomp-download",
             "chomp-kernel",
+            "chomp-serve",
             "chomp-table",
             "chomp-worker",
         ],

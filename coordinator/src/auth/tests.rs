@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use chomp_access::Token;
 use chomp_proto::DESCRIPTORS;
+use chomp_serve::net::Limits;
 use chomp_table::RangeBits;
 use http::uri::PathAndQuery;
 use prost::Message;
@@ -16,7 +17,6 @@ use tonic::{Code, Request as Call};
 use tonic_prost::ProstCodec;
 
 use super::*;
-use crate::net::Limits;
 use crate::server::{Coordinator, Listeners, Options};
 use crate::storage::SimulatedStorage;
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
+use chomp_serve::answer::{fresh, json, problem};
+use chomp_serve::net::Slots;
 use http::StatusCode;
 use tokio::sync::watch;
 
 use super::metrics::{self, Traffic};
-use super::{fresh, json, problem};
 use crate::auth::Gate;
-use crate::net::Slots;
 use crate::status::{JobPhase, Status};
 
 /// What the pages of a job are made of.

@@ -29,10 +29,10 @@ use http::{HeaderMap, Method, StatusCode};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use super::body::{CHUNK_TIME, FileBody};
-use super::conditions::{Wanted, wanted};
-use super::published::{Published, Shard, TableFile, Whole};
-use super::{json, problem};
+use crate::answer::{json, problem};
+use crate::body::{CHUNK_TIME, FileBody};
+use crate::conditions::{Wanted, wanted};
+use crate::published::{Published, Shard, TableFile, Whole};
 
 /// The shards that are sent at a time. Each is an open file and two chunks of memory.
 const DOWNLOADS_MAX: usize = 256;
@@ -63,7 +63,7 @@ impl Tables {
         Tables::with_limits(directory, DOWNLOADS_MAX, CHUNK_TIME)
     }
 
-    pub(super) fn with_limits(directory: PathBuf, places: usize, chunk_time: Duration) -> Tables {
+    pub(crate) fn with_limits(directory: PathBuf, places: usize, chunk_time: Duration) -> Tables {
         Tables {
             published: Arc::new(Published::new(directory)),
             places: Arc::new(Semaphore::new(places)),
@@ -72,7 +72,7 @@ impl Tables {
     }
 
     /// The routes, by their paths in the rules.
-    pub(crate) fn routes(self) -> Vec<(&'static str, MethodRouter)> {
+    pub fn routes(self) -> Vec<(&'static str, MethodRouter)> {
         vec![
             ("/", get(list).with_state(self.clone())),
             ("/{folder}/{name}", get(file).with_state(self)),

@@ -12,7 +12,7 @@ use chomp_table::{RangeBits, Word, definition};
 use tempfile::TempDir;
 
 use super::{Tested, start};
-use crate::http::tables::Tables;
+use crate::tables::Tables;
 
 /// Publishes the table of so many bits, as it is by definition, in several shards.
 fn publish(directory: &Path, bits: u32) -> PathBuf {
