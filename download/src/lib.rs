@@ -163,7 +163,7 @@ async fn run(config: Config, progress: watch::Sender<Progress>) -> Result<Report
     let folder = target.folder().to_owned();
     let (path, checked) = (folder.clone(), manifest.clone());
     target::blocking(move || {
-        Table::with_manifest(path, checked.clone())?.verify_bytes()?;
+        Table::with_manifest(path, checked.clone()).verify_bytes()?;
         target.put(SHA256SUMS_NAME, sha256sums(&bytes, &checked).as_bytes())?;
         target.put(MANIFEST_NAME, &bytes)
     })

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of the project a crate may use. Dependencies point one way.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("chomp-table", &[]),
     ("chomp-kernel", &["chomp-table"]),
     ("chomp-proto", &[]),
@@ -29,6 +29,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
         &["chomp-access", "chomp-kernel", "chomp-proto", "chomp-table"],
     ),
     ("chomp-download", &["chomp-access", "chomp-table"]),
+    ("chomp-query", &["chomp-table"]),
     ("chomp-verify", &["chomp-table"]),
     (
         "chomp-cli",
@@ -37,6 +38,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "chomp-coordinator",
             "chomp-download",
             "chomp-kernel",
+            "chomp-query",
             "chomp-serve",
             "chomp-table",
             "chomp-worker",
@@ -46,7 +48,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
 ];
 
 /// The crates without network, and how the crates begin that would bring it.
-const PURE: [&str; 3] = ["chomp-table", "chomp-kernel", "chomp-verify"];
+const PURE: [&str; 4] = ["chomp-table", "chomp-kernel", "chomp-query", "chomp-verify"];
 const NETWORK: [&str; 8] = [
     "async",
     "futures",
