@@ -2,12 +2,14 @@
 
 mod download;
 mod job;
+mod serve;
 mod shared;
 
 use clap::{Parser, Subcommand};
 
 pub(crate) use download::DownloadArgs;
 pub(crate) use job::{CoordinatorArgs, PlanArgs, RunArgs, StatusArgs, WorkerArgs};
+pub(crate) use serve::{RATE, ServeArgs};
 pub(crate) use shared::{ReachArgs, TableArgs};
 
 /// Builds tables of the losing positions of Chomp.
@@ -38,6 +40,8 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Fetch a finished table, and check every byte; goes on where it was interrupted
     Download(DownloadArgs),
+    /// Let everybody ask a finished table, play against it and download it, over HTTP
+    Serve(ServeArgs),
 }
 
 impl Command {
@@ -50,6 +54,7 @@ impl Command {
             Command::Plan(_) => "plan",
             Command::Status(_) => "status",
             Command::Download(_) => "download",
+            Command::Serve(_) => "serve",
         }
     }
 
@@ -61,6 +66,7 @@ impl Command {
             Command::Worker(args) => args.json,
             Command::Plan(_) | Command::Status(_) => false,
             Command::Download(args) => args.json,
+            Command::Serve(args) => args.json,
         }
     }
 }
@@ -95,6 +101,10 @@ mod tests {
             "worker --coordinator http://host --threads 0",
             "download --from http://host",
             "download --out there",
+            "serve --http 7172",
+            "serve --rate fast",
+            "serve --cache lots",
+            "run --bits 20 --http 7172",
         ] {
             let args = std::iter::once("chomp").chain(wrong.split(' '));
             let error = Args::try_parse_from(args).expect_err(wrong);

@@ -17,6 +17,7 @@ use chomp_worker::WorkerError;
 use chomp_worker::client::ClientError;
 
 use crate::reach::NoCoordinator;
+use crate::serve::OneTable;
 use crate::status::AskError;
 
 /// How the program ends.
@@ -95,7 +96,7 @@ impl Exit {
         if cause.is::<PlanError>() {
             return Some(Exit::Refused);
         }
-        if cause.is::<NoCoordinator>() {
+        if cause.is::<NoCoordinator>() || cause.is::<OneTable>() {
             return Some(Exit::Usage);
         }
         match cause.downcast_ref() {

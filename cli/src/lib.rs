@@ -14,6 +14,7 @@ mod plan;
 mod progress;
 mod reach;
 mod run;
+mod serve;
 mod signals;
 mod status;
 mod summary;
@@ -69,8 +70,13 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
     if provider.install_default().is_err() {
         anyhow::bail!("TLS was set up before");
     }
+    let threads = match &command {
+        // It does nothing else.
+        Command::Serve(_) => machine::threads().get(),
+        _ => IO_THREADS,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(IO_THREADS)
+        .worker_threads(threads)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
@@ -82,6 +88,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Plan(args) => plan::run(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Download(args) => download::run(args, display).await,
+            Command::Serve(args) => serve::run(args, display).await,
         }
     });
     // What still reads or checks when the program was stopped is of no more use, and what is written
@@ -94,7 +101,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
 fn start_log(display: &Display, command: &Command) {
     let level = match command {
         // Nobody watches these all the time: they tell what happened.
-        Command::Coordinator(_) | Command::Worker(_) => LevelFilter::INFO,
+        Command::Coordinator(_) | Command::Worker(_) | Command::Serve(_) => LevelFilter::INFO,
         _ => LevelFilter::WARN,
     };
     let filter = tracing_subscriber::EnvFilter::builder()

@@ -16,7 +16,7 @@ use chomp_table::manifest::{
 use http::header::HeaderValue;
 
 /// No table has more bits.
-const BITS_MAX: u32 = u64::BITS;
+pub(crate) const BITS_MAX: u32 = u64::BITS;
 
 /// The finished tables in a directory. What their manifests say is kept in memory, and read
 /// again when they change.
@@ -59,7 +59,7 @@ pub(crate) enum TableFile {
 
 /// What changes when a manifest is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+pub(crate) struct Stamp {
     inode: u64,
     bytes: u64,
     modified: (i64, i64),
@@ -92,6 +92,22 @@ impl Published {
             }
         };
         (0..=BITS_MAX).filter(good).collect()
+    }
+
+    /// Where they are.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What tells the finished table of so many bits from another in its place, if there is one.
+    pub(crate) fn stamp(&self, bits: u32) -> Result<Option<Stamp>, PublishedError> {
+        let path = self.directory.join(folder_name(bits)).join(MANIFEST_NAME);
+        let stamp = match File::open(&path) {
+            Ok(file) => Stamp::of(&file).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        };
+        stamp.map_err(|source| PublishedError::Read { path, source })
     }
 
     /// The file `name` of the table in the folder `folder`, both as they stand in the address.
@@ -184,7 +200,7 @@ impl Table {
 }
 
 impl Whole {
-    fn new(bytes: Bytes) -> Whole {
+    pub(crate) fn new(bytes: Bytes) -> Whole {
         Whole {
             etag: etag(Digest::of(&bytes)),
             bytes,

@@ -33,7 +33,8 @@ async fn run(
         replicas: 1,
         issuer,
         tls: None,
-        tables: None,
+        site: None,
+        open_status: false,
         limits: Limits::default(),
     };
     let listeners = Listeners {

@@ -13,7 +13,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
     ("chomp-kernel", &["chomp-table"]),
     ("chomp-proto", &[]),
     ("chomp-access", &[]),
-    ("chomp-serve", &["chomp-table"]),
+    ("chomp-serve", &["chomp-query", "chomp-table"]),
     (
         "chomp-coordinator",
         &[
