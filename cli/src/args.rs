@@ -2,6 +2,8 @@
 
 mod download;
 mod job;
+mod manual;
+mod query;
 mod serve;
 mod shared;
 
@@ -9,17 +11,25 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use download::DownloadArgs;
 pub(crate) use job::{CoordinatorArgs, PlanArgs, RunArgs, StatusArgs, WorkerArgs};
+pub(crate) use manual::{CompletionsArgs, ManArgs};
+pub(crate) use query::{OpeningsArgs, QueryArgs, SourceArgs};
 pub(crate) use serve::{RATE, ServeArgs};
 pub(crate) use shared::{ReachArgs, TableArgs};
 
-/// Builds tables of the losing positions of Chomp.
+/// Builds tables of the losing positions of Chomp, asks them and checks them.
 #[derive(Debug, Parser)]
 #[command(
     name = "chomp",
     version,
     after_help = "\
-Exit codes: 0 done; 1 failed; 2 wrong usage; 3 damaged data; 4 coordinator unreachable; 5 refused
-(other version or parameters, table in use); 75 stopped early, run it again to go on."
+Exit codes: 0 done; 1 failed; 2 wrong usage; 3 damaged data or a failed check; 4 coordinator
+unreachable; 5 refused (other version or parameters, table in use, not in the table); 75 stopped
+early, run it again to go on.
+
+Examples:
+  chomp run --bits 32          build the table of all positions of at most 32 bits
+  chomp query 8x10             which first moves win on a board of 8 rows and 10 columns
+  chomp help query             all about a command"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -40,8 +50,16 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Fetch a finished table, and check every byte; goes on where it was interrupted
     Download(DownloadArgs),
+    /// Tell whether positions are losing, and all moves that win
+    Query(QueryArgs),
+    /// List every winning first move of every rectangle that the table covers
+    Openings(OpeningsArgs),
     /// Let everybody ask a finished table, play against it and download it, over HTTP
     Serve(ServeArgs),
+    /// Print what a shell needs to complete commands and flags
+    Completions(CompletionsArgs),
+    /// Print the manual
+    Man(ManArgs),
 }
 
 impl Command {
@@ -54,7 +72,11 @@ impl Command {
             Command::Plan(_) => "plan",
             Command::Status(_) => "status",
             Command::Download(_) => "download",
+            Command::Query(_) => "query",
+            Command::Openings(_) => "openings",
             Command::Serve(_) => "serve",
+            Command::Completions(_) => "completions",
+            Command::Man(_) => "man",
         }
     }
 
@@ -64,9 +86,9 @@ impl Command {
             Command::Run(args) => args.table.json,
             Command::Coordinator(args) => args.table.json,
             Command::Worker(args) => args.json,
-            Command::Plan(_) | Command::Status(_) => false,
             Command::Download(args) => args.json,
             Command::Serve(args) => args.json,
+            _ => false,
         }
     }
 }

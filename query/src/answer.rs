@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use crate::Losing;
 
-/// A position, and what a table says of it. As JSON, a cell is `[row, column]`.
+/// A position, and whether it is losing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Answer {
+pub struct Verdict {
     /// The lengths of its rows, from the poisoned corner outwards.
     pub rows: Vec<u32>,
     /// Its word.
@@ -18,6 +18,15 @@ pub struct Answer {
     pub area: u32,
     /// Whether who is to move loses against perfect play.
     pub losing: bool,
+}
+
+/// A position, and what a table says of it. As JSON, a cell is `[row, column]`, and the fields of
+/// the verdict stand beside the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Answer {
+    /// The position, and whether it is losing.
+    #[serde(flatten)]
+    pub verdict: Verdict,
     /// The moves that leave a losing position, by row, then by column.
     pub winning_moves: Vec<(u32, u32)>,
     /// The rows of what these moves leave, in the same order: all losing positions that are one
@@ -27,49 +36,92 @@ pub struct Answer {
     pub reply: Option<(u32, u32)>,
 }
 
-/// What `table` says of `position`.
+/// Whether `positions` are losing, in their order.
 ///
 /// # Errors
 ///
-/// If the table does not cover the position, or the part of it that holds the answer cannot be
+/// If the table does not cover one of them, or the part of it that holds the answer cannot be
 /// read or is damaged.
-pub fn answer(table: &impl Losing, position: &Position) -> Result<Answer, TableError> {
-    let word = Word::from(position);
-    let losing = table.are_losing(&[word])?[0];
-    let winning = if losing {
-        Vec::new()
-    } else {
-        winning_moves(table, word)?
-    };
-    let cells: Vec<Cell> = winning.iter().map(|&(cell, _)| cell).collect();
-    Ok(Answer {
+pub fn verdicts(table: &impl Losing, positions: &[Position]) -> Result<Vec<Verdict>, TableError> {
+    let words: Vec<Word> = positions.iter().map(Word::from).collect();
+    let losing = table.are_losing(&words)?;
+    let verdict = |((position, word), losing): ((&Position, Word), bool)| Verdict {
         rows: position.rows().to_vec(),
         word: word.get(),
         bits: word.bits(),
         area: word.area(),
         losing,
-        reply: reply(position, &cells).map(pair),
-        winning_moves: cells.into_iter().map(pair).collect(),
-        losing_positions: winning
-            .into_iter()
-            .map(|(_, next)| Position::from(next).rows().to_vec())
-            .collect(),
-    })
+    };
+    Ok(positions
+        .iter()
+        .zip(words)
+        .zip(losing)
+        .map(verdict)
+        .collect())
 }
 
-/// The moves from `word` that leave a losing position, and what they leave, by row, then by column.
+/// What `table` says of `position`.
 ///
 /// # Errors
 ///
-/// As for [`answer`].
-pub fn winning_moves(table: &impl Losing, word: Word) -> Result<Vec<(Cell, Word)>, TableError> {
-    let moves: Vec<(Cell, Word)> = word.moves().collect();
-    let nexts: Vec<Word> = moves.iter().map(|&(_, next)| next).collect();
-    let losing = table.are_losing(&nexts)?;
-    let winning = moves.into_iter().zip(losing).filter(|(_, losing)| *losing);
-    let mut winning: Vec<(Cell, Word)> = winning.map(|(taken, _)| taken).collect();
-    winning.sort_unstable_by_key(|&(cell, _)| cell);
-    Ok(winning)
+/// As for [`verdicts`].
+pub fn answer(table: &impl Losing, position: &Position) -> Result<Answer, TableError> {
+    let mut answers = answers(table, std::slice::from_ref(position))?;
+    Ok(answers.pop().expect("one answer for one position"))
+}
+
+/// What `table` says of `positions`, in their order. The moves of all are looked up together.
+///
+/// # Errors
+///
+/// As for [`verdicts`].
+pub fn answers(table: &impl Losing, positions: &[Position]) -> Result<Vec<Answer>, TableError> {
+    let verdicts = verdicts(table, positions)?;
+    // No two losing positions are one move apart.
+    let moved = verdicts.iter().map(|verdict| {
+        if verdict.losing {
+            Word::EMPTY
+        } else {
+            Word::new(verdict.word)
+        }
+    });
+    let moved: Vec<Word> = moved.collect();
+    let winning = winning_moves(table, &moved)?;
+    let answers = positions.iter().zip(verdicts).zip(winning);
+    let answers = answers.map(|((position, verdict), winning)| {
+        let cells: Vec<Cell> = winning.iter().map(|&(cell, _)| cell).collect();
+        let left = winning.into_iter();
+        Answer {
+            verdict,
+            reply: reply(position, &cells).map(pair),
+            winning_moves: cells.into_iter().map(pair).collect(),
+            losing_positions: left
+                .map(|(_, next)| Position::from(next).rows().to_vec())
+                .collect(),
+        }
+    });
+    Ok(answers.collect())
+}
+
+/// For each of `words` the moves that leave a losing position, and what they leave, by row, then
+/// by column.
+///
+/// # Errors
+///
+/// As for [`verdicts`].
+pub fn winning_moves(
+    table: &impl Losing,
+    words: &[Word],
+) -> Result<Vec<Vec<(Cell, Word)>>, TableError> {
+    let moves: Vec<Vec<(Cell, Word)>> = words.iter().map(|word| word.moves().collect()).collect();
+    let nexts: Vec<Word> = moves.iter().flatten().map(|&(_, next)| next).collect();
+    let mut losing = table.are_losing(&nexts)?.into_iter();
+    let winning = moves.into_iter().map(|mut moves| {
+        moves.retain(|_| losing.next().expect("an answer for each question"));
+        moves.sort_unstable_by_key(|&(cell, _)| cell);
+        moves
+    });
+    Ok(winning.collect())
 }
 
 /// The move of a perfect player who knows the `winning` moves: the first of them. If there is
@@ -112,11 +164,11 @@ mod tests {
     #[test]
     fn small_positions() {
         let empty = of("0");
-        assert!(!empty.losing);
+        assert!(!empty.verdict.losing);
         assert_eq!((empty.winning_moves, empty.reply), (vec![], None));
 
         let poison = of("1");
-        assert!(poison.losing);
+        assert!(poison.verdict.losing);
         assert_eq!(poison.reply, Some((1, 1)));
 
         let row = of("1x5");
@@ -125,7 +177,7 @@ mod tests {
         assert_eq!(row.reply, Some((1, 2)));
 
         let square = of("4x4");
-        assert_eq!((square.bits, square.area), (8, 16));
+        assert_eq!((square.verdict.bits, square.verdict.area), (8, 16));
         assert_eq!(square.winning_moves, [(2, 2)]);
         assert_eq!(square.losing_positions, [[4, 1, 1, 1]]);
     }
@@ -163,10 +215,10 @@ mod tests {
             let word = Word::new(index * 2);
             let position = Position::from(word);
             let answer = answer(&table, &position).unwrap();
-            assert_eq!(answer.losing, table.is_losing(word));
-            assert_eq!(answer.word, word.get());
+            assert_eq!(answer.verdict.losing, table.is_losing(word));
+            assert_eq!(answer.verdict.word, word.get());
             assert_eq!(
-                (answer.bits, answer.area),
+                (answer.verdict.bits, answer.verdict.area),
                 (word.bits(), position.rows().iter().sum())
             );
             let mut expected = Vec::new();

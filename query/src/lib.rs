@@ -11,7 +11,7 @@ pub mod answer;
 pub mod drawing;
 pub mod openings;
 
-pub use answer::{Answer, answer};
+pub use answer::{Answer, Verdict, answer, answers, verdicts};
 pub use openings::{Opening, opening, openings};
 
 use chomp_table::{ShardFile, Table, TableError, Word};

@@ -30,8 +30,7 @@ pub struct Opening {
 pub fn opening(table: &impl Losing, rows: u32, columns: u32) -> Result<Opening, TableError> {
     let board = Word::from(&board(rows, columns));
     table.are_losing(&[board])?;
-    let moves = winning_moves(table, board)?;
-    let moves = moves.into_iter();
+    let moves = winning_moves(table, &[board])?.into_iter().flatten();
     Ok(Opening {
         rows,
         columns,
@@ -53,30 +52,20 @@ pub fn boards(bits: u32) -> impl Iterator<Item = (u32, u32)> {
 /// If a part of the table cannot be read or is damaged.
 pub fn openings(table: &impl Losing) -> Result<Vec<Opening>, TableError> {
     // All moves of all boards at once, so that each part of the table is read once.
-    let mut moves = Vec::new();
-    for (rows, columns) in boards(table.bits()) {
-        let taken = Word::from(&board(rows, columns)).moves();
-        moves.extend(taken.map(|(cell, next)| ((rows, columns), cell, next)));
-    }
-    let nexts: Vec<Word> = moves.iter().map(|&(_, _, next)| next).collect();
-    let losing = table.are_losing(&nexts)?;
-    let mut winning: Vec<((u32, u32), Cell)> = moves
-        .into_iter()
-        .zip(losing)
-        .filter_map(|((board, cell, _), losing)| losing.then_some((board, cell)))
+    let words: Vec<Word> = boards(table.bits())
+        .map(|(rows, columns)| Word::from(&board(rows, columns)))
         .collect();
-    winning.sort_unstable();
-    let opening = |(rows, columns)| {
-        let start = winning.partition_point(|&(board, _)| board < (rows, columns));
-        let of_board = winning[start..].iter();
-        let of_board = of_board.take_while(|&&(board, _)| board == (rows, columns));
-        Opening {
-            rows,
-            columns,
-            moves: of_board.map(|(_, cell)| (cell.row, cell.column)).collect(),
-        }
-    };
-    Ok(boards(table.bits()).map(opening).collect())
+    let winning = winning_moves(table, &words)?.into_iter();
+    let openings = boards(table.bits()).zip(winning);
+    let openings = openings.map(|((rows, columns), moves)| Opening {
+        rows,
+        columns,
+        moves: moves
+            .iter()
+            .map(|(cell, _)| (cell.row, cell.column))
+            .collect(),
+    });
+    Ok(openings.collect())
 }
 
 fn board(rows: u32, columns: u32) -> Position {

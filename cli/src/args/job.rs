@@ -11,6 +11,10 @@ use clap::builder::BoolishValueParser;
 use super::shared::{BITS_MAX, BITS_MIN, MachineArgs, ReachArgs, TableArgs, range_bits};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp run --bits 32
+  chomp run --bits 40 --memory 4GiB --table /data/chomp")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
@@ -24,6 +28,10 @@ pub(crate) struct RunArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp coordinator --bits 36 --listen 0.0.0.0:7171
+  chomp coordinator --bits 40 --replicas 2 --listen 0.0.0.0:7171 --http 0.0.0.0:8080")]
 pub(crate) struct CoordinatorArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
@@ -69,6 +77,10 @@ pub(crate) struct CoordinatorArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp worker --access access.json
+  chomp worker --coordinator http://127.0.0.1:7171 --threads 4 --memory 8GiB")]
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
     pub(crate) reach: ReachArgs,
@@ -90,6 +102,10 @@ pub(crate) struct WorkerArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp plan --bits 40
+  chomp plan --bits 44 --workers 20 --threads 16 --memory 32GiB --bandwidth 1GiB")]
 pub(crate) struct PlanArgs {
     /// Take all positions of at most so many bits (first row + number of rows)
     #[arg(long, env = "CHOMP_BITS", value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
@@ -126,6 +142,10 @@ pub(crate) struct PlanArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp status
+  chomp status --access access.json --json")]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) reach: ReachArgs,
