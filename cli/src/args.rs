@@ -5,6 +5,7 @@ mod export;
 mod job;
 mod manual;
 mod query;
+mod serve;
 mod shared;
 mod verify;
 
@@ -15,6 +16,7 @@ pub(crate) use export::ExportArgs;
 pub(crate) use job::{CoordinatorArgs, PlanArgs, RunArgs, StatusArgs, WorkerArgs};
 pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use query::{OpeningsArgs, QueryArgs, SourceArgs};
+pub(crate) use serve::{RATE, ServeArgs};
 pub(crate) use shared::{ReachArgs, TableArgs};
 pub(crate) use verify::VerifyArgs;
 
@@ -60,6 +62,8 @@ pub(crate) enum Command {
     Query(QueryArgs),
     /// List every winning first move of every rectangle that the table covers
     Openings(OpeningsArgs),
+    /// Let everybody ask a finished table, play against it and download it, over HTTP
+    Serve(ServeArgs),
     /// Print what a shell needs to complete commands and flags
     Completions(CompletionsArgs),
     /// Print the manual
@@ -80,6 +84,7 @@ impl Command {
             Command::Export(_) => "export",
             Command::Query(_) => "query",
             Command::Openings(_) => "openings",
+            Command::Serve(_) => "serve",
             Command::Completions(_) => "completions",
             Command::Man(_) => "man",
         }
@@ -94,6 +99,7 @@ impl Command {
             Command::Download(args) => args.json,
             Command::Verify(args) => args.json,
             Command::Export(args) => args.json,
+            Command::Serve(args) => args.json,
             _ => false,
         }
     }
@@ -139,6 +145,10 @@ mod tests {
             "export --format npy --out there --area 9-8",
             "export --format npy --out there --box 8",
             "export --format npy --out there --memory lots",
+            "serve --http 7172",
+            "serve --rate fast",
+            "serve --cache lots",
+            "run --bits 20 --http 7172",
         ] {
             let args = std::iter::once("chomp").chain(wrong.split(' '));
             let error = Args::try_parse_from(args).expect_err(wrong);

@@ -23,6 +23,7 @@ use crate::draft::DraftError;
 use crate::export::ExportUsage;
 use crate::openings::NoBoard;
 use crate::reach::NoCoordinator;
+use crate::serve::OneTable;
 use crate::status::AskError;
 use crate::verify::VerifyError;
 
@@ -120,6 +121,7 @@ impl Exit {
         if cause.is::<NoCoordinator>()
             || cause.is::<NoBoard>()
             || cause.is::<ExportUsage>()
+            || cause.is::<OneTable>()
             || cause.is::<VerifyError>()
         {
             return Some(Exit::Usage);

@@ -19,6 +19,7 @@ mod progress;
 mod query;
 mod reach;
 mod run;
+mod serve;
 mod signals;
 mod source;
 mod status;
@@ -76,8 +77,13 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
     if provider.install_default().is_err() {
         anyhow::bail!("TLS was set up before");
     }
+    let threads = match &command {
+        // It does nothing else.
+        Command::Serve(_) => machine::threads().get(),
+        _ => IO_THREADS,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(IO_THREADS)
+        .worker_threads(threads)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
@@ -95,6 +101,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Openings(args) => openings::run(args).await,
             Command::Completions(args) => manual::completions(&args),
             Command::Man(args) => manual::man(&args),
+            Command::Serve(args) => serve::run(args, display).await,
         }
     });
     // What still reads or checks when the program was stopped is of no more use, and what is written
@@ -107,7 +114,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
 fn start_log(display: &Display, command: &Command) {
     let level = match command {
         // Nobody watches these all the time: they tell what happened.
-        Command::Coordinator(_) | Command::Worker(_) => LevelFilter::INFO,
+        Command::Coordinator(_) | Command::Worker(_) | Command::Serve(_) => LevelFilter::INFO,
         _ => LevelFilter::WARN,
     };
     let filter = tracing_subscriber::EnvFilter::builder()

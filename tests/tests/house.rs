@@ -8,14 +8,21 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of the project a crate may use. Dependencies point one way.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("chomp-table", &[]),
     ("chomp-kernel", &["chomp-table"]),
     ("chomp-proto", &[]),
     ("chomp-access", &[]),
+    ("chomp-serve", &["chomp-query", "chomp-table"]),
     (
         "chomp-coordinator",
-        &["chomp-access", "chomp-kernel", "chomp-proto", "chomp-table"],
+        &[
+            "chomp-access",
+            "chomp-kernel",
+            "chomp-proto",
+            "chomp-serve",
+            "chomp-table",
+        ],
     ),
     (
         "chomp-worker",
@@ -34,6 +41,7 @@ const MAY_USE: [(&str, &[&str]); 12] = [
             "chomp-export",
             "chomp-kernel",
             "chomp-query",
+            "chomp-serve",
             "chomp-table",
             "chomp-verify",
             "chomp-worker",

@@ -20,6 +20,11 @@ pub(crate) struct RunArgs {
     pub(crate) table: TableArgs,
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
+
+    /// Show how it gets on, and the tables that are finished, at this address while it runs, to
+    /// everybody who can reach it
+    #[arg(long, env = "CHOMP_HTTP", value_name = "ADDR")]
+    pub(crate) http: Option<SocketAddr>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -40,9 +45,13 @@ pub(crate) struct CoordinatorArgs {
     )]
     pub(crate) listen: SocketAddr,
 
-    /// Where to listen for downloads and questions alone, besides
+    /// Where to listen for downloads, questions and browsers alone, besides
     #[arg(long, env = "CHOMP_HTTP", value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
+
+    /// Tell everybody how the job gets on, and not only who has a token: names of workers included
+    #[arg(long, env = "CHOMP_PUBLIC_STATUS", value_parser = BoolishValueParser::new())]
+    pub(crate) public_status: bool,
 
     /// Count a range as done when so many workers have computed the same
     #[arg(long, env = "CHOMP_REPLICAS", value_name = "N", default_value = "1",
