@@ -1,6 +1,7 @@
 //! The command line. Every flag may come from the environment.
 
 mod download;
+mod export;
 mod job;
 mod manual;
 mod query;
@@ -10,6 +11,7 @@ mod verify;
 use clap::{Parser, Subcommand};
 
 pub(crate) use download::DownloadArgs;
+pub(crate) use export::ExportArgs;
 pub(crate) use job::{CoordinatorArgs, PlanArgs, RunArgs, StatusArgs, WorkerArgs};
 pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use query::{OpeningsArgs, QueryArgs, SourceArgs};
@@ -52,6 +54,8 @@ pub(crate) enum Command {
     Download(DownloadArgs),
     /// Check a finished table: every byte, random positions, or every position
     Verify(VerifyArgs),
+    /// Write the losing positions of a finished table into a file for other programs
+    Export(ExportArgs),
     /// Tell whether positions are losing, and all moves that win
     Query(QueryArgs),
     /// List every winning first move of every rectangle that the table covers
@@ -73,6 +77,7 @@ impl Command {
             Command::Status(_) => "status",
             Command::Download(_) => "download",
             Command::Verify(_) => "verify",
+            Command::Export(_) => "export",
             Command::Query(_) => "query",
             Command::Openings(_) => "openings",
             Command::Completions(_) => "completions",
@@ -88,6 +93,7 @@ impl Command {
             Command::Worker(args) => args.json,
             Command::Download(args) => args.json,
             Command::Verify(args) => args.json,
+            Command::Export(args) => args.json,
             _ => false,
         }
     }
@@ -126,6 +132,13 @@ mod tests {
             "verify --level all",
             "verify --sample 0",
             "verify --threads 0",
+            "export --out there",
+            "export --format npy",
+            "export --format xml --out there",
+            "export --format npy --out there --bits 65",
+            "export --format npy --out there --area 9-8",
+            "export --format npy --out there --box 8",
+            "export --format npy --out there --memory lots",
         ] {
             let args = std::iter::once("chomp").chain(wrong.split(' '));
             let error = Args::try_parse_from(args).expect_err(wrong);

@@ -29,6 +29,8 @@ pub(crate) enum Event {
         /// Null if it cannot be told yet.
         seconds_left: Option<f64>,
     },
+    /// An export goes on: so many stored words were read, of all that will be.
+    Exporting { read: u64, total: u64 },
     /// A message for people.
     Message { text: String },
     /// A line of the log.

@@ -11,6 +11,7 @@ use chomp_coordinator::server::StartError;
 use chomp_coordinator::storage::OpenError;
 use chomp_coordinator::store::StoreError;
 use chomp_download::DownloadError;
+use chomp_export::ExportError;
 use chomp_table::format::FormatError;
 use chomp_table::position::PositionError;
 use chomp_table::reader::TableError;
@@ -19,6 +20,7 @@ use chomp_worker::WorkerError;
 use chomp_worker::client::ClientError;
 
 use crate::draft::DraftError;
+use crate::export::ExportUsage;
 use crate::openings::NoBoard;
 use crate::reach::NoCoordinator;
 use crate::status::AskError;
@@ -115,7 +117,11 @@ impl Exit {
         if let Some(DraftError::InUse { .. }) = cause.downcast_ref() {
             return Some(Exit::Refused);
         }
-        if cause.is::<NoCoordinator>() || cause.is::<NoBoard>() || cause.is::<VerifyError>() {
+        if cause.is::<NoCoordinator>()
+            || cause.is::<NoBoard>()
+            || cause.is::<ExportUsage>()
+            || cause.is::<VerifyError>()
+        {
             return Some(Exit::Usage);
         }
         match cause.downcast_ref() {
@@ -125,6 +131,9 @@ impl Exit {
         }
         if let Some(error) = cause.downcast_ref() {
             return Exit::of_download(error);
+        }
+        if let Some(error) = cause.downcast_ref() {
+            return Exit::of_export(error);
         }
         matches!(cause.downcast_ref(), Some(OpenError::InUse { .. })).then_some(Exit::Refused)
     }
@@ -160,6 +169,16 @@ impl Exit {
             DownloadError::Table(error) => Exit::of_table(error),
             DownloadError::Url { .. } => Some(Exit::Usage),
             DownloadError::Stopped => Some(Exit::Stopped),
+            _ => None,
+        }
+    }
+
+    fn of_export(error: &ExportError) -> Option<Exit> {
+        match error {
+            ExportError::Table(error) => Exit::of_table(error),
+            ExportError::Beyond { .. } | ExportError::Unsuited { .. } => Some(Exit::Usage),
+            ExportError::Exists { .. } => Some(Exit::Refused),
+            ExportError::Stopped => Some(Exit::Stopped),
             _ => None,
         }
     }

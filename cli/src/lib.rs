@@ -9,6 +9,7 @@ mod download;
 mod draft;
 mod events;
 pub mod exit;
+mod export;
 mod local;
 mod machine;
 mod manual;
@@ -89,6 +90,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Status(args) => status::run(args).await,
             Command::Download(args) => download::run(args, display).await,
             Command::Verify(args) => verify::run(args, display).await,
+            Command::Export(args) => export::run(args, display).await,
             Command::Query(args) => query::run(args).await,
             Command::Openings(args) => openings::run(args).await,
             Command::Completions(args) => manual::completions(&args),

@@ -195,6 +195,29 @@ impl Display {
         }
     }
 
+    /// Shows how an export goes on, for as long as it is polled.
+    pub(crate) async fn follow_export(&self, progress: watch::Receiver<chomp_export::Progress>) {
+        if self.terminal {
+            let template = "words [{wide_bar}] {percent:>3} %, {eta} left";
+            let style = ProgressStyle::with_template(template).expect("a valid template");
+            self.bar.set_style(style.progress_chars("=> "));
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        loop {
+            tokio::time::sleep(if self.terminal { BAR_EVERY } else { LINE_EVERY }).await;
+            let chomp_export::Progress { read, total } = *progress.borrow();
+            if self.terminal {
+                self.bar.set_length(total);
+                self.bar.set_position(read);
+            } else if self.json {
+                self.event(&Event::Exporting { read, total });
+            } else {
+                let (read, total) = (HumanCount(read), HumanCount(total));
+                self.line(&format!("{read} of {total} words read"));
+            }
+        }
+    }
+
     fn show_bar(&self) {
         let style = ProgressStyle::with_template("{prefix} [{wide_bar}] {percent:>3} % {msg}")
             .expect("a valid template");

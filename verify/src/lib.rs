@@ -11,7 +11,7 @@
 //! | [`marking`] | a second algorithm: the predecessors of losing positions are winning | every wrong word |
 //! | [`sample`] | random positions, decided by the definition from what the table says of their moves | errors in a given share of all positions, or of those listed |
 //! | [`survey`] | counts, and holds the words to what is proved about all losing positions | wrong counts, misplaced words |
-//! | [`catalogue`] | the words of a box in the byte layouts of another program, and their SHA-256 | any difference from what that program found |
+//! | [`catalogue`] | the words of squares in the byte layouts of another program, by their SHA-256 | any difference from what that program found |
 //! | [`openings`] | the winning first moves of rectangles | wrong words among what rectangles lead to |
 //! | [`known`] | results of others, published fingerprints, and the comparison with them | |
 //! | [`join`] | which of many positions a table lists, in one pass | |
