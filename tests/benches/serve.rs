@@ -95,9 +95,10 @@ fn main() {
         let cpu = cpu_seconds(server.pid()) - before;
         times.sort_unstable();
         let at = |share: f64| millis(times[rank(times.len(), share)]);
-        let asked = pace.map_or("at once".to_owned(), |pace| {
-            format!("{:.0} a second", 1.0 / pace.as_secs_f64())
-        });
+        let asked = pace.map_or_else(
+            || "at once".to_owned(),
+            |pace| format!("{:.0} a second", 1.0 / pace.as_secs_f64()),
+        );
         let count = as_f64(times.len());
         println!(
             "| {connections} | {asked} | {:.0} | {:.2} | {:.2} | {:.2} | {:.0} | {} |",
