@@ -31,3 +31,7 @@ advisories:
 # What things cost, as tables: kernel, codecs, and whole runs beside the plain method
 bench:
     .ci/run bench
+
+# Archives with a static program, its manual and completions
+release:
+    .ci/release

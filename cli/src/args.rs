@@ -1,20 +1,24 @@
 //! The command line. Every flag may come from the environment.
 
 mod download;
+mod export;
 mod job;
 mod manual;
 mod query;
 mod serve;
 mod shared;
+mod verify;
 
 use clap::{Parser, Subcommand};
 
 pub(crate) use download::DownloadArgs;
+pub(crate) use export::ExportArgs;
 pub(crate) use job::{CoordinatorArgs, PlanArgs, RunArgs, StatusArgs, WorkerArgs};
 pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use query::{OpeningsArgs, QueryArgs, SourceArgs};
 pub(crate) use serve::{RATE, ServeArgs};
 pub(crate) use shared::{ReachArgs, TableArgs};
+pub(crate) use verify::VerifyArgs;
 
 /// Builds tables of the losing positions of Chomp, asks them and checks them.
 #[derive(Debug, Parser)]
@@ -50,6 +54,10 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Fetch a finished table, and check every byte; goes on where it was interrupted
     Download(DownloadArgs),
+    /// Check a finished table: every byte, random positions, or every position
+    Verify(VerifyArgs),
+    /// Write the losing positions of a finished table into a file for other programs
+    Export(ExportArgs),
     /// Tell whether positions are losing, and all moves that win
     Query(QueryArgs),
     /// List every winning first move of every rectangle that the table covers
@@ -72,6 +80,8 @@ impl Command {
             Command::Plan(_) => "plan",
             Command::Status(_) => "status",
             Command::Download(_) => "download",
+            Command::Verify(_) => "verify",
+            Command::Export(_) => "export",
             Command::Query(_) => "query",
             Command::Openings(_) => "openings",
             Command::Serve(_) => "serve",
@@ -87,6 +97,8 @@ impl Command {
             Command::Coordinator(args) => args.table.json,
             Command::Worker(args) => args.json,
             Command::Download(args) => args.json,
+            Command::Verify(args) => args.json,
+            Command::Export(args) => args.json,
             Command::Serve(args) => args.json,
             _ => false,
         }
@@ -123,6 +135,16 @@ mod tests {
             "worker --coordinator http://host --threads 0",
             "download --from http://host",
             "download --out there",
+            "verify --level all",
+            "verify --sample 0",
+            "verify --threads 0",
+            "export --out there",
+            "export --format npy",
+            "export --format xml --out there",
+            "export --format npy --out there --bits 65",
+            "export --format npy --out there --area 9-8",
+            "export --format npy --out there --box 8",
+            "export --format npy --out there --memory lots",
             "serve --http 7172",
             "serve --rate fast",
             "serve --cache lots",

@@ -6,8 +6,10 @@ mod args;
 mod coordinator;
 mod directory;
 mod download;
+mod draft;
 mod events;
 pub mod exit;
+mod export;
 mod local;
 mod machine;
 mod manual;
@@ -23,6 +25,7 @@ mod source;
 mod status;
 mod summary;
 mod trial;
+mod verify;
 mod worker;
 
 use std::io::Write;
@@ -92,6 +95,8 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Plan(args) => plan::run(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Download(args) => download::run(args, display).await,
+            Command::Verify(args) => verify::run(args, display).await,
+            Command::Export(args) => export::run(args, display).await,
             Command::Query(args) => query::run(args).await,
             Command::Openings(args) => openings::run(args).await,
             Command::Completions(args) => manual::completions(&args),
