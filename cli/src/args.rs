@@ -2,12 +2,14 @@
 
 mod download;
 mod job;
+mod query;
 mod shared;
 
 use clap::{Parser, Subcommand};
 
 pub(crate) use download::DownloadArgs;
 pub(crate) use job::{CoordinatorArgs, PlanArgs, RunArgs, StatusArgs, WorkerArgs};
+pub(crate) use query::{OpeningsArgs, QueryArgs, SourceArgs};
 pub(crate) use shared::{ReachArgs, TableArgs};
 
 /// Builds tables of the losing positions of Chomp.
@@ -38,6 +40,10 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Fetch a finished table, and check every byte; goes on where it was interrupted
     Download(DownloadArgs),
+    /// Tell whether positions are losing, and all moves that win
+    Query(QueryArgs),
+    /// List every winning first move of every rectangle that the table covers
+    Openings(OpeningsArgs),
 }
 
 impl Command {
@@ -50,6 +56,8 @@ impl Command {
             Command::Plan(_) => "plan",
             Command::Status(_) => "status",
             Command::Download(_) => "download",
+            Command::Query(_) => "query",
+            Command::Openings(_) => "openings",
         }
     }
 
@@ -59,7 +67,9 @@ impl Command {
             Command::Run(args) => args.table.json,
             Command::Coordinator(args) => args.table.json,
             Command::Worker(args) => args.json,
-            Command::Plan(_) | Command::Status(_) => false,
+            Command::Plan(_) | Command::Status(_) | Command::Query(_) | Command::Openings(_) => {
+                false
+            }
             Command::Download(args) => args.json,
         }
     }

@@ -12,10 +12,12 @@ use chomp_coordinator::storage::OpenError;
 use chomp_coordinator::store::StoreError;
 use chomp_download::DownloadError;
 use chomp_table::format::FormatError;
+use chomp_table::position::PositionError;
 use chomp_table::reader::TableError;
 use chomp_worker::WorkerError;
 use chomp_worker::client::ClientError;
 
+use crate::openings::NoBoard;
 use crate::reach::NoCoordinator;
 use crate::status::AskError;
 
@@ -92,10 +94,16 @@ impl Exit {
             Some(WorkerError::Memory { .. }) => return Some(Exit::Usage),
             _ => {}
         }
+        match cause.downcast_ref() {
+            // More than any table has.
+            Some(PositionError::TooLarge { .. }) => return Some(Exit::Refused),
+            Some(_) => return Some(Exit::Usage),
+            None => {}
+        }
         if cause.is::<PlanError>() {
             return Some(Exit::Refused);
         }
-        if cause.is::<NoCoordinator>() {
+        if cause.is::<NoCoordinator>() || cause.is::<NoBoard>() {
             return Some(Exit::Usage);
         }
         match cause.downcast_ref() {
@@ -112,8 +120,15 @@ impl Exit {
     fn of_table(error: &TableError) -> Option<Exit> {
         match error {
             TableError::Damaged { .. } => Some(Exit::Damaged),
-            TableError::Newer { .. } => Some(Exit::Refused),
-            _ => None,
+            TableError::Newer { .. }
+            | TableError::Beyond { .. }
+            | TableError::NotInShard { .. } => Some(Exit::Refused),
+            // What a table on a server could not be read for.
+            TableError::Io { source, .. } => {
+                let cause = source.get_ref()?;
+                Exit::of_download(cause.downcast_ref()?)
+            }
+            TableError::NotFound { .. } => None,
         }
     }
 
@@ -129,8 +144,9 @@ impl Exit {
             } => Some(Exit::Refused),
             DownloadError::Damaged { .. }
             | DownloadError::Wrong { .. }
-            | DownloadError::Manifest { .. }
-            | DownloadError::Table(TableError::Damaged { .. }) => Some(Exit::Damaged),
+            | DownloadError::Manifest { .. } => Some(Exit::Damaged),
+            DownloadError::Table(error) => Exit::of_table(error),
+            DownloadError::Url { .. } => Some(Exit::Usage),
             DownloadError::Stopped => Some(Exit::Stopped),
             _ => None,
         }

@@ -10,11 +10,14 @@ mod events;
 pub mod exit;
 mod local;
 mod machine;
+mod openings;
 mod plan;
 mod progress;
+mod query;
 mod reach;
 mod run;
 mod signals;
+mod source;
 mod status;
 mod summary;
 mod trial;
@@ -82,6 +85,8 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Plan(args) => plan::run(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Download(args) => download::run(args, display).await,
+            Command::Query(args) => query::run(args).await,
+            Command::Openings(args) => openings::run(args).await,
         }
     });
     // What still reads or checks when the program was stopped is of no more use, and what is written
@@ -112,8 +117,18 @@ fn start_log(display: &Display, command: &Command) {
 
 /// Prints a result on stdout. A reader that went away is no error.
 fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        done => Ok(done?),
+    try_print(text).map(|_| ())
+}
+
+/// Prints a part of a result on stdout; false if the reader went away, and wants no more.
+fn try_print(text: &str) -> anyhow::Result<bool> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error).context("cannot write to stdout"),
+        Ok(()) => Ok(true),
     }
 }

@@ -13,10 +13,12 @@
 //! | `server` | the requests, with their limits and their patience |
 //! | `target` | the folder on this machine: locked, and written so that a crash leaves it in order |
 //! | `shard` | one shard from start to end |
+//! | `remote` | a table that stays where it is: only what is asked for is fetched |
 //!
 //! What a server says is never used as a path: names are those that a checked manifest can have.
 
 mod error;
+mod remote;
 mod server;
 mod shard;
 mod target;
@@ -37,6 +39,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use error::DownloadError;
+pub use remote::{Reach, open};
 
 use server::{Server, TableUrl};
 use target::Target;
@@ -121,7 +124,7 @@ struct Download {
 }
 
 async fn run(config: Config, progress: watch::Sender<Progress>) -> Result<Report, DownloadError> {
-    let server = Server::new(&config)?;
+    let server = Server::new(config.ca.as_deref(), config.token.as_ref(), config.patience)?;
     let url = server.find_table(&config.from, config.bits).await?;
     let (bytes, manifest) = fetch_manifest(&server, &url, config.bits).await?;
     let out = config.out;
@@ -163,7 +166,7 @@ async fn run(config: Config, progress: watch::Sender<Progress>) -> Result<Report
     let folder = target.folder().to_owned();
     let (path, checked) = (folder.clone(), manifest.clone());
     target::blocking(move || {
-        Table::with_manifest(path, checked.clone())?.verify_bytes()?;
+        Table::with_manifest(path, checked.clone()).verify_bytes()?;
         target.put(SHA256SUMS_NAME, sha256sums(&bytes, &checked).as_bytes())?;
         target.put(MANIFEST_NAME, &bytes)
     })

@@ -8,13 +8,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use bytes::Bytes;
+use chomp_access::Token;
 use chomp_table::manifest::folder_name;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Certificate, Client, RequestBuilder, Response, StatusCode, Url};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use crate::Config;
 use crate::error::{DownloadError, Outage};
 
 /// How long a connection may take to be made.
@@ -50,6 +50,10 @@ struct Listed {
 }
 
 impl TableUrl {
+    pub(crate) fn folder(&self) -> &Url {
+        &self.folder
+    }
+
     /// The URL of a file, whose name is one that a manifest can have.
     pub(crate) fn file(&self, name: &str) -> Url {
         self.folder.join(name).expect("a plain name can be joined")
@@ -57,11 +61,17 @@ impl TableUrl {
 }
 
 impl Server {
-    pub(crate) fn new(config: &Config) -> Result<Server, DownloadError> {
+    /// With the certificate of an authority, as PEM, if it is not one of the system's, and a token
+    /// if one is needed; `patience` is how long the server may give nothing.
+    pub(crate) fn new(
+        ca: Option<&str>,
+        token: Option<&Token>,
+        patience: Duration,
+    ) -> Result<Server, DownloadError> {
         // Fails if the process has one already, which then serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
-        if let Some(token) = &config.token {
+        if let Some(token) = token {
             let value = format!("Bearer {}", token.secret());
             let mut value = HeaderValue::from_str(&value)
                 .map_err(|_| DownloadError::Credentials { what: "the token" })?;
@@ -76,13 +86,13 @@ impl Server {
             .default_headers(headers)
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(READ_TIMEOUT);
-        if let Some(ca) = &config.ca {
+        if let Some(ca) = ca {
             let certificates = Certificate::from_pem_bundle(ca.as_bytes()).map_err(certificate)?;
             builder = builder.tls_certs_only(certificates);
         }
         Ok(Server {
             client: builder.build().map_err(certificate)?,
-            patience: config.patience,
+            patience,
         })
     }
 

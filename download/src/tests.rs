@@ -1,12 +1,13 @@
 //! Downloads from servers that are slow, break off, lie and change, and downloads that are killed.
 
+mod remote;
 mod server;
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use chomp_table::{Word, definition};
+use chomp_table::{TableError, Word, definition};
 use server::{BITS, Peril, Server};
 use tempfile::TempDir;
 
@@ -225,7 +226,8 @@ async fn a_token_is_sent_and_never_shown() {
         ..plain.clone()
     };
     assert!(!format!("{:?}", with("secret")).contains("secret"));
-    let client = crate::server::Server::new(&with("secret")).unwrap();
+    let config = with("secret");
+    let client = crate::server::Server::new(None, config.token.as_ref(), config.patience).unwrap();
     assert!(!format!("{client:?}").contains("secret"));
     get(with("secret")).await.unwrap();
     let error = get(with("a\nb")).await.unwrap_err();

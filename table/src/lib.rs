@@ -33,5 +33,5 @@ pub use digest::Digest;
 pub use head::{Head, RangeBits};
 pub use position::{Cell, Position};
 pub use range::{Range, RangeSummary};
-pub use reader::{Table, TableError};
+pub use reader::{ShardFile, Table, TableError};
 pub use word::Word;

@@ -17,7 +17,7 @@ use crate::digest::Digest;
 use crate::fingerprint::Fingerprints;
 use crate::format::{Damage, FormatError, ensure};
 use crate::head::RangeBits;
-use crate::shard::{ShardInfo, ShardSize, shard_name};
+use crate::shard::{INDEX_LENGTH_MAX, ShardInfo, ShardSize, shard_name};
 
 /// The file name of a manifest.
 pub const MANIFEST_NAME: &str = "manifest.json";
@@ -255,7 +255,9 @@ impl Manifest {
         ensure((1..=most.min(room)).contains(&shard.entries), || {
             format!("{} has {} words", shard.name, shard.entries)
         })?;
-        ensure(shard.index_offset < shard.bytes, || {
+        let index = shard.bytes.checked_sub(shard.index_offset);
+        let possible = |length| (1..=INDEX_LENGTH_MAX).contains(&length);
+        ensure(index.is_some_and(possible), || {
             format!(
                 "{} has {} bytes and its index at {}",
                 shard.name, shard.bytes, shard.index_offset

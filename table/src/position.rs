@@ -16,8 +16,8 @@ pub struct Cell {
 
 /// A position: the lengths of its rows from the poisoned corner outwards, longest first.
 ///
-/// The text form is `5,4,2,1`; a rectangle may be written `rows x columns`, as `8x10`; the empty
-/// position is `0`.
+/// The text form is `5,4,2,1`; a rectangle may be written `rows x columns`, as `8x10`; a position
+/// may be written as its word, as `0b110100`; the empty position is `0`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     rows: Vec<u32>,
@@ -26,11 +26,14 @@ pub struct Position {
 /// Why some rows are not a position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PositionError {
-    /// The text is neither a list of numbers nor a rectangle.
+    /// The text is neither a list of numbers, nor a rectangle, nor a word.
     #[error(
-        "\"{0}\" is not a position: write the rows longest first, as 5,4,2,1, or rows x columns, as 8x10"
+        "\"{0}\" is not a position: write the rows longest first, as 5,4,2,1, or rows x columns, as 8x10, or a word, as 0b110100"
     )]
     Syntax(String),
+    /// The text is an odd number.
+    #[error("{0} is not a word: words are even, the 1s at the end of a border are dropped")]
+    Odd(String),
     /// A row is longer than the one before it, or has no cells.
     #[error(
         "row {row} has {length} cells: rows are listed longest first and have at least one cell"
@@ -148,6 +151,13 @@ impl FromStr for Position {
         if text.trim() == "0" {
             return Ok(Position::default());
         }
+        if let Some(digits) = text.trim().strip_prefix("0b") {
+            let word = word(digits).ok_or_else(|| PositionError::Syntax(text.to_owned()))?;
+            if word % 2 == 1 {
+                return Err(PositionError::Odd(text.to_owned()));
+            }
+            return Ok(Word::new(word).into());
+        }
         if let Some((rows, columns)) = text.split_once('x') {
             let (rows, columns) = (number(rows)?, number(columns)?);
             if rows == 0 {
@@ -157,6 +167,16 @@ impl FromStr for Position {
             return Position::new(vec![columns; rows as usize]);
         }
         Position::new(text.split(',').map(number).collect::<Result<_, _>>()?)
+    }
+}
+
+/// The number of some binary digits, if they are nothing else and it has at most 64 bits.
+fn word(digits: &str) -> Option<u64> {
+    let all_digits = digits.bytes().all(|digit| matches!(digit, b'0' | b'1'));
+    if all_digits {
+        u64::from_str_radix(digits, 2).ok()
+    } else {
+        None
     }
 }
 
@@ -175,6 +195,9 @@ mod tests {
             ("0", vec![]),
             ("1", vec![1]),
             (" 3 , 1 ", vec![3, 1]),
+            ("0b101011010", vec![5, 4, 2, 1]),
+            (" 0b0010 ", vec![1]),
+            ("0b0", vec![]),
         ] {
             assert_eq!(text.parse::<Position>().unwrap().rows(), rows, "{text}");
         }
@@ -192,6 +215,12 @@ mod tests {
             "4294967296",
             "4294967295x1",
             "1,,1",
+            "0b",
+            "0b2",
+            "0b+10",
+            "0b101",
+            "0b10x1",
+            "0b11111111111111111111111111111111111111111111111111111111111111110",
         ] {
             assert!(text.parse::<Position>().is_err(), "{text}");
         }
@@ -221,6 +250,8 @@ mod tests {
         let position = Position::from(word);
         assert_eq!(Word::from(&position), word);
         assert_eq!(position.to_string().parse::<Position>().unwrap(), position);
+        let binary = format!("{:#b}", word.get());
+        assert_eq!(binary.parse::<Position>().unwrap(), position);
         assert_eq!(position.rows().iter().sum::<u32>(), word.area());
         let first_row = position.rows().first().copied().unwrap_or(0);
         assert_eq!(

@@ -3,11 +3,12 @@
 //! Nothing is used that was not checked: the manifest against `SHA256SUMS`, the index of each
 //! shard against the manifest, each data frame against its index. Files are read by plain
 //! blocking reads, so a file that changes underneath gives an error and no wrong answer.
+//!
+//! A [`Table`] is a published table, in a folder or wherever [`Files`] come from; a [`ShardFile`]
+//! is one shard without the rest.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::fingerprint::FingerprintBuilder;
 use crate::format::FormatError;
@@ -15,20 +16,30 @@ use crate::manifest::{
     MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, losing_by_bits,
     sha256sums,
 };
-use crate::shard::{ShardIndex, ShardInfo, decode_shard};
+use crate::shard::decode_shard;
 use crate::word::Word;
 
+mod alone;
 mod cache;
+mod files;
+mod shards;
 
-use cache::{Cache, FrameId};
+pub use alone::ShardFile;
+pub use cache::CACHE_BYTES;
+pub use files::{Files, Part};
+
+use files::Folder;
+use shards::Shards;
 
 /// A published table that is open for reading.
+///
+/// Indices and data frames are read when they are needed, and checked before they are used. Any
+/// number of threads may ask at the same time.
 #[derive(Debug)]
 pub struct Table {
     folder: PathBuf,
     manifest: Manifest,
-    indices: Vec<ShardIndex>,
-    cache: Cache,
+    shards: Shards,
 }
 
 /// Why a table does not answer.
@@ -59,12 +70,30 @@ pub enum TableError {
         known: u32,
     },
     /// The position is not covered by the table.
-    #[error("the position has {bits} bits, and the table covers {table_bits}")]
+    #[error(
+        "the position has {bits} bits (first row + number of rows), and the table covers {table_bits}: \
+         it takes a table of {bits} bits"
+    )]
     Beyond {
         /// The bits of the position.
         bits: u32,
         /// The bits of the table.
         table_bits: u32,
+    },
+    /// A shard without its table does not know about the position.
+    #[error(
+        "{file} holds the words from {first} to {last}, and the position has the word {word}: \
+         ask the whole table"
+    )]
+    NotInShard {
+        /// The file.
+        file: PathBuf,
+        /// The smaller word of the position and its mirror image.
+        word: u64,
+        /// The first word of the shard.
+        first: u64,
+        /// The last word of the shard.
+        last: u64,
     },
     /// A file cannot be read.
     #[error("cannot read {file}")]
@@ -82,39 +111,53 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// If there is none, or if its manifest, the list of digests, the index of a shard or the
-    /// length of a file is not what was published.
+    /// If there is none, or if its manifest or the list of digests is not what was published.
     pub fn open(path: &Path) -> Result<Table, TableError> {
-        let (folder, bits) = find(path)?;
-        let manifest = read_manifest(&folder)?;
-        if bits.is_some_and(|bits| bits != manifest.bits) {
-            let what = format!("it is the manifest of a table of {} bits", manifest.bits);
-            return Err(TableError::Damaged {
-                file: folder.join(MANIFEST_NAME),
-                what,
-            });
-        }
-        Table::with_manifest(folder, manifest)
+        Table::open_with_cache(path, CACHE_BYTES)
     }
 
-    /// The table whose shards are in `folder`, which need not have its manifest yet.
+    /// The same, and up to `cache_bytes` of the words that were read last stay in memory.
     ///
     /// # Errors
     ///
-    /// If the index of a shard or the length of a file is not what `manifest` says.
-    pub fn with_manifest(folder: PathBuf, manifest: Manifest) -> Result<Table, TableError> {
-        let index = |shard| read_index(&folder, shard);
-        let indices = manifest
-            .shards
-            .iter()
-            .map(index)
-            .collect::<Result<_, _>>()?;
+    /// As for [`Table::open`].
+    pub fn open_with_cache(path: &Path, cache_bytes: u64) -> Result<Table, TableError> {
+        let (folder, bits) = find(path)?;
+        Table::from_files(Box::new(Folder(folder)), bits, cache_bytes)
+    }
+
+    /// Opens the table in `files`, which has so many `bits` if they are known.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Table::open`].
+    pub fn from_files(
+        files: Box<dyn Files>,
+        bits: Option<u32>,
+        cache_bytes: u64,
+    ) -> Result<Table, TableError> {
+        let manifest = read_manifest(&*files)?;
+        if bits.is_some_and(|bits| bits != manifest.bits) {
+            return Err(TableError::Damaged {
+                file: files.place(MANIFEST_NAME),
+                what: format!("it is the manifest of a table of {} bits", manifest.bits),
+            });
+        }
         Ok(Table {
-            folder,
+            folder: files.place(""),
+            shards: Shards::new(files, &manifest.shards, cache_bytes),
             manifest,
-            indices,
-            cache: Cache::default(),
         })
+    }
+
+    /// The table whose shards are in `folder`, which need not have its manifest yet.
+    pub fn with_manifest(folder: PathBuf, manifest: Manifest) -> Table {
+        let files = Box::new(Folder(folder.clone()));
+        Table {
+            folder,
+            shards: Shards::new(files, &manifest.shards, CACHE_BYTES),
+            manifest,
+        }
     }
 
     /// The manifest.
@@ -122,7 +165,7 @@ impl Table {
         &self.manifest
     }
 
-    /// The folder that holds the manifest and the shards.
+    /// The folder that holds the manifest and the shards, or its address.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -134,40 +177,35 @@ impl Table {
     /// If the position has more bits than the table, or if the part of the table that holds the
     /// answer cannot be read or is damaged.
     pub fn is_losing(&self, word: Word) -> Result<bool, TableError> {
-        let (bits, table_bits) = (word.bits(), self.manifest.bits);
-        if bits > table_bits {
-            return Err(TableError::Beyond { bits, table_bits });
-        }
-        let word = word.representative().get();
-        let after = self
-            .manifest
-            .shards
-            .partition_point(|shard| shard.first <= word);
-        let Some(shard) = after.checked_sub(1) else {
-            return Ok(false);
-        };
-        let Some(frame) = self.indices[shard].frame_of(word) else {
-            return Ok(false);
-        };
-        let id = FrameId { shard, frame };
-        let words = match self.cache.get(id) {
-            Some(words) => words,
-            None => self.cache.insert(id, Arc::new(self.read_frame(id)?)),
-        };
-        Ok(words.binary_search(&word).is_ok())
+        Ok(self.are_losing(&[word])?[0])
     }
 
-    /// All words of the table, ascending, in pieces of at most 65,536: one representative for each
+    /// Whether the positions of `words` are losing, in their order. Many at once are faster than
+    /// one by one: what several of them need is read once, and what is far away is read together.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Table::is_losing`], for any of them.
+    pub fn are_losing(&self, words: &[Word]) -> Result<Vec<bool>, TableError> {
+        let table_bits = self.manifest.bits;
+        if let Some(bits) = words
+            .iter()
+            .map(|word| word.bits())
+            .find(|&bits| bits > table_bits)
+        {
+            return Err(TableError::Beyond { bits, table_bits });
+        }
+        let representatives: Vec<u64> = words
+            .iter()
+            .map(|word| word.representative().get())
+            .collect();
+        self.shards.hold(&representatives)
+    }
+
+    /// All words of the table, ascending, in pieces of at most 8,192: one representative for each
     /// mirror pair of losing positions.
     pub fn words(&self) -> impl Iterator<Item = Result<Vec<u64>, TableError>> {
-        let frames = |(shard, index): (usize, &ShardIndex)| {
-            (0..index.len()).map(move |frame| FrameId { shard, frame })
-        };
-        self.indices
-            .iter()
-            .enumerate()
-            .flat_map(frames)
-            .map(|id| self.read_frame(id))
+        self.shards.all().map(|id| self.shards.read(id?))
     }
 
     /// Reads every byte of every shard, and checks all digests, counts and fingerprints.
@@ -178,9 +216,14 @@ impl Table {
     pub fn verify_bytes(&self) -> Result<(), TableError> {
         let mut fingerprints = FingerprintBuilder::new(self.manifest.bits);
         for shard in &self.manifest.shards {
-            let file = self.folder.join(&shard.name);
-            let bytes = read_part(&file, 0, shard.bytes, shard.bytes)?;
-            let words = decode_shard(&bytes, shard).map_err(|error| refused(&file, error))?;
+            let file = self.shards.files.place(&shard.name);
+            let whole = Part {
+                name: &shard.name,
+                range: 0..shard.bytes,
+                length: shard.bytes,
+            };
+            let bytes = &self.shards.files.parts(&[whole])?[0];
+            let words = decode_shard(bytes, shard).map_err(|error| refused(file.clone(), error))?;
             if let Some(&word) = words
                 .iter()
                 .find(|&&word| Word::new(word).mirror().get() < word)
@@ -205,19 +248,9 @@ impl Table {
                 return Ok(());
             };
         Err(TableError::Damaged {
-            file: self.folder.join(MANIFEST_NAME),
+            file: self.shards.files.place(MANIFEST_NAME),
             what,
         })
-    }
-
-    fn read_frame(&self, id: FrameId) -> Result<Vec<u64>, TableError> {
-        let (shard, index) = (&self.manifest.shards[id.shard], &self.indices[id.shard]);
-        let file = self.folder.join(&shard.name);
-        let location = index.location(id.frame);
-        let bytes = read_part(&file, location.start, location.end, shard.bytes)?;
-        index
-            .decode_frame(id.frame, &bytes)
-            .map_err(|error| refused(&file, error))
     }
 }
 
@@ -245,87 +278,23 @@ fn find(path: &Path) -> Result<(PathBuf, Option<u32>), TableError> {
     })
 }
 
-fn read_manifest(folder: &Path) -> Result<Manifest, TableError> {
-    let file = folder.join(MANIFEST_NAME);
-    let bytes = read_at_most(&file, MANIFEST_BYTES_MAX)?;
-    let manifest = Manifest::parse(&bytes).map_err(|error| refused(&file, error))?;
+fn read_manifest(files: &dyn Files) -> Result<Manifest, TableError> {
+    let bytes = files.whole(MANIFEST_NAME, MANIFEST_BYTES_MAX)?;
+    let manifest =
+        Manifest::parse(&bytes).map_err(|error| refused(files.place(MANIFEST_NAME), error))?;
 
     let expected = sha256sums(&bytes, &manifest);
-    let file = folder.join(SHA256SUMS_NAME);
-    if read_at_most(&file, expected.len() as u64)? == expected.as_bytes() {
+    if files.whole(SHA256SUMS_NAME, expected.len() as u64)? == expected.as_bytes() {
         Ok(manifest)
     } else {
-        let what = format!("it does not list the digests of {MANIFEST_NAME} and of its shards");
-        Err(TableError::Damaged { file, what })
-    }
-}
-
-fn read_index(folder: &Path, shard: &ShardInfo) -> Result<ShardIndex, TableError> {
-    let file = folder.join(&shard.name);
-    let bytes = read_part(&file, shard.index_offset, shard.bytes, shard.bytes)?;
-    ShardIndex::parse(&bytes, shard).map_err(|error| refused(&file, error))
-}
-
-/// The bytes from `start` to `end` of a file that must be `length` bytes long.
-fn read_part(file: &Path, start: u64, end: u64, length: u64) -> Result<Vec<u8>, TableError> {
-    let mut handle = open(file)?;
-    let failed = |source| TableError::Io {
-        file: file.to_owned(),
-        source,
-    };
-    let found = handle.metadata().map_err(failed)?.len();
-    if found != length {
-        let what = format!("it has {found} bytes instead of {length}");
-        return Err(TableError::Damaged {
-            file: file.to_owned(),
-            what,
-        });
-    }
-    handle.seek(SeekFrom::Start(start)).map_err(failed)?;
-    let mut bytes = Vec::new();
-    handle
-        .take(end - start)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
-    Ok(bytes)
-}
-
-/// The content of a file that must not be longer than `most` bytes.
-fn read_at_most(file: &Path, most: u64) -> Result<Vec<u8>, TableError> {
-    let mut bytes = Vec::new();
-    let source = open(file)?.take(most + 1).read_to_end(&mut bytes);
-    source.map_err(|source| TableError::Io {
-        file: file.to_owned(),
-        source,
-    })?;
-    if bytes.len() as u64 <= most {
-        Ok(bytes)
-    } else {
-        let what = format!("it has more than {most} bytes");
         Err(TableError::Damaged {
-            file: file.to_owned(),
-            what,
+            file: files.place(SHA256SUMS_NAME),
+            what: format!("it does not list the digests of {MANIFEST_NAME} and of its shards"),
         })
     }
 }
 
-/// Opens a file that belongs to a published table: its absence is damage.
-fn open(file: &Path) -> Result<File, TableError> {
-    match File::open(file) {
-        Ok(handle) => Ok(handle),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(TableError::Damaged {
-            file: file.to_owned(),
-            what: "it is missing".into(),
-        }),
-        Err(source) => Err(TableError::Io {
-            file: file.to_owned(),
-            source,
-        }),
-    }
-}
-
-fn refused(file: &Path, error: FormatError) -> TableError {
-    let file = file.to_owned();
+fn refused(file: PathBuf, error: FormatError) -> TableError {
     match error {
         FormatError::Newer {
             what: _,

@@ -16,15 +16,19 @@
 //!               4      the number of its words
 //!               4      its length in bytes
 //!              32      SHA-256 of its bytes
+//!               8  the last word of the shard
+//!               8  where the index frame starts in the file
+//!              32  SHA-256 of the index frame up to here
 //! ```
 //!
 //! All integers are little-endian. Each data frame decodes alone. Stock zstd skips header and
 //! index: `zstd -d` gives the class blocks, `zstd -t` tests them.
 //!
 //! Trust flows from the manifest, which holds the SHA-256 of the shard and of its index frame, to
-//! the index, and from there to each data frame: what was read is checked before it is used.
+//! the index, and from there to each data frame: what was read is checked before it is used. A shard
+//! without its manifest is found out about from its last 48 bytes, and vouches for itself alone.
 //!
-//! Limits: 1 to 65,536 words in a data frame, 1 to 4,194,304 in a shard. What this program writes
+//! Limits: 1 to 8,192 words in a data frame, 1 to 4,194,304 in a shard, 1 MiB for the index. What this program writes
 //! is full: only the last frame of a shard and the last shard of a table may hold fewer.
 //!
 //! Version history: 1 is the first.
@@ -47,8 +51,12 @@ const INDEX_MAGIC: u32 = 0x184D_2A51;
 const HEADER_NAME: [u8; 8] = *b"chompshd";
 const INDEX_NAME: [u8; 8] = *b"chompidx";
 const VERSION: u32 = 1;
-const HEADER_LENGTH: u64 = 20;
+pub(crate) const HEADER_LENGTH: u64 = 20;
 const ENTRY_LENGTH: usize = 56;
+/// The bytes of an index frame after its entries: they end the shard.
+pub const TRAILER_LENGTH: usize = 48;
+/// An index frame has at most so many bytes: those of 18,000 data frames.
+pub const INDEX_LENGTH_MAX: u64 = 1 << 20;
 
 /// How many words go into a data frame and into a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +70,7 @@ pub struct ShardSize {
 impl ShardSize {
     /// What published tables have. It is also the largest that can be read.
     pub const PUBLISHED: ShardSize = ShardSize {
-        frame_words: 1 << 16,
+        frame_words: 1 << 13,
         shard_words: 1 << 22,
     };
 }
@@ -104,7 +112,7 @@ struct Frame {
     digest: Digest,
 }
 
-/// The index of a shard: where to find which words, checked against the manifest.
+/// The index of a shard: where to find which words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardIndex {
     frames: Vec<Frame>,
@@ -125,43 +133,97 @@ impl ShardIndex {
                 info.index_sha256
             )
         })?;
-        let mut fields = Fields::new("a shard index", frame);
-        check_skippable_frame(&mut fields, INDEX_MAGIC)?;
-        fields.version(INDEX_NAME, VERSION)?;
-        let count = fields.u32()? as usize;
-        let entries = fields.rest();
+        let (index, start) = ShardIndex::read(frame)?;
         ensure(
-            Some(entries.len()) == count.checked_mul(ENTRY_LENGTH),
+            start == info.index_offset && index.last == info.last,
             || {
                 format!(
-                    "an index of {count} frames has {} bytes for them",
-                    entries.len()
+                    "the index says that it starts at byte {start} and ends with word {}",
+                    index.last
                 )
             },
         )?;
-        let frames = entries.chunks_exact(ENTRY_LENGTH).map(parse_entry);
-        let frames = frames.collect::<Result<Vec<Frame>, Damage>>()?;
-        let index = ShardIndex {
-            frames,
-            last: info.last,
-        };
-        index.check(info)?;
+        ensure(index.first() == Some(info.first), || {
+            format!("the index does not start with the word {}", info.first)
+        })?;
+        let entries = index.entries();
+        ensure(entries == info.entries, || {
+            format!(
+                "the index has {entries} words and the manifest {}",
+                info.entries
+            )
+        })?;
         Ok(index)
     }
 
-    /// Whether the frames lie one after the other and hold what `info` says.
-    fn check(&self, info: &ShardInfo) -> Result<(), Damage> {
+    /// The index in `frame`, and where it says that it starts.
+    fn read(frame: &[u8]) -> Result<(ShardIndex, u64), FormatError> {
+        let (content, digest) = frame
+            .split_last_chunk::<32>()
+            .ok_or_else(|| Damage::new("the index is cut short"))?;
+        let mut fields = Fields::new("a shard index", frame);
+        check_skippable_frame(&mut fields, INDEX_MAGIC)?;
+        fields.version(INDEX_NAME, VERSION)?;
+        let found = Digest::of(content);
+        ensure(found.0 == *digest, || {
+            format!(
+                "the index has the SHA-256 {found} and says {}",
+                Digest(*digest)
+            )
+        })?;
+        let count = fields.u32()? as usize;
+        let rest = fields.rest();
+        ensure(
+            count
+                .checked_mul(ENTRY_LENGTH)
+                .and_then(|length| length.checked_add(TRAILER_LENGTH))
+                == Some(rest.len()),
+            || {
+                format!(
+                    "an index of {count} frames has {} bytes for them",
+                    rest.len()
+                )
+            },
+        )?;
+        let (entries, trailer) = rest.split_at(rest.len() - TRAILER_LENGTH);
+        let mut trailer = Fields::new("the end of a shard index", trailer);
+        let frames = entries.chunks_exact(ENTRY_LENGTH).map(parse_entry);
+        let frames = frames.collect::<Result<Vec<Frame>, Damage>>()?;
+        let (last, start) = (trailer.u64()?, trailer.u64()?);
+        let index = ShardIndex { frames, last };
+        index.check(start)?;
+        Ok((index, start))
+    }
+
+    /// The index of a shard of which there is only the file: `frame` is what that has from `start`
+    /// on, the place that its trailer tells. It vouches for the data frames, and nobody for it.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not an index that starts there.
+    pub fn parse_alone(frame: &[u8], start: u64) -> Result<ShardIndex, FormatError> {
+        let (index, said) = ShardIndex::read(frame)?;
+        ensure(said == start, || {
+            format!("the index says that it starts at byte {said}")
+        })?;
+        Ok(index)
+    }
+
+    /// Where the last bytes of a shard say that its index starts.
+    pub fn start(trailer: &[u8; TRAILER_LENGTH]) -> u64 {
+        let [_, start, ..] = trailer.as_chunks::<8>().0 else {
+            unreachable!("there are six times eight bytes")
+        };
+        u64::from_le_bytes(*start)
+    }
+
+    /// Whether the frames lie one after the other, end at `end`, and ascend to the last word.
+    fn check(&self, end: u64) -> Result<(), Damage> {
         let mut offset = HEADER_LENGTH;
-        let mut entries = 0;
-        let mut least = info.first;
+        let mut least = 2;
         for (number, frame) in self.frames.iter().enumerate() {
-            let in_order = if number == 0 {
-                frame.first == least
-            } else {
-                frame.first >= least
-            };
             ensure(
-                frame.offset == offset && in_order && frame.first % 2 == 0,
+                frame.offset == offset && frame.first >= least && frame.first % 2 == 0,
                 || format!("frame {number} of the index does not follow from what is before it"),
             )?;
             let frame_words = ShardSize::PUBLISHED.frame_words as u64;
@@ -170,23 +232,35 @@ impl ShardIndex {
                 format!("frame {number} of the index has {frame_entries} words")
             })?;
             offset += u64::from(frame.length);
-            entries += frame_entries;
             least = frame.first.saturating_add(2 * frame_entries);
             ensure(
-                frame.first.saturating_add(2 * (frame_entries - 1)) <= info.last,
+                frame.first.saturating_add(2 * (frame_entries - 1)) <= self.last,
                 || format!("frame {number} of the index goes beyond the last word"),
             )?;
         }
         ensure(
-            offset == info.index_offset,
+            offset == end,
             || "the frames of the index do not end where it starts",
         )?;
-        ensure(entries == info.entries, || {
-            format!(
-                "the index has {entries} words and the manifest {}",
-                info.entries
-            )
-        })
+        ensure(!self.frames.is_empty(), || "an index without frames")
+    }
+
+    /// The first word of the shard.
+    pub fn first(&self) -> Option<u64> {
+        self.frames.first().map(|frame| frame.first)
+    }
+
+    /// The last word of the shard.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// The number of words in the shard.
+    pub fn entries(&self) -> u64 {
+        self.frames
+            .iter()
+            .map(|frame| u64::from(frame.entries))
+            .sum()
     }
 
     /// The number of data frames.
@@ -272,6 +346,13 @@ fn check_skippable_frame(fields: &mut Fields<'_>, magic: u32) -> Result<(), Dama
     })
 }
 
+/// Whether `frame` is the header of a shard.
+pub(crate) fn check_header(frame: &[u8]) -> Result<(), FormatError> {
+    let mut header = Fields::new("a shard", frame);
+    check_skippable_frame(&mut header, HEADER_MAGIC)?;
+    header.version(HEADER_NAME, VERSION)
+}
+
 /// All words of a shard, of which every byte is checked.
 ///
 /// # Errors
@@ -293,9 +374,7 @@ pub fn decode_shard(bytes: &[u8], info: &ShardInfo) -> Result<Vec<u64>, FormatEr
             .and_then(|(start, end)| bytes.get(start..end));
         part.ok_or_else(|| Damage::new(format!("the shard ends before byte {}", range.end)))
     };
-    let mut header = Fields::new("a shard", part(0..HEADER_LENGTH)?);
-    check_skippable_frame(&mut header, HEADER_MAGIC)?;
-    header.version(HEADER_NAME, VERSION)?;
+    check_header(part(0..HEADER_LENGTH)?)?;
     let index = ShardIndex::parse(part(info.index_offset..bytes.len() as u64)?, info)?;
     let mut words = Vec::with_capacity(usize::try_from(info.entries).unwrap_or(0));
     for number in 0..index.len() {

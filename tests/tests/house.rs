@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of the project a crate may use. Dependencies point one way.
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("chomp-table", &[]),
     ("chomp-kernel", &["chomp-table"]),
     ("chomp-proto", &[]),
@@ -22,6 +22,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
         &["chomp-access", "chomp-kernel", "chomp-proto", "chomp-table"],
     ),
     ("chomp-download", &["chomp-access", "chomp-table"]),
+    ("chomp-query", &["chomp-table"]),
     ("chomp-verify", &["chomp-table"]),
     (
         "chomp-cli",
@@ -30,6 +31,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
             "chomp-coordinator",
             "chomp-download",
             "chomp-kernel",
+            "chomp-query",
             "chomp-table",
             "chomp-worker",
         ],
@@ -38,7 +40,7 @@ const MAY_USE: [(&str, &[&str]); 10] = [
 ];
 
 /// The crates without network, and how the crates begin that would bring it.
-const PURE: [&str; 3] = ["chomp-table", "chomp-kernel", "chomp-verify"];
+const PURE: [&str; 4] = ["chomp-table", "chomp-kernel", "chomp-query", "chomp-verify"];
 const NETWORK: [&str; 8] = [
     "async",
     "futures",

@@ -282,28 +282,39 @@ fn answer_shard(
         _ => {}
     }
     let length = bytes.len();
-    let from = headers.get("range").and_then(|range| {
+    // The rest of the file, if it is still the same, or a part of whatever it is.
+    let range = headers.get("range").and_then(|range| {
         let same = headers.get("if-range").is_some_and(|it| *it == *tag);
-        let from = range.to_str().ok()?.strip_prefix("bytes=")?;
-        let from: usize = from.strip_suffix('-')?.parse().ok()?;
-        (same && peril != Peril::CutWithoutRanges).then_some(from)
+        let range = range.to_str().ok()?.strip_prefix("bytes=")?;
+        let (from, last) = range.split_once('-')?;
+        let from: usize = from.parse().ok()?;
+        let end = if last.is_empty() {
+            length
+        } else {
+            last.parse::<usize>().ok()? + 1
+        };
+        let meant = same || !last.is_empty();
+        (meant && peril != Peril::CutWithoutRanges).then_some((from, end))
     });
     let mut response = Response::builder().header("etag", tag);
-    match from {
+    match range {
         Some(_) if peril == Peril::NoSuchRange => return status(416),
-        Some(from) => {
+        Some((from, end)) => {
             world.continued += 1;
-            bytes.drain(..from);
-            let (mut first, mut last) = (from, length);
+            bytes = bytes.get(from..end).unwrap_or_default().to_vec();
+            let (mut first, mut last, mut all) = (from, end - 1, length);
             match peril {
                 Peril::RangeElsewhere => first += 1,
-                Peril::RangeOfOther => last += 1,
+                Peril::RangeOfOther => {
+                    last += 1;
+                    all += 1;
+                }
                 Peril::RangeTooLong => bytes.extend([0; 9]),
                 _ => {}
             }
             response = response.status(StatusCode::PARTIAL_CONTENT);
             if peril != Peril::RangeUnsaid {
-                let range = format!("bytes {first}-{}/{last}", last - 1);
+                let range = format!("bytes {first}-{last}/{all}");
                 response = response.header("content-range", range);
             }
         }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::writer::{index_content, push_skippable_frame};
+use super::writer::{index_frame, push_skippable_frame, sign_index};
 use super::*;
 use crate::definition;
 use crate::word::Word;
@@ -106,7 +106,7 @@ fn round_trips() {
     check_round_trip(
         &dense,
         ShardSize {
-            frame_words: 1 << 16,
+            frame_words: 1 << 13,
             shard_words: 200_000,
         },
     );
@@ -136,7 +136,7 @@ fn other_words_are_refused() {
     }
     assert!(std::panic::catch_unwind(|| ShardWriter::new(0, SMALL).finish()).is_err());
     let too_large = ShardSize {
-        frame_words: 1 << 17,
+        frame_words: 1 << 14,
         ..SMALL
     };
     assert!(std::panic::catch_unwind(|| ShardWriter::new(0, too_large)).is_err());
@@ -167,13 +167,20 @@ fn the_test_vector_of_the_format() {
     block.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 2]);
     block.extend_from_slice(&[0xf7, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 9]);
     assert_eq!(zstd::decode_all(&bytes[20..index]).unwrap(), block);
-    let start = b"\x51\x2a\x4d\x18\x48\0\0\0chompidx\x01\0\0\0\x01\0\0\0";
+    let start = b"\x51\x2a\x4d\x18\x78\0\0\0chompidx\x01\0\0\0\x01\0\0\0";
     assert_eq!(bytes[index..][..24], *start);
     let entry = [[2, 0, 0, 0], [0; 4], [20, 0, 0, 0], [0; 4], [3, 0, 0, 0]].concat();
     assert_eq!(bytes[index + 24..][..20], entry);
     let length = u32::try_from(index - 20).unwrap();
     assert_eq!(bytes[index + 44..][..4], length.to_le_bytes());
-    assert_eq!(bytes[index + 48..], Digest::of(&bytes[20..index]).0);
+    let trailer = index + 24 + ENTRY_LENGTH;
+    assert_eq!(bytes[index + 48..trailer], Digest::of(&bytes[20..index]).0);
+    assert_eq!(bytes[trailer..][..8], 1026u64.to_le_bytes());
+    assert_eq!(bytes[trailer + 8..][..8], (index as u64).to_le_bytes());
+    assert_eq!(
+        bytes[trailer + 16..],
+        Digest::of(&bytes[index..trailer + 16]).0
+    );
 }
 
 #[test]
@@ -247,6 +254,7 @@ fn changes_that_are_signed_keep_the_rules() {
             if at < start {
                 resign_frames(&mut bytes, start);
             }
+            sign_index(&mut bytes[start..]);
             if let Ok(words) = decode_shard(&bytes, &resigned(&info, &bytes)) {
                 assert!(words.is_sorted_by(|one, next| one < next));
                 assert!(words.iter().all(|word| word % 2 == 0));
@@ -266,7 +274,7 @@ fn changes_that_are_signed_keep_the_rules() {
 
 /// Puts the SHA-256 of every data frame into the index at `start`.
 fn resign_frames(bytes: &mut [u8], start: usize) {
-    for entry in (start + 24..bytes.len()).step_by(ENTRY_LENGTH) {
+    for entry in (start + 24..bytes.len() - TRAILER_LENGTH).step_by(ENTRY_LENGTH) {
         let frame = parse_entry(&bytes[entry..entry + ENTRY_LENGTH]).unwrap();
         let offset = usize::try_from(frame.offset).unwrap();
         let digest = Digest::of(&bytes[offset..offset + frame.length as usize]);
@@ -289,7 +297,7 @@ fn forged(info: ShardInfo, frames: &mut [Frame], blocks: &[&[u8]]) -> Result<Vec
         index_offset: bytes.len() as u64,
         ..info
     };
-    push_skippable_frame(&mut bytes, INDEX_MAGIC, &index_content(frames));
+    bytes.extend(index_frame(frames, info.last, info.index_offset));
     decode_shard(&bytes, &resigned(&info, &bytes)).map_err(|error| error.to_string())
 }
 
@@ -324,7 +332,7 @@ fn forged_indices_are_refused() {
     };
     check(
         &[frame(256, 2), frame(512, 2)],
-        "frame 0 of the index does not follow",
+        "the index does not start with the word 128",
     );
     check(
         &[frame(128, 2), frame(513, 2)],
@@ -349,8 +357,8 @@ fn forged_indices_are_refused() {
         "frame 0 of the index has 0 words",
     );
     check(
-        &[frame(128, 65_537), frame(512, 2)],
-        "frame 0 of the index has 65537 words",
+        &[frame(128, 8193), frame(512, 2)],
+        "frame 0 of the index has 8193 words",
     );
     check(
         &[frame(128, 2), frame(512, 66)],
@@ -391,19 +399,24 @@ fn bytes_that_belong_to_nothing_are_refused() {
         ..info.clone()
     };
     let spaced = [&bytes[..index], &[0], &bytes[index..]].concat();
+    check(&moved, &spaced, "the index says that it starts at byte");
+    let mut agreeing = spaced;
+    let start = agreeing.len() - TRAILER_LENGTH + 8;
+    agreeing[start..start + 8].copy_from_slice(&moved.index_offset.to_le_bytes());
+    sign_index(&mut agreeing[index + 1..]);
     check(
         &moved,
-        &spaced,
+        &agreeing,
         "the frames of the index do not end where it starts",
     );
     check(
         &info,
         &[&bytes[..], &[0]].concat(),
-        "a frame of 72 bytes where there are 73",
+        "a frame of 120 bytes where there are 121",
     );
     for (at, what) in [
         (4, "a frame of 13 bytes where there are 12"),
-        (index + 4, "a frame of 73"),
+        (index + 4, "a frame of 121"),
     ] {
         let mut bytes = bytes.clone();
         bytes[at] += 1;

@@ -106,9 +106,8 @@ impl ShardWriter {
             .expect("a shard has at least one word")
             .first;
         let index_offset = self.bytes.len() as u64;
-        let index = index_content(&self.frames);
-        push_skippable_frame(&mut self.bytes, INDEX_MAGIC, &index);
-        let index_start = usize::try_from(index_offset).expect("it was the length of a vector");
+        let index = index_frame(&self.frames, self.last, index_offset);
+        self.bytes.extend_from_slice(&index);
         let info = ShardInfo {
             name: shard_name(self.number),
             first,
@@ -117,7 +116,7 @@ impl ShardWriter {
             bytes: self.bytes.len() as u64,
             sha256: Digest::of(&self.bytes),
             index_offset,
-            index_sha256: Digest::of(&self.bytes[index_start..]),
+            index_sha256: Digest::of(&index),
         };
         (info, self.bytes)
     }
@@ -128,7 +127,7 @@ impl ShardWriter {
         self.frames.push(Frame {
             first: self.words[0],
             offset: self.bytes.len() as u64,
-            entries: u32::try_from(self.words.len()).expect("at most 65,536"),
+            entries: u32::try_from(self.words.len()).expect("at most 8,192"),
             length: u32::try_from(frame.len()).expect("at most ten bytes a word"),
             digest: Digest::of(&frame),
         });
@@ -144,7 +143,7 @@ pub(super) fn push_skippable_frame(bytes: &mut Vec<u8>, magic: u32, content: &[u
     bytes.extend_from_slice(content);
 }
 
-pub(super) fn index_content(frames: &[Frame]) -> Vec<u8> {
+pub(super) fn index_frame(frames: &[Frame], last: u64, start: u64) -> Vec<u8> {
     let count = u32::try_from(frames.len()).expect("a shard has at most 2^22 frames");
     let mut content = [
         &INDEX_NAME[..],
@@ -159,5 +158,19 @@ pub(super) fn index_content(frames: &[Frame]) -> Vec<u8> {
         content.extend_from_slice(&frame.length.to_le_bytes());
         content.extend_from_slice(&frame.digest.0);
     }
-    content
+    content.extend_from_slice(&last.to_le_bytes());
+    content.extend_from_slice(&start.to_le_bytes());
+    content.extend_from_slice(&[0; 32]);
+    let mut index = Vec::new();
+    push_skippable_frame(&mut index, INDEX_MAGIC, &content);
+    sign_index(&mut index);
+    index
+}
+
+/// Puts the digest of an index frame at its end.
+pub(super) fn sign_index(index: &mut [u8]) {
+    let (content, digest) = index
+        .split_last_chunk_mut()
+        .expect("an index ends with a digest");
+    *digest = Digest::of(content).0;
 }

@@ -8,6 +8,12 @@ use chomp_table::manifest::{Manifest, folder_name, sha256sums};
 use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
 use chomp_table::{RangeBits, Word, definition};
 
+/// Shards and frames that are small, so that there are several.
+pub(crate) const SMALL: ShardSize = ShardSize {
+    frame_words: 8,
+    shard_words: 30,
+};
+
 /// The representative words of the losing positions of at most `bits` bits.
 pub(crate) fn words(bits: u32) -> Vec<u64> {
     let losing = definition::losing(bits);

@@ -1,24 +1,12 @@
 //! Published tables as a whole: what they answer, and what happens when a file is not as it was.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a table made for a test need not be durable"
-)]
-
-mod common;
-
 use std::fs;
 use std::path::Path;
 
+use crate::common::{SMALL, publish_small, publish_words, words, write_manifest};
 use chomp_table::definition;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Table, TableError, Word};
-use common::{publish_small, publish_words, words, write_manifest};
-
-const SMALL: ShardSize = ShardSize {
-    frame_words: 8,
-    shard_words: 30,
-};
 
 /// All words of the table in `folder`, after its answers were compared with them.
 fn read_all(folder: &Path) -> Result<Vec<u64>, TableError> {

@@ -1,0 +1,72 @@
+//! The commands that ask a table: `query` and `openings`.
+
+use std::path::PathBuf;
+
+use clap::builder::BoolishValueParser;
+
+/// The table to ask.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SourceArgs {
+    /// The table: its directory, one of its shards as a file, or the address of a coordinator or of
+    /// `chomp serve`, of which only what is needed is read
+    #[arg(
+        long,
+        env = "CHOMP_TABLE",
+        value_name = "DIR|FILE|URL",
+        default_value = "chomp-table"
+    )]
+    pub(crate) table: String,
+
+    /// The access file of the coordinator, for its certificate
+    #[arg(long, env = "CHOMP_ACCESS", value_name = "FILE")]
+    pub(crate) access: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A position is its rows, longest first, as 5,4,2,1; a rectangle, as 8x10; or a word, as 0b110100.
+A move is the (row, column) of the cell that is taken, counted from the poison at (1,1).
+
+Examples:
+  chomp query 8x10
+  chomp query --table shard-0000.zst 5,4,2,1 0b110100
+  chomp query --table http://127.0.0.1:7172 8x10
+  chomp query --json < positions.txt")]
+pub(crate) struct QueryArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+
+    /// The positions [default: those on stdin, one a line]
+    #[arg(value_name = "POSITION")]
+    pub(crate) positions: Vec<String>,
+
+    /// Say only whether a position is losing: a hundred times faster than finding all moves that win
+    #[arg(long, env = "CHOMP_NO_MOVES", value_parser = BoolishValueParser::new())]
+    pub(crate) no_moves: bool,
+
+    /// Print one JSON object for each position, one a line
+    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Boards are rows x columns, with rows <= columns: the mirror image of a board has the mirror images of
+its moves.
+
+Examples:
+  chomp openings
+  chomp openings 8x10 9x10
+  chomp openings --json | jq -c 'select(.moves | length > 1)'")]
+pub(crate) struct OpeningsArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+
+    /// The boards, as 8x10 [default: all that the table covers]
+    #[arg(value_name = "BOARD")]
+    pub(crate) boards: Vec<String>,
+
+    /// Print one JSON object for each board, one a line
+    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    pub(crate) json: bool,
+}

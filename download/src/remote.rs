@@ -1,0 +1,194 @@
+//! A table that stays where it is: of its shards only the indices and data frames are fetched that
+//! a question needs.
+//!
+//! The reader checks what comes against the manifest, as it does with files. Parts that are needed
+//! together are asked for together.
+
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chomp_access::Token;
+use chomp_table::reader::{CACHE_BYTES, Files, Part};
+use chomp_table::{Table, TableError};
+use reqwest::header::{CONTENT_RANGE, RANGE};
+use reqwest::{StatusCode, Url};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::error::{DownloadError, Outage};
+use crate::server::{Server, TableUrl, chunk, wrong};
+
+/// The requests that are under way at a time.
+const REQUESTS: usize = 16;
+
+/// How to get at a server.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    /// The URL of a server, which lists its tables, or of a table's folder: `…/table-32/`.
+    pub from: String,
+    /// The certificate of the authority that vouches for the server, as PEM; the system's if none.
+    pub ca: Option<String>,
+    /// Opens a server that does not give its tables to everybody.
+    pub token: Option<Token>,
+    /// How long the server may give nothing, however often it is asked.
+    pub patience: Duration,
+}
+
+/// Opens the table of the most bits that is there.
+///
+/// The table's methods block the thread that calls them while bytes are fetched, by the runtime of
+/// this call: they are for threads that may block.
+///
+/// # Errors
+///
+/// If the server cannot be reached or has no table, or if the table's manifest is not what was
+/// published.
+pub async fn open(reach: Reach) -> Result<Table, DownloadError> {
+    let server = Server::new(reach.ca.as_deref(), reach.token.as_ref(), reach.patience)?;
+    let url = server.find_table(&reach.from, None).await?;
+    let bits = url.bits;
+    let remote = Remote {
+        server: Arc::new(server),
+        url,
+        runtime: Handle::current(),
+        places: Arc::new(Semaphore::new(REQUESTS)),
+    };
+    let opened =
+        tokio::task::spawn_blocking(move || Table::from_files(Box::new(remote), bits, CACHE_BYTES));
+    let opened = opened.await;
+    Ok(opened.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?)
+}
+
+/// The files in a folder on a server.
+#[derive(Debug)]
+struct Remote {
+    server: Arc<Server>,
+    url: TableUrl,
+    runtime: Handle,
+    places: Arc<Semaphore>,
+}
+
+impl Files for Remote {
+    fn place(&self, name: &str) -> PathBuf {
+        let url = if name.is_empty() {
+            self.url.folder().clone()
+        } else {
+            self.url.file(name)
+        };
+        PathBuf::from(url.as_str())
+    }
+
+    fn whole(&self, name: &str, most: u64) -> Result<Vec<u8>, TableError> {
+        let file = self.url.file(name);
+        let got = self.runtime.block_on(self.server.get_small(&file, most));
+        got.map_err(|error| self.failed(name, error))
+    }
+
+    fn parts(&self, parts: &[Part<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
+        self.runtime.block_on(async {
+            let mut all = vec![Vec::new(); parts.len()];
+            let mut tasks = JoinSet::new();
+            for (at, part) in parts.iter().enumerate() {
+                let server = Arc::clone(&self.server);
+                let places = Arc::clone(&self.places);
+                let (url, range, length) =
+                    (self.url.file(part.name), part.range.clone(), part.length);
+                tasks.spawn(async move {
+                    let place = places.acquire().await;
+                    let part = fetch(&server, &url, range, length).await;
+                    drop(place);
+                    (at, part)
+                });
+            }
+            while let Some(done) = tasks.join_next().await {
+                let (at, part) =
+                    done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+                all[at] = part.map_err(|error| self.failed(parts[at].name, error))?;
+            }
+            Ok(all)
+        })
+    }
+}
+
+impl Remote {
+    fn failed(&self, name: &str, error: DownloadError) -> TableError {
+        let file = self.place(name);
+        match error {
+            DownloadError::NotFound { .. } => TableError::Damaged {
+                file,
+                what: "it is missing".into(),
+            },
+            DownloadError::Wrong { what, .. } => TableError::Damaged { file, what },
+            error => TableError::Io {
+                file,
+                source: io::Error::other(error),
+            },
+        }
+    }
+}
+
+/// Some bytes of a file that is `length` bytes long.
+async fn fetch(
+    server: &Server,
+    url: &Url,
+    range: Range<u64>,
+    length: u64,
+) -> Result<Vec<u8>, DownloadError> {
+    let mut patience = server.patience();
+    loop {
+        match try_fetch(server, url, &range, length).await? {
+            Ok(bytes) => return Ok(bytes),
+            Err(outage) => patience.wait(url, outage).await?,
+        }
+    }
+}
+
+async fn try_fetch(
+    server: &Server,
+    url: &Url,
+    range: &Range<u64>,
+    length: u64,
+) -> Result<Result<Vec<u8>, Outage>, DownloadError> {
+    let (first, last) = (range.start, range.end - 1);
+    let request = server
+        .get(url)
+        .header(RANGE, format!("bytes={first}-{last}"));
+    let mut response = match server.answer(url, request).await? {
+        Ok(response) => response,
+        Err(outage) => return Ok(Err(outage)),
+    };
+    if response.status() != StatusCode::PARTIAL_CONTENT {
+        let status = response.status();
+        let what = format!("status {status} for a part of it: download the table instead");
+        return Err(wrong(url, &what));
+    }
+    let expected = format!("bytes {first}-{last}/{length}");
+    let found = response.headers().get(CONTENT_RANGE);
+    if found.is_none_or(|found| found.as_bytes() != expected.as_bytes()) {
+        let what = format!("it has the range {found:?} instead of {expected:?}");
+        return Err(wrong(url, &what));
+    }
+    let expected = range.end - range.start;
+    let mut bytes = Vec::new();
+    loop {
+        match chunk(&mut response).await {
+            Ok(Some(more)) => bytes.extend_from_slice(&more),
+            Ok(None) if bytes.len() as u64 == expected => return Ok(Ok(bytes)),
+            Ok(None) => {
+                let bytes = range.start + bytes.len() as u64;
+                return Ok(Err(Outage::Lost {
+                    bytes,
+                    expected: length,
+                }));
+            }
+            Err(outage) => return Ok(Err(outage)),
+        }
+        if bytes.len() as u64 > expected {
+            return Err(wrong(url, &format!("it has more than {expected} bytes")));
+        }
+    }
+}

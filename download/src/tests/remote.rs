@@ -1,0 +1,122 @@
+//! A table on a server that answers wrongly, late or not at all is asked: no answer is wrong.
+
+use super::*;
+use crate::{Reach, open};
+
+fn reach(from: &str) -> Reach {
+    Reach {
+        from: from.to_owned(),
+        ca: None,
+        token: None,
+        patience: Duration::from_millis(500),
+    }
+}
+
+/// Asks for all positions of up to 10 bits and some others, together and one by one; returns the
+/// first refusal.
+async fn ask(table: Table) -> Result<(), TableError> {
+    let asked = tokio::task::spawn_blocking(move || {
+        let losing = definition::losing(BITS);
+        let indices = (0..losing.len()).filter(|index| *index < 512 || index % 101 == 0);
+        let words: Vec<Word> = indices.map(|index| Word::new(index as u64 * 2)).collect();
+        for group in words.chunks(100) {
+            let answers = table.are_losing(group)?;
+            for (&word, answer) in group.iter().zip(answers) {
+                assert_eq!(answer, losing[definition::index_of(word)]);
+                assert_eq!(table.is_losing(word)?, answer);
+            }
+        }
+        Ok(())
+    });
+    asked.await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_is_asked_where_it_is() {
+    let server = Server::start().await;
+    let folder = format!("{}table-15", server.url());
+    for from in [server.url(), folder] {
+        let table = open(reach(&from)).await.unwrap();
+        assert_eq!(table.manifest().bits, BITS);
+        ask(table).await.unwrap();
+    }
+}
+
+/// One question takes the lists, one index and one data frame: 16 words of 50.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_is_needed_is_fetched() {
+    let server = Server::start().await;
+    let table = open(reach(&server.url())).await.unwrap();
+    assert_eq!(server.requests(), 3, "the list, the manifest, the digests");
+    let table = tokio::task::spawn_blocking(move || {
+        assert!(table.is_losing(Word::new(2)).unwrap());
+        assert!(table.is_losing(Word::new(2)).unwrap());
+        table
+    });
+    let table = table.await.unwrap();
+    assert_eq!((server.requests(), server.continued()), (5, 2));
+    ask(table).await.unwrap();
+    let asked = server.requests();
+    let frames: usize = asked as usize - 3;
+    let words = definition::losing(BITS).iter().filter(|it| **it).count();
+    assert!(frames < words / 16 + words / 50, "{frames}: nothing twice");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn outages_are_waited_out() {
+    for peril in [Peril::Cut, Peril::Busy, Peril::Slow] {
+        let server = Server::start().await;
+        let patient = Reach {
+            patience: Duration::from_secs(10),
+            ..reach(&server.url())
+        };
+        let table = open(patient).await.unwrap();
+        server.set(peril);
+        ask(table).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_answer_is_wrong() {
+    let mut refused = 0;
+    for peril in [
+        Peril::CutWithoutRanges,
+        Peril::Status(500),
+        Peril::Status(404),
+        Peril::Status(302),
+        Peril::EndlessShards,
+        Peril::LongShards,
+        Peril::ShortShards,
+        Peril::EmptyAnswer,
+        Peril::RangeElsewhere,
+        Peril::RangeOfOther,
+        Peril::RangeUnsaid,
+        Peril::RangeTooLong,
+        Peril::NoSuchRange,
+        Peril::Flip,
+        Peril::OtherVersion,
+        Peril::NoTable,
+    ] {
+        let server = Server::start().await;
+        let table = open(reach(&server.url())).await.unwrap();
+        server.set(peril);
+        let error = ask(table).await.expect_err(&format!("{peril:?}"));
+        let text = chomp_table::format::describe(&error);
+        assert!(text.contains(&server.url()), "{peril:?}: {text}");
+        refused += 1;
+    }
+    assert_eq!(refused, 16);
+
+    for peril in [
+        Peril::OtherSums,
+        Peril::NoManifest,
+        Peril::EndlessManifest,
+        Peril::EndlessList,
+        Peril::WantsToken,
+        Peril::Status(503),
+    ] {
+        let server = Server::start().await;
+        server.set(peril);
+        assert!(open(reach(&server.url())).await.is_err(), "{peril:?}");
+    }
+}

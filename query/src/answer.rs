@@ -1,0 +1,259 @@
+//! All that is to be said of one position.
+
+use chomp_table::{Cell, Position, TableError, Word};
+use serde::Serialize;
+
+use crate::Losing;
+
+/// A position, and whether it is losing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// The lengths of its rows, from the poisoned corner outwards.
+    pub rows: Vec<u32>,
+    /// Its word.
+    pub word: u64,
+    /// First row + number of rows.
+    pub bits: u32,
+    /// The number of its cells.
+    pub area: u32,
+    /// Whether who is to move loses against perfect play.
+    pub losing: bool,
+}
+
+/// A position, and what a table says of it. As JSON, a cell is `[row, column]`, and the fields of
+/// the verdict stand beside the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Answer {
+    /// The position, and whether it is losing.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// The moves that leave a losing position, by row, then by column.
+    pub winning_moves: Vec<(u32, u32)>,
+    /// The rows of what these moves leave, in the same order: all losing positions that are one
+    /// move away.
+    pub losing_positions: Vec<Vec<u32>>,
+    /// What a perfect player takes: see [`reply`]. There is none on the empty board.
+    pub reply: Option<(u32, u32)>,
+}
+
+/// Whether `positions` are losing, in their order.
+///
+/// # Errors
+///
+/// If the table does not cover one of them, or the part of it that holds the answer cannot be
+/// read or is damaged.
+pub fn verdicts(table: &impl Losing, positions: &[Position]) -> Result<Vec<Verdict>, TableError> {
+    let words: Vec<Word> = positions.iter().map(Word::from).collect();
+    let losing = table.are_losing(&words)?;
+    let verdict = |((position, word), losing): ((&Position, Word), bool)| Verdict {
+        rows: position.rows().to_vec(),
+        word: word.get(),
+        bits: word.bits(),
+        area: word.area(),
+        losing,
+    };
+    Ok(positions
+        .iter()
+        .zip(words)
+        .zip(losing)
+        .map(verdict)
+        .collect())
+}
+
+/// What `table` says of `position`.
+///
+/// # Errors
+///
+/// As for [`verdicts`].
+pub fn answer(table: &impl Losing, position: &Position) -> Result<Answer, TableError> {
+    let mut answers = answers(table, std::slice::from_ref(position))?;
+    Ok(answers.pop().expect("one answer for one position"))
+}
+
+/// What `table` says of `positions`, in their order. The moves of all are looked up together.
+///
+/// # Errors
+///
+/// As for [`verdicts`].
+pub fn answers(table: &impl Losing, positions: &[Position]) -> Result<Vec<Answer>, TableError> {
+    let verdicts = verdicts(table, positions)?;
+    // No two losing positions are one move apart.
+    let moved = verdicts.iter().map(|verdict| {
+        if verdict.losing {
+            Word::EMPTY
+        } else {
+            Word::new(verdict.word)
+        }
+    });
+    let moved: Vec<Word> = moved.collect();
+    let winning = winning_moves(table, &moved)?;
+    let answers = positions.iter().zip(verdicts).zip(winning);
+    let answers = answers.map(|((position, verdict), winning)| {
+        let cells: Vec<Cell> = winning.iter().map(|&(cell, _)| cell).collect();
+        let left = winning.into_iter();
+        Answer {
+            verdict,
+            reply: reply(position, &cells).map(pair),
+            winning_moves: cells.into_iter().map(pair).collect(),
+            losing_positions: left
+                .map(|(_, next)| Position::from(next).rows().to_vec())
+                .collect(),
+        }
+    });
+    Ok(answers.collect())
+}
+
+/// For each of `words` the moves that leave a losing position, and what they leave, by row, then
+/// by column.
+///
+/// # Errors
+///
+/// As for [`verdicts`].
+pub fn winning_moves(
+    table: &impl Losing,
+    words: &[Word],
+) -> Result<Vec<Vec<(Cell, Word)>>, TableError> {
+    let moves: Vec<Vec<(Cell, Word)>> = words.iter().map(|word| word.moves().collect()).collect();
+    let nexts: Vec<Word> = moves.iter().flatten().map(|&(_, next)| next).collect();
+    let mut losing = table.are_losing(&nexts)?.into_iter();
+    let winning = moves.into_iter().map(|mut moves| {
+        moves.retain(|_| losing.next().expect("an answer for each question"));
+        moves.sort_unstable_by_key(|&(cell, _)| cell);
+        moves
+    });
+    Ok(winning.collect())
+}
+
+/// The move of a perfect player who knows the `winning` moves: the first of them. If there is
+/// none, every move loses, and it takes the single cell that is farthest from the edges of the
+/// board: the most is left to go wrong for the other one.
+///
+/// Farthest is the corner of the border with the largest min(row, column), then the largest
+/// row + column, then the smallest row.
+pub fn reply(position: &Position, winning: &[Cell]) -> Option<Cell> {
+    let rows = position.rows();
+    let corner = |(index, &column): (usize, &u32)| {
+        let below = rows.get(index + 1).copied().unwrap_or(0);
+        let row = u32::try_from(index).expect("at most 64 rows") + 1;
+        (below < column).then_some(Cell { row, column })
+    };
+    let corners = rows.iter().enumerate().filter_map(corner);
+    let inner = |cell: &Cell| {
+        let depth = cell.row.min(cell.column);
+        (depth, cell.row + cell.column, u32::MAX - cell.row)
+    };
+    winning
+        .first()
+        .copied()
+        .or_else(|| corners.max_by_key(inner))
+}
+
+fn pair(cell: Cell) -> (u32, u32) {
+    (cell.row, cell.column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::ByDefinition;
+
+    fn of(text: &str) -> Answer {
+        answer(&ByDefinition::new(14), &text.parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn small_positions() {
+        let empty = of("0");
+        assert!(!empty.verdict.losing);
+        assert_eq!((empty.winning_moves, empty.reply), (vec![], None));
+
+        let poison = of("1");
+        assert!(poison.verdict.losing);
+        assert_eq!(poison.reply, Some((1, 1)));
+
+        let row = of("1x5");
+        assert_eq!(row.winning_moves, [(1, 2)]);
+        assert_eq!(row.losing_positions, [[1]]);
+        assert_eq!(row.reply, Some((1, 2)));
+
+        let square = of("4x4");
+        assert_eq!((square.verdict.bits, square.verdict.area), (8, 16));
+        assert_eq!(square.winning_moves, [(2, 2)]);
+        assert_eq!(square.losing_positions, [[4, 1, 1, 1]]);
+    }
+
+    #[test]
+    fn a_lost_game_goes_on_far_from_the_edges() {
+        for (rows, expected) in [
+            ("4,1,1,1", (1, 4)),
+            ("2,1", (1, 2)),
+            ("3,1,1", (1, 3)),
+            ("5,3,3,2", (3, 3)),
+            ("5,4,3,2,1", (3, 3)),
+            ("4,3,2,1", (2, 3)),
+            ("8,8,2,2", (2, 8)),
+        ] {
+            let position: Position = rows.parse().unwrap();
+            let cell = reply(&position, &[]).unwrap();
+            assert_eq!(pair(cell), expected, "{rows}");
+            let taken = Word::from(&position).moves();
+            let left = taken.filter(|&(other, _)| other == cell);
+            let left: Vec<u32> = left.map(|(_, next)| next.area()).collect();
+            assert_eq!(
+                left,
+                [Word::from(&position).area() - 1],
+                "one cell is taken"
+            );
+        }
+    }
+
+    /// Every position of 12 bits, against the rules of the game.
+    #[test]
+    fn every_small_position_agrees_with_the_definition() {
+        let table = ByDefinition::new(12);
+        for index in 0..1u64 << 11 {
+            let word = Word::new(index * 2);
+            let position = Position::from(word);
+            let answer = answer(&table, &position).unwrap();
+            assert_eq!(answer.verdict.losing, table.is_losing(word));
+            assert_eq!(answer.verdict.word, word.get());
+            assert_eq!(
+                (answer.verdict.bits, answer.verdict.area),
+                (word.bits(), position.rows().iter().sum())
+            );
+            let mut expected = Vec::new();
+            for row in 1..=position.rows().len() {
+                for column in 1..=position.rows()[row - 1] {
+                    let mut rows = position.rows().to_vec();
+                    for length in &mut rows[row - 1..] {
+                        *length = (*length).min(column - 1);
+                    }
+                    rows.retain(|&length| length > 0);
+                    if table.is_losing(Word::from(&Position::new(rows.clone()).unwrap())) {
+                        expected.push(((u32::try_from(row).unwrap(), column), rows));
+                    }
+                }
+            }
+            let found = answer.winning_moves.iter().copied();
+            let found: Vec<_> = found.zip(answer.losing_positions).collect();
+            assert_eq!(found, expected, "{position}");
+            if let Some(best) = expected.first() {
+                assert_eq!(answer.reply, Some(best.0));
+            }
+            assert_eq!(answer.reply.is_none(), word == Word::EMPTY);
+        }
+    }
+
+    #[test]
+    fn larger_positions_are_refused() {
+        let table = ByDefinition::new(8);
+        let error = answer(&table, &"5x4".parse().unwrap()).unwrap_err();
+        assert!(matches!(
+            error,
+            TableError::Beyond {
+                bits: 9,
+                table_bits: 8
+            }
+        ));
+    }
+}

@@ -1,0 +1,91 @@
+//! What people ask a table: whether a position is losing, which moves win, what a perfect player
+//! does, and how to open on a rectangle.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`answer`](mod@answer) | all that is to be said of one position |
+//! | [`openings`](mod@openings) | the winning first moves of rectangles |
+//! | [`drawing`] | a board as lines of text |
+
+pub mod answer;
+pub mod drawing;
+pub mod openings;
+
+pub use answer::{Answer, Verdict, answer, answers, verdicts};
+pub use openings::{Opening, opening, openings};
+
+use chomp_table::{ShardFile, Table, TableError, Word};
+
+/// What knows which positions are losing, up to some number of bits.
+pub trait Losing {
+    /// Whether the positions of `words` are losing, in their order.
+    ///
+    /// # Errors
+    ///
+    /// If one of them is not covered, or if the bytes that hold the answer cannot be read or are
+    /// damaged.
+    fn are_losing(&self, words: &[Word]) -> Result<Vec<bool>, TableError>;
+
+    /// The most bits of a position that is covered.
+    fn bits(&self) -> u32;
+}
+
+impl Losing for Table {
+    fn are_losing(&self, words: &[Word]) -> Result<Vec<bool>, TableError> {
+        Table::are_losing(self, words)
+    }
+
+    fn bits(&self) -> u32 {
+        self.manifest().bits
+    }
+}
+
+impl Losing for ShardFile {
+    fn are_losing(&self, words: &[Word]) -> Result<Vec<bool>, TableError> {
+        words.iter().map(|&word| self.is_losing(word)).collect()
+    }
+
+    fn bits(&self) -> u32 {
+        ShardFile::bits(self)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The definition of W as a table, to ask the same questions of.
+    #[derive(Debug)]
+    pub(crate) struct ByDefinition {
+        bits: u32,
+        losing: Vec<bool>,
+    }
+
+    impl ByDefinition {
+        pub(crate) fn new(bits: u32) -> ByDefinition {
+            let losing = chomp_table::definition::losing(bits);
+            ByDefinition { bits, losing }
+        }
+
+        pub(crate) fn is_losing(&self, word: Word) -> bool {
+            self.losing[chomp_table::definition::index_of(word)]
+        }
+    }
+
+    impl Losing for ByDefinition {
+        fn are_losing(&self, words: &[Word]) -> Result<Vec<bool>, TableError> {
+            let answers = words.iter().map(|&word| {
+                if word.bits() > self.bits {
+                    let (bits, table_bits) = (word.bits(), self.bits);
+                    return Err(TableError::Beyond { bits, table_bits });
+                }
+                Ok(self.is_losing(word))
+            });
+            answers.collect()
+        }
+
+        fn bits(&self) -> u32 {
+            self.bits
+        }
+    }
+}

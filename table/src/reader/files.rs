@@ -1,0 +1,129 @@
+//! Where the bytes of a table come from.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::TableError;
+
+/// A part of a file of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// The name of the file in the table's folder.
+    pub name: &'a str,
+    /// Which of its bytes.
+    pub range: Range<u64>,
+    /// How long the file must be.
+    pub length: u64,
+}
+
+/// The files of one published table, wherever they are: a folder, or a server.
+///
+/// What is read is checked by those who asked for it, so an implementation has to give as many
+/// bytes as were wanted, or an error, and not to know whether they are right.
+pub trait Files: fmt::Debug + Send + Sync {
+    /// The name of a file in full, for people: a path or an address.
+    fn place(&self, name: &str) -> PathBuf;
+
+    /// The content of a small file.
+    ///
+    /// # Errors
+    ///
+    /// If it is missing, longer than `most` bytes, or cannot be read.
+    fn whole(&self, name: &str, most: u64) -> Result<Vec<u8>, TableError>;
+
+    /// Some parts of files, in their order.
+    ///
+    /// # Errors
+    ///
+    /// If a file is missing, is not as long as it must be, or cannot be read.
+    fn parts(&self, parts: &[Part<'_>]) -> Result<Vec<Vec<u8>>, TableError>;
+}
+
+/// The files in a folder.
+#[derive(Debug)]
+pub(super) struct Folder(pub(super) PathBuf);
+
+impl Files for Folder {
+    fn place(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn whole(&self, name: &str, most: u64) -> Result<Vec<u8>, TableError> {
+        let file = self.place(name);
+        let mut bytes = Vec::new();
+        let source = open(&file)?.take(most + 1).read_to_end(&mut bytes);
+        source.map_err(|source| TableError::Io {
+            file: file.clone(),
+            source,
+        })?;
+        if bytes.len() as u64 <= most {
+            Ok(bytes)
+        } else {
+            let what = format!("it has more than {most} bytes");
+            Err(TableError::Damaged { file, what })
+        }
+    }
+
+    fn parts(&self, parts: &[Part<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
+        let mut opened: Option<(&str, File)> = None;
+        let mut all = Vec::with_capacity(parts.len());
+        for part in parts {
+            let file = self.place(part.name);
+            // Parts of one file mostly stand together.
+            let handle = match &mut opened {
+                Some((name, handle)) if *name == part.name => handle,
+                _ => {
+                    let handle = open_whole(&file, part.length)?;
+                    &mut opened.insert((part.name, handle)).1
+                }
+            };
+            let bytes = read(handle, part.range.clone());
+            all.push(bytes.map_err(|source| TableError::Io { file, source })?);
+        }
+        Ok(all)
+    }
+}
+
+/// The bytes `range` of a file, fewer if it ends before.
+pub(super) fn read(file: &mut File, range: Range<u64>) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(range.start))?;
+    let mut bytes = Vec::new();
+    file.take(range.end - range.start).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens a file that must be `length` bytes long.
+fn open_whole(file: &Path, length: u64) -> Result<File, TableError> {
+    let handle = open(file)?;
+    let metadata = handle.metadata().map_err(|source| TableError::Io {
+        file: file.to_owned(),
+        source,
+    })?;
+    let found = metadata.len();
+    if found == length {
+        Ok(handle)
+    } else {
+        Err(TableError::Damaged {
+            file: file.to_owned(),
+            what: format!("it has {found} bytes instead of {length}"),
+        })
+    }
+}
+
+/// Opens a file that belongs to a published table: its absence is damage.
+fn open(file: &Path) -> Result<File, TableError> {
+    match File::open(file) {
+        Ok(handle) => Ok(handle),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(TableError::Damaged {
+            file: file.to_owned(),
+            what: "it is missing".into(),
+        }),
+        Err(source) => Err(TableError::Io {
+            file: file.to_owned(),
+            source,
+        }),
+    }
+}

@@ -1,0 +1,163 @@
+//! The shards of a table: which one holds which words, each index and frame read when it is needed.
+
+use std::sync::{Arc, OnceLock};
+
+use super::cache::{Cache, FrameId};
+use super::files::{Files, Part};
+use super::{TableError, refused};
+use crate::format::FormatError;
+use crate::shard::{ShardIndex, ShardInfo};
+
+/// The frames that are read together: 4 MiB of decoded words.
+const FRAMES_AT_ONCE: usize = 64;
+/// The indices that are read together: at most 1 MiB.
+const INDICES_AT_ONCE: usize = 32;
+
+#[derive(Debug)]
+pub(super) struct Shards {
+    pub(super) files: Box<dyn Files>,
+    infos: Vec<ShardInfo>,
+    indices: Vec<OnceLock<ShardIndex>>,
+    cache: Cache,
+}
+
+impl Shards {
+    pub(super) fn new(files: Box<dyn Files>, infos: &[ShardInfo], cache_bytes: u64) -> Shards {
+        Shards {
+            files,
+            infos: infos.to_vec(),
+            indices: infos.iter().map(|_| OnceLock::new()).collect(),
+            cache: Cache::new(cache_bytes),
+        }
+    }
+
+    /// Which of `words` the shards hold.
+    pub(super) fn hold(&self, words: &[u64]) -> Result<Vec<bool>, TableError> {
+        let mut held = vec![false; words.len()];
+        let shard_of = |&word: &u64| {
+            let after = self.infos.partition_point(|shard| shard.first <= word);
+            after.checked_sub(1)
+        };
+        let shards: Vec<Option<usize>> = words.iter().map(shard_of).collect();
+        self.read_indices(shards.iter().flatten().copied().collect())?;
+
+        let mut wanted = Vec::with_capacity(words.len());
+        for (at, (shard, &word)) in shards.into_iter().zip(words).enumerate() {
+            let Some(shard) = shard else { continue };
+            if let Some(frame) = self.index(shard)?.frame_of(word) {
+                wanted.push((FrameId { shard, frame }, at));
+            }
+        }
+        wanted.sort_unstable();
+        let by_frame: Vec<&[(FrameId, usize)]> = wanted.chunk_by(|a, b| a.0 == b.0).collect();
+        for group in by_frame.chunks(FRAMES_AT_ONCE) {
+            let ids: Vec<FrameId> = group.iter().map(|questions| questions[0].0).collect();
+            for (questions, frame) in group.iter().zip(self.frames(&ids)?) {
+                for &(_, at) in *questions {
+                    held[at] = frame.binary_search(&words[at]).is_ok();
+                }
+            }
+        }
+        Ok(held)
+    }
+
+    /// The ids of all frames, in the order of their words.
+    pub(super) fn all(&self) -> impl Iterator<Item = Result<FrameId, TableError>> {
+        (0..self.infos.len()).flat_map(|shard| {
+            let (frames, error) = match self.index(shard) {
+                Ok(index) => (index.len(), None),
+                Err(error) => (0, Some(Err(error))),
+            };
+            let frames = (0..frames).map(move |frame| Ok(FrameId { shard, frame }));
+            error.into_iter().chain(frames)
+        })
+    }
+
+    /// The words of a frame, read anew.
+    pub(super) fn read(&self, id: FrameId) -> Result<Vec<u64>, TableError> {
+        let index = self.index(id.shard)?;
+        let bytes = self.files.parts(&[self.part(id, index)])?;
+        self.decode(id, index, &bytes[0])
+    }
+
+    fn part(&self, id: FrameId, index: &ShardIndex) -> Part<'_> {
+        let info = &self.infos[id.shard];
+        Part {
+            name: &info.name,
+            range: index.location(id.frame),
+            length: info.bytes,
+        }
+    }
+
+    fn decode(
+        &self,
+        id: FrameId,
+        index: &ShardIndex,
+        bytes: &[u8],
+    ) -> Result<Vec<u64>, TableError> {
+        let words = index.decode_frame(id.frame, bytes);
+        words.map_err(|error| self.refused(id.shard, error))
+    }
+
+    /// The words of some frames, from the cache or read together.
+    fn frames(&self, ids: &[FrameId]) -> Result<Vec<Arc<Vec<u64>>>, TableError> {
+        let mut frames: Vec<Option<Arc<Vec<u64>>>> =
+            ids.iter().map(|&id| self.cache.get(id)).collect();
+        let missing = ids
+            .iter()
+            .zip(&mut frames)
+            .filter(|(_, frame)| frame.is_none());
+        let missing: Vec<(FrameId, &mut Option<_>)> =
+            missing.map(|(id, frame)| (*id, frame)).collect();
+        let parts = missing
+            .iter()
+            .map(|(id, _)| Ok(self.part(*id, self.index(id.shard)?)))
+            .collect::<Result<Vec<_>, TableError>>()?;
+        let all_bytes = self.files.parts(&parts)?;
+        for ((id, frame), bytes) in missing.into_iter().zip(all_bytes) {
+            let words = Arc::new(self.decode(id, self.index(id.shard)?, &bytes)?);
+            self.cache.insert(id, Arc::clone(&words));
+            *frame = Some(words);
+        }
+        let found = frames.into_iter();
+        Ok(found
+            .map(|frame| frame.expect("what was missing was read"))
+            .collect())
+    }
+
+    fn index(&self, shard: usize) -> Result<&ShardIndex, TableError> {
+        if self.indices[shard].get().is_none() {
+            self.read_indices(vec![shard])?;
+        }
+        Ok(self.indices[shard].get().expect("it was read"))
+    }
+
+    /// Makes sure that the indices of these shards are there.
+    fn read_indices(&self, mut shards: Vec<usize>) -> Result<(), TableError> {
+        shards.retain(|&shard| self.indices[shard].get().is_none());
+        shards.sort_unstable();
+        shards.dedup();
+        for shards in shards.chunks(INDICES_AT_ONCE) {
+            let part = |&shard: &usize| {
+                let info = &self.infos[shard];
+                Part {
+                    name: &info.name,
+                    range: info.index_offset..info.bytes,
+                    length: info.bytes,
+                }
+            };
+            let parts: Vec<Part<'_>> = shards.iter().map(part).collect();
+            for (&shard, bytes) in shards.iter().zip(self.files.parts(&parts)?) {
+                let index = ShardIndex::parse(&bytes, &self.infos[shard]);
+                let index = index.map_err(|error| self.refused(shard, error))?;
+                // Another thread may have been faster, with the same.
+                self.indices[shard].get_or_init(|| index);
+            }
+        }
+        Ok(())
+    }
+
+    fn refused(&self, shard: usize, error: FormatError) -> TableError {
+        refused(self.files.place(&self.infos[shard].name), error)
+    }
+}
