@@ -3,7 +3,7 @@
 import { drawn, element, number, say } from "./dom.js";
 
 const HEIGHT = 300;
-const MARGIN = { top: 12, right: 12, bottom: 38, left: 46 };
+const MARGIN = { top: 30, right: 12, bottom: 38, left: 46 };
 /** Below the lowest decade there is a line of its own for 0, which has no logarithm. */
 const ZERO_GAP = 22;
 
@@ -89,7 +89,7 @@ function plot(width, { xLabel, yLabel, points }) {
     parts.push(drawn("text", { x: x(value), y: base + 19, "text-anchor": "middle" }, String(value)));
   }
   parts.push(drawn("text", { x: width - MARGIN.right, y: HEIGHT - 2, "text-anchor": "end" }, xLabel));
-  parts.push(drawn("text", { x: 0, y: HEIGHT - 2 }, yLabel));
+  parts.push(drawn("text", { x: 0, y: 11 }, yLabel));
 
   const cursor = drawn("line", { class: "cursor", y1: MARGIN.top, y2: base + 4 });
   parts.push(cursor);

@@ -155,7 +155,7 @@ function drawMoves() {
   place.replaceChildren(...items);
   const current = place.querySelector("[aria-current]");
   if (held) current.focus();
-  const line = current.offsetTop - place.offsetTop;
+  const line = current.offsetTop;
   if (line < place.scrollTop || line + current.offsetHeight > place.scrollTop + place.clientHeight) place.scrollTop = line;
   const slider = byId("step");
   slider.max = game.moves.length;
@@ -190,7 +190,7 @@ async function hint() {
 
 function hintWords(winning) {
   const whose = game.turn === YOU ? "" : " for the computer";
-  if (winning.length === 0) return `No winning move${whose}: whatever is taken, a perfect player wins now.`;
+  if (winning.length === 0) return `No winning move${whose}: whatever is taken, the other player can win.`;
   return `${count(winning.length, "winning move")}${whose}: ${listed(winning)}.`;
 }
 
