@@ -18,7 +18,7 @@ doc:
 
 # All tests
 test:
-    .ci/run test
+    .ci/run browser test
 
 # Licences, banned crates and sources of the dependencies
 deny:

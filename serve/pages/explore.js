@@ -148,7 +148,7 @@ async function showMap() {
   });
   const isRectangle = shown.length > 0 && shown[0] === shown.at(-1);
   if (isRectangle) markOnMap(shown.length, shown[0]);
-  const most = several.length === 0 ? "no board has more than one winning first move" : `${count(several.length, "board")} of them with more than one winning first move`;
+  const most = several.length === 0 ? "no board has more than one winning first move" : `${number(several.length)} of them ${several.length === 1 ? "has" : "have"} more than one winning first move`;
   say(byId("map-told"), `${count(openings.length, "board")}, not counting mirrored ones; ${most}. Choose one to see it.`);
   listBoards(byId("several"), several, "None in this table.");
   listBoards(byId("boards"), openings, "None in this table.");
