@@ -33,9 +33,9 @@ export class Problem extends Error {
       case 429:
         return new Problem("busy", "The server was asked too much at once.", later ?? 2);
       case 503:
-        return later === null
-          ? new Problem("missing", "There is no finished table here yet.", 10)
-          : new Problem("busy", "The server is busy.", later);
+        return reason?.includes("no finished table")
+          ? new Problem("missing", "There is no finished table here yet.", later ?? 10)
+          : new Problem("busy", "The server is busy.", later ?? 2);
       default:
         return response.status < 500
           ? new Problem("refused", reason ?? `The server refused this (${response.status}).`)
@@ -65,7 +65,10 @@ export function problemOf(error) {
 /** The JSON at a path. Throws a Problem. */
 export async function ask(path) {
   try {
-    const response = await fetch(address(path), { signal: AbortSignal.timeout(PATIENCE_MS) });
+    const response = await fetch(address(path), {
+      headers: { Accept: "application/json" },
+      signal: AbortSignal.timeout(PATIENCE_MS),
+    });
     if (!response.ok) throw await Problem.of(response);
     return await response.json();
   } catch (error) {

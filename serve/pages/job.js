@@ -52,6 +52,7 @@ function askForToken() {
 /** Takes the token out of an access file. */
 async function readAccess(file) {
   if (!file) return;
+  say(byId("token-wrong"), "");
   try {
     if (file.size > 1 << 20) throw new RangeError("It is too large.");
     const access = JSON.parse(await file.text());
@@ -223,6 +224,17 @@ async function showTable() {
   };
 }
 
+/** Says in the foot of the page which table is there, if one is: while a job runs there may be none. */
+async function tellOfTable() {
+  try {
+    const tables = await ask("/");
+    if (tables.length > 0) tellTable(await tableFacts());
+  } catch (error) {
+    // What cannot be reached is told of by the stream.
+    if (!(error instanceof Problem)) throw error;
+  }
+}
+
 // --- The start ------------------------------------------------------------------------------------
 
 /** Says how old what is shown is. */
@@ -241,7 +253,11 @@ function tellAge() {
   }
 }
 
-byId("file").addEventListener("change", (event) => readAccess(event.target.files[0]));
+byId("file").addEventListener("change", async (event) => {
+  await readAccess(event.target.files[0]);
+  // The same file may be chosen again when it is another.
+  event.target.value = "";
+});
 for (const name of ["dragenter", "dragover"]) {
   byId("drop").addEventListener(name, (event) => {
     event.preventDefault();
@@ -255,10 +271,7 @@ byId("drop").addEventListener("drop", (event) => {
 });
 
 setInterval(tellAge, 1_000);
-// While a job runs there may be no table, and then nothing is said of it.
-tableFacts().then(tellTable, (error) => {
-  if (!(error instanceof Problem)) throw error;
-});
+tellOfTable();
 follow("/api/status", {
   token,
   onStatus: show,

@@ -20,7 +20,8 @@ fn mend(browser: &Browser) {
 const GONE: &str = "throw new TypeError('Failed to fetch');";
 const BUSY: &str =
     "return new Response('{\"error\": \"x\"}', {status: 429, headers: {'Retry-After': '1'}});";
-const EMPTY: &str = "return new Response('{\"error\": \"x\"}', {status: 503});";
+const EMPTY: &str =
+    "return new Response('{\"error\": \"there is no finished table yet\"}', {status: 503});";
 const LOADED: &str = "return new Response('', {status: 503, headers: {'Retry-After': '1'}});";
 const FAILED: &str =
     "return new Response('{\"error\": \"the table is damaged here\"}', {status: 500});";
