@@ -18,7 +18,7 @@ doc:
 
 # All tests
 test:
-    .ci/run browser test
+    .ci/run test
 
 # Licences, banned crates and sources of the dependencies
 deny:
@@ -31,3 +31,7 @@ advisories:
 # What things cost, as tables: kernel, codecs, and whole runs beside the plain method
 bench:
     .ci/run bench
+
+# Archives with a static program, its manual and completions
+release:
+    .ci/release

@@ -1,25 +1,39 @@
 //! The command line. Every flag may come from the environment.
 
 mod download;
+mod export;
 mod job;
+mod manual;
 mod query;
+mod serve;
 mod shared;
+mod verify;
 
 use clap::{Parser, Subcommand};
 
 pub(crate) use download::DownloadArgs;
+pub(crate) use export::ExportArgs;
 pub(crate) use job::{CoordinatorArgs, PlanArgs, RunArgs, StatusArgs, WorkerArgs};
+pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use query::{OpeningsArgs, QueryArgs, SourceArgs};
+pub(crate) use serve::{RATE, ServeArgs};
 pub(crate) use shared::{ReachArgs, TableArgs};
+pub(crate) use verify::VerifyArgs;
 
-/// Builds tables of the losing positions of Chomp.
+/// Builds tables of the losing positions of Chomp, asks them and checks them.
 #[derive(Debug, Parser)]
 #[command(
     name = "chomp",
     version,
     after_help = "\
-Exit codes: 0 done; 1 failed; 2 wrong usage; 3 damaged data; 4 coordinator unreachable; 5 refused
-(other version or parameters, table in use); 75 stopped early, run it again to go on."
+Exit codes: 0 done; 1 failed; 2 wrong usage; 3 damaged data or a failed check; 4 coordinator
+unreachable; 5 refused (other version or parameters, table in use, not in the table); 75 stopped
+early, run it again to go on.
+
+Examples:
+  chomp run --bits 32          build the table of all positions of at most 32 bits
+  chomp query 8x10             which first moves win on a board of 8 rows and 10 columns
+  chomp help query             all about a command"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -40,10 +54,20 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Fetch a finished table, and check every byte; goes on where it was interrupted
     Download(DownloadArgs),
+    /// Check a finished table: every byte, random positions, or every position
+    Verify(VerifyArgs),
+    /// Write the losing positions of a finished table into a file for other programs
+    Export(ExportArgs),
     /// Tell whether positions are losing, and all moves that win
     Query(QueryArgs),
     /// List every winning first move of every rectangle that the table covers
     Openings(OpeningsArgs),
+    /// Let everybody ask a finished table, play against it and download it, over HTTP
+    Serve(ServeArgs),
+    /// Print what a shell needs to complete commands and flags
+    Completions(CompletionsArgs),
+    /// Print the manual
+    Man(ManArgs),
 }
 
 impl Command {
@@ -56,8 +80,13 @@ impl Command {
             Command::Plan(_) => "plan",
             Command::Status(_) => "status",
             Command::Download(_) => "download",
+            Command::Verify(_) => "verify",
+            Command::Export(_) => "export",
             Command::Query(_) => "query",
             Command::Openings(_) => "openings",
+            Command::Serve(_) => "serve",
+            Command::Completions(_) => "completions",
+            Command::Man(_) => "man",
         }
     }
 
@@ -67,10 +96,11 @@ impl Command {
             Command::Run(args) => args.table.json,
             Command::Coordinator(args) => args.table.json,
             Command::Worker(args) => args.json,
-            Command::Plan(_) | Command::Status(_) | Command::Query(_) | Command::Openings(_) => {
-                false
-            }
             Command::Download(args) => args.json,
+            Command::Verify(args) => args.json,
+            Command::Export(args) => args.json,
+            Command::Serve(args) => args.json,
+            _ => false,
         }
     }
 }
@@ -105,6 +135,20 @@ mod tests {
             "worker --coordinator http://host --threads 0",
             "download --from http://host",
             "download --out there",
+            "verify --level all",
+            "verify --sample 0",
+            "verify --threads 0",
+            "export --out there",
+            "export --format npy",
+            "export --format xml --out there",
+            "export --format npy --out there --bits 65",
+            "export --format npy --out there --area 9-8",
+            "export --format npy --out there --box 8",
+            "export --format npy --out there --memory lots",
+            "serve --http 7172",
+            "serve --rate fast",
+            "serve --cache lots",
+            "run --bits 20 --http 7172",
         ] {
             let args = std::iter::once("chomp").chain(wrong.split(' '));
             let error = Args::try_parse_from(args).expect_err(wrong);

@@ -9,13 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use chomp_access::{Access, Issuer, local};
 use chomp_coordinator::job::Outcome;
-use chomp_coordinator::net::Limits;
 use chomp_coordinator::plan::Phase;
 use chomp_coordinator::server::{Coordinator, Listeners, Options};
+use chomp_serve::net::Limits;
 use chomp_table::Table;
 use chomp_table::format::describe;
 use chomp_table::manifest::folder_name;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::CoordinatorArgs;
@@ -24,6 +23,7 @@ use crate::exit::Exit;
 use crate::machine;
 use crate::progress::Display;
 use crate::run::{report, stopped};
+use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
 use crate::summary::Cost;
 
@@ -66,9 +66,9 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let now = machine::seconds_since_1970();
     let issuer = Arc::new(Issuer::open(&table.table.join(SECRETS_NAME), now)?);
     let listeners = Listeners {
-        calls: listen(args.listen).await?,
+        calls: listen(args.listen, "--listen").await?,
         pages: match args.http {
-            Some(address) => Some(listen(address).await?),
+            Some(address) => Some(listen(address, "--http").await?),
             None => None,
         },
     };
@@ -80,7 +80,8 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         replicas: args.replicas,
         issuer: Arc::clone(&issuer),
         tls: tls.transpose()?.map(Arc::new),
-        tables: Some(table.table.clone()),
+        site: Some(serve::usual(table.table.clone())),
+        open_status: args.public_status,
         limits: Limits::default(),
     };
     let published = directory.published;
@@ -160,11 +161,6 @@ async fn say_goodbye(coordinator: &Coordinator) {
     let all_gone = progress.wait_for(|progress| progress.workers == 0);
     // Those that are silent learn it when they find nobody here.
     let _ = tokio::time::timeout(GOODBYE, all_gone).await;
-}
-
-async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    let listener = TcpListener::bind(address).await;
-    listener.with_context(|| format!("cannot listen on {address}: choose another with --listen"))
 }
 
 /// By which names and how the coordinator is reached.

@@ -22,6 +22,15 @@ pub(crate) enum Event {
         bytes: u64,
         bytes_total: u64,
     },
+    /// A table is checked: the part of a stage that is done, from 0 to 1.
+    Checking {
+        stage: &'static str,
+        done: f64,
+        /// Null if it cannot be told yet.
+        seconds_left: Option<f64>,
+    },
+    /// An export goes on: so many stored words were read, of all that will be.
+    Exporting { read: u64, total: u64 },
     /// A message for people.
     Message { text: String },
     /// A line of the log.

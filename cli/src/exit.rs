@@ -11,15 +11,21 @@ use chomp_coordinator::server::StartError;
 use chomp_coordinator::storage::OpenError;
 use chomp_coordinator::store::StoreError;
 use chomp_download::DownloadError;
+use chomp_export::ExportError;
 use chomp_table::format::FormatError;
 use chomp_table::position::PositionError;
 use chomp_table::reader::TableError;
+use chomp_verify::CheckError;
 use chomp_worker::WorkerError;
 use chomp_worker::client::ClientError;
 
+use crate::draft::DraftError;
+use crate::export::ExportUsage;
 use crate::openings::NoBoard;
 use crate::reach::NoCoordinator;
+use crate::serve::OneTable;
 use crate::status::AskError;
+use crate::verify::VerifyError;
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +109,21 @@ impl Exit {
         if cause.is::<PlanError>() {
             return Some(Exit::Refused);
         }
-        if cause.is::<NoCoordinator>() || cause.is::<NoBoard>() {
+        match cause.downcast_ref() {
+            Some(CheckError::Table(error)) => return Exit::of_table(error),
+            Some(CheckError::Wrong(_)) => return Some(Exit::Damaged),
+            Some(CheckError::Stopped) => return Some(Exit::Stopped),
+            None => {}
+        }
+        if let Some(DraftError::InUse { .. }) = cause.downcast_ref() {
+            return Some(Exit::Refused);
+        }
+        if cause.is::<NoCoordinator>()
+            || cause.is::<NoBoard>()
+            || cause.is::<ExportUsage>()
+            || cause.is::<OneTable>()
+            || cause.is::<VerifyError>()
+        {
             return Some(Exit::Usage);
         }
         match cause.downcast_ref() {
@@ -113,6 +133,9 @@ impl Exit {
         }
         if let Some(error) = cause.downcast_ref() {
             return Exit::of_download(error);
+        }
+        if let Some(error) = cause.downcast_ref() {
+            return Exit::of_export(error);
         }
         matches!(cause.downcast_ref(), Some(OpenError::InUse { .. })).then_some(Exit::Refused)
     }
@@ -148,6 +171,16 @@ impl Exit {
             DownloadError::Table(error) => Exit::of_table(error),
             DownloadError::Url { .. } => Some(Exit::Usage),
             DownloadError::Stopped => Some(Exit::Stopped),
+            _ => None,
+        }
+    }
+
+    fn of_export(error: &ExportError) -> Option<Exit> {
+        match error {
+            ExportError::Table(error) => Exit::of_table(error),
+            ExportError::Beyond { .. } | ExportError::Unsuited { .. } => Some(Exit::Usage),
+            ExportError::Exists { .. } => Some(Exit::Refused),
+            ExportError::Stopped => Some(Exit::Stopped),
             _ => None,
         }
     }

@@ -6,21 +6,26 @@ mod args;
 mod coordinator;
 mod directory;
 mod download;
+mod draft;
 mod events;
 pub mod exit;
+mod export;
 mod local;
 mod machine;
+mod manual;
 mod openings;
 mod plan;
 mod progress;
 mod query;
 mod reach;
 mod run;
+mod serve;
 mod signals;
 mod source;
 mod status;
 mod summary;
 mod trial;
+mod verify;
 mod worker;
 
 use std::io::Write;
@@ -72,8 +77,13 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
     if provider.install_default().is_err() {
         anyhow::bail!("TLS was set up before");
     }
+    let threads = match &command {
+        // It does nothing else.
+        Command::Serve(_) => machine::threads().get(),
+        _ => IO_THREADS,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(IO_THREADS)
+        .worker_threads(threads)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
@@ -85,8 +95,13 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Plan(args) => plan::run(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Download(args) => download::run(args, display).await,
+            Command::Verify(args) => verify::run(args, display).await,
+            Command::Export(args) => export::run(args, display).await,
             Command::Query(args) => query::run(args).await,
             Command::Openings(args) => openings::run(args).await,
+            Command::Completions(args) => manual::completions(&args),
+            Command::Man(args) => manual::man(&args),
+            Command::Serve(args) => serve::run(args, display).await,
         }
     });
     // What still reads or checks when the program was stopped is of no more use, and what is written
@@ -99,7 +114,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
 fn start_log(display: &Display, command: &Command) {
     let level = match command {
         // Nobody watches these all the time: they tell what happened.
-        Command::Coordinator(_) | Command::Worker(_) => LevelFilter::INFO,
+        Command::Coordinator(_) | Command::Worker(_) | Command::Serve(_) => LevelFilter::INFO,
         _ => LevelFilter::WARN,
     };
     let filter = tracing_subscriber::EnvFilter::builder()

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use chomp_access::{Access, Issuer};
-use chomp_coordinator::net::Limits;
 use chomp_coordinator::server::{Coordinator, Listeners, Options};
 use chomp_coordinator::storage::LocalStorage;
 use chomp_kernel::Isa;
+use chomp_serve::net::Limits;
 use chomp_table::{RangeBits, Table};
 use chomp_worker::{Config, Evaluation, WorkerError};
 use tokio::net::TcpListener;
@@ -43,13 +43,15 @@ pub(crate) fn worker_memory(
     Ok(memory_bytes - coordinator)
 }
 
-/// Starts the coordinator of a job for one worker of this process.
+/// Starts the coordinator of a job for one worker of this process, with `pages` for everybody if
+/// somebody wants them.
 pub(crate) async fn start(
     storage: Arc<LocalStorage>,
     bits: u32,
     range_bits: RangeBits,
     published: Option<Table>,
     means: Means,
+    pages: Option<(TcpListener, chomp_serve::Options)>,
 ) -> anyhow::Result<(Coordinator, Config)> {
     let listener = TcpListener::bind("127.0.0.1:0")
         .await
@@ -63,12 +65,13 @@ pub(crate) async fn start(
         replicas: 1,
         issuer,
         tls: None,
-        tables: None,
+        open_status: pages.is_some(),
+        site: pages.as_ref().map(|(_, site)| site.clone()),
         limits: Limits::default(),
     };
     let listeners = Listeners {
         calls: listener,
-        pages: None,
+        pages: pages.map(|(listener, _)| listener),
     };
     let coordinator = Coordinator::start(storage, options, published, listeners).await?;
     let config = Config {

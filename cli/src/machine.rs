@@ -11,6 +11,8 @@ use chomp_table::{RangeBits, head};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::time::{ClockId, clock_gettime};
 use sysinfo::{MemoryRefreshKind, System};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// Ranges of 2^24 words have bitmaps that fit a core's cache; smaller ones cost more each.
 const RANGE_BITS_USUAL: u32 = 24;
@@ -71,6 +73,15 @@ pub(crate) fn addresses() -> Vec<IpAddr> {
 pub(crate) fn seconds_since_1970() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
+}
+
+/// What the time is, in UTC, as in RFC 3339.
+pub(crate) fn date() -> String {
+    let seconds = i64::try_from(seconds_since_1970()).unwrap_or(0);
+    let date = OffsetDateTime::from_unix_timestamp(seconds);
+    let date = date.unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    date.format(&Rfc3339)
+        .expect("a date with a year of four digits has this form")
 }
 
 /// Lets this process have as many connections and files open as it may.

@@ -7,8 +7,10 @@ use std::time::Duration;
 use chomp_coordinator::status::{JobPhase, Status};
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::events::Event;
+use crate::verify::{self, Checking};
 
 /// How often the bar moves.
 const BAR_EVERY: Duration = Duration::from_millis(100);
@@ -81,11 +83,7 @@ impl Display {
     /// Shows how the job goes on, for as long as it is polled.
     pub(crate) async fn follow(&self, status: watch::Receiver<Arc<Status>>) {
         if self.terminal {
-            let style = ProgressStyle::with_template("{prefix} [{wide_bar}] {percent:>3} % {msg}")
-                .expect("a valid template");
-            self.bar.set_style(style.progress_chars("=> "));
-            self.bar.set_length(BAR_STEPS);
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            self.show_bar();
         }
         let mut lines = tokio::time::interval(LINE_EVERY);
         lines.tick().await;
@@ -153,6 +151,79 @@ impl Display {
             }
             tokio::time::sleep(if self.terminal { BAR_EVERY } else { LINE_EVERY }).await;
         }
+    }
+
+    /// Shows how the check of a table goes on, for as long as it is polled.
+    pub(crate) async fn follow_check(&self, checking: watch::Receiver<Checking>) {
+        if self.terminal {
+            self.show_bar();
+        }
+        let mut lines = tokio::time::interval(LINE_EVERY);
+        lines.tick().await;
+        let mut bar = tokio::time::interval(BAR_EVERY);
+        let mut first = *checking.borrow();
+        let mut since = Instant::now();
+        loop {
+            let is_line = tokio::select! {
+                _ = lines.tick() => true,
+                _ = bar.tick() => false,
+            };
+            let now = *checking.borrow();
+            let is_new = now.stage != first.stage;
+            if is_new {
+                (first, since) = (now, Instant::now());
+            }
+            let left = verify::time_left(first.done, now.done, since.elapsed());
+            if self.terminal {
+                self.bar.set_prefix(now.stage);
+                self.bar.set_message(verify::pace(left));
+                self.bar.set_position(steps(now.done, BAR_STEPS));
+            } else if self.json && (is_line || is_new) {
+                self.event(&Event::Checking {
+                    stage: now.stage,
+                    done: now.done,
+                    seconds_left: left.map(|left| left.as_secs_f64()),
+                });
+            } else if is_line {
+                let percent = steps(now.done, 100);
+                self.line(&format!(
+                    "{} {percent} %, {}",
+                    now.stage,
+                    verify::pace(left)
+                ));
+            }
+        }
+    }
+
+    /// Shows how an export goes on, for as long as it is polled.
+    pub(crate) async fn follow_export(&self, progress: watch::Receiver<chomp_export::Progress>) {
+        if self.terminal {
+            let template = "words [{wide_bar}] {percent:>3} %, {eta} left";
+            let style = ProgressStyle::with_template(template).expect("a valid template");
+            self.bar.set_style(style.progress_chars("=> "));
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        loop {
+            tokio::time::sleep(if self.terminal { BAR_EVERY } else { LINE_EVERY }).await;
+            let chomp_export::Progress { read, total } = *progress.borrow();
+            if self.terminal {
+                self.bar.set_length(total);
+                self.bar.set_position(read);
+            } else if self.json {
+                self.event(&Event::Exporting { read, total });
+            } else {
+                let (read, total) = (HumanCount(read), HumanCount(total));
+                self.line(&format!("{read} of {total} words read"));
+            }
+        }
+    }
+
+    fn show_bar(&self) {
+        let style = ProgressStyle::with_template("{prefix} [{wide_bar}] {percent:>3} % {msg}")
+            .expect("a valid template");
+        self.bar.set_style(style.progress_chars("=> "));
+        self.bar.set_length(BAR_STEPS);
+        self.bar.set_draw_target(ProgressDrawTarget::stderr());
     }
 
     /// Takes the bar away.

@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::local::{self, Means};
 use crate::machine;
 use crate::progress::Display;
+use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
 use crate::summary::{Cost, Summary};
 
@@ -57,12 +58,21 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
         isa: isa.unwrap_or_else(Isa::detect),
     };
     let published = directory.published;
+    let pages = match args.http {
+        Some(address) => {
+            let listener = listen(address, "--http").await?;
+            display.say(&format!("serving http://{}/", listener.local_addr()?));
+            Some((listener, serve::usual(table.table.clone())))
+        }
+        None => None,
+    };
     let starting = Box::pin(local::start(
         directory.storage,
         table.bits,
         range_bits,
         published,
         means,
+        pages,
     ));
     let Some(started) = unless_stopped(&stop, starting).await else {
         return Ok(stopped(display));

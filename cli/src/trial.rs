@@ -89,7 +89,7 @@ async fn run(
 ) -> anyhow::Result<Rest> {
     let lock = TableLock::acquire(directory)?;
     let storage = Arc::new(LocalStorage::open(lock)?);
-    let (coordinator, config) = local::start(storage, bits, range_bits, None, means).await?;
+    let (coordinator, config) = local::start(storage, bits, range_bits, None, means, None).await?;
 
     #[expect(clippy::disallowed_methods, reason = "a trial is about time")]
     let start = Instant::now();

@@ -12,11 +12,9 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{MethodRouter, any};
 use chomp_access::{Denied, Issuer};
+use chomp_serve::answer::problem;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
-use tonic::Status;
-
-use crate::http::problem;
 
 /// Who may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +23,11 @@ pub enum Rule {
     Open,
     /// Those who have a token of this table.
     Token,
+    /// The same, or everybody if the owner of the table wants it so.
+    Status,
 }
 
-use Rule::{Open, Token};
+use Rule::{Open, Status, Token};
 
 /// The rules of the gRPC calls, by path.
 pub const CALLS: [(&str, Rule); 9] = [
@@ -43,14 +43,25 @@ pub const CALLS: [(&str, Rule); 9] = [
     ("/grpc.health.v1.Health/Watch", Token),
 ];
 
-/// The rules of the HTTP routes. The last two are those of the finished tables.
-pub const ROUTES: [(&str, Rule); 6] = [
+/// The rules of the HTTP routes. After the first four come those of the finished tables.
+pub const ROUTES: [(&str, Rule); 17] = [
     ("/healthz", Open),
     ("/readyz", Open),
-    ("/status", Token),
+    ("/status", Status),
     ("/metrics", Token),
     ("/", Open),
     ("/{folder}/{name}", Open),
+    ("/api/table", Open),
+    ("/api/counts", Open),
+    ("/api/position/{position}", Open),
+    ("/api/openings", Open),
+    ("/api/openings/{board}", Open),
+    ("/api/status", Status),
+    ("/openapi.json", Open),
+    ("/play", Open),
+    ("/explore", Open),
+    ("/job", Open),
+    ("/assets/{name}", Open),
 ];
 
 /// Why a call is refused.
@@ -66,14 +77,16 @@ enum Refusal {
 #[derive(Clone, Debug)]
 pub struct Gate {
     issuer: Arc<Issuer>,
+    open_status: bool,
     refusals: Arc<AtomicU64>,
 }
 
 impl Gate {
-    /// The gate of the table of `issuer`.
-    pub fn new(issuer: Arc<Issuer>) -> Gate {
+    /// The gate of the table of `issuer`; with `open_status` everybody may hear how the job gets on.
+    pub fn new(issuer: Arc<Issuer>, open_status: bool) -> Gate {
         Gate {
             issuer,
+            open_status,
             refusals: Arc::default(),
         }
     }
@@ -88,7 +101,8 @@ impl Gate {
         let refused = || any(refuse).with_state(self.clone());
         let behind = |rule, route: MethodRouter| match rule {
             Some(Open) => route,
-            Some(Token) => route.layer(from_fn_with_state(self.clone(), with_token)),
+            Some(Status) if self.open_status => route,
+            Some(Token | Status) => route.layer(from_fn_with_state(self.clone(), with_token)),
             None => refused(),
         };
         let mut all = Router::new();
@@ -121,7 +135,7 @@ impl Gate {
         let text = refusal.to_string();
         let grpc = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/grpc");
         if headers.get(CONTENT_TYPE).is_some_and(grpc) {
-            return Status::unauthenticated(text).into_http();
+            return tonic::Status::unauthenticated(text).into_http();
         }
         let mut response = problem(StatusCode::UNAUTHORIZED, &text);
         let bearer = HeaderValue::from_static("Bearer");

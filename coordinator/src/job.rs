@@ -409,6 +409,7 @@ impl Job {
         Snapshot {
             phase: self.plan.phase().clone(),
             progress: self.plan.progress(),
+            layers: self.plan.layer_progress().collect(),
             waits_for: self.plan.waits_for(),
             ranges_merged: self.store.merged(),
             ranges_per_second: self.pace.of_all(),

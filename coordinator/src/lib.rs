@@ -14,9 +14,8 @@
 //! | [`job`] | feeds the plan and does what it asks for |
 //! | `service` | the gRPC calls; the wire types end there |
 //! | [`auth`] | who may call what |
-//! | [`http`] | what is shown to people, machines and whoever downloads a table |
+//! | `http` | what is shown of the job to people and machines |
 //! | [`status`] | what is told of a job |
-//! | [`net`] | connections, and what they may cost |
 //! | [`server`] | all of it, started and stopped |
 
 pub mod audit;
@@ -24,11 +23,10 @@ pub mod auth;
 mod chance;
 mod errands;
 pub mod forecast;
-pub mod http;
+mod http;
 pub mod import;
 pub mod job;
 mod later;
-pub mod net;
 pub mod plan;
 pub mod publish;
 pub mod server;

@@ -5,13 +5,14 @@ mod simulated;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::routing::{MethodRouter, any_service};
 use chomp_access::Issuer;
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
+use chomp_serve::net::{Endpoint, Limits, Server};
+use chomp_serve::{Site, Source};
 use chomp_table::pieces::PIECE_BYTES_MAX;
 use chomp_table::{RangeBits, Table};
 use rustls::ServerConfig;
@@ -24,13 +25,11 @@ use crate::audit::Audit;
 use crate::auth::{CALLS, Gate};
 use crate::http::job::Job as JobPages;
 use crate::http::metrics::Traffic;
-use crate::http::tables::Tables;
 use crate::import::{self, ImportError};
 use crate::job::{Handle, Job, Outcome};
-use crate::net::{Endpoint, Limits, Server};
 use crate::plan::{Action, Phase, Plan, PlanError, Progress, Settings, StopReason};
 use crate::service::Service;
-use crate::status::{Status, Told};
+use crate::status::{JobPhase, Status, Told};
 use crate::storage::Storage;
 use crate::store::{Store, StoreError};
 
@@ -72,8 +71,10 @@ pub struct Options {
     pub issuer: Arc<Issuer>,
     /// The certificate to show, if calls come from beyond this machine.
     pub tls: Option<Arc<ServerConfig>>,
-    /// The directory whose finished tables everybody may download.
-    pub tables: Option<PathBuf>,
+    /// The directory whose finished tables are open to everybody, and what that may cost.
+    pub site: Option<chomp_serve::Options>,
+    /// Whether everybody may hear how the job gets on, and not only who has a token.
+    pub open_status: bool,
     /// What connections may cost.
     pub limits: Limits,
 }
@@ -139,9 +140,10 @@ impl Coordinator {
             epoch: store.epoch(),
         };
         let (sender, status) = watch::channel(Arc::new(Status::default()));
-        let follow = follow(told, handle, sender);
+        let (teller, text) = watch::channel(chomp_serve::Told::default());
+        let follow = follow(told, handle, progress.clone(), sender, teller);
         let finish_time = options.limits.finish_time;
-        let server = serve(options, service, status.clone(), traffic, listeners).await;
+        let server = serve(options, service, (status.clone(), text), traffic, listeners).await;
         let stop_job = CancellationToken::new();
         Ok(Coordinator {
             address,
@@ -190,9 +192,22 @@ impl Coordinator {
         self.status.clone()
     }
 
+    /// Waits until those who follow an ended job have heard of its end: they are not asked again.
+    async fn tell_the_end(&self) {
+        if self.progress.borrow().phase == Phase::Running {
+            return;
+        }
+        let has_ended = |phase| matches!(phase, JobPhase::Finished | JobPhase::Stopped);
+        let mut status = self.status();
+        let told = status.wait_for(|status| has_ended(status.phase));
+        // The job itself may be gone, and then there is nobody to tell of it.
+        let _ = tokio::time::timeout(STATUS_EVERY, told).await;
+    }
+
     /// Ends the job and the server. What workers are submitting is still committed, and they have
     /// some seconds for what they are at.
     pub async fn stop(self) -> Outcome {
+        self.tell_the_end().await;
         self.stop_job.cancel();
         let ended = self.job.await;
         self.server.stop().await;
@@ -267,11 +282,14 @@ impl Opened {
 async fn serve(
     options: Options,
     service: CoordinatorServer<Service>,
-    status: watch::Receiver<Arc<Status>>,
+    (status, told): (
+        watch::Receiver<Arc<Status>>,
+        watch::Receiver<chomp_serve::Told>,
+    ),
     traffic: Arc<Traffic>,
     listeners: Listeners,
 ) -> Server {
-    let gate = Gate::new(options.issuer);
+    let gate = Gate::new(options.issuer, options.open_status);
     let slots = options.limits.slots();
     let job = JobPages {
         status,
@@ -280,13 +298,10 @@ async fn serve(
         gate: gate.clone(),
     };
     let mut pages = job.routes();
-    pages.extend(
-        options
-            .tables
-            .map(Tables::new)
-            .into_iter()
-            .flat_map(Tables::routes),
-    );
+    if let Some(site) = options.site {
+        let open = options.open_status;
+        pages.extend(Site::open(site).await.routes(Source::Job { told, open }));
+    }
     let mut calls = calls(&service).await;
     calls.extend(pages.iter().cloned());
 
@@ -315,11 +330,25 @@ async fn calls(service: &CoordinatorServer<Service>) -> Vec<(&'static str, Metho
     CALLS.iter().map(|(path, _)| route(path)).collect()
 }
 
-/// Tells others of the job for as long as it runs.
-async fn follow(told: Told, handle: Handle, status: watch::Sender<Arc<Status>>) {
+/// Tells others of the job for as long as it runs; of its end at once.
+async fn follow(
+    told: Told,
+    handle: Handle,
+    mut progress: watch::Receiver<Progress>,
+    status: watch::Sender<Arc<Status>>,
+    text: watch::Sender<chomp_serve::Told>,
+) {
     while let Ok(snapshot) = handle.inspect().await {
-        status.send_replace(Arc::new(Status::of(&told, snapshot)));
-        tokio::time::sleep(STATUS_EVERY).await;
+        let ended = snapshot.phase != Phase::Running;
+        let now = Status::of(&told, snapshot);
+        text.send_replace(chomp_serve::Told::new(&now));
+        status.send_replace(Arc::new(now));
+        let ends = progress.wait_for(|progress| progress.phase != Phase::Running);
+        tokio::select! {
+            () = tokio::time::sleep(STATUS_EVERY) => {}
+            // A job that is gone is found to be gone when it is asked next.
+            _ = ends, if !ended => {}
+        }
     }
 }
 
@@ -342,7 +371,8 @@ mod tests {
             replicas: 1,
             issuer: Arc::clone(&issuer),
             tls: None,
-            tables: None,
+            site: None,
+            open_status: false,
             limits,
         };
         let listeners = Listeners {

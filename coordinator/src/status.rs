@@ -73,8 +73,19 @@ pub struct Status {
     pub epoch: u64,
     /// The program, as `chomp 1.2.3`.
     pub software: String,
+    /// How far each layer has come, from the lowest.
+    pub layer_progress: Vec<LayerStatus>,
     /// The workers that are there.
     pub workers: Vec<WorkerStatus>,
+}
+
+/// A layer at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerStatus {
+    /// The number of its ranges.
+    pub ranges: u64,
+    /// Those of them that are on disk.
+    pub done: u64,
 }
 
 /// A worker at one moment.
@@ -159,6 +170,11 @@ impl Status {
             replicas: told.replicas,
             epoch: told.epoch,
             software: concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned(),
+            layer_progress: snapshot
+                .layers
+                .into_iter()
+                .map(|(ranges, done)| LayerStatus { ranges, done })
+                .collect(),
             workers: snapshot
                 .workers
                 .into_iter()

@@ -12,6 +12,75 @@
 //! | [`pieces`] | records cut for messages of bounded size |
 //! | [`fingerprint`] | the one number that names a table's content |
 //! | [`reader`] | opens a published table and looks positions up |
+//!
+//! To use a table:
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use chomp_table::{Position, Table, Word};
+//!
+//! # use chomp_table::RangeBits;
+//! # use chomp_table::definition::{index_of, losing};
+//! # use chomp_table::fingerprint::FingerprintBuilder;
+//! # use chomp_table::manifest::{Manifest, sha256sums};
+//! # use chomp_table::shard::{ShardSize, ShardWriter};
+//! #
+//! # // A small table to look at.
+//! # fn publish(folder: &Path) -> std::io::Result<()> {
+//! #     let bits = 16;
+//! #     let losing = losing(bits);
+//! #     let words = (0..losing.len() as u64).map(|index| Word::new(2 * index));
+//! #     let words = words.filter(|&word| losing[index_of(word)] && word == word.representative());
+//! #     let words: Vec<u64> = words.map(Word::get).collect();
+//! #     let mut fingerprints = FingerprintBuilder::new(bits);
+//! #     fingerprints.push(&words);
+//! #     let mut shard = ShardWriter::new(0, ShardSize::PUBLISHED);
+//! #     shard.push(&words);
+//! #     let (info, bytes) = shard.finish();
+//! #     std::fs::write(folder.join(&info.name), bytes)?;
+//! #     let range_bits = RangeBits::new(12).expect("the least");
+//! #     let fingerprints = fingerprints.finish();
+//! #     let manifest = Manifest::new(range_bits, 1, "chomp".into(), fingerprints, vec![info]);
+//! #     let bytes = manifest.to_bytes();
+//! #     std::fs::write(folder.join("SHA256SUMS"), sha256sums(&bytes, &manifest))?;
+//! #     std::fs::write(folder.join("manifest.json"), bytes)
+//! # }
+//! #
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let path = Path::new("chomp-table");
+//! # let directory = tempfile::tempdir()?;
+//! # publish(directory.path())?;
+//! # let path = directory.path();
+//! let table = Table::open(path)?;
+//!
+//! // Rows, longest first. The mirror image has another word and the same answer.
+//! let position: Position = "3,1,1".parse()?;
+//! let word = Word::from(&position);
+//! assert!(table.is_losing(word)?);
+//! assert!(table.is_losing(word.mirror())?);
+//!
+//! // A move that leaves a losing position wins.
+//! let board: Position = "4x5".parse()?;
+//! let mut winning = Vec::new();
+//! for (cell, left) in Word::from(&board).moves() {
+//!     if table.is_losing(left)? {
+//!         winning.push((cell.row, cell.column, Position::from(left).to_string()));
+//!     }
+//! }
+//! assert_eq!(winning, [(3, 3, "5,5,2,2".to_owned())]);
+//!
+//! // All words: one of each mirror pair, ascending, in pieces that were checked.
+//! let mut stored = 0;
+//! for piece in table.words() {
+//!     stored += piece?.len() as u64;
+//! }
+//! assert_eq!(stored, table.manifest().stored);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `examples/lookup.rs` is a program that does this.
 
 pub mod classes;
 pub mod definition;

@@ -10,7 +10,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::fingerprint::FingerprintBuilder;
+use crate::fingerprint::{FingerprintBuilder, Fingerprints};
 use crate::format::FormatError;
 use crate::manifest::{
     MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, losing_by_bits,
@@ -40,6 +40,15 @@ pub struct Table {
     folder: PathBuf,
     manifest: Manifest,
     shards: Shards,
+}
+
+/// Where a table lists a word, or would if the word were losing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// The file name of the shard.
+    pub shard: &'a str,
+    /// The number of the data frame in it, counted from 0.
+    pub frame: usize,
 }
 
 /// Why a table does not answer.
@@ -114,6 +123,15 @@ impl Table {
     /// If there is none, or if its manifest or the list of digests is not what was published.
     pub fn open(path: &Path) -> Result<Table, TableError> {
         Table::open_with_cache(path, CACHE_BYTES)
+    }
+
+    /// The folder of the table that [`Table::open`] opens for `path`; nothing in it is checked.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub fn locate(path: &Path) -> Result<PathBuf, TableError> {
+        find(path).map(|(folder, _)| folder)
     }
 
     /// The same, and up to `cache_bytes` of the words that were read last stay in memory.
@@ -208,6 +226,19 @@ impl Table {
         self.shards.all().map(|id| self.shards.read(id?))
     }
 
+    /// Where the table lists the position of `word` if it is losing; nothing between two shards.
+    ///
+    /// # Errors
+    ///
+    /// If the index of the shard cannot be read or is damaged.
+    pub fn place(&self, word: Word) -> Result<Option<Place<'_>>, TableError> {
+        let id = self.shards.place(word.representative().get())?;
+        Ok(id.map(|id| Place {
+            shard: &self.manifest.shards[id.shard].name,
+            frame: id.frame,
+        }))
+    }
+
     /// Reads every byte of every shard, and checks all digests, counts and fingerprints.
     ///
     /// # Errors
@@ -215,38 +246,58 @@ impl Table {
     /// If a file cannot be read, or is not what was published.
     pub fn verify_bytes(&self) -> Result<(), TableError> {
         let mut fingerprints = FingerprintBuilder::new(self.manifest.bits);
-        for shard in &self.manifest.shards {
-            let file = self.shards.files.place(&shard.name);
-            let whole = Part {
-                name: &shard.name,
-                range: 0..shard.bytes,
-                length: shard.bytes,
-            };
-            let bytes = &self.shards.files.parts(&[whole])?[0];
-            let words = decode_shard(bytes, shard).map_err(|error| refused(file.clone(), error))?;
-            if let Some(&word) = words
-                .iter()
-                .find(|&&word| Word::new(word).mirror().get() < word)
-            {
-                let what = format!("the mirror image of its word {word} is smaller");
-                return Err(TableError::Damaged { file, what });
-            }
-            fingerprints.push(&words);
+        for number in 0..self.manifest.shards.len() {
+            fingerprints.push(&self.read_shard(number)?);
         }
-        let found = fingerprints.finish();
-        let mut by_bits = found
-            .by_bits
-            .iter()
-            .zip(&self.manifest.fingerprints_by_bits)
-            .enumerate();
-        let what =
-            if let Some((bits, (found, said))) = by_bits.find(|(_, (found, said))| found != said) {
-                format!("the words of {bits} bits have the fingerprint {found}, not {said}")
-            } else if losing_by_bits(&found.stored_by_bits) != self.manifest.losing_by_bits {
-                "losing_by_bits is not what the words of the shards give".into()
-            } else {
-                return Ok(());
-            };
+        self.check_totals(&fingerprints.finish())
+    }
+
+    /// All words of the shard with this number, counted from 0, of which every byte was checked.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or is not what was published.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such shard.
+    pub fn read_shard(&self, number: usize) -> Result<Vec<u64>, TableError> {
+        let shard = &self.manifest.shards[number];
+        let file = self.shards.files.place(&shard.name);
+        let whole = Part {
+            name: &shard.name,
+            range: 0..shard.bytes,
+            length: shard.bytes,
+        };
+        let bytes = &self.shards.files.parts(&[whole])?[0];
+        let words = decode_shard(bytes, shard).map_err(|error| refused(file.clone(), error))?;
+        let mut pairs = words.iter().map(|&word| (word, Word::new(word).mirror()));
+        if let Some((word, mirror)) = pairs.find(|(word, mirror)| mirror.get() < *word) {
+            let mirror = mirror.get();
+            let what = format!("the mirror image of its word {word} is smaller: {mirror}");
+            return Err(TableError::Damaged { file, what });
+        }
+        Ok(words)
+    }
+
+    /// Compares the manifest with `found`, which the words of all shards gave.
+    ///
+    /// # Errors
+    ///
+    /// If the manifest has another fingerprint or count for some number of bits.
+    pub fn check_totals(&self, found: &Fingerprints) -> Result<(), TableError> {
+        let said = &self.manifest;
+        let fingerprints = first_difference(&found.by_bits, &said.fingerprints_by_bits);
+        let counts = losing_by_bits(&found.stored_by_bits);
+        let what = if let Some((bits, found, said)) = fingerprints {
+            format!("the words of {bits} bits have the fingerprint {found}, not {said}")
+        } else if let Some((bits, found, said)) = first_difference(&counts, &said.losing_by_bits) {
+            format!(
+                "losing_by_bits has {said} for {bits} bits; the words of the shards give {found}"
+            )
+        } else {
+            return Ok(());
+        };
         Err(TableError::Damaged {
             file: self.shards.files.place(MANIFEST_NAME),
             what,
@@ -284,14 +335,33 @@ fn read_manifest(files: &dyn Files) -> Result<Manifest, TableError> {
         Manifest::parse(&bytes).map_err(|error| refused(files.place(MANIFEST_NAME), error))?;
 
     let expected = sha256sums(&bytes, &manifest);
-    if files.whole(SHA256SUMS_NAME, expected.len() as u64)? == expected.as_bytes() {
-        Ok(manifest)
-    } else {
-        Err(TableError::Damaged {
-            file: files.place(SHA256SUMS_NAME),
-            what: format!("it does not list the digests of {MANIFEST_NAME} and of its shards"),
-        })
+    let found = files.whole(SHA256SUMS_NAME, expected.len() as u64)?;
+    if found == expected.as_bytes() {
+        return Ok(manifest);
     }
+    let lines = expected
+        .split_inclusive('\n')
+        .zip(found.split_inclusive(|&byte| byte == b'\n'));
+    let same = lines.take_while(|(expected, found)| expected.as_bytes() == *found);
+    let number = same.count();
+    let expected = expected.lines().nth(number).unwrap_or_default();
+    let what = format!(
+        "its line {} is not {expected:?}, as {MANIFEST_NAME} has it",
+        number + 1
+    );
+    let file = files.place(SHA256SUMS_NAME);
+    Err(TableError::Damaged { file, what })
+}
+
+/// The first place, with what is there, where two lists differ that should be the same.
+fn first_difference<'a, T: PartialEq>(
+    found: &'a [T],
+    said: &'a [T],
+) -> Option<(usize, &'a T, &'a T)> {
+    let mut pairs = found.iter().zip(said).enumerate();
+    let different = pairs.find(|(_, (found, said))| found != said)?;
+    let (place, (found, said)) = different;
+    Some((place, found, said))
 }
 
 fn refused(file: PathBuf, error: FormatError) -> TableError {

@@ -362,8 +362,9 @@ pub fn decode_shard(bytes: &[u8], info: &ShardInfo) -> Result<Vec<u64>, FormatEr
     let found = Digest::of(bytes);
     ensure(found == info.sha256, || {
         format!(
-            "the shard has the SHA-256 {found} instead of {}",
-            info.sha256
+            "the shard has the SHA-256 {found} instead of {}: {}",
+            info.sha256,
+            locate_damage(bytes, info)
         )
     })?;
     let part = |range: Range<u64>| {
@@ -381,6 +382,35 @@ pub fn decode_shard(bytes: &[u8], info: &ShardInfo) -> Result<Vec<u64>, FormatEr
         words.extend(index.decode_frame(number, part(index.location(number))?)?);
     }
     Ok(words)
+}
+
+/// Which part of a shard with another digest than `info` has is not as it was.
+fn locate_damage(bytes: &[u8], info: &ShardInfo) -> String {
+    let length = bytes.len() as u64;
+    if length != info.bytes {
+        return format!("it has {length} bytes instead of {}", info.bytes);
+    }
+    let part = |range: &Range<u64>| {
+        let start = usize::try_from(range.start).ok()?;
+        bytes.get(start..usize::try_from(range.end).ok()?)
+    };
+    let at = |range: Range<u64>| format!("bytes {} to {}", range.start, range.end - 1);
+    let index = info.index_offset..length;
+    let parsed = part(&index).and_then(|frame| ShardIndex::parse(frame, info).ok());
+    let Some(parsed) = parsed else {
+        return format!("its index is damaged ({})", at(index));
+    };
+    let damaged = (0..parsed.len()).find(|&number| {
+        let frame = part(&parsed.location(number));
+        frame.is_none_or(|frame| Digest::of(frame) != parsed.frames[number].digest)
+    });
+    match damaged {
+        Some(number) => {
+            let location = parsed.location(number);
+            format!("its frame {number} is damaged ({})", at(location))
+        }
+        None => format!("its header is damaged ({})", at(0..HEADER_LENGTH)),
+    }
 }
 
 #[cfg(test)]

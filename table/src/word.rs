@@ -170,4 +170,15 @@ mod tests {
             prop_assert_eq!(count, word.area());
         }
     }
+
+    /// docs/RESULTS.md has the proof.
+    #[test]
+    fn all_positions_of_k_bits_have_so_many_moves_together() {
+        for bits in 2..=18u64 {
+            let positions = (0..1u64 << (bits - 1)).map(|index| Word::new(index * 2));
+            let moves: u64 = positions.map(|word| word.moves().count() as u64).sum();
+            let expected = ((bits - 1) * (bits + 2)) << bits >> 4;
+            assert_eq!(moves, expected, "{bits} bits");
+        }
+    }
 }

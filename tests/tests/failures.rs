@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use chomp_access::{Access, Issuer};
 use chomp_coordinator::job::Outcome;
-use chomp_coordinator::net::Limits;
 use chomp_coordinator::server::{Coordinator, Listeners, Options, StartError};
 use chomp_coordinator::storage::{Fault, Moment, SimulatedStorage};
 use chomp_kernel::Isa;
+use chomp_serve::net::Limits;
 use chomp_table::RangeBits;
 use chomp_worker::{Config, End, Evaluation, Report, WorkerError};
 use tokio::net::TcpListener;
@@ -33,7 +33,8 @@ async fn run(
         replicas: 1,
         issuer,
         tls: None,
-        tables: None,
+        site: None,
+        open_status: false,
         limits: Limits::default(),
     };
     let listeners = Listeners {

@@ -1,5 +1,5 @@
 //! A disk that runs full stops the run with an error that says so, spoils nothing, and once there
-//! is room the same command finishes. Needs the permission to mount small file systems.
+//! is room the same command finishes. An export leaves nothing there. Needs the permission to mount small file systems.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use chomp_table::Table;
-use common::{FINGERPRINT_24, end, files, fingerprint, run_in};
+use common::{FINGERPRINT_24, end, files, fingerprint, program, run_in};
 use tempfile::TempDir;
 
 const BITS: u32 = 24;
@@ -113,4 +113,25 @@ fn a_full_disk_at_any_stage() {
     stages.sort();
     stages.dedup();
     assert_eq!(stages, [Stage::Start, Stage::Layers, Stage::Publication]);
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "says why a test had nothing to do")]
+fn an_export_to_a_full_disk() {
+    let Some(disk) = SmallDisk::mount(8 * PAGE) else {
+        eprintln!("no small file system may be mounted here: nothing tested");
+        return;
+    };
+    let table = tempfile::tempdir().unwrap();
+    end(&mut run_in(table.path(), BITS, RANGE_BITS)).summary();
+    let out = disk.table().join("out");
+    for format in ["words", "rows", "npy", "parquet", "roaring"] {
+        let mut export = program();
+        export.args(["export", "--both", "--format", format]);
+        export.arg("--table").arg(table.path());
+        let ended = end(export.arg("--out").arg(&out));
+        let path = out.to_str().unwrap();
+        ended.refuses(1, &[path, "no space left", "free some and run again"]);
+        assert!(files(disk.table()).is_empty(), "{format}");
+    }
 }

@@ -23,7 +23,7 @@ const PEAK_BYTES_MAX: u64 = 300 << 20;
 const SILENT: usize = 1000;
 /// What a busy machine may add to any time.
 const SLACK: Duration = Duration::from_secs(15);
-/// The named limits: see `coordinator/src/net/limits.rs`.
+/// The named limits: see `serve/src/net/limits.rs`.
 const GREETING: Duration = Duration::from_secs(10);
 const HEADER: Duration = Duration::from_secs(10);
 const KEEPALIVE: Duration = Duration::from_secs(20);

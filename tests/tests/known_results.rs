@@ -3,10 +3,13 @@
 
 mod common;
 
+use std::fs;
 use std::sync::OnceLock;
 
-use chomp_table::{Cell, Position, Table, Word};
-use common::{FINGERPRINT_20, FINGERPRINT_24, FINGERPRINT_32, end, fingerprint, number, run};
+use chomp_table::{Cell, Digest, Position, Table, Word};
+use common::{
+    FINGERPRINT_20, FINGERPRINT_24, FINGERPRINT_32, end, fingerprint, number, program, run,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -271,4 +274,38 @@ fn random_positions_agree_with_the_definition() {
         let by_definition = !word.moves().any(|(_, next)| run.is_losing(next));
         assert_eq!(run.is_losing(word), by_definition, "{}", word.get());
     }
+}
+
+/// The catalogue of the largest square that the table covers, made here of the words one by one,
+/// has the digest of the exported one and of the page.
+#[test]
+fn the_catalogue_of_16_by_16() {
+    let run = the_run();
+    let images = |&word: &u64| [word, Word::new(word).mirror().get()];
+    let mut words: Vec<u64> = run.stored.iter().flat_map(images).collect();
+    words.retain(|&word| {
+        let (rows, columns) = rows_and_columns(word);
+        rows <= 16 && columns <= 16
+    });
+    words.sort_unstable();
+    words.dedup();
+    assert_eq!(words.len(), 3_317_972);
+    let mut file = b"CHOMPP02".to_vec();
+    for number in [words.len() as u64, *words.last().unwrap(), 16 | 16 << 32] {
+        file.extend(number.to_le_bytes());
+    }
+    file.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("catalogue");
+    let mut export = program();
+    export.args(["export", "--json", "--format", "chomp-fast"]);
+    export.args(["--box", "16x16", "--memory", "20MB"]);
+    export.arg("--table").arg(run.table.folder());
+    let summary = end(export.arg("--out").arg(&out)).summary();
+    assert!(fs::read(&out).unwrap() == file);
+    let digest = Digest::of(&file).to_string();
+    assert_eq!(summary["sha256"], digest);
+    let page = include_str!("../../docs/RESULTS.md");
+    assert!(page.contains(&digest), "{digest}");
 }

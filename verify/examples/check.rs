@@ -1,16 +1,14 @@
-//! Checks a published table by all means of this crate, a line for each check.
+//! Compares a published table with what others have found, and prints what `docs/RESULTS.md` has of
+//! it; a line for each comparison. `chomp verify` checks everything else.
 //!
 //! ```sh
-//! cargo run --release -p chomp-verify --example check -- DIR [--full] [--window-bits W] \
-//!     [--sample N] [--seed S] [--memory MIB] [--rows]
+//! cargo run --release -p chomp-verify --example check -- DIR [--memory MIB] [--rows]
 //! ```
 //!
-//! `--full` marks backwards from every losing position: two bits of memory for each of the 2^(W-1)
-//! positions of a window, the whole table unless W is given. `--sample` decides N random positions
-//! (100,000 unless given; 0 is none). `--memory` bounds what the other checks hold (1024 MiB unless
-//! given). `--rows` prints the rows of the tables in `docs/RESULTS.md` at the end.
+//! `--memory` bounds what the comparisons hold (1024 MiB unless given). `--rows` prints the rows of
+//! the tables in `docs/RESULTS.md` at the end.
 //!
-//! Exit codes: 0 all checks agree, 1 it cannot be read, 2 wrong usage, 3 a check failed.
+//! Exit codes: 0 all agree, 1 it cannot be read, 2 wrong usage, 3 something is another.
 
 #![expect(
     clippy::print_stdout,
@@ -25,17 +23,13 @@ use std::time::Instant;
 use chomp_table::{Table, TableError};
 use chomp_verify::openings::{Opening, check_openings, openings};
 use chomp_verify::survey::Survey;
-use chomp_verify::{CheckError, catalogue, known, marking, sample};
+use chomp_verify::{CheckError, catalogue, known};
 
 const MIB: u64 = 1 << 20;
 
 #[derive(Debug)]
 struct Arguments {
     directory: PathBuf,
-    full: bool,
-    window_bits: u32,
-    sample: u64,
-    seed: u64,
     memory: u64,
     rows: bool,
 }
@@ -44,33 +38,18 @@ impl Arguments {
     fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
         let mut arguments = Arguments {
             directory: PathBuf::new(),
-            full: false,
-            window_bits: u64::BITS,
-            sample: 100_000,
-            seed: 1,
             memory: 1024 * MIB,
             rows: false,
         };
         while let Some(word) = words.next() {
-            let mut number = || -> Result<u64, String> {
-                let text = words
-                    .next()
-                    .ok_or_else(|| format!("{word} needs a number"))?;
-                text.parse()
-                    .map_err(|_| format!("{word} {text}: not a number"))
-            };
             match word.as_str() {
-                "--full" => arguments.full = true,
                 "--rows" => arguments.rows = true,
-                "--sample" => arguments.sample = number()?,
-                "--seed" => arguments.seed = number()?,
-                "--memory" => arguments.memory = number()?.saturating_mul(MIB),
-                "--window-bits" => {
-                    let least = u64::from(marking::WINDOW_BITS_MIN);
-                    let bits = number()?;
-                    let bits = u32::try_from(bits).ok().filter(|_| bits >= least);
-                    arguments.window_bits =
-                        bits.ok_or_else(|| format!("--window-bits: at least {least}"))?;
+                "--memory" => {
+                    let text = words.next().ok_or("--memory needs a number")?;
+                    let mebibytes: Result<u64, _> = text.parse();
+                    let mebibytes =
+                        mebibytes.map_err(|_| format!("--memory {text}: not a number"))?;
+                    arguments.memory = mebibytes.saturating_mul(MIB);
                 }
                 _ if word.starts_with('-') || arguments.directory != PathBuf::new() => {
                     return Err(format!("{word} is not understood"));
@@ -101,31 +80,18 @@ fn check(arguments: &Arguments) -> Result<(), CheckError> {
     let table = Table::open(&arguments.directory)?;
     let bits = table.manifest().bits;
     println!("{:<12} {}, {bits} bits", "table", table.folder().display());
-    line("bytes", || {
-        table.verify_bytes()?;
-        Ok("all files are as the manifest says".into())
-    })?;
-
     let mut survey = None;
-    line("structure", || {
-        let counted = survey.insert(Survey::of(&table)?);
-        Ok(format!(
-            "{} stored words stand for {} losing positions, and agree with what is proved",
-            counted.stored(),
-            counted.losing(bits)
-        ))
-    })?;
-    let survey = survey.expect("the check before gave it or an error");
     line("counts", || {
         let known::Compared {
             by_bits,
             by_area,
             inside,
-        } = known::compare(&survey)?;
+        } = known::compare(survey.insert(Survey::of(&table)?))?;
         Ok(format!(
             "as others have found them: {by_bits} by bits, {by_area} by area, {inside} inside boxes"
         ))
     })?;
+    let survey = survey.expect("the comparison before gave it or an error");
     let mut all = Vec::new();
     line("openings", || {
         all = openings(&table)?;
@@ -145,35 +111,6 @@ fn check(arguments: &Arguments) -> Result<(), CheckError> {
         })?;
         Ok(format!("published SHA-256 sums: {}", same.join(", ")))
     })?;
-    if arguments.sample > 0 {
-        line("sample", || {
-            let report =
-                sample::check_sample(&table, arguments.sample, arguments.seed, arguments.memory)?;
-            Ok(format!(
-                "{} random positions, {} of them losing, with {} moves, agree with the definition; \
-                 with 95 % confidence the share of others is below {:.1e}",
-                report.positions,
-                report.losing,
-                report.moves,
-                report.wrong_share_bound()
-            ))
-        })?;
-    }
-    if arguments.full {
-        line("full", || {
-            let windows = marking::windows(bits, arguments.window_bits);
-            let report = marking::check_all(&table, arguments.window_bits, |number, report| {
-                if windows > 1 {
-                    let (number, losing) = (number + 1, report.losing);
-                    eprintln!("window {number} of {windows}: {losing} losing positions agree");
-                }
-            })?;
-            Ok(format!(
-                "{} positions, {} of them losing, agree with marking",
-                report.positions, report.losing
-            ))
-        })?;
-    }
     if arguments.rows {
         print_rows(&table, &survey, &all);
     }
@@ -243,7 +180,7 @@ fn main() -> ExitCode {
                 CheckError::Table(TableError::Damaged { .. }) | CheckError::Wrong(_) => {
                     ExitCode::from(3)
                 }
-                CheckError::Table(_) => ExitCode::FAILURE,
+                CheckError::Table(_) | CheckError::Stopped => ExitCode::FAILURE,
             }
         }
     }

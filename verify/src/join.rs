@@ -2,7 +2,7 @@
 
 use chomp_table::{Table, Word};
 
-use crate::{CheckError, each_piece};
+use crate::{CheckError, Watch, each_piece};
 
 /// A position that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,15 +27,16 @@ impl Query {
 ///
 /// # Errors
 ///
-/// If the table cannot be read.
+/// If the table cannot be read; [`CheckError::Stopped`].
 pub fn join(
     table: &Table,
     queries: &mut [Query],
+    watch: Watch<'_>,
     mut found: impl FnMut(u32),
 ) -> Result<(), CheckError> {
     queries.sort_unstable();
     let mut rest = &*queries;
-    each_piece(table, |words| {
+    each_piece(table, watch, |words| {
         let mut words = words.iter().copied().peekable();
         while let (Some(&word), Some(query)) = (words.peek(), rest.first()) {
             if word < query.representative {

@@ -1,9 +1,20 @@
-//! Results of others, found with programs of their own, and the comparison with them.
+//! Results of others, found with programs of their own, and the comparison with them; and the
+//! fingerprints that this project has published.
+
+use chomp_table::Digest;
 
 use crate::survey::Survey;
 use crate::{CheckError, ensure};
 
+mod fingerprints;
 pub mod openings;
+
+/// The published fingerprints of tables, with their bits.
+pub fn fingerprints() -> impl Iterator<Item = (u32, Digest)> {
+    fingerprints::PUBLISHED
+        .into_iter()
+        .map(|(bits, text)| (bits, text.parse().expect("a digest in its text form")))
+}
 
 /// Losing positions of at most k bits, from k = 25: S. Volodarsky, 2009.
 pub const BY_BITS: (u32, [u64; 8]) = (

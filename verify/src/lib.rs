@@ -2,28 +2,39 @@
 //!
 //! Nothing here evaluates ranges, and nothing is shared with what does: a mistake there would have
 //! to be made here a second time, in other words, to stay unnoticed. All that is used of a table
-//! is its stream of words.
+//! is its stream of words, and where the reader found each.
 //!
 //! | module | holds | finds |
 //! |---|---|---|
+//! | [`folder`] | the files of a table, and the digests of its two lists | missing files, changed lists |
+//! | [`bytes`] | one pass over every byte of a table | changed bytes, a manifest that is not that of its words |
 //! | [`marking`] | a second algorithm: the predecessors of losing positions are winning | every wrong word |
-//! | [`sample`] | random positions, decided by the definition from what the table says of their moves | errors in a given share of all positions |
-//! | [`survey`] | one pass that counts, and holds the table to what is proved about all losing positions | wrong counts, misplaced words |
-//! | [`catalogue`] | the words of a box in the byte layouts of another program, and their SHA-256 | any difference from what that program found |
+//! | [`sample`] | random positions, decided by the definition from what the table says of their moves | errors in a given share of all positions, or of those listed |
+//! | [`survey`] | counts, and holds the words to what is proved about all losing positions | wrong counts, misplaced words |
+//! | [`catalogue`] | the words of squares in the byte layouts of another program, by their SHA-256 | any difference from what that program found |
 //! | [`openings`] | the winning first moves of rectangles | wrong words among what rectangles lead to |
-//! | [`known`] | results of others, and the comparison with them | |
+//! | [`known`] | results of others, published fingerprints, and the comparison with them | |
 //! | [`join`] | which of many positions a table lists, in one pass | |
+//! | [`progress`] | how far marking has come, as bytes for another day | |
+//! | [`report`] | what was checked and what came of it, for people and programs | |
 //!
 //! A check returns what it saw, or a [`CheckError`]: the first thing that is wrong, with its
-//! position.
+//! position. Checks that take long tell a [`Watch`] how far they are, and stop if it says so.
 
-use chomp_table::{Position, Table, TableError, Word};
+use std::ops::ControlFlow;
 
+use chomp_table::{Table, TableError, Word};
+
+pub mod bytes;
 pub mod catalogue;
+mod explain;
+pub mod folder;
 pub mod join;
 pub mod known;
 pub mod marking;
 pub mod openings;
+pub mod progress;
+pub mod report;
 pub mod sample;
 pub mod survey;
 
@@ -36,6 +47,25 @@ pub enum CheckError {
     /// The table says something that is false.
     #[error("{0}; whatever made this table computes wrongly: do not use it, and report this")]
     Wrong(String),
+    /// Whoever watches the check has stopped it.
+    #[error("stopped before the check was done")]
+    Stopped,
+}
+
+/// Hears how much of a check is done, from 0 to 1, and says whether to go on.
+pub type Watch<'a> = &'a dyn Fn(f64) -> ControlFlow<()>;
+
+/// Lets every check go on to its end.
+pub const UNWATCHED: Watch<'static> = &|_| ControlFlow::Continue(());
+
+/// Tells `watch` that `done` of `all` is done.
+fn tell(watch: Watch<'_>, done: u64, all: u64) -> Result<(), CheckError> {
+    #[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
+    let part = done as f64 / all.max(1) as f64;
+    match watch(part) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(CheckError::Stopped),
+    }
 }
 
 /// `Wrong`, unless `holds`.
@@ -47,22 +77,18 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), CheckError> 
     }
 }
 
-/// How messages name the position of `word`.
-fn name(word: Word) -> String {
-    format!(
-        "the position {} (word {})",
-        Position::from(word),
-        word.get()
-    )
-}
-
 /// Calls `visit` with the words of the table, ascending, in pieces.
 fn each_piece(
     table: &Table,
+    watch: Watch<'_>,
     mut visit: impl FnMut(&[u64]) -> Result<(), CheckError>,
 ) -> Result<(), CheckError> {
+    let mut seen = 0;
     for piece in table.words() {
-        visit(&piece?)?;
+        let piece = piece?;
+        visit(&piece)?;
+        seen += piece.len() as u64;
+        tell(watch, seen, table.manifest().stored)?;
     }
     Ok(())
 }

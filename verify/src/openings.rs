@@ -4,7 +4,7 @@ use chomp_table::{Cell, Position, Table, Word};
 
 use crate::join::{Query, join};
 use crate::known::openings as known;
-use crate::{CheckError, ensure};
+use crate::{CheckError, UNWATCHED, ensure};
 
 /// A rectangle and its winning first moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub fn openings(table: &Table) -> Result<Vec<Opening>, CheckError> {
             });
         }
     }
-    join(table, &mut queries, |tag| {
+    join(table, &mut queries, UNWATCHED, |tag| {
         let (opening, cell) = moves[tag as usize];
         openings[opening].moves.push(cell);
     })?;

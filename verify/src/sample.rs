@@ -1,105 +1,257 @@
 //! Random positions, decided by the definition: a position is losing exactly when none of its
 //! moves leads to a losing one, so the table must list it exactly when it lists none of those.
 //!
+//! Few positions are losing, so half of them only are drawn from all. A quarter are drawn from those
+//! that the table lists, by their place in it, and a quarter differ by one cell from such a one:
+//! where words are written wrongly, both are met.
+//!
 //! The moves of many positions are looked up together, in one pass over the table, so that the
 //! table is read once for each batch that fits in memory.
 
-use chomp_table::{Position, Table, Word};
+use serde::Serialize;
 
+use chomp_table::{Table, Word};
+
+use crate::explain::contradiction;
 use crate::join::{Query, join};
-use crate::{CheckError, name};
+use crate::{CheckError, Watch};
 
 /// No position has more moves: the square of 64 bits.
 const MOVES_MAX: usize = 1024;
+/// So many listed positions are picked in one pass.
+const PICKS_MAX: u64 = 1 << 20;
+/// Tells the draws from the listed positions from the draws from all, which have the same seed.
+const LISTED_STREAM: u64 = 0x6c69_7374_6564_2121;
+
+/// Which positions are decided, and with how much memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// How many positions are drawn, with repetition.
+    pub positions: u64,
+    /// Equal seeds draw equal positions from equal tables, whatever the memory.
+    pub seed: u64,
+    /// The bytes that queries may take, but no less than 64 KiB. Besides, listed positions that are
+    /// being picked take up to 32 MiB.
+    pub memory: u64,
+}
 
 /// What was looked at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SampleReport {
+    /// The seed.
+    pub seed: u64,
     /// The positions, drawn with repetition.
     pub positions: u64,
-    /// How many of them are losing.
+    /// How many of them were drawn from all positions, each as likely as any other.
+    pub of_all: u64,
+    /// How many were drawn from the listed positions and their mirror images.
+    pub of_listed: u64,
+    /// How many differ by one cell from one that was drawn from those.
+    pub beside_listed: u64,
+    /// How many of the positions are losing.
     pub losing: u64,
     /// Their moves.
     pub moves: u64,
     /// How many times the table was read.
     pub passes: u64,
+    /// n, if it would have been noticed with a probability of 99 % that more than 1 in n of all
+    /// positions contradict their moves; at least 1.
+    pub one_in_of_all: u64,
+    /// The same for the listed positions.
+    pub one_in_of_listed: u64,
 }
 
-impl SampleReport {
-    /// With 95 % confidence, no larger share than this of all positions contradicts its moves: the
-    /// rule of three, 3 / n after n random positions without an error.
-    #[expect(clippy::cast_precision_loss, reason = "a bound to two digits")]
-    pub fn wrong_share_bound(&self) -> f64 {
-        3.0 / self.positions as f64
-    }
+/// The n for which one contradiction in n is met with a probability of 99 % by `draws` draws: these
+/// all miss a share p with the probability (1-p)^draws, at most e^(-p draws), and e^-4.6052 is 1 %.
+fn one_in(draws: u64) -> u64 {
+    let n = u128::from(draws) * 10_000 / 46_052;
+    u64::try_from(n.max(1)).expect("less than the draws")
 }
 
-/// Decides `positions` random positions, uniform over all of the table, and compares.
-///
-/// Equal seeds draw equal positions, whatever the memory. `memory` is in bytes; the queries take at
-/// most so much, but no less than 64 KiB.
+/// Decides random positions and compares.
 ///
 /// # Errors
 ///
 /// If the table cannot be read; if it lists one of the positions and one that a move from there
-/// leads to; if it lists neither the position nor any that a move leads to.
+/// leads to; if it lists neither the position nor any that a move leads to; [`CheckError::Stopped`].
 pub fn check_sample(
     table: &Table,
-    positions: u64,
-    seed: u64,
-    memory: u64,
+    sample: Sample,
+    watch: Watch<'_>,
 ) -> Result<SampleReport, CheckError> {
-    let mut random = Random(seed);
-    let bits = table.manifest().bits;
-    let limit = usize::try_from(memory / size_of::<Query>() as u64).unwrap_or(usize::MAX);
-    let limit = limit.clamp(4 * MOVES_MAX, u32::MAX as usize / 2);
-    let mut report = SampleReport::default();
-    let most = usize::try_from(positions).unwrap_or(usize::MAX);
-    let mut batch = Batch {
-        words: Vec::new(),
-        queries: Vec::with_capacity(limit.min(most.saturating_mul(MOVES_MAX + 1))),
+    let manifest = table.manifest();
+    let listed = if manifest.stored == 0 {
+        0
+    } else {
+        sample.positions / 4
     };
-    for _ in 0..positions {
-        batch.push(random.word(bits));
-        if batch.queries.len() + MOVES_MAX >= limit {
-            batch.decide(table, &mut report)?;
+    let of_all = sample.positions - 2 * listed;
+    let mut batch = Batch::new(table, sample, watch);
+    let mut random = Random(sample.seed);
+    for _ in 0..of_all {
+        batch.push(random.word(manifest.bits))?;
+    }
+    let mut random = Random(sample.seed ^ LISTED_STREAM);
+    let mut left = 2 * listed;
+    while left > 0 {
+        // Of each two draws the second is for a position beside the one that is drawn.
+        let count = left.min(PICKS_MAX);
+        let mut picks: Vec<Pick> = (0..count)
+            .map(|number| Pick {
+                rank: random.below(manifest.stored),
+                beside: number % 2 == 1,
+                chance: random.next(),
+            })
+            .collect();
+        picks.sort_unstable();
+        batch.report.passes += 1;
+        for word in pick(table, &picks)? {
+            batch.push(word)?;
+        }
+        left -= count;
+    }
+    batch.decide()?;
+    Ok(SampleReport {
+        of_all,
+        of_listed: listed,
+        beside_listed: listed,
+        one_in_of_all: one_in(of_all),
+        one_in_of_listed: one_in(listed),
+        ..batch.report
+    })
+}
+
+/// A listed position to be drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Pick {
+    /// The place of its word among those that the table stores.
+    rank: u64,
+    /// Whether one that differs from it by one cell is decided instead.
+    beside: bool,
+    /// Chooses between it and its mirror image, and the cell.
+    chance: u64,
+}
+
+/// The positions that `picks`, which ascend, stand for.
+fn pick(table: &Table, picks: &[Pick]) -> Result<Vec<Word>, CheckError> {
+    let bits = table.manifest().bits;
+    let mut words = Vec::with_capacity(picks.len());
+    let mut rest = picks;
+    let mut before = 0;
+    for piece in table.words() {
+        let piece = piece?;
+        let end = before + piece.len() as u64;
+        let (these, others) = rest.split_at(rest.partition_point(|pick| pick.rank < end));
+        for pick in these {
+            let place = usize::try_from(pick.rank - before).expect("a place in a piece");
+            let word = Word::new(piece[place]);
+            let word = if pick.chance & 1 == 0 {
+                word
+            } else {
+                word.mirror()
+            };
+            words.push(if pick.beside {
+                beside(word, bits, pick.chance >> 1)
+            } else {
+                word
+            });
+        }
+        (rest, before) = (others, end);
+        if rest.is_empty() {
+            return Ok(words);
         }
     }
-    batch.decide(table, &mut report)?;
-    Ok(report)
+    Err(CheckError::Wrong(format!(
+        "the table has {before} words, and its manifest says {}",
+        table.manifest().stored
+    )))
+}
+
+/// One of the positions of at most `bits` bits that differ from that of `word` by one cell.
+///
+/// A cell is put on or taken off where a 0 and a 1 stand side by side, by exchanging them. A 0 before
+/// the word and a 1 after it are the row below the last and the column beside the first row.
+fn beside(word: Word, bits: u32, chance: u64) -> Word {
+    let path = u128::from(word.get()) << 1 | 1;
+    let changed = (0..=word.bits())
+        .filter(|place| (path >> place ^ path >> (place + 1)) & 1 == 1)
+        .map(|place| path ^ 0b11 << place)
+        .filter_map(|path| u64::try_from(path >> path.trailing_ones()).ok())
+        .map(Word::new)
+        .filter(|word| word.bits() <= bits);
+    let changed: Vec<Word> = changed.collect();
+    let count = changed.len().max(1) as u64;
+    let chosen = usize::try_from(chance % count).expect("fewer than the bits of a word");
+    changed.get(chosen).copied().unwrap_or(word)
 }
 
 /// Positions that are decided in one pass.
-#[derive(Debug)]
-struct Batch {
+struct Batch<'a> {
+    table: &'a Table,
+    /// All positions that are to be decided.
+    all: u64,
+    /// The most queries, of which each position has one for itself and one for each of its moves.
+    limit: usize,
+    watch: Watch<'a>,
     words: Vec<Word>,
     queries: Vec<Query>,
+    report: SampleReport,
 }
 
-impl Batch {
-    /// The tag of a query is the number of the position doubled; its own query has 1 more.
-    fn push(&mut self, word: Word) {
+impl<'a> Batch<'a> {
+    fn new(table: &'a Table, sample: Sample, watch: Watch<'a>) -> Batch<'a> {
+        let limit = usize::try_from(sample.memory / size_of::<Query>() as u64);
+        let limit = limit.unwrap_or(usize::MAX);
+        let limit = limit.clamp(4 * MOVES_MAX, u32::MAX as usize / 2);
+        let most = usize::try_from(sample.positions).unwrap_or(usize::MAX);
+        Batch {
+            table,
+            all: sample.positions,
+            limit,
+            watch,
+            words: Vec::new(),
+            queries: Vec::with_capacity(limit.min(most.saturating_mul(MOVES_MAX + 1))),
+            report: SampleReport {
+                seed: sample.seed,
+                ..SampleReport::default()
+            },
+        }
+    }
+
+    /// Takes a position. The tag of a query is the number of the position doubled; its own query has
+    /// 1 more.
+    fn push(&mut self, word: Word) -> Result<(), CheckError> {
         let tag = 2 * u32::try_from(self.words.len()).expect("a batch has fewer positions");
         self.words.push(word);
         self.queries.push(Query::new(word, tag + 1));
         let moves = word.moves().map(|(_, next)| Query::new(next, tag));
         self.queries.extend(moves);
+        if self.queries.len() + MOVES_MAX >= self.limit {
+            self.decide()
+        } else {
+            Ok(())
+        }
     }
 
     /// Decides the positions of the batch and empties it.
-    fn decide(&mut self, table: &Table, report: &mut SampleReport) -> Result<(), CheckError> {
+    fn decide(&mut self) -> Result<(), CheckError> {
         if self.words.is_empty() {
             return Ok(());
         }
-        report.passes += 1;
-        report.positions += self.words.len() as u64;
-        report.moves += (self.queries.len() - self.words.len()) as u64;
+        let (table, report) = (self.table, &mut self.report);
+        let (before, these, all) = (report.positions, self.words.len() as u64, self.all);
+        let watch = |part| (self.watch)(part_of(before, these, all, part));
         let mut listed = vec![false; 2 * self.words.len()];
-        join(table, &mut self.queries, |tag| listed[tag as usize] = true)?;
+        join(table, &mut self.queries, &watch, |tag| {
+            listed[tag as usize] = true;
+        })?;
+        report.passes += 1;
+        report.positions += these;
+        report.moves += self.queries.len() as u64 - these;
         for (&word, listed) in self.words.iter().zip(listed.chunks_exact(2)) {
             let losing = word != Word::EMPTY && !listed[0];
             if listed[1] != losing {
-                return Err(explain(table, word, listed[1]));
+                return Err(contradiction(table, word, listed[1]));
             }
             report.losing += u64::from(losing);
         }
@@ -109,31 +261,10 @@ impl Batch {
     }
 }
 
-/// What is wrong about `word`, which is listed or not.
-fn explain(table: &Table, word: Word, listed: bool) -> CheckError {
-    let name = name(word);
-    if word == Word::EMPTY {
-        return CheckError::Wrong(format!("the table lists {name}, which is winning"));
-    }
-    if !listed {
-        let what = format!("the table does not list {name}, nor any that a move from it leads to");
-        return CheckError::Wrong(what);
-    }
-    for (cell, next) in word.moves() {
-        match table.is_losing(next) {
-            Ok(false) => {}
-            Ok(true) => {
-                let (row, column, next) = (cell.row, cell.column, Position::from(next));
-                return CheckError::Wrong(format!(
-                    "the table lists {name} and also {next}, to which the move ({row},{column}) leads"
-                ));
-            }
-            Err(error) => return error.into(),
-        }
-    }
-    CheckError::Wrong(format!(
-        "the table lists {name}, and reading it twice gave different answers about its moves"
-    ))
+/// The part of `all` that is done, when `part` of `these` is, after `before`.
+#[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
+fn part_of(before: u64, these: u64, all: u64, part: f64) -> f64 {
+    (before as f64 + these as f64 * part) / all as f64
 }
 
 /// Random numbers by `SplitMix64`: equal seeds give equal numbers, everywhere and for ever.
@@ -148,6 +279,12 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
+    /// A number below `end`, which is not 0, each as likely as any other to 1 in 2^64 / `end`.
+    fn below(&mut self, end: u64) -> u64 {
+        let scaled = u128::from(self.next()) * u128::from(end);
+        u64::try_from(scaled >> u64::BITS).expect("the product is below end * 2^64")
+    }
+
     /// A position of at most `bits` bits, each as likely as any other.
     fn word(&mut self, bits: u32) -> Word {
         let index = self.next().checked_shr(u64::BITS + 1 - bits.max(1));
@@ -157,6 +294,10 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use chomp_table::Position;
+
     use super::*;
 
     #[test]
@@ -171,6 +312,73 @@ mod tests {
                 9_817_491_932_198_370_423
             ]
         );
+    }
+
+    /// The positions that differ by one cell, straight from the rows.
+    fn by_rows(word: Word, bits: u32) -> BTreeSet<Word> {
+        let rows = Position::from(word).rows().to_vec();
+        let mut found = BTreeSet::new();
+        for row in 0..=rows.len() {
+            for longer in [false, true] {
+                let mut rows = rows.clone();
+                rows.push(0);
+                if longer {
+                    rows[row] += 1;
+                } else if rows[row] > 0 {
+                    rows[row] -= 1;
+                } else {
+                    continue;
+                }
+                rows.retain(|&row| row > 0);
+                if let Ok(position) = Position::new(rows) {
+                    found.insert(Word::from(&position));
+                }
+            }
+        }
+        found.retain(|word| word.bits() <= bits);
+        found
+    }
+
+    #[test]
+    fn all_positions_that_differ_by_one_cell_are_beside() {
+        for bits in [2, 7, 11] {
+            for word in (2..1 << bits).step_by(2).map(Word::new) {
+                let expected = by_rows(word, bits);
+                let found: BTreeSet<Word> =
+                    (0..200).map(|chance| beside(word, bits, chance)).collect();
+                assert_eq!(found, expected, "{word:?} within {bits} bits");
+            }
+        }
+        // 64 bits: nothing is lost above.
+        let longest = Word::new(1 << 63 | 0b1010);
+        let found: BTreeSet<Word> = (0..200).map(|chance| beside(longest, 64, chance)).collect();
+        assert_eq!(found, by_rows(longest, 64));
+    }
+
+    #[test]
+    fn what_would_have_been_noticed() {
+        for draws in [1, 5, 1000, 50_000, u64::MAX] {
+            let n = one_in(draws);
+            #[expect(clippy::cast_precision_loss, reason = "the bound has a margin")]
+            let missed = |n: u64| (draws as f64 * (-1.0 / n as f64).ln_1p()).exp();
+            assert!(n == 1 || missed(n) <= 0.01, "{draws} draws, 1 in {n}");
+            assert!(missed(n + 1 + n / 1000) > 0.0099, "{draws} draws, 1 in {n}");
+        }
+        assert_eq!(one_in(50_000), 10_857);
+    }
+
+    #[test]
+    fn numbers_below_an_end_are_all_drawn() {
+        let mut random = Random(3);
+        let mut counts = [0; 7];
+        for _ in 0..7000 {
+            counts[usize::try_from(random.below(7)).unwrap()] += 1;
+        }
+        assert!(
+            counts.iter().all(|count| (800..1200).contains(count)),
+            "{counts:?}"
+        );
+        assert_eq!(random.below(1), 0);
     }
 
     #[test]

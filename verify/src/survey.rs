@@ -17,7 +17,8 @@ use std::collections::BTreeSet;
 use chomp_table::word::mask;
 use chomp_table::{Position, Table, Word};
 
-use crate::{CheckError, each_piece, ensure, name, rows_and_columns};
+use crate::explain::name;
+use crate::{CheckError, UNWATCHED, each_piece, ensure, rows_and_columns};
 
 /// More rows than a position has.
 const SIDES: usize = 65;
@@ -33,41 +34,99 @@ pub struct Survey {
     areas: Vec<u64>,
 }
 
-impl Survey {
-    /// Reads a table once.
+/// Counts the words of a table, or of a run of them.
+#[derive(Clone, Debug)]
+pub struct Counter<'a> {
+    table: &'a Table,
+    survey: Survey,
+    /// All words to come are at least this; those so far are below.
+    least: u64,
+    first: Option<u64>,
+    /// The rows of the losing positions of few rows.
+    few_rows: BTreeSet<Vec<u32>>,
+}
+
+impl<'a> Counter<'a> {
+    /// A counter of words of `table`, which has seen none of them.
+    pub fn new(table: &'a Table) -> Counter<'a> {
+        let bits = table.manifest().bits;
+        Counter {
+            table,
+            survey: Survey {
+                bits,
+                stored: 0,
+                classes: vec![[0; SIDES]; SIDES],
+                areas: vec![0; bits as usize],
+            },
+            least: 0,
+            first: None,
+            few_rows: BTreeSet::new(),
+        }
+    }
+
+    /// Checks and counts the next words.
     ///
     /// # Errors
     ///
-    /// If the table cannot be read, if it contradicts what is proved, or if its manifest has other
-    /// counts than its words.
-    pub fn of(table: &Table) -> Result<Survey, CheckError> {
-        let bits = table.manifest().bits;
-        let mut survey = Survey {
-            bits,
-            stored: 0,
-            classes: vec![[0; SIDES]; SIDES],
-            areas: vec![0; bits as usize],
+    /// If they do not ascend, or contradict what is proved.
+    pub fn push(&mut self, words: &[u64]) -> Result<(), CheckError> {
+        self.first = self.first.or_else(|| words.first().copied());
+        for &word in words {
+            self.check_order(word)?;
+            self.least = word.saturating_add(2);
+            self.take(Word::new(word))?;
+        }
+        Ok(())
+    }
+
+    /// Adds what `later` has counted, whose words follow.
+    ///
+    /// # Errors
+    ///
+    /// If they do not follow.
+    pub fn append(&mut self, later: Counter<'_>) -> Result<(), CheckError> {
+        let Some(first) = later.first else {
+            return Ok(());
         };
-        let mut least = 0;
-        let mut few_rows = BTreeSet::new();
-        each_piece(table, |words| {
-            for &word in words {
-                ensure(word >= least && word.is_multiple_of(2), || {
-                    format!("the table has word {word} where an even one from {least} on belongs")
-                })?;
-                least = word + 2;
-                survey.take(Word::new(word), &mut few_rows)?;
-            }
-            Ok(())
-        })?;
-        check_few_rows(bits, &few_rows)?;
-        survey.check_counts(table)?;
-        Ok(survey)
+        self.check_order(first)?;
+        self.first = self.first.or(later.first);
+        self.least = later.least;
+        self.few_rows.extend(later.few_rows);
+        let (all, more) = (&mut self.survey, later.survey);
+        all.stored += more.stored;
+        let classes = all.classes.as_flattened_mut().iter_mut();
+        for (sum, count) in classes.zip(more.classes.as_flattened()) {
+            *sum += count;
+        }
+        for (sum, count) in all.areas.iter_mut().zip(more.areas) {
+            *sum += count;
+        }
+        Ok(())
+    }
+
+    /// What was counted, when all words were.
+    ///
+    /// # Errors
+    ///
+    /// If it contradicts what is proved, or what the manifest says.
+    pub fn finish(self) -> Result<Survey, CheckError> {
+        check_few_rows(self.survey.bits, &self.few_rows)?;
+        self.survey.check_counts(self.table)?;
+        Ok(self.survey)
+    }
+
+    fn check_order(&self, word: u64) -> Result<(), CheckError> {
+        let least = self.least;
+        ensure(word >= least && word.is_multiple_of(2), || {
+            format!("the table has word {word} where an even one from {least} on belongs")
+        })
     }
 
     /// Checks and counts one word and its mirror image.
-    fn take(&mut self, word: Word, few_rows: &mut BTreeSet<Vec<u32>>) -> Result<(), CheckError> {
-        let wrong = |what: &str| format!("the table lists {}: {what}", name(word));
+    fn take(&mut self, word: Word) -> Result<(), CheckError> {
+        let table = self.table;
+        let survey = &mut self.survey;
+        let wrong = |what: &str| format!("the table lists {}: {what}", name(table, word));
         let mirror = word.mirror();
         ensure(word <= mirror, || {
             wrong("its mirror image has the smaller word")
@@ -75,7 +134,7 @@ impl Survey {
         ensure(word != Word::EMPTY, || {
             wrong("it has no cells, and is winning")
         })?;
-        ensure(word.bits() <= self.bits, || {
+        ensure(word.bits() <= survey.bits, || {
             wrong("it has more bits than the table")
         })?;
         let (rows, columns) = rows_and_columns(word);
@@ -94,16 +153,31 @@ impl Survey {
         };
         for &image in images {
             let (rows, columns) = rows_and_columns(image);
-            self.classes[rows as usize][columns as usize] += 1;
+            survey.classes[rows as usize][columns as usize] += 1;
             if rows <= 3 {
-                few_rows.insert(Position::from(image).rows().to_vec());
+                let rows = Position::from(image).rows().to_vec();
+                self.few_rows.insert(rows);
             }
         }
-        if let Some(area) = area_below(word, self.bits) {
-            self.areas[area as usize] += images.len() as u64;
+        if let Some(area) = area_below(word, survey.bits) {
+            survey.areas[area as usize] += images.len() as u64;
         }
-        self.stored += 1;
+        survey.stored += 1;
         Ok(())
+    }
+}
+
+impl Survey {
+    /// Reads a table once.
+    ///
+    /// # Errors
+    ///
+    /// If the table cannot be read, if it contradicts what is proved, or if its manifest has other
+    /// counts than its words.
+    pub fn of(table: &Table) -> Result<Survey, CheckError> {
+        let mut counter = Counter::new(table);
+        each_piece(table, UNWATCHED, |words| counter.push(words))?;
+        counter.finish()
     }
 
     /// Whether the manifest has the same counts, and there are all hooks with equal arms.

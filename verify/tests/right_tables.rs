@@ -4,14 +4,14 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use chomp_table::{Digest, Position, Table, Word, definition};
-use chomp_verify::catalogue::{self, check_published, write_catalogue, write_checkpoint};
+use chomp_table::{Position, Table, Word, definition};
+use chomp_verify::UNWATCHED;
+use chomp_verify::catalogue::{CHECKPOINTS, check_published};
 use chomp_verify::known::{BY_BITS, Compared, compare};
-use chomp_verify::marking::{check_all, check_window, losing, window_bytes, windows};
+use chomp_verify::marking::{check_window, losing, window_bytes, windows};
 use chomp_verify::openings::{check_openings, openings};
-use chomp_verify::sample::check_sample;
 use chomp_verify::survey::Survey;
-use common::{publish, right_words};
+use common::{check_all, check_bytes, check_sample, publish, right_words};
 
 const BITS: u32 = 16;
 
@@ -57,16 +57,14 @@ fn marking_agrees_with_counts_of_others() {
 fn windows_of_any_size_agree() {
     with_table(|table, words| {
         for window_bits in 7..=BITS + 1 {
-            let mut seen = Vec::new();
-            let report = check_all(table, window_bits, |number, _| seen.push(number)).unwrap();
-            assert_eq!(report.positions, 1 << (BITS - 1));
-            assert_eq!(report.losing, both(words).count() as u64);
-            let count = windows(BITS, window_bits);
-            assert!(seen.into_iter().eq(0..count), "{window_bits}");
+            let all = (1 << (BITS - 1), both(words).count() as u64);
+            assert_eq!(check_all(table, window_bits).unwrap(), all, "{window_bits}");
         }
         // Each by itself.
         let mut each = (0..windows(BITS, 12)).rev();
-        let sum = each.try_fold(0, |sum, n| Ok(sum + check_window(table, 12, n)?.losing));
+        let sum = each.try_fold(0, |sum, n| {
+            Ok(sum + check_window(table, 12, n, UNWATCHED)?.losing)
+        });
         let sum: Result<u64, chomp_verify::CheckError> = sum;
         assert_eq!(sum.unwrap(), both(words).count() as u64);
     });
@@ -79,7 +77,8 @@ fn the_smallest_tables_pass() {
     for bits in 0..=8 {
         let dir = tempfile::tempdir().unwrap();
         let table = publish(dir.path(), bits, &right_words(bits));
-        check_all(&table, 64, |_, _| ()).unwrap();
+        check_all(&table, 64).unwrap();
+        check_bytes(&table).unwrap();
         let survey = Survey::of(&table).unwrap();
         compare(&survey).unwrap();
         check_openings(&openings(&table).unwrap()).unwrap();
@@ -93,18 +92,22 @@ fn samples_agree_whatever_the_memory() {
     with_table(|table, words| {
         let losing: Vec<Word> = both(words).collect();
         let once = check_sample(table, 20_000, 7, u64::MAX).unwrap();
-        assert_eq!((once.positions, once.passes), (20_000, 1));
-        // Some 1 in 22 is losing, and a position has some 40 moves.
-        let expected = 20_000 * losing.len() as u64 / (1 << (BITS - 1));
-        assert!(once.losing.abs_diff(expected) < expected / 5, "{once:?}");
+        assert_eq!((once.positions, once.passes), (20_000, 2));
+        assert_eq!(
+            (once.of_all, once.of_listed, once.beside_listed),
+            (10_000, 5_000, 5_000)
+        );
+        // Of all positions some 1 in 22 is losing, of those listed each, and beside those next to none.
+        let expected = 10_000 * losing.len() as u64 / (1 << (BITS - 1)) + 5_000;
+        assert!(once.losing.abs_diff(expected) < expected / 20, "{once:?}");
         assert!(
             (20..60).contains(&(once.moves / once.positions)),
             "{once:?}"
         );
-        assert!((once.wrong_share_bound() - 1.5e-4).abs() < 1e-9);
+        assert_eq!((once.one_in_of_all, once.one_in_of_listed), (2_171, 1_085));
         let mut often = check_sample(table, 20_000, 7, 0).unwrap();
         assert!(often.passes > 20, "{often:?}");
-        often.passes = 1;
+        often.passes = 2;
         assert_eq!(often, once);
         assert_ne!(check_sample(table, 20_000, 8, u64::MAX).unwrap(), once);
         assert_eq!(check_sample(table, 0, 7, 0).unwrap().passes, 0);
@@ -179,56 +182,18 @@ fn openings_are_all_winning_first_moves() {
     });
 }
 
-fn number(bytes: &[u8]) -> u64 {
-    let mut all = [0; 8];
-    all[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(all)
-}
-
-#[test]
-fn catalogues_hold_the_words_of_the_box() {
-    with_table(|table, words| {
-        for (rows, columns) in [(8, 8), (5, 9), (9, 5), (3, 13), (1, 1), (2, 2), (6, 10)] {
-            let mut expected: Vec<u64> = both(words)
-                .filter(|&word| {
-                    let position = Position::from(word);
-                    position.rows().len() <= rows as usize && position.rows()[0] <= columns
-                })
-                .map(Word::get)
-                .collect();
-            expected.sort_unstable();
-            for memory in [0, 800, u64::MAX] {
-                let mut bytes = Vec::new();
-                let write = |part: &[u8]| bytes.extend_from_slice(part);
-                write_catalogue(table, (rows, columns), memory, write).unwrap();
-                let (header, payload) = bytes.split_at(32);
-                assert_eq!(&header[..8], b"CHOMPP02");
-                assert_eq!(number(&header[8..16]), expected.len() as u64);
-                assert_eq!(number(&header[16..24]), *expected.last().unwrap());
-                assert_eq!(number(&header[24..28]), u64::from(columns));
-                assert_eq!(number(&header[28..]), u64::from(rows));
-                let found: Vec<u64> = payload.chunks(8).map(number).collect();
-                assert_eq!(found, expected, "{rows}x{columns}, {memory} bytes");
-            }
-        }
-    });
-}
-
 #[test]
 fn the_published_sum_of_eight_by_eight() {
     with_table(|table, _| {
         let survey = Survey::of(table).unwrap();
         for memory in [0, 300, 800, u64::MAX] {
-            let mut bytes = Vec::new();
-            let write = |part: &[u8]| bytes.extend_from_slice(part);
-            write_checkpoint(table, &survey, 8, memory, write).unwrap();
-            let (side, sum) = catalogue::CHECKPOINTS[0];
-            assert_eq!((side, Digest::of(&bytes).to_string()), (8, sum.to_owned()));
             let mut seen = Vec::new();
             check_published(table, &survey, memory, |file| seen.push(file.clone())).unwrap();
             assert_eq!(seen.len(), 1);
-            assert_eq!((seen[0].kind, seen[0].side), ("checkpoint", 8));
-            assert_eq!(seen[0].bytes, bytes.len() as u64);
+            let (side, sum) = CHECKPOINTS[0];
+            assert_eq!((seen[0].kind, seen[0].side), ("checkpoint", side));
+            assert_eq!(seen[0].sha256.to_string(), sum);
+            assert_eq!(seen[0].bytes, 2208);
         }
     });
 }

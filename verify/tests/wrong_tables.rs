@@ -6,11 +6,9 @@ use chomp_table::{Position, Table, Word};
 use chomp_verify::CheckError;
 use chomp_verify::catalogue::check_published;
 use chomp_verify::known::compare;
-use chomp_verify::marking::check_all;
 use chomp_verify::openings::{check_openings, openings};
-use chomp_verify::sample::check_sample;
 use chomp_verify::survey::Survey;
-use common::{publish, right_words};
+use common::{check_all, check_sample, publish, right_words};
 
 const BITS: u32 = 16;
 /// So many random positions meet most of the 2^15 positions.
@@ -48,7 +46,7 @@ fn wrong<T>(result: Result<T, CheckError>) -> Option<String> {
     match result {
         Ok(_) => None,
         Err(CheckError::Wrong(what)) => Some(what),
-        Err(CheckError::Table(error)) => panic!("{error}"),
+        Err(error) => panic!("{error}"),
     }
 }
 
@@ -61,9 +59,9 @@ fn findings(words: &[u64]) -> Findings {
         Ok(survey) => check(&table, survey),
         Err(_) => None,
     };
-    let full = wrong(check_all(&table, BITS, |_, _| ()));
+    let full = wrong(check_all(&table, BITS));
     for window_bits in [7, 12, 15] {
-        assert_eq!(wrong(check_all(&table, window_bits, |_, _| ())), full);
+        assert_eq!(wrong(check_all(&table, window_bits)), full);
     }
     Findings {
         full,
@@ -115,10 +113,13 @@ fn somewhere() -> u64 {
 #[test]
 fn a_missing_word_is_found() {
     let missing = somewhere();
-    let name = format!("(word {missing})");
+    let name = format!("(word {missing}, shard-0000.zst, frame ");
     let found = findings(&changed(&[missing], &[]));
-    assert_has(found.full.as_ref(), &["does not list", &name, "no move"]);
-    assert_has(found.sample.as_ref(), &["does not list"]);
+    assert_has(
+        found.full.as_ref(),
+        &[&name, "is not listed, but none of its 28 moves leads to"],
+    );
+    assert_has(found.sample.as_ref(), &["is not listed, but none"]);
     assert_has(
         found.counts.as_ref(),
         &["losing positions inside 7x8", "others"],
@@ -140,13 +141,16 @@ fn a_word_too_many_is_found() {
         inside && word == word.representative() && words.binary_search(&word.get()).is_err()
     });
     let added = near.unwrap().get();
-    let name = format!("(word {added})");
+    let name = format!("(word {added}, shard-0000.zst, frame ");
     let found = findings(&changed(&[], &[added]));
     assert_has(
         found.full.as_ref(),
-        &["the table lists", &name, "has a move"],
+        &[&name, "is listed as losing, but the move (", "too"],
     );
-    assert_has(found.sample.as_ref(), &["the table lists", "and also"]);
+    assert_has(
+        found.sample.as_ref(),
+        &["is listed as losing, but the move ("],
+    );
     assert_has(found.counts.as_ref(), &["losing positions inside 7x8"]);
     assert_has(found.published.as_ref(), &["checkpoint for 8x8"]);
     assert_eq!((found.structure, found.openings), (None, None));
@@ -154,7 +158,7 @@ fn a_word_too_many_is_found() {
     let replaced = findings(&changed(&[somewhere()], &[added]));
     assert_has(
         replaced.full.as_ref(),
-        &["does not list", &format!("(word {})", somewhere())],
+        &["is not listed", &format!("(word {}, ", somewhere())],
     );
     assert!(replaced.sample.is_some());
     assert_has(replaced.published.as_ref(), &["checkpoint for 8x8"]);
@@ -241,5 +245,5 @@ fn a_table_that_cannot_be_read_is_no_wrong_table() {
     read(Survey::of(&table).unwrap_err());
     read(openings(&table).unwrap_err());
     read(check_sample(&table, 1000, 1, 1 << 20).unwrap_err());
-    read(check_all(&table, BITS, |_, _| ()).unwrap_err());
+    read(check_all(&table, BITS).unwrap_err());
 }

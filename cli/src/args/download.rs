@@ -8,6 +8,10 @@ use clap::builder::BoolishValueParser;
 use super::shared::url;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp download --from http://127.0.0.1:7171 --out my-table
+  chomp download --from https://example.org/chomp/table-40 --out my-table")]
 pub(crate) struct DownloadArgs {
     /// Where the table is: a coordinator, or the folder of a table on any server
     #[arg(long, env = "CHOMP_FROM", value_name = "URL", value_parser = url)]

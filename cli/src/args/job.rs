@@ -11,14 +11,27 @@ use clap::builder::BoolishValueParser;
 use super::shared::{BITS_MAX, BITS_MIN, MachineArgs, ReachArgs, TableArgs, range_bits};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp run --bits 32
+  chomp run --bits 40 --memory 4GiB --table /data/chomp")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
+
+    /// Show how it gets on, and the tables that are finished, at this address while it runs, to
+    /// everybody who can reach it
+    #[arg(long, env = "CHOMP_HTTP", value_name = "ADDR")]
+    pub(crate) http: Option<SocketAddr>,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp coordinator --bits 36 --listen 0.0.0.0:7171
+  chomp coordinator --bits 40 --replicas 2 --listen 0.0.0.0:7171 --http 0.0.0.0:8080")]
 pub(crate) struct CoordinatorArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
@@ -32,9 +45,13 @@ pub(crate) struct CoordinatorArgs {
     )]
     pub(crate) listen: SocketAddr,
 
-    /// Where to listen for downloads and questions alone, besides
+    /// Where to listen for downloads, questions and browsers alone, besides
     #[arg(long, env = "CHOMP_HTTP", value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
+
+    /// Tell everybody how the job gets on, and not only who has a token: names of workers included
+    #[arg(long, env = "CHOMP_PUBLIC_STATUS", value_parser = BoolishValueParser::new())]
+    pub(crate) public_status: bool,
 
     /// Count a range as done when so many workers have computed the same
     #[arg(long, env = "CHOMP_REPLICAS", value_name = "N", default_value = "1",
@@ -60,6 +77,10 @@ pub(crate) struct CoordinatorArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp worker --access access.json
+  chomp worker --coordinator http://127.0.0.1:7171 --threads 4 --memory 8GiB")]
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
     pub(crate) reach: ReachArgs,
@@ -81,6 +102,10 @@ pub(crate) struct WorkerArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp plan --bits 40
+  chomp plan --bits 44 --workers 20 --threads 16 --memory 32GiB --bandwidth 1GiB")]
 pub(crate) struct PlanArgs {
     /// Take all positions of at most so many bits (first row + number of rows)
     #[arg(long, env = "CHOMP_BITS", value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
@@ -117,6 +142,10 @@ pub(crate) struct PlanArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp status
+  chomp status --access access.json --json")]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) reach: ReachArgs,

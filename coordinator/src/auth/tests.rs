@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use chomp_access::Token;
 use chomp_proto::DESCRIPTORS;
+use chomp_serve::net::Limits;
 use chomp_table::RangeBits;
 use http::uri::PathAndQuery;
 use prost::Message;
@@ -16,7 +17,6 @@ use tonic::{Code, Request as Call};
 use tonic_prost::ProstCodec;
 
 use super::*;
-use crate::net::Limits;
 use crate::server::{Coordinator, Listeners, Options};
 use crate::storage::SimulatedStorage;
 
@@ -51,8 +51,51 @@ fn every_call_has_its_rule_and_every_rule_its_call() {
         "/readyz",
         "/",
         "/{folder}/{name}",
+        "/api/table",
+        "/api/counts",
+        "/api/position/{position}",
+        "/api/openings",
+        "/api/openings/{board}",
+        "/openapi.json",
+        "/play",
+        "/explore",
+        "/job",
+        "/assets/{name}",
     ];
     assert_eq!(open, expected);
+}
+
+#[tokio::test]
+async fn every_route_of_a_site_has_its_rule() {
+    let site = chomp_serve::Site::open(nowhere()).await;
+    let routes = site.routes(chomp_serve::Source::Table).into_iter();
+    let mut routes: Vec<&str> = routes.map(|(path, _)| path).collect();
+    routes.extend(["/healthz", "/readyz", "/status", "/metrics"]);
+    routes.sort_unstable();
+    let mut rules = ROUTES.map(|(path, _)| path);
+    rules.sort_unstable();
+    assert_eq!(routes, rules);
+}
+
+/// Where no tables are.
+fn nowhere() -> chomp_serve::Options {
+    chomp_serve::Options {
+        directory: "/nowhere".into(),
+        rate: None,
+        cache_bytes: 0,
+    }
+}
+
+/// A path of the route, and how the answer to who may ask begins, where there is no table.
+fn asked(route: &'static str) -> (&'static str, &'static str) {
+    match route {
+        "/{folder}/{name}" => ("/table-14/manifest.json", "HTTP/1.1 404"),
+        "/assets/{name}" => ("/assets/style.css", "HTTP/1.1 200"),
+        "/api/table" | "/api/counts" | "/api/openings" => (route, "HTTP/1.1 503"),
+        "/api/position/{position}" => ("/api/position/3,1", "HTTP/1.1 503"),
+        "/api/openings/{board}" => ("/api/openings/2x3", "HTTP/1.1 503"),
+        path => (path, "HTTP/1.1 200"),
+    }
 }
 
 /// What a caller may show.
@@ -103,7 +146,7 @@ struct Tested {
     pages: std::net::SocketAddr,
 }
 
-async fn start(tls: bool) -> Tested {
+async fn start(tls: bool, open_status: bool) -> Tested {
     let issuer = Arc::new(Issuer::in_memory(now()).unwrap());
     let config = || issuer.server_config(&["localhost".into()], now()).unwrap();
     let listen = || TcpListener::bind("127.0.0.1:0");
@@ -118,7 +161,8 @@ async fn start(tls: bool) -> Tested {
         replicas: 1,
         issuer: Arc::clone(&issuer),
         tls: tls.then(config).map(Arc::new),
-        tables: Some("/nowhere".into()),
+        site: Some(nowhere()),
+        open_status,
         limits: Limits::default(),
     };
     let storage = Arc::new(SimulatedStorage::new(0));
@@ -178,7 +222,7 @@ async fn page(address: std::net::SocketAddr, path: &str, headers: &[String]) -> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_credential_at_every_call() {
-    let tested = start(false).await;
+    let tested = start(false, false).await;
     let address = tested.coordinator.address();
     let channel = Endpoint::from_shared(format!("http://{address}")).unwrap();
     let channel = channel.connect().await.unwrap();
@@ -222,7 +266,12 @@ async fn every_credential_at_every_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_credential_at_every_page() {
-    let tested = start(false).await;
+    for open_status in [false, true] {
+        every_credential(&start(false, open_status).await, open_status).await;
+    }
+}
+
+async fn every_credential(tested: &Tested, open_status: bool) {
     let other = Issuer::in_memory(0).unwrap();
     let secret = tested.issuer.issue(None);
     for address in [tested.coordinator.address(), tested.pages] {
@@ -234,12 +283,13 @@ async fn every_credential_at_every_page() {
             } = credentials;
             let headers: Vec<String> = header.into_iter().collect();
             for (route, rule) in ROUTES {
-                let (path, good) = match route {
-                    "/{folder}/{name}" => ("/table-14/manifest.json", "HTTP/1.1 404"),
-                    path => (path, "HTTP/1.1 200"),
-                };
+                let (path, good) = asked(route);
                 let answer = page(address, path, &headers).await;
-                match refusal.filter(|_| rule == Token) {
+                let open = rule == Open || rule == Status && open_status;
+                // Pages of others may read what everybody may, and the rest not even with a token.
+                let theirs = answer.contains("access-control-allow-origin: *");
+                assert!(!theirs || open, "{name} {path}: {answer}");
+                match refusal.filter(|_| !open) {
                     Some(denied) => {
                         assert!(
                             answer.starts_with("HTTP/1.1 401"),
@@ -260,6 +310,13 @@ async fn every_credential_at_every_page() {
                 "/healthz/x/y",
                 "/%73tatus",
                 "/a/b/c",
+                "/api/statu%73",
+                "/api/status/",
+                "/api/nothing",
+                "/play/",
+                "/assets/../status",
+                "/assets/secrets.json",
+                "/%2e%2e/status",
             ] {
                 let answer = page(address, path, &headers).await;
                 let shut = answer.starts_with("HTTP/1.1 401") || answer.starts_with("HTTP/1.1 404");
@@ -272,8 +329,11 @@ async fn every_credential_at_every_page() {
             [good.clone(), good.clone()],
             ["Bearer x".into(), good.clone()],
         ] {
-            let answer = page(address, "/status", &headers).await;
-            assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+            for path in ["/metrics", "/status", "/api/status"] {
+                let answer = page(address, path, &headers).await;
+                let open = open_status && path != "/metrics";
+                assert_eq!(answer.starts_with("HTTP/1.1 401"), !open, "{answer}");
+            }
         }
     }
     // Calls are not where pages are.
@@ -288,7 +348,7 @@ async fn every_credential_at_every_page() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_and_pages_go_over_tls() {
-    let tested = start(true).await;
+    let tested = start(true, false).await;
     let port = tested.coordinator.address().port();
     let connect = |ca: String| {
         let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca));
@@ -325,7 +385,7 @@ async fn a_route_without_a_rule_is_for_nobody() {
     use tower::ServiceExt;
 
     let issuer = Arc::new(Issuer::in_memory(0).unwrap());
-    let gate = Gate::new(Arc::clone(&issuer));
+    let gate = Gate::new(Arc::clone(&issuer), false);
     let page = || get(|| async { "here" });
     let router = gate.router(vec![("/healthz", page()), ("/new", page())]);
     for (path, status) in [

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
+use chomp_serve::answer::{json, problem, text};
+use chomp_serve::net::Slots;
 use http::StatusCode;
 use tokio::sync::watch;
 
 use super::metrics::{self, Traffic};
-use super::{fresh, json, problem};
 use crate::auth::Gate;
-use crate::net::Slots;
 use crate::status::{JobPhase, Status};
 
 /// What the pages of a job are made of.
@@ -36,7 +36,7 @@ impl Job {
 }
 
 async fn alive() -> Response {
-    fresh(StatusCode::OK, "text/plain; charset=utf-8", "ok\n".into())
+    text(StatusCode::OK, "text/plain; charset=utf-8", "ok\n")
 }
 
 async fn ready(State(job): State<Job>) -> Response {
@@ -48,11 +48,7 @@ async fn ready(State(job): State<Job>) -> Response {
             reason.unwrap_or("the job has stopped"),
         );
     }
-    fresh(
-        StatusCode::OK,
-        "text/plain; charset=utf-8",
-        "ready\n".into(),
-    )
+    text(StatusCode::OK, "text/plain; charset=utf-8", "ready\n")
 }
 
 async fn status(State(job): State<Job>) -> Response {
@@ -63,7 +59,7 @@ async fn status(State(job): State<Job>) -> Response {
 async fn numbers(State(job): State<Job>) -> Response {
     let status = Arc::clone(&job.status.borrow());
     match metrics::text(&status, &job) {
-        Ok(text) => fresh(StatusCode::OK, metrics::CONTENT_TYPE, text),
+        Ok(page) => text(StatusCode::OK, metrics::CONTENT_TYPE, page),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
 }

@@ -81,6 +81,8 @@ pub struct Snapshot {
     pub phase: Phase,
     /// How far it has come.
     pub progress: Progress,
+    /// For each layer from the lowest, how many ranges it has, and how many of them are committed.
+    pub layers: Vec<(u64, u64)>,
     /// Why nobody works on anything, if that is so and not the end.
     pub waits_for: Option<String>,
     /// The ranges that the publication has merged.

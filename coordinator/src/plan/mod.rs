@@ -332,6 +332,11 @@ impl Plan {
         }
     }
 
+    /// For each layer from the lowest, how many ranges it has, and how many of them are committed.
+    pub fn layer_progress(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.ranges.of_layers()
+    }
+
     /// Why nobody works on anything, if that is so and not the end.
     pub fn waits_for(&self) -> Option<String> {
         let replicas = self.settings.replicas;

@@ -278,6 +278,12 @@ impl Ranges {
         heads.map(summary).collect()
     }
 
+    /// For each layer, how many ranges it has, and how many of them are committed.
+    pub(super) fn of_layers(&self) -> impl Iterator<Item = (u64, u64)> {
+        let layers = self.layers.iter().zip(&self.missing);
+        layers.map(|(heads, &missing)| (heads.len() as u64, (heads.len() - missing) as u64))
+    }
+
     pub(super) fn count(&self) -> u64 {
         self.slots.len() as u64
     }

@@ -34,11 +34,7 @@ impl Shards {
     /// Which of `words` the shards hold.
     pub(super) fn hold(&self, words: &[u64]) -> Result<Vec<bool>, TableError> {
         let mut held = vec![false; words.len()];
-        let shard_of = |&word: &u64| {
-            let after = self.infos.partition_point(|shard| shard.first <= word);
-            after.checked_sub(1)
-        };
-        let shards: Vec<Option<usize>> = words.iter().map(shard_of).collect();
+        let shards: Vec<Option<usize>> = words.iter().map(|&word| self.shard_of(word)).collect();
         self.read_indices(shards.iter().flatten().copied().collect())?;
 
         let mut wanted = Vec::with_capacity(words.len());
@@ -59,6 +55,21 @@ impl Shards {
             }
         }
         Ok(held)
+    }
+
+    /// The frame that holds `word` if the shards do.
+    pub(super) fn place(&self, word: u64) -> Result<Option<FrameId>, TableError> {
+        let Some(shard) = self.shard_of(word) else {
+            return Ok(None);
+        };
+        let frame = self.index(shard)?.frame_of(word);
+        Ok(frame.map(|frame| FrameId { shard, frame }))
+    }
+
+    /// The shard that holds `word` if one does.
+    fn shard_of(&self, word: u64) -> Option<usize> {
+        let after = self.infos.partition_point(|shard| shard.first <= word);
+        after.checked_sub(1)
     }
 
     /// The ids of all frames, in the order of their words.

@@ -174,6 +174,57 @@ fn every_truncation_and_every_flip_of_every_file_is_noticed() {
     assert_eq!(read_all(&folder).unwrap(), words);
 }
 
+/// A flipped byte is named with the part of the file that it is in.
+#[test]
+fn damage_is_named_by_its_part() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = publish_small(dir.path(), 12, SMALL);
+    let table = Table::open(&folder).unwrap();
+    let place = table.place(Word::new(words(12)[30 + 17])).unwrap().unwrap();
+    assert_eq!((place.shard, place.frame), ("shard-0001.zst", 2));
+    let info = &table.manifest().shards[1];
+    assert_eq!(table.place(Word::EMPTY).unwrap(), None);
+    assert_eq!(Table::locate(dir.path()).unwrap(), folder);
+    let index = usize::try_from(info.index_offset).unwrap();
+    let length = usize::try_from(info.bytes).unwrap();
+
+    let path = folder.join("shard-0001.zst");
+    let original = fs::read(&path).unwrap();
+    let mut named = Vec::new();
+    for at in 0..length {
+        let mut bytes = original.clone();
+        bytes[at] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        let error = table.verify_bytes().unwrap_err().to_string();
+        let (_, part) = error.split_once(&info.sha256.to_string()).unwrap();
+        let (_, bytes) = part.split_once("(bytes ").unwrap();
+        let (first, last) = bytes.split_once(')').unwrap().0.split_once(" to ").unwrap();
+        let part = part[..part.find(" is damaged").unwrap()].to_owned();
+        let range = first.parse::<usize>().unwrap()..=last.parse().unwrap();
+        assert!(range.contains(&at), "{at}: {error}");
+        if named.last() != Some(&part) {
+            named.push(part);
+        }
+    }
+    let parts = [
+        ": its header",
+        ": its frame 0",
+        ": its frame 1",
+        ": its frame 2",
+        ": its index",
+    ];
+    assert_eq!(named, parts);
+    assert!(20 < index && index < length);
+    fs::write(&path, &original).unwrap();
+
+    let sums = fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
+    let second = sums.lines().nth(1).unwrap();
+    fs::write(folder.join("SHA256SUMS"), sums.replace(second, "0")).unwrap();
+    let error = Table::open(&folder).unwrap_err().to_string();
+    assert!(error.contains("its line 2 is not"), "{error}");
+    assert!(error.contains(second), "{error}");
+}
+
 #[test]
 fn a_newer_table_is_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -220,7 +271,7 @@ fn verification_notices_a_manifest_that_lies() {
     );
     check(
         &|manifest| manifest.losing_by_bits[7] = manifest.losing_by_bits[6],
-        "losing_by_bits",
+        "losing_by_bits has 7 for 7 bits; the words of the shards give 11",
     );
 }
 

@@ -1,9 +1,14 @@
 //! Every page on every screen: nothing overflows, all can be read, and the console is told nothing.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::browser::{Browser, Look};
 use crate::common::cluster::wait_for;
+use crate::common::files;
+use crate::common::http::get;
 use crate::site::{BITS, Site, list};
 
 const LOOKS: [Look; 4] = [
@@ -43,6 +48,25 @@ const PAGES: [(&str, &str, &str); 4] = [
     ),
     ("job", "/job", "document.querySelector('#facts dd')"),
 ];
+
+#[test]
+fn every_file_of_the_pages_is_served() {
+    let site = Site::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../serve/pages");
+    let mut seen = 0;
+    for file in files(&folder) {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let path = match name.strip_suffix(".html") {
+            Some(page) => format!("/{page}"),
+            None => format!("/assets/{name}"),
+        };
+        let answer = get(site.port(), &path, &[]);
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(answer.body == fs::read(&file).unwrap(), "{path}");
+        seen += 1;
+    }
+    assert!(seen > 10, "{seen} files");
+}
 
 /// All texts whose contrast is below 4.5 (3 if they are large), as WCAG counts it.
 const FAINT: &str = r"

@@ -40,6 +40,10 @@ impl Site {
         self.home.path().join("table")
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     pub(crate) fn home(&self) -> &Path {
         self.home.path()
     }

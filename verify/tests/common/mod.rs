@@ -4,6 +4,7 @@
     clippy::disallowed_methods,
     reason = "a table made for a test need not be durable"
 )]
+#![allow(dead_code, reason = "each test file uses a part of this")]
 
 use std::fs;
 use std::path::Path;
@@ -12,6 +13,10 @@ use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::{Manifest, folder_name, sha256sums};
 use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
 use chomp_table::{RangeBits, Table, Word, definition};
+use chomp_verify::bytes::{self, Content, check_shard};
+use chomp_verify::marking::{check_window, windows};
+use chomp_verify::sample::{self, Sample, SampleReport};
+use chomp_verify::{CheckError, UNWATCHED};
 
 /// Small, so that there are many frames and shards.
 const SIZE: ShardSize = ShardSize {
@@ -28,6 +33,39 @@ pub(crate) fn right_words(bits: u32) -> Vec<u64> {
         .filter(|&word| word == word.representative())
         .map(Word::get)
         .collect()
+}
+
+/// Compares all windows of a table; returns how many positions there are, and how many of them are
+/// losing.
+pub(crate) fn check_all(table: &Table, window_bits: u32) -> Result<(u64, u64), CheckError> {
+    let mut sum = (0, 0);
+    for number in 0..windows(table.manifest().bits, window_bits) {
+        let report = check_window(table, window_bits, number, UNWATCHED)?;
+        sum = (sum.0 + report.positions, sum.1 + report.losing);
+    }
+    Ok(sum)
+}
+
+/// Decides so many random positions.
+pub(crate) fn check_sample(
+    table: &Table,
+    positions: u64,
+    seed: u64,
+    memory: u64,
+) -> Result<SampleReport, CheckError> {
+    let sample = Sample {
+        positions,
+        seed,
+        memory,
+    };
+    sample::check_sample(table, sample, UNWATCHED)
+}
+
+/// Every byte, in one thread.
+pub(crate) fn check_bytes(table: &Table) -> Result<Content, CheckError> {
+    let shards = 0..table.manifest().shards.len();
+    let shards = shards.map(|number| check_shard(table, number));
+    bytes::check_all(table, shards, UNWATCHED)
 }
 
 /// Publishes `words` in the directory `dir` as a table of `bits` bits whose manifest, counts and

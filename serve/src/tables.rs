@@ -10,29 +10,26 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::{MethodRouter, get};
 use chomp_table::format::describe;
 use chomp_table::manifest::folder_name;
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue,
-    RETRY_AFTER,
 };
+use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use super::body::{CHUNK_TIME, FileBody};
-use super::conditions::{Wanted, wanted};
-use super::published::{Published, Shard, TableFile, Whole};
-use super::{json, problem};
+use crate::answer::{JSON, busy, json, problem};
+use crate::body::{CHUNK_TIME, FileBody};
+use crate::complaints::Complaints;
+use crate::conditions::{Wanted, wanted};
+use crate::published::{Published, Shard, TableFile, Whole};
 
 /// The shards that are sent at a time. Each is an open file and two chunks of memory.
 const DOWNLOADS_MAX: usize = 256;
@@ -44,10 +41,11 @@ const ASK_AGAIN: &str = "no-cache";
 
 /// The finished tables in a directory, for everybody.
 #[derive(Clone, Debug)]
-pub struct Tables {
+pub(crate) struct Tables {
     published: Arc<Published>,
     places: Arc<Semaphore>,
     chunk_time: Duration,
+    complaints: Complaints,
 }
 
 /// A line of the list.
@@ -58,34 +56,63 @@ struct Line {
 }
 
 impl Tables {
-    /// The tables in `directory`, also those that come later.
-    pub fn new(directory: PathBuf) -> Tables {
-        Tables::with_limits(directory, DOWNLOADS_MAX, CHUNK_TIME)
+    pub(crate) fn new(published: Arc<Published>, complaints: Complaints) -> Tables {
+        Tables::with_places(published, complaints, DOWNLOADS_MAX)
     }
 
-    pub(super) fn with_limits(directory: PathBuf, places: usize, chunk_time: Duration) -> Tables {
+    pub(crate) fn with_places(
+        published: Arc<Published>,
+        complaints: Complaints,
+        places: usize,
+    ) -> Tables {
         Tables {
-            published: Arc::new(Published::new(directory)),
+            published,
             places: Arc::new(Semaphore::new(places)),
-            chunk_time,
+            chunk_time: CHUNK_TIME,
+            complaints,
         }
     }
 
-    /// The routes, by their paths in the rules.
-    pub(crate) fn routes(self) -> Vec<(&'static str, MethodRouter)> {
-        vec![
-            ("/", get(list).with_state(self.clone())),
-            ("/{folder}/{name}", get(file).with_state(self)),
-        ]
+    /// The list of the tables.
+    pub(crate) async fn list(&self) -> Response {
+        let published = Arc::clone(&self.published);
+        let listed = tokio::task::spawn_blocking(move || published.list()).await;
+        let line = |bits| Line {
+            bits,
+            path: format!("/{}/", folder_name(bits)),
+        };
+        match listed {
+            Ok(bits) => json(
+                StatusCode::OK,
+                &bits.into_iter().map(line).collect::<Vec<_>>(),
+            ),
+            Err(panic) => self.complaints.broken(&panic.to_string()),
+        }
     }
 
-    /// The routes alone, for a server without a job.
-    pub fn router(self) -> Router {
-        let mut all = Router::new();
-        for (path, route) in self.routes() {
-            all = all.route(path, route);
+    /// The file of a table that a request asks for.
+    pub(crate) async fn file(&self, request: &Parts) -> Response {
+        // The path as it was sent: what is there needs no escapes, so what has some is not there.
+        let path = request.uri.path().to_owned();
+        let published = Arc::clone(&self.published);
+        let found = tokio::task::spawn_blocking(move || {
+            let Some((folder, name)) = path.strip_prefix('/').and_then(|path| path.split_once('/'))
+            else {
+                return Ok(None);
+            };
+            published.file(folder, name)
+        });
+        let (headers, method) = (&request.headers, &request.method);
+        match found.await {
+            Ok(Ok(None)) => nothing(),
+            Ok(Ok(Some(TableFile::Manifest(file)))) => whole(&file, JSON, headers),
+            Ok(Ok(Some(TableFile::Sums(file)))) => {
+                whole(&file, "text/plain; charset=utf-8", headers)
+            }
+            Ok(Ok(Some(TableFile::Shard(shard)))) => self.shard(shard, headers, method).await,
+            Ok(Err(error)) => self.complaints.broken(&describe(&error)),
+            Err(panic) => self.complaints.broken(&panic.to_string()),
         }
-        all.fallback(|| async { nothing() })
     }
 
     async fn shard(&self, shard: Shard, headers: &HeaderMap, method: &Method) -> Response {
@@ -95,13 +122,7 @@ impl Tables {
             return response;
         };
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            let mut response = problem(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "too many downloads at once: try again later",
-            );
-            let seconds = HeaderValue::from_static("10");
-            response.headers_mut().insert(RETRY_AFTER, seconds);
-            return response;
+            return busy("too many downloads at once: try again later", 10);
         };
         let path = shard.path.clone();
         let opened = tokio::task::spawn_blocking(move || open(&shard)).await;
@@ -111,7 +132,10 @@ impl Tables {
                 *response.body_mut() = Body::new(body);
                 response
             }
-            Err(error) => broken(&format!("{} cannot be read: {error}", path.display())),
+            Err(error) => {
+                let what = format!("{} cannot be read: {error}", path.display());
+                self.complaints.broken(&what)
+            }
         }
     }
 }
@@ -127,45 +151,8 @@ fn open(shard: &Shard) -> io::Result<File> {
     Ok(file)
 }
 
-async fn list(State(tables): State<Tables>) -> Response {
-    let published = Arc::clone(&tables.published);
-    let listed = tokio::task::spawn_blocking(move || published.list()).await;
-    let line = |bits| Line {
-        bits,
-        path: format!("/{}/", folder_name(bits)),
-    };
-    match listed {
-        Ok(bits) => json(
-            StatusCode::OK,
-            &bits.into_iter().map(line).collect::<Vec<_>>(),
-        ),
-        Err(panic) => broken(&panic.to_string()),
-    }
-}
-
-async fn file(State(tables): State<Tables>, request: Request) -> Response {
-    // The path as it was sent: what is there needs no escapes, so what has some is not there.
-    let path = request.uri().path().to_owned();
-    let published = Arc::clone(&tables.published);
-    let found = tokio::task::spawn_blocking(move || {
-        let Some((folder, name)) = path.strip_prefix('/').and_then(|path| path.split_once('/'))
-        else {
-            return Ok(None);
-        };
-        published.file(folder, name)
-    });
-    let (headers, method) = (request.headers(), request.method());
-    match found.await {
-        Ok(Ok(None)) => nothing(),
-        Ok(Ok(Some(TableFile::Manifest(file)))) => whole(&file, "application/json", headers),
-        Ok(Ok(Some(TableFile::Sums(file)))) => whole(&file, "text/plain; charset=utf-8", headers),
-        Ok(Ok(Some(TableFile::Shard(shard)))) => tables.shard(shard, headers, method).await,
-        Ok(Err(error)) => broken(&describe(&error)),
-        Err(panic) => broken(&panic.to_string()),
-    }
-}
-
-fn whole(file: &Whole, kind: &'static str, headers: &HeaderMap) -> Response {
+/// A small file, or the part of it that a request with these headers wants.
+pub(crate) fn whole(file: &Whole, kind: &'static str, headers: &HeaderMap) -> Response {
     let (part, mut response) = head(headers, &file.etag, file.bytes.len() as u64);
     describe_file(&mut response, kind, ASK_AGAIN);
     if let Some(part) = part {
@@ -211,13 +198,7 @@ fn describe_file(response: &mut Response, kind: &'static str, cache: &'static st
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
 }
 
-fn nothing() -> Response {
-    problem(StatusCode::NOT_FOUND, "there is no such file here")
-}
-
-/// What is on disk is not what it should be. Where it is, is nobody's business but the owner's.
-fn broken(what: &str) -> Response {
-    tracing::error!("a table cannot be served: {what}");
-    let text = "the table is damaged here: tell its owner";
-    problem(StatusCode::INTERNAL_SERVER_ERROR, text)
+/// There is nothing at this path.
+pub(crate) fn nothing() -> Response {
+    problem(StatusCode::NOT_FOUND, "there is nothing here")
 }

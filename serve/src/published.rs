@@ -16,19 +16,19 @@ use chomp_table::manifest::{
 use http::header::HeaderValue;
 
 /// No table has more bits.
-const BITS_MAX: u32 = u64::BITS;
+pub(crate) const BITS_MAX: u32 = u64::BITS;
 
 /// The finished tables in a directory. What their manifests say is kept in memory, and read
 /// again when they change.
 #[derive(Debug)]
-pub(super) struct Published {
+pub(crate) struct Published {
     directory: PathBuf,
     known: Mutex<HashMap<u32, (Stamp, Arc<Table>)>>,
 }
 
 /// A finished table.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     manifest: Whole,
     sums: Whole,
     shards: HashMap<String, Shard>,
@@ -36,22 +36,22 @@ pub(super) struct Table {
 
 /// A file that is kept in memory.
 #[derive(Clone, Debug)]
-pub(super) struct Whole {
-    pub(super) bytes: Bytes,
-    pub(super) etag: HeaderValue,
+pub(crate) struct Whole {
+    pub(crate) bytes: Bytes,
+    pub(crate) etag: HeaderValue,
 }
 
 /// A file that is read from disk.
 #[derive(Clone, Debug)]
-pub(super) struct Shard {
-    pub(super) path: PathBuf,
-    pub(super) bytes: u64,
-    pub(super) etag: HeaderValue,
+pub(crate) struct Shard {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
+    pub(crate) etag: HeaderValue,
 }
 
 /// A file of a table.
 #[derive(Clone, Debug)]
-pub(super) enum TableFile {
+pub(crate) enum TableFile {
     Manifest(Whole),
     Sums(Whole),
     Shard(Shard),
@@ -59,7 +59,7 @@ pub(super) enum TableFile {
 
 /// What changes when a manifest is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+pub(crate) struct Stamp {
     inode: u64,
     bytes: u64,
     modified: (i64, i64),
@@ -67,7 +67,7 @@ struct Stamp {
 
 /// Why a table cannot be offered.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum PublishedError {
+pub(crate) enum PublishedError {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("{} is damaged", path.display())]
@@ -75,7 +75,7 @@ pub(super) enum PublishedError {
 }
 
 impl Published {
-    pub(super) fn new(directory: PathBuf) -> Published {
+    pub(crate) fn new(directory: PathBuf) -> Published {
         Published {
             directory,
             known: Mutex::default(),
@@ -83,7 +83,7 @@ impl Published {
     }
 
     /// The bits of the tables that are there, ascending.
-    pub(super) fn list(&self) -> Vec<u32> {
+    pub(crate) fn list(&self) -> Vec<u32> {
         let good = |bits: &u32| match self.table(*bits) {
             Ok(table) => table.is_some(),
             Err(error) => {
@@ -94,8 +94,24 @@ impl Published {
         (0..=BITS_MAX).filter(good).collect()
     }
 
+    /// Where they are.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What tells the finished table of so many bits from another in its place, if there is one.
+    pub(crate) fn stamp(&self, bits: u32) -> Result<Option<Stamp>, PublishedError> {
+        let path = self.directory.join(folder_name(bits)).join(MANIFEST_NAME);
+        let stamp = match File::open(&path) {
+            Ok(file) => Stamp::of(&file).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        };
+        stamp.map_err(|source| PublishedError::Read { path, source })
+    }
+
     /// The file `name` of the table in the folder `folder`, both as they stand in the address.
-    pub(super) fn file(
+    pub(crate) fn file(
         &self,
         folder: &str,
         name: &str,
@@ -184,7 +200,7 @@ impl Table {
 }
 
 impl Whole {
-    fn new(bytes: Bytes) -> Whole {
+    pub(crate) fn new(bytes: Bytes) -> Whole {
         Whole {
             etag: etag(Digest::of(&bytes)),
             bytes,

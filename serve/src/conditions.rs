@@ -7,7 +7,7 @@ use http::header::{HeaderValue, IF_NONE_MATCH, IF_RANGE, RANGE};
 
 /// What to answer with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     /// The client has it already.
     Nothing,
     /// All of it.
@@ -19,7 +19,7 @@ pub(super) enum Wanted {
 }
 
 /// What a request with these headers wants of a file of so many bytes with this entity tag.
-pub(super) fn wanted(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> Wanted {
+pub(crate) fn wanted(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> Wanted {
     let mut known = headers.get_all(IF_NONE_MATCH).iter();
     if known.any(|tags| names(tags, etag)) {
         return Wanted::Nothing;

@@ -6,12 +6,14 @@
 //! | `accept` | takes connections in, and lets them go at the end |
 //! | `connection` | serves one |
 //! | `patience` | ends streams in which nothing moves |
+//! | `caller` | who makes a request |
 //! | `slots` | counts connections, in all and by address |
 //!
 //! What is served is a [`Router`], for calls and pages alike: HTTP/2 and HTTP/1 are told apart by
 //! their first bytes.
 
 mod accept;
+mod caller;
 mod connection;
 mod limits;
 mod patience;
@@ -27,8 +29,11 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+pub use caller::Caller;
 pub use limits::Limits;
 pub use slots::Slots;
+
+pub(crate) use slots::{Slot, network};
 
 use accept::Acceptor;
 

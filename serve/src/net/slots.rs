@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The connections that are open, by address. Clones share them.
+/// The connections that are open, or other things that peers hold, by address. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Slots {
     shared: Arc<Shared>,
@@ -27,13 +27,13 @@ struct Open {
 
 /// The right to one connection, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     address: IpAddr,
     slots: Slots,
 }
 
 impl Slots {
-    pub(super) fn new(total_max: usize, each_max: usize) -> Slots {
+    pub(crate) fn new(total_max: usize, each_max: usize) -> Slots {
         Slots {
             shared: Arc::new(Shared {
                 total_max,
@@ -45,7 +45,7 @@ impl Slots {
     }
 
     /// A connection for a peer, unless that is too many.
-    pub(super) fn take(&self, peer: IpAddr) -> Option<Slot> {
+    pub(crate) fn take(&self, peer: IpAddr) -> Option<Slot> {
         let address = network(peer);
         let mut open = self.open_now();
         let count = open.by_address.get(&address).copied().unwrap_or(0);
@@ -92,7 +92,7 @@ impl Drop for Slot {
 }
 
 /// Who a peer is counted as: anybody has 2^64 addresses of IPv6.
-fn network(peer: IpAddr) -> IpAddr {
+pub(crate) fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(

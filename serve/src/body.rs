@@ -19,13 +19,13 @@ const CHUNK_BYTES: u64 = 256 << 10;
 const CHUNKS_AHEAD: usize = 1;
 /// How long a peer may take for a chunk. A connection that lives may have a download that stands
 /// still, and that must not keep its place for ever.
-pub(super) const CHUNK_TIME: Duration = Duration::from_mins(1);
+pub(crate) const CHUNK_TIME: Duration = Duration::from_mins(1);
 
 type Chunk = io::Result<Bytes>;
 
 /// A part of a file. What cannot be read ends it with an error, as does a peer that takes too long.
 #[derive(Debug)]
-pub(super) struct FileBody {
+pub(crate) struct FileBody {
     chunks: mpsc::Receiver<Chunk>,
     left: u64,
 }
@@ -36,7 +36,7 @@ impl FileBody {
         clippy::disallowed_methods,
         reason = "ends with the body that it fills"
     )]
-    pub(super) fn new(
+    pub(crate) fn new(
         file: File,
         part: Range<u64>,
         place: OwnedSemaphorePermit,

@@ -6,16 +6,19 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use axum::Router;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use tower::Service;
 
+use super::caller::Caller;
 use super::limits::{
     CONNECTION_WINDOW_BYTES, ERROR_RESETS, FRAME_BYTES, HEADERS, Limits, PENDING_RESETS,
     SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES, UNSENT_BYTES,
@@ -111,7 +114,16 @@ impl Connection {
         } = self.limits;
         let stream = TokioIo::new(Patience::new(stream, greeting_time, still_time));
         async move {
-            let service = TowerToHyperService::new(self.router);
+            let caller = Arc::new(Caller {
+                address: self.peer.ip(),
+                stop: self.stop.clone(),
+            });
+            let router = self.router;
+            let service = service_fn(move |mut request: http::Request<Incoming>| {
+                request.extensions_mut().insert(Arc::clone(&caller));
+                // A router is always ready.
+                router.clone().call(request)
+            });
             let mut connection = pin!(self.http.0.serve_connection(stream, service));
             tokio::select! {
                 ended = connection.as_mut() => return ended,

@@ -1,72 +1,28 @@
 //! Finished tables, whole and in parts, and nothing beside them.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use chomp_table::digest::Digest;
-use chomp_table::fingerprint::FingerprintBuilder;
-use chomp_table::manifest::{Manifest, folder_name, sha256sums};
-use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
-use chomp_table::{RangeBits, Word, definition};
 use tempfile::TempDir;
 
-use super::{Tested, start};
-use crate::http::tables::Tables;
-
-/// Publishes the table of so many bits, as it is by definition, in several shards.
-fn publish(directory: &Path, bits: u32) -> PathBuf {
-    let losing = definition::losing(bits);
-    let words = (0..losing.len()).filter(|&index| losing[index]);
-    let words = words.map(|index| Word::new(index as u64 * 2));
-    let words = words.filter(|&word| word == word.representative());
-    let words: Vec<u64> = words.map(Word::get).collect();
-
-    let folder = directory.join(folder_name(bits));
-    fs::create_dir(&folder).unwrap();
-    let mut fingerprints = FingerprintBuilder::new(bits);
-    fingerprints.push(&words);
-    let size = ShardSize {
-        shard_words: words.len() / 2 + 1,
-        ..ShardSize::PUBLISHED
-    };
-    let mut shards: Vec<ShardInfo> = Vec::new();
-    let mut rest = &words[..];
-    while !rest.is_empty() {
-        let mut shard = ShardWriter::new(shards.len(), size);
-        rest = shard.push(rest);
-        let (info, bytes) = shard.finish();
-        put(&folder.join(&info.name), &bytes);
-        shards.push(info);
-    }
-    let range_bits = RangeBits::new(12).unwrap();
-    let fingerprints = fingerprints.finish();
-    let manifest = Manifest::new(range_bits, 1, "chomp 0.0.0".into(), fingerprints, shards);
-    let bytes = manifest.to_bytes();
-    put(
-        &folder.join("SHA256SUMS"),
-        sha256sums(&bytes, &manifest).as_bytes(),
-    );
-    put(&folder.join("manifest.json"), &bytes);
-    folder
-}
-
-#[expect(clippy::disallowed_methods, reason = "a table for a test")]
-fn put(path: &Path, bytes: &[u8]) {
-    fs::write(path, bytes).unwrap();
-}
+use super::{Tested, publish, put, site, start};
+use crate::complaints::Complaints;
+use crate::published::Published;
+use crate::tables::Tables;
 
 async fn tables() -> (Tested, TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let folder = publish(directory.path(), 14);
-    let tested = start(Tables::new(directory.path().to_owned()).router()).await;
+    let tested = start(site(directory.path()).await.router()).await;
     (tested, directory, folder)
 }
 
 #[tokio::test]
 async fn finished_tables_are_listed_when_they_are_there() {
     let directory = tempfile::tempdir().unwrap();
-    let tested = start(Tables::new(directory.path().to_owned()).router()).await;
+    let tested = start(site(directory.path()).await.router()).await;
     assert_eq!(tested.get("/").await.body, b"[]\n");
     assert_eq!(tested.get("/table-08/manifest.json").await.status, 404);
 
@@ -319,8 +275,10 @@ async fn a_shard_of_the_wrong_length_is_an_error() {
 async fn too_many_downloads_are_told_to_come_back() {
     let directory = tempfile::tempdir().unwrap();
     publish(directory.path(), 14);
-    let tables = Tables::with_limits(directory.path().to_owned(), 0, Duration::from_secs(1));
-    let tested = start(tables.router()).await;
+    let published = Arc::new(Published::new(directory.path().to_owned()));
+    let mut site = site(directory.path()).await;
+    site.tables = Tables::with_places(published, Complaints::default(), 0);
+    let tested = start(site.router()).await;
     let answer = tested.get("/table-14/shard-0000.zst").await;
     assert_eq!((answer.status, answer.header("retry-after")), (503, "10"));
     assert_eq!(tested.get("/table-14/manifest.json").await.status, 200);

@@ -1,0 +1,59 @@
+//! `chomp serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use clap::builder::BoolishValueParser;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp serve --table chomp-table                           then open http://127.0.0.1:7172/
+  chomp serve --table chomp-table --http 0.0.0.0:7172       for everybody who can reach this machine
+  curl http://127.0.0.1:7172/api/position/5,4,2,1           one position, as JSON
+  chomp download --from http://127.0.0.1:7172 --out copy    the table itself
+
+All of it is open and in plain HTTP: for TLS put a reverse proxy before it.
+docs/OPERATIONS.md has the routes and the limits.")]
+pub(crate) struct ServeArgs {
+    /// The directory of the table; of several finished tables in it, that of the most bits answers
+    #[arg(
+        long,
+        env = "CHOMP_TABLE",
+        value_name = "DIR",
+        default_value = "chomp-table"
+    )]
+    pub(crate) table: PathBuf,
+
+    /// Where to listen
+    #[arg(
+        long,
+        env = "CHOMP_HTTP",
+        value_name = "ADDR",
+        default_value = "127.0.0.1:7172"
+    )]
+    pub(crate) http: SocketAddr,
+
+    /// Answer each address so many requests a second, and twice as many at once; 0 for any number
+    #[arg(long, env = "CHOMP_RATE", value_name = "N", default_value_t = RATE)]
+    pub(crate) rate: u32,
+
+    /// Keep so much of the table in memory; less is slower
+    #[arg(
+        long,
+        env = "CHOMP_CACHE",
+        value_name = "SIZE",
+        default_value = "64MiB"
+    )]
+    pub(crate) cache: ByteSize,
+
+    /// Print where it listens and what the table is as one JSON object, and what happens meanwhile to
+    /// stderr, one a line
+    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    pub(crate) json: bool,
+}
+
+/// The requests of one address a second, where nobody says otherwise: a page makes a few, a program
+/// that asks one after the other some thousands at the most.
+pub(crate) const RATE: u32 = 1000;

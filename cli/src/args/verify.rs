@@ -1,0 +1,84 @@
+//! `chomp verify`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use chomp_verify::report::Level;
+use clap::builder::BoolishValueParser;
+
+use crate::machine;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Levels, each with the checks of those before it:
+  quick   every byte: digests, order, counts, fingerprints, published results
+  sample  random positions, decided by the rules of the game from what the table says of their moves
+  full    every position, by a second algorithm; goes on where it was stopped
+
+Examples:
+  chomp verify --table chomp-table
+  chomp verify --table chomp-table/table-32 --level sample --sample 1000000
+  chomp verify --level full --memory 8GiB --report ~/verify-40.json
+
+Exit codes: 0 all checks passed; 3 the table is damaged or wrong, and the message says where;
+75 stopped early, run the same command again to go on.")]
+pub(crate) struct VerifyArgs {
+    /// The directory of a table, of which the published table of the most bits is checked, or the
+    /// folder of one published table
+    #[arg(
+        long,
+        env = "CHOMP_TABLE",
+        value_name = "DIR",
+        default_value = "chomp-table"
+    )]
+    pub(crate) table: PathBuf,
+
+    /// How much to check: quick, sample or full
+    #[arg(
+        long,
+        env = "CHOMP_LEVEL",
+        value_name = "LEVEL",
+        default_value = "quick"
+    )]
+    pub(crate) level: Level,
+
+    /// Where to write the report [default: verify-BITS-LEVEL.json beside the folder of the table]
+    #[arg(long, env = "CHOMP_REPORT", value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+
+    /// Decide so many random positions at the level sample
+    #[arg(long, env = "CHOMP_SAMPLE", value_name = "N", default_value = "100000",
+        value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) sample: u64,
+
+    /// Draw the random positions that this number stands for [default: others each time; the report
+    /// has the number]
+    #[arg(long, env = "CHOMP_SEED", value_name = "S")]
+    pub(crate) seed: Option<u64>,
+
+    /// How many threads check [default: one for each CPU]
+    #[arg(long, env = "CHOMP_THREADS", value_name = "T")]
+    pub(crate) threads: Option<NonZeroUsize>,
+
+    /// Stay within so much memory, as 4GiB; less is slower [default: three quarters of what is free]
+    #[arg(long, env = "CHOMP_MEMORY", value_name = "SIZE")]
+    pub(crate) memory: Option<ByteSize>,
+
+    /// Print the report as one JSON object, and what happens meanwhile to stderr, one a line
+    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    pub(crate) json: bool,
+}
+
+impl VerifyArgs {
+    pub(crate) fn threads(&self) -> NonZeroUsize {
+        self.threads.unwrap_or_else(machine::threads)
+    }
+
+    pub(crate) fn memory_bytes(&self) -> anyhow::Result<u64> {
+        match self.memory {
+            Some(memory) => Ok(memory.as_u64()),
+            None => machine::memory_bytes(),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! `chomp export`: writes the losing positions of a finished table for other programs.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Context;
+use chomp_export::file::NewFile;
+use chomp_export::{ExportError, Format, Progress, Report, Request, check, export};
+use chomp_table::Table;
+use indicatif::{HumanBytes, HumanCount};
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::ExportArgs;
+use crate::exit::Exit;
+use crate::progress::Display;
+use crate::signals::stop_on_signals;
+
+/// The name of stdout.
+const STDOUT: &str = "-";
+
+/// The command line asks for what cannot be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExportUsage {
+    /// The format is of no use on stdout.
+    #[error("{0} is not for stdout: name a file with --out")]
+    NotForStdout(Format),
+    /// Both would be on stdout.
+    #[error("--json prints to stdout, where the positions go: name a file with --out")]
+    JsonOnStdout,
+}
+
+/// What was exported.
+#[derive(Debug, Serialize)]
+struct Exported<'a> {
+    out: &'a Path,
+    format: String,
+    /// The bits of the table.
+    bits: u32,
+    positions: u64,
+    bytes: u64,
+    sha256: String,
+    /// Wall time.
+    seconds: f64,
+}
+
+pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<Exit> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the summary tells what the export took"
+    )]
+    let start = Instant::now();
+    let to_stdout = args.out == Path::new(STDOUT);
+    if to_stdout && !args.format.is_text() {
+        return Err(ExportUsage::NotForStdout(args.format).into());
+    }
+    if to_stdout && args.json {
+        return Err(ExportUsage::JsonOnStdout.into());
+    }
+    let stop = stop_on_signals()?;
+    let request = args.request();
+    let (progress, watcher) = watch::channel(Progress::default());
+    let job = Job {
+        table: args.table,
+        out: args.out.clone(),
+        request,
+        force: args.force,
+        progress,
+        stop,
+    };
+    // Reading and writing block: a thread for such work does them.
+    let work =
+        tokio::task::spawn_blocking(move || if to_stdout { job.print() } else { job.write() });
+    let done = tokio::select! {
+        done = work => done,
+        () = display.follow_export(watcher) => {
+            unreachable!("the display follows for as long as it is polled")
+        }
+    };
+    display.clear();
+    let Some((bits, report)) = done.context("the export ended early")?? else {
+        return Ok(Exit::Done);
+    };
+    let exported = Exported {
+        out: &args.out,
+        format: args.format.to_string(),
+        bits,
+        positions: report.positions,
+        bytes: report.bytes,
+        sha256: report.sha256.to_string(),
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    if args.json {
+        crate::print(&(serde_json::to_string(&exported)? + "\n"))?;
+    } else if to_stdout {
+        display.say(exported.text().trim_end());
+    } else {
+        crate::print(&exported.text())?;
+    }
+    Ok(Exit::Done)
+}
+
+/// An export to be made.
+struct Job {
+    table: PathBuf,
+    out: PathBuf,
+    request: Request,
+    force: bool,
+    progress: watch::Sender<Progress>,
+    stop: CancellationToken,
+}
+
+impl Job {
+    /// Opens the table, if it has what is asked for.
+    fn open(&self) -> anyhow::Result<Table> {
+        let table = Table::open(&self.table)?;
+        check(&self.request, table.manifest().bits)?;
+        Ok(table)
+    }
+
+    fn export(&self, table: &Table, out: &mut (dyn Write + Send)) -> Result<Report, ExportError> {
+        export(table, &self.request, out, &mut |progress| {
+            self.progress.send_replace(progress);
+            if self.stop.is_cancelled() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
+    }
+
+    /// Writes the file. Returns the bits of the table too.
+    fn write(&self) -> anyhow::Result<Option<(u32, Report)>> {
+        let table = self.open()?;
+        let mut file = NewFile::create(&self.out, self.force)?;
+        let failed = || format!("cannot write {}", self.out.display());
+        let report = self
+            .export(&table, &mut file)
+            .map_err(|error| match error {
+                ExportError::Full | ExportError::Write(_) => {
+                    anyhow::Error::new(error).context(failed())
+                }
+                error => error.into(),
+            })?;
+        file.finish().with_context(failed)?;
+        Ok(Some((table.manifest().bits, report)))
+    }
+
+    /// Prints to stdout. Nothing to report if whoever read it has seen enough.
+    fn print(&self) -> anyhow::Result<Option<(u32, Report)>> {
+        let table = self.open()?;
+        match self.export(&table, &mut io::stdout()) {
+            Ok(report) => Ok(Some((table.manifest().bits, report))),
+            Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
+            Err(error @ (ExportError::Full | ExportError::Write(_))) => {
+                Err(anyhow::Error::new(error).context("cannot write to stdout"))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Exported<'_> {
+    fn text(&self) -> String {
+        let mut text = format!("Losing positions of a table of {} bits\n", self.bits);
+        let mut line = |name: &str, value: String| {
+            writeln!(text, "  {name:<12} {value}").expect("writing to a string does not fail");
+        };
+        line("positions", HumanCount(self.positions).to_string());
+        line("SHA-256", self.sha256.clone());
+        line("time", format!("{:.2} s", self.seconds));
+        let out = if self.out == Path::new(STDOUT) {
+            "stdout".into()
+        } else {
+            self.out.display().to_string()
+        };
+        let size = HumanBytes(self.bytes);
+        line("file", format!("{out} ({}, {size})", self.format));
+        text
+    }
+}

@@ -1,0 +1,90 @@
+//! `chomp completions` and `chomp man`: what shells and readers want to know of the command line.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+
+use crate::args::{Args, CompletionsArgs, ManArgs};
+use crate::exit::Exit;
+
+pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Args::command(), "chomp", &mut script);
+    crate::print(&String::from_utf8(script)?)?;
+    Ok(Exit::Done)
+}
+
+pub(crate) fn man(args: &ManArgs) -> anyhow::Result<Exit> {
+    let pages = pages()?;
+    if let Some(folder) = &args.out {
+        let failed = |path: &Path| format!("cannot write {}", path.display());
+        fs::create_dir_all(folder).with_context(|| failed(folder))?;
+        for (name, page) in pages {
+            let path = folder.join(name);
+            write(&path, &page).with_context(|| failed(&path))?;
+        }
+    } else {
+        crate::print(&pages[0].1)?;
+    }
+    Ok(Exit::Done)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a page can be made again at any time, and need not be durable"
+)]
+fn write(path: &Path, page: &str) -> std::io::Result<()> {
+    fs::write(path, page)
+}
+
+/// The pages and the names of their files: that of the program first, then one for each command.
+fn pages() -> anyhow::Result<Vec<(String, String)>> {
+    let mut program = Args::command().disable_help_subcommand(true);
+    program.build();
+    std::iter::once(&program)
+        .chain(program.get_subcommands())
+        .map(|command| page(command.clone()))
+        .collect()
+}
+
+fn page(command: Command) -> anyhow::Result<(String, String)> {
+    let page = Man::new(command);
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    Ok((page.get_filename(), String::from_utf8(text)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap_complete::Shell;
+
+    use super::*;
+
+    #[test]
+    fn every_command_has_its_page_with_examples() {
+        let pages = pages().unwrap();
+        let commands = Args::command().get_subcommands().count();
+        assert_eq!(pages.len(), commands + 1);
+        assert_eq!(pages[0].0, "chomp.1");
+        for (name, page) in &pages {
+            assert!(page.contains(".SH OPTIONS"), "{name}");
+            assert!(page.contains("Examples"), "{name} has no examples");
+        }
+        assert!(pages.iter().any(|(name, _)| name == "chomp-query.1"));
+    }
+
+    #[test]
+    fn completions_know_every_command() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "chomp", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for command in Args::command().get_subcommands() {
+                assert!(script.contains(command.get_name()), "{shell}");
+            }
+        }
+    }
+}

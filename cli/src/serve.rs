@@ -1,0 +1,102 @@
+//! `chomp serve`: a finished table for everybody, as files, answers and pages.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use chomp_serve::net::{Endpoint, Limits, Server};
+use chomp_serve::{Options, Site};
+use chomp_table::reader::CACHE_BYTES;
+use chomp_table::{Digest, Table};
+use serde::Serialize;
+use tokio::net::TcpListener;
+
+use crate::args::{RATE, ServeArgs};
+use crate::exit::Exit;
+use crate::machine;
+use crate::progress::Display;
+use crate::signals::stop_on_signals;
+
+/// What is served, and where.
+#[derive(Debug, Serialize)]
+struct Served<'a> {
+    url: &'a str,
+    table: &'a Path,
+    bits: u32,
+    losing: u64,
+    stored: u64,
+    fingerprint: Digest,
+}
+
+/// The directory given is one table itself.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} is the folder of one table: give the directory that it is in, so that others beside it are found",
+    path.display()
+)]
+pub(crate) struct OneTable {
+    path: PathBuf,
+}
+
+pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Exit> {
+    let stop = stop_on_signals()?;
+    machine::raise_open_files();
+    // What is wrong with the table now is told now, and not to whoever asks first.
+    let directory = args.table.clone();
+    let opened = tokio::task::spawn_blocking(move || Table::open(&directory)).await;
+    let table = opened.context("the table cannot be looked at")??;
+    if table.folder() == args.table {
+        return Err(OneTable { path: args.table }.into());
+    }
+    let listener = listen(args.http, "--http").await?;
+    let url = format!("http://{}/", listener.local_addr()?);
+
+    let site = Site::open(Options {
+        directory: args.table,
+        rate: NonZeroU32::new(args.rate),
+        cache_bytes: args.cache.as_u64(),
+    })
+    .await;
+    let limits = Limits::default();
+    let router = site.router();
+    let endpoints = vec![Endpoint { listener, router }];
+    let server = Server::start(endpoints, None, limits, &limits.slots());
+
+    let manifest = table.manifest();
+    let folder = table.folder().display();
+    display.say(&format!(
+        "serving {url} with {folder}, a table of {} bits",
+        manifest.bits
+    ));
+    if args.json {
+        let line = serde_json::to_string(&Served {
+            url: &url,
+            table: table.folder(),
+            bits: manifest.bits,
+            losing: manifest.losing,
+            stored: manifest.stored,
+            fingerprint: manifest.fingerprint,
+        })?;
+        crate::print(&format!("{line}\n"))?;
+    }
+    drop(table);
+    stop.cancelled().await;
+    server.stop().await;
+    Ok(Exit::Done)
+}
+
+/// What is open of the tables in `directory`, where nobody says otherwise.
+pub(crate) fn usual(directory: PathBuf) -> Options {
+    Options {
+        directory,
+        rate: NonZeroU32::new(RATE),
+        cache_bytes: CACHE_BYTES,
+    }
+}
+
+/// Listens on `address`, which `flag` gave.
+pub(crate) async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(address).await;
+    listener.with_context(|| format!("cannot listen on {address}: choose another with {flag}"))
+}

@@ -1,0 +1,323 @@
+//! `chomp verify`: checks a published table, and writes down what was checked.
+
+use std::fmt::Write;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use chomp_table::Table;
+use chomp_table::format::describe;
+use chomp_verify::report::{Level, Report, Verdict};
+use chomp_verify::{CheckError, marking};
+use indicatif::HumanDuration;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::VerifyArgs;
+use crate::draft::{self, Draft};
+use crate::exit::Exit;
+use crate::progress::Display;
+use crate::signals::stop_on_signals;
+
+mod checks;
+mod full;
+mod lanes;
+
+use checks::Checks;
+
+/// What the program takes besides shards, queries and windows.
+const PROGRAM_BYTES: u64 = 64 << 20;
+
+/// Why nothing is checked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum VerifyError {
+    /// The memory does not hold what is checked at a time.
+    #[error(
+        "{} MiB of memory are too few: give at least {}MiB",
+        given >> 20, needed.div_ceil(1 << 20)
+    )]
+    Memory { given: u64, needed: u64 },
+    /// The report would change what it speaks of.
+    #[error(
+        "{} is in the folder of the table, which has the files of its manifest only: say --report FILE",
+        path.display()
+    )]
+    Inside { path: PathBuf },
+}
+
+/// What is being checked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Checking {
+    pub(crate) stage: &'static str,
+    /// The part of the stage that is done, from 0 to 1.
+    pub(crate) done: f64,
+}
+
+/// What checks work with.
+#[derive(Clone, Debug)]
+struct Means {
+    threads: NonZeroUsize,
+    memory_bytes: u64,
+    start: Instant,
+    progress: watch::Sender<Checking>,
+    stop: CancellationToken,
+}
+
+impl Means {
+    /// Shows how much of a stage is done, and says whether to go on.
+    fn tell(&self, stage: &'static str, done: f64) -> ControlFlow<()> {
+        self.progress.send_replace(Checking { stage, done });
+        if self.stop.is_cancelled() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+
+    /// How many threads check shards, each with one of at most so many bytes; one more shard waits to
+    /// be put to the others.
+    fn shard_threads(&self, shard_bytes: u64) -> Result<usize, VerifyError> {
+        let room = self.memory_bytes.saturating_sub(PROGRAM_BYTES);
+        match room / shard_bytes.max(1) {
+            0 | 1 => Err(VerifyError::Memory {
+                given: self.memory_bytes,
+                needed: PROGRAM_BYTES + 2 * shard_bytes,
+            }),
+            shards => {
+                let shards = usize::try_from(shards - 1).unwrap_or(usize::MAX);
+                Ok(shards.min(self.threads.get()))
+            }
+        }
+    }
+
+    /// What is left for queries or windows.
+    fn rest_bytes(&self) -> u64 {
+        self.memory_bytes.saturating_sub(PROGRAM_BYTES)
+    }
+
+    /// How all positions of a table are marked.
+    fn marking_plan(&self, bits: u32) -> Result<marking::Plan, VerifyError> {
+        let plan = marking::plan(bits, self.threads.get() as u64, self.rest_bytes());
+        plan.ok_or_else(|| self.too_few(marking::window_bits_min(bits)))
+    }
+
+    /// The memory does not hold a window of this size.
+    fn too_few(&self, window_bits: u32) -> VerifyError {
+        VerifyError::Memory {
+            given: self.memory_bytes,
+            needed: PROGRAM_BYTES + marking::window_bytes(window_bits),
+        }
+    }
+}
+
+pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<Exit> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the report tells what the check took"
+    )]
+    let start = Instant::now();
+    let stop = stop_on_signals()?;
+    let (progress, watcher) = watch::channel(Checking::default());
+    let means = Means {
+        threads: args.threads(),
+        memory_bytes: args.memory_bytes()?,
+        start,
+        progress,
+        stop,
+    };
+    let folder = Table::locate(&args.table)?;
+    let absolute = std::fs::canonicalize(&folder);
+    let absolute = absolute.with_context(|| format!("cannot look at {}", folder.display()))?;
+    let path = args.report.clone();
+    let path = path.unwrap_or_else(|| default_report(&absolute, args.level));
+    let draft = begin(&path, &absolute)?;
+    let level = args.level;
+    let report = Report::new(software(), level, folder);
+    let json = args.json;
+    let say = display.clone();
+    let checks = Checks {
+        args,
+        means,
+        report,
+        say,
+    };
+    let checking = tokio::task::spawn_blocking(move || {
+        let mut checks = checks;
+        let came = checks.run(&path);
+        (came, checks.finish())
+    });
+    let (came, report) = tokio::select! {
+        done = checking => {
+            done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        }
+        () = display.follow_check(watcher) => {
+            unreachable!("the display follows for as long as it is polled")
+        }
+    };
+    display.clear();
+    conclude(came, &report, draft, json, display)
+}
+
+/// Writes the report and prints it, if the checks have come to a result.
+fn conclude(
+    came: anyhow::Result<()>,
+    report: &Report,
+    draft: Draft,
+    json: bool,
+    display: &Display,
+) -> anyhow::Result<Exit> {
+    let stopped = came.as_ref().is_err_and(|error| {
+        let cause = error.downcast_ref::<CheckError>();
+        matches!(cause, Some(CheckError::Stopped))
+    });
+    if stopped {
+        let full = report.level == Level::Full;
+        let kept = ": what is done so far is kept";
+        let kept = if full { kept } else { "" };
+        display.say(&format!(
+            "stopped early{kept}, run the same command again to go on"
+        ));
+        return Ok(Exit::Stopped);
+    }
+    if came.is_err() && report.result == Verdict::Passed {
+        // A file that cannot be read says nothing about the table.
+        return came.map(|()| Exit::Failed);
+    }
+    let path = draft.path().to_owned();
+    let written = draft.finish(&report.to_bytes());
+    if json {
+        crate::print(&(serde_json::to_string(report)? + "\n"))?;
+    } else if came.is_ok() {
+        crate::print(&text(report, &path))?;
+    }
+    match (came, written) {
+        (Ok(()), written) => Ok(written.map(|()| Exit::Done)?),
+        (Err(damage), Ok(())) => {
+            display.say(&format!("the report is in {}", path.display()));
+            Err(damage)
+        }
+        // The damage is the worse news.
+        (Err(damage), Err(error)) => {
+            display.say(&format!("there is no report: {}", describe(&error)));
+            Err(damage)
+        }
+    }
+}
+
+/// This program with its version.
+fn software() -> String {
+    format!("chomp {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Beside the folder of the table, which is to have the files of its manifest only.
+fn default_report(folder: &Path, level: Level) -> PathBuf {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_prefix("table-").unwrap_or(&name);
+    folder.with_file_name(format!("verify-{name}-{level}.json"))
+}
+
+/// Begins the report at `path`, early enough to find out that it cannot be written.
+fn begin(path: &Path, folder: &Path) -> anyhow::Result<Draft> {
+    let beside = std::fs::canonicalize(draft::folder(path));
+    if beside.is_ok_and(|beside| beside.starts_with(folder)) {
+        let path = path.to_owned();
+        return Err(VerifyError::Inside { path }.into());
+    }
+    Draft::begin(path).context("the report needs a place: name one with --report FILE")
+}
+
+/// The report for people.
+fn text(report: &Report, path: &Path) -> String {
+    let (folder, level) = (report.folder.display(), report.level);
+    let mut text = format!("{folder} passed all checks of the level {level}\n");
+    let mut line = |name: &str, value: &str| {
+        writeln!(text, "  {name:<12} {value}").expect("writing to a string does not fail");
+    };
+    for check in &report.checks {
+        line(&check.check.to_string(), &check.what);
+    }
+    for warning in &report.warnings {
+        line("warning", warning);
+    }
+    let (seconds, cpu) = (report.seconds, report.cpu_seconds);
+    line("time", &format!("{seconds:.2} s, {cpu:.2} s of CPU"));
+    line("report", &path.display().to_string());
+    text
+}
+
+/// How long a stage takes yet, if it goes on as it did since `before` of it was done.
+pub(crate) fn time_left(before: f64, done: f64, since: Duration) -> Option<Duration> {
+    let gone = since.as_secs_f64();
+    let left = (1.0 - done).max(0.0) / (done - before) * gone;
+    (done > before && gone > 1.0)
+        .then(|| Duration::try_from_secs_f64(left).ok())
+        .flatten()
+}
+
+/// What is shown of a stage besides its bar.
+pub(crate) fn pace(left: Option<Duration>) -> String {
+    left.map_or_else(
+        || "starting".to_owned(),
+        |left| format!("{} left", HumanDuration(left)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn means(threads: usize, memory_bytes: u64) -> Means {
+        #[expect(clippy::disallowed_methods, reason = "nothing depends on it")]
+        let start = Instant::now();
+        Means {
+            threads: NonZeroUsize::new(threads).unwrap(),
+            memory_bytes,
+            start,
+            progress: watch::channel(Checking::default()).0,
+            stop: CancellationToken::new(),
+        }
+    }
+
+    #[test]
+    fn threads_follow_from_the_memory() {
+        const MIB: u64 = 1 << 20;
+        let shard = 38 * MIB;
+        for (threads, memory, expected) in [
+            (2, 1024 * MIB, Some(2)),
+            (64, 1024 * MIB, Some(24)),
+            (64, 140 * MIB, Some(1)),
+            (64, 139 * MIB, None),
+            (2, 0, None),
+        ] {
+            let found = means(threads, memory).shard_threads(shard).ok();
+            assert_eq!(found, expected, "{threads} threads, {memory} bytes");
+        }
+        let error = means(2, 0).marking_plan(42).unwrap_err().to_string();
+        assert_eq!(error, "0 MiB of memory are too few: give at least 72MiB");
+        assert!(means(2, 72 * MIB).marking_plan(42).is_ok());
+    }
+
+    #[test]
+    fn reports_are_beside_the_folder() {
+        for (folder, expected) in [
+            ("/a/table-32", "/a/verify-32-full.json"),
+            ("/a/mine", "/a/verify-mine-full.json"),
+        ] {
+            let found = default_report(Path::new(folder), Level::Full);
+            assert_eq!(found, Path::new(expected));
+        }
+    }
+
+    #[test]
+    fn what_is_left_follows_from_what_was_done_in_this_run() {
+        let seconds = Duration::from_secs;
+        assert_eq!(time_left(0.0, 0.25, seconds(10)), Some(seconds(30)));
+        assert_eq!(time_left(0.5, 0.75, seconds(10)), Some(seconds(10)));
+        assert_eq!(time_left(0.5, 0.5, seconds(10)), None);
+        assert_eq!(time_left(0.0, 0.5, Duration::from_millis(20)), None);
+        assert_eq!(pace(Some(seconds(30))), "30 seconds left");
+        assert_eq!(pace(None), "starting");
+    }
+}

@@ -1,0 +1,170 @@
+//! The checks of `chomp verify`, one after the other, and what the report says of each.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use chomp_table::{Table, TableError};
+use chomp_verify::folder::{self, Lists};
+use chomp_verify::known::{self, Compared};
+use chomp_verify::report::{Check, Level, Report, TableFacts};
+use chomp_verify::sample::{self, Sample, SampleReport};
+use chomp_verify::{bytes, progress};
+use indicatif::{HumanBytes, HumanCount};
+
+use super::lanes::in_order;
+use super::{Means, full};
+use crate::args::VerifyArgs;
+use crate::machine;
+use crate::progress::Display;
+
+/// A table to be checked, and what was found so far.
+pub(super) struct Checks {
+    pub(super) args: VerifyArgs,
+    pub(super) means: Means,
+    pub(super) report: Report,
+    pub(super) say: Display,
+}
+
+impl Checks {
+    /// Checks all that the level asks for, up to the first damage. `path` is where the report will be.
+    pub(super) fn run(&mut self, path: &Path) -> anyhow::Result<()> {
+        let (table, lists) = self.files()?;
+        self.shards(&table)?;
+        if self.args.level == Level::Sample {
+            self.sample(&table)?;
+        }
+        if self.args.level == Level::Full {
+            let software = self.report.software.clone();
+            let subject = progress::Subject::new(&table, &lists, software);
+            self.full(&table, subject, path)?;
+        }
+        Ok(())
+    }
+
+    /// The report, with the time that is now.
+    pub(super) fn finish(mut self) -> Report {
+        self.report.date = machine::date();
+        self.report.seconds += self.means.start.elapsed().as_secs_f64();
+        self.report.cpu_seconds += machine::cpu_time().as_secs_f64();
+        self.report
+    }
+
+    fn files(&mut self) -> anyhow::Result<(Table, Lists)> {
+        let open = || -> Result<(Table, Lists), TableError> {
+            let lists = Lists::read(&self.report.folder)?;
+            let table = Table::open(&self.args.table)?;
+            lists.check_same(&table)?;
+            Ok((table, lists))
+        };
+        let opened = open().map_err(Into::into);
+        let opened = self.report.take(Check::Files, opened, |(table, _)| {
+            let shards = count_shards(table);
+            format!("manifest.json and SHA256SUMS, which agree about {shards}")
+        });
+        let (table, lists) = opened?;
+        self.report.table = Some(TableFacts::new(&table, &lists));
+        self.report.warnings = folder::strangers(&table)?;
+        Ok((table, lists))
+    }
+
+    fn shards(&mut self, table: &Table) -> anyhow::Result<()> {
+        let manifest = table.manifest();
+        let shards = manifest.shards.len();
+        let threads = self.means.shard_threads(bytes::shard_bytes(table))?;
+        let means = &self.means;
+        let watch = |part| means.tell("every byte", part);
+        let content = in_order(
+            threads,
+            shards,
+            |number| bytes::check_shard(table, number),
+            |checked| bytes::check_all(table, checked, &watch),
+        );
+        let content = self.report.take(Check::Shards, content, |_| {
+            let bytes = manifest.shards.iter().map(|shard| shard.bytes).sum();
+            format!(
+                "{} words in {}, {}: digests, order, mirror pairs, counts and fingerprints, \
+                 and what is proved",
+                HumanCount(manifest.stored),
+                count_shards(table),
+                HumanBytes(bytes)
+            )
+        })?;
+        let compare = || {
+            let fingerprints = content.check_known_fingerprints()?;
+            Ok((fingerprints, known::compare(&content.survey)?))
+        };
+        let said = compare();
+        self.report.take(Check::Known, said, |(fingerprints, counts)| {
+            let Compared {
+                by_bits,
+                by_area,
+                inside,
+            } = counts;
+            format!(
+                "{fingerprints} published fingerprints; of the counts of others {by_bits} by bits, {by_area} by \
+                 area, {inside} inside boxes"
+            )
+        })?;
+        Ok(())
+    }
+
+    fn sample(&mut self, table: &Table) -> anyhow::Result<()> {
+        let sample = Sample {
+            positions: self.args.sample,
+            seed: self.args.seed.unwrap_or_else(|| fastrand::u64(..)),
+            memory: self.means.rest_bytes(),
+        };
+        let means = &self.means;
+        let watch = |part| -> ControlFlow<()> { means.tell("random positions", part) };
+        let decided = sample::check_sample(table, sample, &watch);
+        let decided = self.report.take(Check::Sample, decided, describe_sample)?;
+        self.report.sample = Some(decided);
+        Ok(())
+    }
+
+    fn full(
+        &mut self,
+        table: &Table,
+        subject: progress::Subject,
+        path: &Path,
+    ) -> anyhow::Result<()> {
+        let mut marking = full::Marking::begin(&self.means, subject, path, &self.say)?;
+        let earlier = marking.earlier();
+        self.report.seconds += earlier.wall.as_secs_f64();
+        self.report.cpu_seconds += earlier.cpu.as_secs_f64();
+        let marked = marking.run(table)?;
+        let marked = self.report.take(Check::Full, marked, |marked| {
+            format!(
+                "{} positions, {} of them losing, agree with marking, in {} windows of 2^{} words",
+                HumanCount(marked.positions),
+                HumanCount(marked.losing),
+                HumanCount(marked.windows),
+                marked.window_bits
+            )
+        });
+        self.report.full = Some(marked?);
+        Ok(marking.end()?)
+    }
+}
+
+fn count_shards(table: &Table) -> String {
+    match table.manifest().shards.len() {
+        1 => "1 shard".to_owned(),
+        shards => format!("{shards} shards"),
+    }
+}
+
+fn describe_sample(report: &SampleReport) -> String {
+    let draws = |count: u64, from: &str| format!("{} {from}", HumanCount(count));
+    format!(
+        "{}, {} and {}, with {} moves, agree with the rules (seed {}); if more than 1 in {} of all positions, or 1 \
+         in {} of those listed, did not, this would have been noticed with 99 %",
+        draws(report.of_all, "positions of all"),
+        draws(report.of_listed, "of those listed"),
+        draws(report.beside_listed, "beside such"),
+        HumanCount(report.moves),
+        report.seed,
+        HumanCount(report.one_in_of_all),
+        HumanCount(report.one_in_of_listed),
+    )
+}

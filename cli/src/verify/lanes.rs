@@ -1,0 +1,142 @@
+//! The threads of `chomp verify`: shards are checked side by side and put together in their order;
+//! windows are checked side by side and each is told when it is done.
+
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use chomp_table::Table;
+use chomp_verify::marking::{WindowReport, check_window};
+use chomp_verify::{CheckError, Watch};
+
+/// Gives `take` what `make` makes of the numbers below `count`, in their order, by so many threads.
+/// Each has at most one that is not taken yet.
+pub(super) fn in_order<T: Send, R>(
+    threads: usize,
+    count: usize,
+    make: impl Fn(usize) -> T + Sync,
+    take: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
+) -> R {
+    let make = &make;
+    thread::scope(|scope| {
+        let lane = |lane: usize| {
+            let (sender, receiver) = sync_channel(0);
+            scope.spawn(move || {
+                for number in (lane..count).step_by(threads) {
+                    // Nobody takes what follows an error.
+                    if sender.send(make(number)).is_err() {
+                        return;
+                    }
+                }
+            });
+            receiver
+        };
+        let lanes: Vec<_> = (0..threads.min(count)).map(lane).collect();
+        let mut items = (0..count).map(|number| {
+            let lane = &lanes[number % threads];
+            lane.recv()
+                .expect("a lane ends when all it has to make is taken")
+        });
+        take(&mut items)
+    })
+}
+
+/// Hears of each thread which window it is at and which part of that is done; says whether to go on.
+pub(super) type Parts<'a> = &'a (dyn Fn(&[(u64, f64)]) -> ControlFlow<()> + Sync);
+
+/// The windows that are left, and how far those under way are.
+struct Windows<'a> {
+    table: &'a Table,
+    window_bits: u32,
+    numbers: &'a [u64],
+    next: AtomicUsize,
+    /// The lowest window with an error: those above it need not be done.
+    failed: AtomicU64,
+    /// For each thread, the part of its window that is done.
+    parts: Mutex<Vec<(u64, f64)>>,
+}
+
+/// Checks the windows with these numbers, which ascend, by so many threads; tells `done` of each one
+/// that agreed, in this thread, and `watch` of the work that is done of all.
+///
+/// # Errors
+///
+/// The error of the lowest window that has one; that of `done`.
+pub(super) fn check_windows<E: From<CheckError>>(
+    table: &Table,
+    window_bits: u32,
+    (threads, numbers): (usize, &[u64]),
+    watch: Parts<'_>,
+    mut done: impl FnMut(u64, WindowReport) -> Result<(), E>,
+) -> Result<(), E> {
+    let windows = Windows {
+        table,
+        window_bits,
+        numbers,
+        next: AtomicUsize::new(0),
+        failed: AtomicU64::new(u64::MAX),
+        parts: Mutex::new(vec![(0, 0.0); threads]),
+    };
+    let mut first: Option<(u64, E)> = None;
+    thread::scope(|scope| {
+        let (sender, receiver) = sync_channel(threads);
+        for thread in 0..threads {
+            let (windows, sender) = (&windows, sender.clone());
+            scope.spawn(move || {
+                while let Some(number) = windows.take() {
+                    let report = windows.check(thread, number, watch);
+                    if sender.send((number, report)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (number, report) in receiver {
+            let said = report.map_err(E::from);
+            if let Err(error) = said.and_then(|report| done(number, report)) {
+                windows.failed.fetch_min(number, Ordering::Relaxed);
+                if first.as_ref().is_none_or(|(lowest, _)| number < *lowest) {
+                    first = Some((number, error));
+                }
+            }
+        }
+    });
+    first.map_or(Ok(()), |(_, error)| Err(error))
+}
+
+impl Windows<'_> {
+    /// The next window, unless one before it failed.
+    fn take(&self) -> Option<u64> {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        let number = *self.numbers.get(next)?;
+        (number < self.failed.load(Ordering::Relaxed)).then_some(number)
+    }
+
+    fn check(
+        &self,
+        thread: usize,
+        number: u64,
+        watch: Parts<'_>,
+    ) -> Result<WindowReport, CheckError> {
+        let watch: Watch<'_> = &|part| {
+            if number > self.failed.load(Ordering::Relaxed) {
+                return ControlFlow::Break(());
+            }
+            let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+            parts[thread] = (number, part);
+            watch(&parts)
+        };
+        let report = check_window(self.table, self.window_bits, number, watch);
+        if report.is_err() {
+            self.failed.fetch_min(number, Ordering::Relaxed);
+        }
+        // What is done is told by its report.
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        parts[thread] = (number, 0.0);
+        report
+    }
+}

@@ -1,0 +1,259 @@
+//! The losing positions of a published table in the file formats of other programs.
+//!
+//! Whatever the format, words ascend, and what is held in memory is bounded: a table need not fit.
+//! `docs/EXPORT.md` describes the files for those who read them.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`filter`] | which positions: of so many bits, of so many cells, inside a box; one or both of a mirror pair |
+//! | [`words`] | the stored words of a table turned into the words of an export, ascending |
+//! | [`text`], [`npy`], [`parquet`], [`roaring`], [`chomp_fast`] | the formats |
+//! | [`file`](mod@file) | a file that is complete or absent |
+
+use std::fmt;
+use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use chomp_table::{Digest, Table, TableError};
+
+pub mod file;
+pub mod filter;
+
+mod chomp_fast;
+mod npy;
+mod output;
+mod parquet;
+mod roaring;
+mod text;
+mod words;
+
+pub use filter::{Areas, Filter, Rectangle};
+
+use filter::Selection;
+use output::Output;
+use words::Words;
+
+/// What is written at a time.
+const BUFFER_BYTES: usize = 1 << 18;
+
+/// The form of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// CSV with the word of each position.
+    Words,
+    /// CSV with word, bits, area and rows.
+    Rows,
+    /// An array of `NumPy` with the words.
+    Npy,
+    /// Apache Parquet with word, bits, area and rows.
+    Parquet,
+    /// A Roaring bitmap of 64 bits with the words.
+    Roaring,
+    /// The catalogue of the program chomp-fast: all of a box.
+    ChompFast,
+    /// The checkpoint of the program chomp-fast: all of a square that it does not know beforehand.
+    ChompFastCheckpoint,
+}
+
+impl Format {
+    /// All formats with their names.
+    pub const ALL: [(Format, &'static str); 7] = [
+        (Format::Words, "words"),
+        (Format::Rows, "rows"),
+        (Format::Npy, "npy"),
+        (Format::Parquet, "parquet"),
+        (Format::Roaring, "roaring"),
+        (Format::ChompFast, "chomp-fast"),
+        (Format::ChompFastCheckpoint, "chomp-fast-checkpoint"),
+    ];
+
+    /// Whether it is text, a line for each position, of which a part is of use.
+    pub fn is_text(self) -> bool {
+        matches!(self, Format::Words | Format::Rows)
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = Format::ALL.iter().find(|(format, _)| format == self);
+        let (_, name) = named.expect("all formats have names");
+        f.write_str(name)
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Format, String> {
+        let named = Format::ALL.iter().find(|(_, name)| *name == text);
+        match named {
+            Some((format, _)) => Ok(*format),
+            None => Err(format!("no such format: {text}")),
+        }
+    }
+}
+
+/// What to export, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The form of the file.
+    pub format: Format,
+    /// Which positions.
+    pub filter: Filter,
+    /// The bytes that the words which are sorted at a time may take. Less memory is more passes over
+    /// the table. The words of one place are always taken: one 65,536th of all, or one class of a
+    /// checkpoint. Nothing is sorted when the table has the words in order already.
+    pub memory: u64,
+}
+
+/// How far an export has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The stored words read so far, in all passes.
+    pub read: u64,
+    /// How many will be read, as far as it is known: more passes may turn out to be needed.
+    pub total: u64,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The number of positions.
+    pub positions: u64,
+    /// The length in bytes.
+    pub bytes: u64,
+    /// The digest of these bytes.
+    pub sha256: Digest,
+}
+
+/// Why there is no export.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The table cannot be read.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The table is too small.
+    #[error(
+        "this needs a table of {needed} bits, and there is one of {table_bits}: build or download a larger one, or ask for less with --bits"
+    )]
+    Beyond {
+        /// The bits that the positions asked for may have.
+        needed: u32,
+        /// The bits that the table covers.
+        table_bits: u32,
+    },
+    /// The format does not go with the filter.
+    #[error("the format {format} {what}")]
+    Unsuited {
+        /// The format.
+        format: Format,
+        /// What it needs.
+        what: &'static str,
+    },
+    /// The disk is full.
+    #[error("no space left; free some and run again")]
+    Full,
+    /// Whatever takes the bytes did not take them.
+    #[error("the bytes are not taken")]
+    Write(#[source] io::Error),
+    /// The Parquet library found something wrong with what it was given.
+    #[error("cannot be put into Parquet")]
+    Parquet(#[source] ::parquet::errors::ParquetError),
+    /// A file or folder cannot be worked with.
+    #[error("cannot {action} {path}")]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is such a file already.
+    #[error("{path} is there already: remove it, take another name, or say --force")]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The name is that of something that cannot be replaced by a file.
+    #[error("{path} is not a file: take another name, or --out - for stdout")]
+    NotAFile {
+        /// What is there.
+        path: PathBuf,
+    },
+    /// It was told to stop.
+    #[error("the export was stopped: run it again to have it")]
+    Stopped,
+}
+
+impl From<io::Error> for ExportError {
+    fn from(error: io::Error) -> ExportError {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ExportError::Full,
+            _ => ExportError::Write(error),
+        }
+    }
+}
+
+/// Fails if the request cannot be met by a table of `table_bits` bits, whatever is in it.
+///
+/// # Errors
+///
+/// [`ExportError::Beyond`] or [`ExportError::Unsuited`].
+pub fn check(request: &Request, table_bits: u32) -> Result<(), ExportError> {
+    selection(request, table_bits).map(drop)
+}
+
+/// The positions of the request, as the format has them.
+fn selection(request: &Request, table_bits: u32) -> Result<Selection, ExportError> {
+    let mut filter = request.filter;
+    if let Format::ChompFast | Format::ChompFastCheckpoint = request.format {
+        chomp_fast::check(request)?;
+        filter.both = true;
+    }
+    Selection::new(filter, table_bits)
+}
+
+/// Writes the positions of the request to `out`. After each piece that was read, `watch` hears how
+/// far it is, and says whether to go on.
+///
+/// # Errors
+///
+/// If the table cannot be read or does not have what is asked for, if `out` fails, or if `watch`
+/// ends it. What was written then is of no use.
+pub fn export(
+    table: &Table,
+    request: &Request,
+    out: &mut (dyn Write + Send),
+    watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Report, ExportError> {
+    let selection = selection(request, table.manifest().bits)?;
+    let mut words = Words::new(table, selection, request.memory, watch);
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, Output::new(out));
+    let positions = match request.format {
+        Format::Words => text::write_words(&mut words, &mut out),
+        Format::Rows => text::write_rows(&mut words, &mut out),
+        Format::Npy => npy::write(&mut words, &mut out),
+        Format::Parquet => parquet::write(&mut words, &mut out),
+        Format::Roaring => roaring::write(&mut words, &mut out),
+        Format::ChompFast => chomp_fast::write_catalogue(&mut words, &mut out),
+        Format::ChompFastCheckpoint => chomp_fast::write_checkpoint(&mut words, &mut out),
+    };
+    let positions = match positions {
+        Ok(positions) => positions,
+        Err(error) => {
+            // What is in the buffer would only fail again.
+            drop(out.into_parts());
+            return Err(error);
+        }
+    };
+    out.flush()?;
+    let (bytes, sha256) = out.get_ref().digest();
+    Ok(Report {
+        positions,
+        bytes,
+        sha256,
+    })
+}

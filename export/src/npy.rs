@@ -1,0 +1,64 @@
+//! An array of `NumPy`: the words, 8 bytes each, little-endian.
+//!
+//! ```text
+//! 6  0x93 "NUMPY"
+//! 2  version, 1 and 0
+//! 2  the length of what follows, so that words begin at a multiple of 64
+//! …  a dictionary of Python that names type, order and number of the elements, spaces, a line feed
+//! 8  each word
+//! ```
+
+use std::io::Write;
+
+use crate::ExportError;
+use crate::words::Words;
+
+/// What comes before the dictionary.
+const PREFIX_BYTES: usize = 10;
+/// The words begin at a multiple of this.
+const ALIGNMENT: usize = 64;
+
+pub(crate) fn write(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
+    let count = words.count()?;
+    out.write_all(&header(count))?;
+    write_words(words, out)
+}
+
+/// Everything before the words, for so many of them.
+fn header(count: u64) -> Vec<u8> {
+    let fields = format!("{{'descr': '<u8', 'fortran_order': False, 'shape': ({count},), }}");
+    let width = (PREFIX_BYTES + fields.len() + 1).next_multiple_of(ALIGNMENT) - PREFIX_BYTES - 1;
+    let mut header = b"\x93NUMPY\x01\x00".to_vec();
+    let length = u16::try_from(width + 1).expect("a short line");
+    header.extend(length.to_le_bytes());
+    header.extend(format!("{fields:width$}\n").bytes());
+    header
+}
+
+/// The words, 8 bytes each.
+pub(crate) fn write_words(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
+    let mut bytes = Vec::new();
+    words.each(|piece| {
+        bytes.clear();
+        bytes.extend(piece.iter().flat_map(|word| word.to_le_bytes()));
+        Ok(out.write_all(&bytes)?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_begin_at_a_multiple_of_64() {
+        for count in [0, 7, 10_000_000, u64::MAX] {
+            let header = header(count);
+            assert_eq!(header.len() % ALIGNMENT, 0, "{count}");
+            let length = usize::from(u16::from_le_bytes([header[8], header[9]]));
+            assert_eq!(header.len(), PREFIX_BYTES + length);
+            let text = std::str::from_utf8(&header[PREFIX_BYTES..]).unwrap();
+            assert!(text.contains(&format!("'shape': ({count},)")), "{text}");
+            assert!(text.ends_with(" \n") || text.ends_with("}\n"), "{text}");
+        }
+    }
+}

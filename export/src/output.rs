@@ -1,0 +1,41 @@
+//! Where an export goes: counts and hashes what passes.
+
+use std::io::{self, Write};
+
+use chomp_table::Digest;
+use chomp_table::digest::DigestBuilder;
+
+/// Passes bytes on. It is given large pieces.
+pub(crate) struct Output<'a> {
+    to: &'a mut (dyn Write + Send),
+    digest: DigestBuilder,
+    bytes: u64,
+}
+
+impl Output<'_> {
+    pub(crate) fn new(to: &mut (dyn Write + Send)) -> Output<'_> {
+        Output {
+            to,
+            digest: DigestBuilder::default(),
+            bytes: 0,
+        }
+    }
+
+    /// The number of bytes that were taken, and their digest.
+    pub(crate) fn digest(&self) -> (u64, Digest) {
+        (self.bytes, self.digest.clone().finish())
+    }
+}
+
+impl Write for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = self.to.write(bytes)?;
+        self.digest.push(&bytes[..taken]);
+        self.bytes += taken as u64;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}

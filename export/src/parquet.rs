@@ -1,0 +1,181 @@
+//! Apache Parquet, compressed by zstd: a row for each position, in row groups of 2^20.
+//!
+//! | column | type | holds |
+//! |---|---|---|
+//! | `word` | unsigned, 64 bits | the word; rows are sorted by it |
+//! | `bits` | unsigned, 8 bits | first row + number of rows |
+//! | `area` | unsigned, 16 bits | the number of cells |
+//! | `rows` | list of unsigned, 8 bits | the lengths of the rows, longest first |
+//!
+//! Nothing is ever null. Words are kept as differences, which takes little more than a byte each.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use chomp_table::Word;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::data_type::{DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::SortingColumn;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::ColumnPath;
+
+use crate::text::row_lengths;
+use crate::words::Words;
+use crate::{ExportError, Format};
+
+const SCHEMA: &str = "message losing_positions {
+    required int64 word (INTEGER(64, false));
+    required int32 bits (INTEGER(8, false));
+    required int32 area (INTEGER(16, false));
+    required group rows (LIST) {
+        repeated group list {
+            required int32 element (INTEGER(8, false));
+        }
+    }
+}";
+
+/// The rows of a row group. Their words are held, and their columns compressed.
+const GROUP_ROWS: usize = 1 << 20;
+/// Parquet has no more row groups in a file.
+const GROUPS_MAX: u64 = 32_767;
+/// The rows that are taken apart at a time.
+const BATCH_ROWS: usize = 1 << 13;
+
+const ZSTD_LEVEL: i32 = 1;
+
+/// A batch of values of a column.
+struct Batch<T> {
+    values: Vec<T>,
+    /// In a column of lists: for each value, 0 if it begins one, else 1.
+    levels: Option<Vec<i16>>,
+}
+
+impl<T> Batch<T> {
+    /// One value for each word.
+    fn of(words: &[u64], value: impl Fn(u64) -> T) -> Batch<T> {
+        Batch {
+            values: words.iter().map(|&word| value(word)).collect(),
+            levels: None,
+        }
+    }
+}
+
+fn words_of(words: &[u64]) -> Batch<i64> {
+    Batch::of(words, u64::cast_signed)
+}
+
+fn bits_of(words: &[u64]) -> Batch<i32> {
+    Batch::of(words, |word| Word::new(word).bits().cast_signed())
+}
+
+fn areas_of(words: &[u64]) -> Batch<i32> {
+    Batch::of(words, |word| row_lengths(word).map(i32::from).sum())
+}
+
+fn rows_of(words: &[u64]) -> Batch<i32> {
+    let (mut values, mut levels) = (Vec::new(), Vec::new());
+    for &word in words {
+        levels.push(0);
+        values.extend(row_lengths(word).map(i32::from));
+        levels.resize(values.len(), 1);
+    }
+    Batch {
+        values,
+        levels: Some(levels),
+    }
+}
+
+/// Writes the next row group.
+fn write_group<W: Write + Send>(
+    file: &mut SerializedFileWriter<W>,
+    words: &[u64],
+) -> Result<(), ParquetError> {
+    let mut group = file.next_row_group()?;
+    write_column::<Int64Type, W>(&mut group, words, words_of)?;
+    write_column::<Int32Type, W>(&mut group, words, bits_of)?;
+    write_column::<Int32Type, W>(&mut group, words, areas_of)?;
+    write_column::<Int32Type, W>(&mut group, words, rows_of)?;
+    group.close().map(drop)
+}
+
+/// Writes the next column of a row group.
+fn write_column<T: DataType, W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    words: &[u64],
+    batch_of: impl Fn(&[u64]) -> Batch<T::T>,
+) -> Result<(), ParquetError> {
+    let column = group.next_column()?;
+    let mut column = column.expect("the schema has as many columns as are written");
+    let typed = column.typed::<T>();
+    for words in words.chunks(BATCH_ROWS) {
+        let Batch { values, levels } = batch_of(words);
+        // No list is empty: every losing position has a row.
+        let present = levels.as_ref().map(|levels| vec![1; levels.len()]);
+        typed.write_batch(&values, present.as_deref(), levels.as_deref())?;
+    }
+    column.close()
+}
+
+fn properties() -> WriterProperties {
+    let word = ColumnPath::from("word");
+    let sorted = SortingColumn {
+        column_idx: 0,
+        descending: false,
+        nulls_first: false,
+    };
+    let zstd = ZstdLevel::try_new(ZSTD_LEVEL).expect("zstd has this level");
+    WriterProperties::builder()
+        .set_compression(Compression::ZSTD(zstd))
+        .set_column_dictionary_enabled(word.clone(), false)
+        .set_column_encoding(word, Encoding::DELTA_BINARY_PACKED)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_sorting_columns(Some(vec![sorted]))
+        .build()
+}
+
+pub(crate) fn write<W: Write + Send>(
+    words: &mut Words<'_>,
+    out: &mut W,
+) -> Result<u64, ExportError> {
+    if words.count_max() > GROUPS_MAX * GROUP_ROWS as u64 {
+        return Err(ExportError::Unsuited {
+            format: Format::Parquet,
+            what: "has at most 34,358,689,792 positions in a file: ask for less with --bits",
+        });
+    }
+    let schema = Arc::new(parse_message_type(SCHEMA)?);
+    let mut file = SerializedFileWriter::new(out, schema, Arc::new(properties()))?;
+    let mut group = Vec::with_capacity(GROUP_ROWS);
+    let count = words.each(|mut piece| {
+        while !piece.is_empty() {
+            let (taken, rest) = piece.split_at(piece.len().min(GROUP_ROWS - group.len()));
+            group.extend_from_slice(taken);
+            if group.len() == GROUP_ROWS {
+                write_group(&mut file, &group)?;
+                group.clear();
+            }
+            piece = rest;
+        }
+        Ok(())
+    })?;
+    if !group.is_empty() {
+        write_group(&mut file, &group)?;
+    }
+    file.close()?;
+    Ok(count)
+}
+
+impl From<ParquetError> for ExportError {
+    fn from(error: ParquetError) -> ExportError {
+        match error {
+            ParquetError::External(error) => match error.downcast::<io::Error>() {
+                Ok(error) => ExportError::from(*error),
+                Err(error) => ExportError::Parquet(ParquetError::External(error)),
+            },
+            error => ExportError::Parquet(error),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The stored words of a table turned into the words of an export, ascending.
+//!
+//! A table stores the smaller word of each mirror pair. As long as nothing else is asked for, its
+//! words pass through in their order. Mirror images are in no order: the words are then counted by
+//! their high bits, their **place**, in one pass over the table, and collected and sorted in further
+//! ones, as many places at a time as fit in memory.
+
+use std::collections::BTreeSet;
+use std::ops::{ControlFlow, Range};
+
+use chomp_table::manifest::MANIFEST_NAME;
+use chomp_table::word::mask;
+use chomp_table::{Table, TableError, Word};
+
+use crate::filter::Selection;
+use crate::{ExportError, Progress};
+
+/// Places are told apart by so many high bits.
+const PLACE_BITS: u32 = 16;
+
+/// The words of a selection, which can be gone through any number of times.
+pub(crate) struct Words<'a> {
+    table: &'a Table,
+    selection: Selection,
+    /// In bytes, for words that are sorted.
+    memory: u64,
+    watch: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
+    progress: Progress,
+    tally: Option<Tally>,
+}
+
+/// What one pass over the table counts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    /// The number of words.
+    pub(crate) words: u64,
+    /// The largest word; 0 if there are none.
+    pub(crate) largest: u64,
+    /// What the words have above their low 32 bits.
+    pub(crate) blocks: BTreeSet<u32>,
+    /// At each place, the number of words there; nothing if the stored words are in order.
+    places: Vec<u64>,
+}
+
+impl<'a> Words<'a> {
+    pub(crate) fn new(
+        table: &'a Table,
+        selection: Selection,
+        memory: u64,
+        watch: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Words<'a> {
+        Words {
+            table,
+            selection,
+            memory,
+            watch,
+            progress: Progress::default(),
+            tally: None,
+        }
+    }
+
+    pub(crate) fn selection(&self) -> Selection {
+        self.selection
+    }
+
+    /// There are no more words than these.
+    pub(crate) fn count_max(&self) -> u64 {
+        self.table.manifest().losing_by_bits[self.selection.bits() as usize]
+    }
+
+    /// The number of words.
+    pub(crate) fn count(&mut self) -> Result<u64, ExportError> {
+        if self.selection.is_as_stored() {
+            Ok(self.stored())
+        } else {
+            Ok(self.tally()?.words)
+        }
+    }
+
+    /// What there is to know about the words beforehand, from a pass of its own.
+    pub(crate) fn tally(&mut self) -> Result<Tally, ExportError> {
+        if let Some(tally) = &self.tally {
+            return Ok(tally.clone());
+        }
+        let mut tally = Tally::default();
+        let shift = self.selection.bits().saturating_sub(PLACE_BITS);
+        if !self.selection.is_of_stored() {
+            tally.places = vec![0; 1 << PLACE_BITS];
+        }
+        let mut last = None;
+        // Another pass follows.
+        self.expect_passes(2);
+        self.each_image(|word| {
+            let word = word.get();
+            tally.words += 1;
+            tally.largest = tally.largest.max(word);
+            if let Some(place) = tally.places.get_mut(place(word, shift)) {
+                *place += 1;
+            }
+            let block = u32::try_from(word >> 32).expect("the high half of a word");
+            if last.replace(block) != Some(block) {
+                tally.blocks.insert(block);
+            }
+        })?;
+        self.tally = Some(tally.clone());
+        Ok(tally)
+    }
+
+    /// Calls `visit` with all words, ascending, in pieces. Returns their number.
+    pub(crate) fn each(
+        &mut self,
+        mut visit: impl FnMut(&[u64]) -> Result<(), ExportError>,
+    ) -> Result<u64, ExportError> {
+        if !self.selection.is_of_stored() {
+            let places = self.tally()?.places;
+            let shift = self.selection.bits().saturating_sub(PLACE_BITS);
+            let place_of = |word: Word| Some(place(word.get(), shift));
+            return self.each_place(&places, place_of, |_, words| visit(words));
+        }
+        let (selection, mut count) = (self.selection, 0);
+        let mut chosen = Vec::new();
+        self.expect_passes(1);
+        self.each_piece(|piece| {
+            let words = if selection.is_as_stored() {
+                piece
+            } else {
+                let images = piece
+                    .iter()
+                    .flat_map(|&word| selection.images(Word::new(word)));
+                chosen.clear();
+                chosen.extend(images.map(Word::get));
+                &chosen
+            };
+            count += words.len() as u64;
+            visit(words)
+        })?;
+        Ok(count)
+    }
+
+    /// Calls `visit` with each place that has words, in order, and with these words, ascending.
+    /// `counts` has the number of words at each place, as [`counts`](Words::counts) tells it.
+    /// Returns the number of all words.
+    pub(crate) fn each_place(
+        &mut self,
+        counts: &[u64],
+        place_of: impl Fn(Word) -> Option<usize>,
+        mut visit: impl FnMut(usize, &[u64]) -> Result<(), ExportError>,
+    ) -> Result<u64, ExportError> {
+        let passes = passes(counts, self.memory / 8);
+        self.expect_passes(passes.len() as u64);
+        let mut all = 0;
+        for pass in passes {
+            // Where the next word of each place goes.
+            let mut next = Vec::with_capacity(pass.len());
+            let mut end = 0;
+            for &count in &counts[pass.clone()] {
+                next.push(end);
+                end += usize::try_from(count).expect("words that are to fit in memory");
+            }
+            let mut words = vec![0; end];
+            self.each_image(|word| {
+                if let Some(place) = place_of(word).filter(|place| pass.contains(place)) {
+                    let next = &mut next[place - pass.start];
+                    words[*next] = word.get();
+                    *next += 1;
+                }
+            })?;
+            let mut start = 0;
+            for (place, end) in pass.zip(next) {
+                // What a table gives was checked by its digests, so each pass sees the same.
+                assert_eq!((end - start) as u64, counts[place], "place {place}");
+                let words = &mut words[start..end];
+                words.sort_unstable();
+                if !words.is_empty() {
+                    visit(place, words)?;
+                }
+                start = end;
+            }
+            all += end as u64;
+        }
+        Ok(all)
+    }
+
+    /// The number of words at each of so many places.
+    pub(crate) fn counts(
+        &mut self,
+        places: usize,
+        place_of: impl Fn(Word) -> Option<usize>,
+    ) -> Result<Vec<u64>, ExportError> {
+        let mut counts = vec![0; places];
+        self.expect_passes(2);
+        self.each_image(|word| {
+            if let Some(place) = place_of(word) {
+                counts[place] += 1;
+            }
+        })?;
+        Ok(counts)
+    }
+
+    /// Calls `visit` with all words, each stored one before its mirror image.
+    fn each_image(&mut self, mut visit: impl FnMut(Word)) -> Result<(), ExportError> {
+        let selection = self.selection;
+        self.each_piece(|piece| {
+            for &word in piece {
+                selection.images(Word::new(word)).for_each(&mut visit);
+            }
+            Ok(())
+        })
+    }
+
+    /// Calls `visit` with the stored words of no more bits than the selection, ascending, in pieces.
+    fn each_piece(
+        &mut self,
+        mut visit: impl FnMut(&[u64]) -> Result<(), ExportError>,
+    ) -> Result<(), ExportError> {
+        let (bits, expected) = (self.selection.bits(), self.stored());
+        let largest = mask(bits);
+        let mut read = 0;
+        for piece in self.table.words() {
+            let piece = piece?;
+            let within = piece.partition_point(|&word| word <= largest);
+            read += within as u64;
+            self.progress.read += within as u64;
+            if (self.watch)(self.progress).is_break() {
+                return Err(ExportError::Stopped);
+            }
+            visit(&piece[..within])?;
+            if within < piece.len() {
+                break;
+            }
+        }
+        if read == expected {
+            return Ok(());
+        }
+        let what = format!(
+            "it says that {expected} words of at most {bits} bits are stored, and there are {read}"
+        );
+        let file = self.table.folder().join(MANIFEST_NAME);
+        Err(TableError::Damaged { file, what }.into())
+    }
+
+    /// From here on, so many passes are made.
+    fn expect_passes(&mut self, passes: u64) {
+        self.progress.total = self.progress.read + passes * self.stored();
+    }
+
+    /// The number of stored words that have no more bits than the selection, as the manifest says.
+    fn stored(&self) -> u64 {
+        let bits = self.selection.bits();
+        let losing = self.table.manifest().losing_by_bits[bits as usize];
+        // Each even number of bits has one position that is its own mirror image.
+        losing.midpoint(u64::from(bits / 2))
+    }
+}
+
+fn place(word: u64, shift: u32) -> usize {
+    usize::try_from(word >> shift).expect("65,536 places")
+}
+
+/// Runs of places that have at most `most` words together, or words at one place only.
+fn passes(counts: &[u64], most: u64) -> Vec<Range<usize>> {
+    let mut passes = Vec::new();
+    let (mut start, mut words) = (0, 0);
+    for (place, &more) in counts.iter().enumerate() {
+        if words > 0 && more > 0 && words + more > most {
+            passes.push(start..place);
+            (start, words) = (place, 0);
+        }
+        words += more;
+    }
+    passes.push(start..counts.len());
+    passes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_are_as_large_as_the_memory() {
+        let ends = |counts: &[u64], most| {
+            let passes = passes(counts, most);
+            let starts = passes.iter().map(|pass| pass.start);
+            let ends: Vec<usize> = passes.iter().map(|pass| pass.end).collect();
+            assert!(starts.eq([0].into_iter().chain(ends.clone()).take(ends.len())));
+            ends
+        };
+        assert_eq!(ends(&[], 5), [0]);
+        assert_eq!(ends(&[0, 9, 0, 9], 0), [3, 4]);
+        assert_eq!(ends(&[3, 2, 1, 0, 7, 0], 5), [2, 4, 6]);
+        assert_eq!(ends(&[3, 2, 1, 0, 7, 0], 100), [6]);
+    }
+}

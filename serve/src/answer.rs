@@ -1,0 +1,47 @@
+//! Answers that are short texts, made anew for each request.
+
+use axum::body::Body;
+use axum::response::Response;
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use serde::Serialize;
+
+/// The media type of what follows.
+pub const JSON: &str = "application/json";
+
+/// A JSON document that may be another one next time.
+///
+/// # Panics
+///
+/// If the value cannot be JSON, as a map whose keys are no texts.
+pub fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    let mut line = serde_json::to_string(value).expect("texts, numbers and lists become JSON");
+    line.push('\n');
+    text(status, JSON, line)
+}
+
+/// What went wrong, as JSON.
+pub fn problem(status: StatusCode, what: &str) -> Response {
+    #[derive(Serialize)]
+    struct Problem<'a> {
+        error: &'a str,
+    }
+    json(status, &Problem { error: what })
+}
+
+/// Nobody has the time for it now, but in so many seconds somebody may.
+pub(crate) fn busy(what: &str, seconds: u64) -> Response {
+    let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, what);
+    response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    response
+}
+
+/// A text of some kind that may be another one next time.
+pub fn text(status: StatusCode, kind: &'static str, text: impl Into<Body>) -> Response {
+    let mut response = Response::new(text.into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}

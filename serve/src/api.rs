@@ -1,0 +1,227 @@
+//! `/api`: what the table says, as JSON.
+//!
+//! | path | answers |
+//! |---|---|
+//! | `/api/table` | what the table is |
+//! | `/api/position/{position}` | one position: whether it is losing, the winning moves, what they leave |
+//! | `/api/openings`, `/api/openings/{rows}x{columns}` | the winning first moves of rectangles |
+//! | `/api/counts` | the losing positions of each area |
+//!
+//! `openapi.json` describes every field.
+
+use std::sync::Arc;
+
+use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
+use axum::response::Response;
+use chomp_table::format::describe;
+use chomp_table::position::PositionError;
+use chomp_table::{Position, Table, TableError};
+use http::StatusCode;
+use serde::Serialize;
+
+use crate::answer::{JSON, busy, json, problem, text};
+use crate::complaints::{Complaints, damaged};
+use crate::current::{Current, Now, OpenTable};
+use crate::lookups::{Lookups, NotDone};
+use crate::openings::NoList;
+
+/// The longest text of a position: 63 rows of two digits each and a comma take 188 bytes, a word 66.
+const TEXT_BYTES_MAX: usize = 256;
+/// The most rows and columns together: those of a word of 64 bits.
+const SIDES_MAX: u32 = u64::BITS;
+
+/// What answers questions.
+#[derive(Clone, Debug)]
+pub(crate) struct Api {
+    current: Current,
+    lookups: Lookups,
+    complaints: Complaints,
+}
+
+/// A text in a path, decoded; or why it is none.
+pub(crate) type Text = Result<Path<String>, PathRejection>;
+
+/// Why a question is not answered.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("the path is not UTF-8")]
+    NotText,
+    #[error("no position takes more than {TEXT_BYTES_MAX} characters")]
+    TooLong,
+    #[error(transparent)]
+    Position(#[from] PositionError),
+    #[error("\"{0}\" is no board: write rows x columns, as 8x10")]
+    Board(String),
+    #[error("rows and columns are more than {SIDES_MAX} together: no table has that")]
+    TooLarge,
+    #[error("there is no finished table yet")]
+    NoTable,
+    /// The log has said why.
+    #[error("the table cannot be opened")]
+    Broken,
+    #[error(transparent)]
+    Table(Arc<TableError>),
+    #[error(transparent)]
+    NotDone(#[from] NotDone),
+    #[error("the list of openings is being worked out: try again soon")]
+    Soon,
+}
+
+impl Api {
+    pub(crate) fn new(current: Current, complaints: Complaints) -> Api {
+        Api {
+            current,
+            lookups: Lookups::new(),
+            complaints,
+        }
+    }
+
+    pub(crate) fn table(&self) -> Response {
+        let table = self.open().map(|open| open.facts.table.clone());
+        self.respond(table.map(|table| text(StatusCode::OK, JSON, table)))
+    }
+
+    pub(crate) fn counts(&self) -> Response {
+        let counts = self.open().and_then(|open| Ok(open.counts.so_far()?));
+        self.respond(counts.map(|counts| json(StatusCode::OK, &counts)))
+    }
+
+    pub(crate) async fn position(&self, position: Text) -> Response {
+        let answer = async {
+            let position: Position = short(position)?.parse()?;
+            self.ask(move |table| chomp_query::answer(table, &position))
+                .await
+        };
+        self.respond(answer.await)
+    }
+
+    pub(crate) async fn opening(&self, board: Text) -> Response {
+        let answer = async {
+            let (rows, columns) = sides(&short(board)?)?;
+            self.ask(move |table| chomp_query::opening(table, rows, columns))
+                .await
+        };
+        self.respond(answer.await)
+    }
+
+    pub(crate) async fn openings(&self) -> Response {
+        let list = async { Ok(self.open()?.openings.list().await?) };
+        let list = list.await;
+        self.respond(list.map(|list| text(StatusCode::OK, JSON, list)))
+    }
+
+    /// The table that answers, or why none does.
+    fn open(&self) -> Result<Arc<OpenTable>, Refusal> {
+        match self.current.now() {
+            Now::Open(open) => Ok(open),
+            Now::Nothing => Err(Refusal::NoTable),
+            Now::Broken => Err(Refusal::Broken),
+        }
+    }
+
+    /// Asks the table, on a thread that may wait for the disk.
+    async fn ask<T: Serialize>(
+        &self,
+        question: impl FnOnce(&Table) -> Result<T, TableError> + Send + 'static,
+    ) -> Result<Response, Refusal> {
+        let open = self.open()?;
+        let asked = self.lookups.run(move || {
+            let answer = question(&open.table)?;
+            Ok(json(StatusCode::OK, &answer))
+        });
+        Ok(asked.await?.map_err(Arc::new)?)
+    }
+
+    fn respond(&self, answer: Result<Response, Refusal>) -> Response {
+        let refusal = match answer {
+            Ok(response) => return response,
+            Err(refusal) => refusal,
+        };
+        let what = refusal.to_string();
+        match refusal {
+            Refusal::NotText | Refusal::Position(_) | Refusal::Board(_) | Refusal::TooLarge => {
+                problem(StatusCode::BAD_REQUEST, &what)
+            }
+            Refusal::TooLong => problem(StatusCode::URI_TOO_LONG, &what),
+            Refusal::Table(error) if matches!(*error, TableError::Beyond { .. }) => {
+                problem(StatusCode::BAD_REQUEST, &what)
+            }
+            Refusal::Table(error) => self.complaints.broken(&describe(&*error)),
+            Refusal::Broken => damaged(),
+            Refusal::NoTable | Refusal::Soon => busy(&what, 10),
+            Refusal::NotDone(NotDone::Full) => busy(&what, 1),
+            Refusal::NotDone(NotDone::Lost) => problem(StatusCode::INTERNAL_SERVER_ERROR, &what),
+        }
+    }
+}
+
+impl From<Arc<TableError>> for Refusal {
+    fn from(error: Arc<TableError>) -> Refusal {
+        Refusal::Table(error)
+    }
+}
+
+impl From<NoList> for Refusal {
+    fn from(error: NoList) -> Refusal {
+        match error {
+            NoList::Soon => Refusal::Soon,
+            NoList::Table(error) => Refusal::Table(error),
+        }
+    }
+}
+
+/// A text of a length that makes sense.
+fn short(text: Text) -> Result<String, Refusal> {
+    let Path(text) = text.map_err(|_| Refusal::NotText)?;
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(Refusal::TooLong);
+    }
+    Ok(text)
+}
+
+/// The sides of a board that is written as `8x10`.
+fn sides(text: &str) -> Result<(u32, u32), Refusal> {
+    let number = |digits: &str| {
+        let all_digits = digits.bytes().all(|digit| digit.is_ascii_digit());
+        let number = digits.parse().ok();
+        number.filter(|&number: &u32| all_digits && number > 0)
+    };
+    let sides = text.split_once('x');
+    let sides = sides.and_then(|(rows, columns)| number(rows).zip(number(columns)));
+    let (rows, columns) = sides.ok_or_else(|| Refusal::Board(text.to_owned()))?;
+    if rows.saturating_add(columns) > SIDES_MAX {
+        return Err(Refusal::TooLarge);
+    }
+    Ok((rows, columns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boards_are_two_numbers() {
+        assert_eq!(sides("8x10").unwrap(), (8, 10));
+        assert_eq!(sides("1x63").unwrap(), (1, 63));
+        for wrong in [
+            "",
+            "x",
+            "8",
+            "8x",
+            "x8",
+            "0x8",
+            "8x0",
+            "8x8x8",
+            "+8x8",
+            "8X8",
+            " 8x8",
+            "8x-1",
+            "4294967296x1",
+            "32x33",
+            "4294967295x4294967295",
+        ] {
+            assert!(sides(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What is damaged is told to the owner, in the log, and to others only that there is something.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::response::Response;
+use http::StatusCode;
+use tokio::time::Instant;
+
+use crate::answer::problem;
+
+/// How often the same complaint is written to the log, however many requests meet it.
+const SAME_EVERY: Duration = Duration::from_mins(1);
+
+/// The complaints so far. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Complaints {
+    last: Arc<Mutex<Option<(String, Instant)>>>,
+}
+
+impl Complaints {
+    /// What is on disk is not what it should be. Where it is, is nobody's business but the owner's.
+    pub(crate) fn broken(&self, what: &str) -> Response {
+        self.log(what);
+        damaged()
+    }
+
+    /// Writes to the log that a table cannot be served; says whether that was new.
+    pub(crate) fn log(&self, what: &str) -> bool {
+        let now = Instant::now();
+        // What is kept is put in whole, whoever panicked.
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = |(text, at): &(String, Instant)| text == what && now - *at < SAME_EVERY;
+        if last.as_ref().is_some_and(known) {
+            return false;
+        }
+        tracing::error!("a table cannot be served: {what}");
+        *last = Some((what.to_owned(), now));
+        true
+    }
+}
+
+/// The answer to whoever meets what the log tells of.
+pub(crate) fn damaged() -> Response {
+    problem(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "the table is damaged here: tell its owner",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_same_is_said_once_a_minute() {
+        let complaints = Complaints::default();
+        assert!(complaints.log("a"));
+        assert!(!complaints.clone().log("a"));
+        assert!(complaints.log("b"));
+        tokio::time::sleep(SAME_EVERY).await;
+        assert!(complaints.log("b"));
+    }
+}

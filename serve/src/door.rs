@@ -1,0 +1,113 @@
+//! What every open route has in common: how often an address may come, whose pages may read the
+//! answers, and which methods there are.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::MethodRouter;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, HeaderValue, RETRY_AFTER,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use http::{Method, StatusCode};
+use tokio::time::Instant;
+
+use crate::answer::problem;
+use crate::net::Caller;
+use crate::rate::Rates;
+
+/// The methods of every open route.
+const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
+/// What pages of others may send and read besides what every page may.
+const MAY_SEND: HeaderValue = HeaderValue::from_static("range, if-range, if-none-match");
+const MAY_READ: HeaderValue =
+    HeaderValue::from_static("accept-ranges, content-length, content-range, etag, retry-after");
+
+/// Who may read the answers of a route in a browser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readers {
+    /// The pages of this server alone.
+    Own,
+    /// Those of others too.
+    All,
+}
+
+/// Lets in who does not come too often.
+#[derive(Clone, Debug)]
+pub(crate) struct Door {
+    /// None if everybody may come as often as they like.
+    rates: Option<Arc<Rates>>,
+    readers: Readers,
+}
+
+impl Door {
+    /// A door for so many requests a second from each address.
+    pub(crate) fn new(rate: Option<NonZeroU32>) -> Door {
+        Door {
+            rates: rate.map(|rate| Arc::new(Rates::new(rate))),
+            readers: Readers::Own,
+        }
+    }
+
+    /// The route behind this door. Other methods than those for reading are refused.
+    pub(crate) fn before(&self, route: MethodRouter, readers: Readers) -> MethodRouter {
+        let door = Door {
+            readers,
+            ..self.clone()
+        };
+        let route = route.options(options).fallback(no_such_method);
+        route.layer(from_fn_with_state(door, pass))
+    }
+}
+
+async fn pass(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let wait = door.rates.as_ref().and_then(|rates| {
+        let address = Caller::of(request.extensions()).address;
+        rates.take(address, Instant::now()).err()
+    });
+    let mut response = match wait {
+        Some(wait) => too_often(wait),
+        None => next.run(request).await,
+    };
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if door.readers == Readers::All {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, MAY_READ);
+    }
+    response
+}
+
+fn too_often(wait: Duration) -> Response {
+    let mut response = problem(
+        StatusCode::TOO_MANY_REQUESTS,
+        "too many requests from your address: wait, and ask less often",
+    );
+    let seconds = wait.as_secs() + 1;
+    response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    response
+}
+
+/// What a browser asks before it lets pages of others send more than they always may.
+async fn options() -> Response {
+    let mut response = Response::default();
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(ALLOW, METHODS);
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, MAY_SEND);
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
+    response
+}
+
+async fn no_such_method(method: Method) -> Response {
+    let what = format!("there is no {method} here: what is open can be read, with GET and HEAD");
+    let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, &what);
+    response.headers_mut().insert(ALLOW, METHODS);
+    response
+}

@@ -1,0 +1,74 @@
+//! What is told of a table as a whole: `/api/table`, and `/api/status` where there is no job.
+
+use bytes::Bytes;
+use chomp_table::Digest;
+use chomp_table::manifest::{Manifest, folder_name};
+use serde::Serialize;
+
+use crate::status::Told;
+
+/// The texts about a table, which do not change.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// What `/api/table` says.
+    pub(crate) table: Bytes,
+    /// What `/api/status` says.
+    pub(crate) status: Told,
+}
+
+/// What a table is.
+#[derive(Debug, Serialize)]
+struct Table<'a> {
+    bits: u32,
+    positions: u64,
+    losing: u64,
+    stored: u64,
+    fingerprint: Digest,
+    losing_by_bits: &'a [u64],
+    path: &'a str,
+}
+
+/// A job that is over. The fields of a job that goes on have these names too.
+#[derive(Debug, Serialize)]
+struct Finished<'a> {
+    phase: &'a str,
+    bits: u32,
+    done: f64,
+    positions: u64,
+    losing: u64,
+    stored: u64,
+    fingerprint: Digest,
+    path: &'a str,
+    software: &'a str,
+}
+
+impl Facts {
+    pub(crate) fn new(manifest: &Manifest) -> Facts {
+        let path = format!("/{}/", folder_name(manifest.bits));
+        let mut table = serde_json::to_string(&Table {
+            bits: manifest.bits,
+            positions: manifest.positions,
+            losing: manifest.losing,
+            stored: manifest.stored,
+            fingerprint: manifest.fingerprint,
+            losing_by_bits: &manifest.losing_by_bits,
+            path: &path,
+        })
+        .expect("texts, numbers and lists become JSON");
+        table.push('\n');
+        Facts {
+            table: table.into(),
+            status: Told::new(&Finished {
+                phase: "finished",
+                bits: manifest.bits,
+                done: 1.0,
+                positions: manifest.positions,
+                losing: manifest.losing,
+                stored: manifest.stored,
+                fingerprint: manifest.fingerprint,
+                path: &path,
+                software: concat!("chomp ", env!("CARGO_PKG_VERSION")),
+            }),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Connections, and what everybody may see of finished tables over HTTP: their files, answers to
+//! questions as JSON, and pages for people.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`net`] | connections, and what they may cost |
+//! | [`site`] | all that is open, put together |
+//! | `door`, `rate` | what every open route has in common; how often an address may come |
+//! | `tables` | the list of finished tables, and their files |
+//! | `published` | which files that are |
+//! | `conditions`, `body` | which part of a file a request wants; its bytes on their way |
+//! | `current` | the table that answers questions |
+//! | `api` | the questions about positions, boards and the table |
+//! | `openings`, `counts`, `facts` | what is found out of a table once |
+//! | `lookups` | the threads that read tables, and the queue for them |
+//! | [`status`] | how a job gets on, once or as events |
+//! | `pages` | the pages for people, and their files |
+//! | [`answer`] | answers that are short texts |
+//! | `complaints` | what is damaged, told to the owner alone |
+
+pub mod answer;
+mod api;
+mod body;
+mod complaints;
+mod conditions;
+mod counts;
+mod current;
+mod door;
+mod facts;
+mod lookups;
+pub mod net;
+mod openings;
+mod pages;
+mod published;
+mod rate;
+pub mod site;
+pub mod status;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+pub use site::{Options, Site, Source};
+pub use status::Told;

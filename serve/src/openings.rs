@@ -1,0 +1,98 @@
+//! The winning first moves of all rectangles: worked out once for a table, when somebody asks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use chomp_table::{Table, TableError};
+use tokio::sync::watch;
+
+/// How long a request waits for the list. It takes as long as it takes to read a part of the table
+/// for each of some ten thousand moves.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The list, once it is there.
+#[derive(Debug)]
+pub(crate) struct Openings {
+    table: Arc<Table>,
+    begun: Arc<AtomicBool>,
+    list: Arc<watch::Sender<List>>,
+}
+
+/// What has come of it so far.
+#[derive(Clone, Debug, Default)]
+enum List {
+    #[default]
+    Missing,
+    /// Why it cannot be had this time.
+    Failed(Arc<TableError>),
+    Known(Bytes),
+}
+
+/// Why there is no list.
+#[derive(Debug)]
+pub(crate) enum NoList {
+    /// It is being worked out.
+    Soon,
+    /// A part of the table cannot be used.
+    Table(Arc<TableError>),
+}
+
+impl Openings {
+    pub(crate) fn new(table: Arc<Table>) -> Openings {
+        Openings {
+            table,
+            begun: Arc::default(),
+            list: Arc::new(watch::Sender::default()),
+        }
+    }
+
+    /// The list as JSON. The first who asks has it worked out, and all others wait for the same.
+    pub(crate) async fn list(&self) -> Result<Bytes, NoList> {
+        let mut list = self.list.subscribe();
+        if !self.begun.swap(true, Ordering::AcqRel) {
+            self.list.send_replace(List::Missing);
+            self.begin();
+        }
+        let there = list.wait_for(|list| !matches!(list, List::Missing));
+        match tokio::time::timeout(PATIENCE, there).await {
+            Ok(Ok(there)) => match &*there {
+                List::Known(list) => Ok(list.clone()),
+                List::Failed(error) => Err(NoList::Table(Arc::clone(error))),
+                List::Missing => unreachable!("it was waited for"),
+            },
+            _ => Err(NoList::Soon),
+        }
+    }
+
+    /// Works it out, on a thread that may wait for the disk. What fails is tried again for the next
+    /// who asks.
+    fn begin(&self) {
+        let (table, begun) = (Arc::clone(&self.table), Arc::clone(&self.begun));
+        let list = Arc::clone(&self.list);
+        tokio::task::spawn_blocking(move || {
+            let again = Again(&begun);
+            match chomp_query::openings(&*table) {
+                Ok(openings) => {
+                    let mut text = serde_json::to_vec(&openings).expect("numbers become JSON");
+                    text.push(b'\n');
+                    list.send_replace(List::Known(text.into()));
+                    std::mem::forget(again);
+                }
+                Err(error) => {
+                    list.send_replace(List::Failed(Arc::new(error)));
+                }
+            }
+        });
+    }
+}
+
+/// Lets the work begin again when dropped, whatever became of it.
+struct Again<'a>(&'a AtomicBool);
+
+impl Drop for Again<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,288 @@
+//! What the API answers, against the definition of W.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use chomp_table::{Position, Word, definition};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{Answer, Tested, publish, put, site, start};
+
+const BITS: u32 = 14;
+/// How long another table may take to be noticed.
+const NOTICED: Duration = Duration::from_secs(20);
+
+async fn tested() -> (Tested, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    publish(directory.path(), BITS);
+    let tested = start(site(directory.path()).await.router()).await;
+    (tested, directory)
+}
+
+/// The rows that a move leaves, by the rules of the game.
+fn left(rows: &[u32], (row, column): (usize, u32)) -> Vec<u32> {
+    let mut left = rows.to_vec();
+    for length in &mut left[row - 1..] {
+        *length = (*length).min(column - 1);
+    }
+    left.retain(|&length| length > 0);
+    left
+}
+
+fn word(rows: &[u32]) -> Word {
+    Word::from(&Position::new(rows.to_vec()).unwrap())
+}
+
+impl Tested {
+    async fn position(&self, text: &str) -> Value {
+        let answer = self.get(&format!("/api/position/{text}")).await;
+        assert_eq!(answer.status, 200, "{text}: {answer:?}");
+        answer.json()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn positions_are_answered_as_by_definition() {
+    let (tested, _directory) = tested().await;
+    let losing = definition::losing(BITS);
+    let is_losing = |rows: &[u32]| losing[definition::index_of(word(rows))];
+    for index in (0..losing.len()).step_by(13) {
+        let word = Word::new(index as u64 * 2);
+        let position = Position::from(word);
+        let rows = position.rows();
+        let moves = (1..)
+            .zip(rows)
+            .flat_map(|(row, &length)| (1..=length).map(move |column| (row, column)));
+        let winning: Vec<(usize, u32)> =
+            moves.filter(|&cell| is_losing(&left(rows, cell))).collect();
+        let leaves: Vec<Vec<u32>> = winning.iter().map(|&cell| left(rows, cell)).collect();
+        for text in [position.to_string(), format!("{:#b}", word.get())] {
+            let mut answer = tested.position(&text).await;
+            let reply = answer.as_object_mut().unwrap().remove("reply").unwrap();
+            let expected = json!({
+                "rows": rows,
+                "word": word.get(),
+                "bits": word.bits(),
+                "area": word.area(),
+                "losing": losing[index],
+                "winning_moves": winning,
+                "losing_positions": leaves,
+            });
+            assert_eq!(answer, expected, "{text}");
+            assert_eq!(reply.is_null(), word == Word::EMPTY, "{text}");
+            if !winning.is_empty() {
+                assert_eq!(reply, json!(winning[0]), "{text}");
+            }
+        }
+    }
+    // Escapes of what needs none, as browsers make them.
+    let escaped = tested.position("5%2C4%2c2%2C1").await;
+    assert_eq!(escaped, tested.position("5,4,2,1").await);
+    assert_eq!(tested.position("2x3").await["rows"], json!([3, 3]));
+    assert_eq!(tested.position("1").await["reply"], json!([1, 1]));
+}
+
+#[tokio::test]
+async fn openings_are_those_of_the_positions() {
+    let (tested, _directory) = tested().await;
+    let list = tested.get("/api/openings").await.json();
+    let mut boards = Vec::new();
+    for rows in 1..=BITS {
+        for columns in rows..=BITS.saturating_sub(rows) {
+            let moves =
+                tested.position(&format!("{rows}x{columns}")).await["winning_moves"].clone();
+            boards.push(json!({"rows": rows, "columns": columns, "moves": moves}));
+        }
+    }
+    assert_eq!(list, json!(boards));
+    for (rows, columns) in [(1, 1), (3, 5), (5, 3), (7, 7), (13, 1)] {
+        let opening = tested.get(&format!("/api/openings/{rows}x{columns}")).await;
+        let moves = tested.position(&format!("{rows}x{columns}")).await["winning_moves"].clone();
+        let expected = json!({"rows": rows, "columns": columns, "moves": moves});
+        assert_eq!(opening.json(), expected);
+    }
+}
+
+#[tokio::test]
+async fn counts_are_those_of_the_definition() {
+    let (tested, _directory) = tested().await;
+    let counts = loop {
+        let answer = tested.get("/api/counts").await;
+        assert_eq!(answer.status, 200);
+        let counts = answer.json();
+        if !counts["losing_by_area"].is_null() {
+            break counts;
+        }
+        assert!(counts["counted"].as_u64() <= counts["stored"].as_u64());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    let losing = definition::losing(BITS);
+    let words = (0..losing.len()).filter(|&index| losing[index]);
+    let words: Vec<Word> = words.map(|index| Word::new(index as u64 * 2)).collect();
+    let mut by_area = BTreeMap::new();
+    for word in &words {
+        *by_area.entry(word.area()).or_insert(0) += 1;
+    }
+    let most = *by_area.keys().last().unwrap();
+    let by_area: Vec<u64> = (0..=most)
+        .map(|area| *by_area.get(&area).unwrap_or(&0))
+        .collect();
+    let stored = words
+        .iter()
+        .filter(|word| **word == word.representative())
+        .count();
+    let expected = json!({
+        "counted": stored, "stored": stored, "complete_to": BITS - 1, "losing_by_area": by_area,
+    });
+    assert_eq!(counts, expected);
+    // A112470 of the OEIS, as far as this table is complete.
+    let known = [0, 1, 0, 1, 0, 3, 0, 3, 2, 5, 2, 3, 10, 9];
+    assert_eq!(by_area[..known.len()], known);
+}
+
+#[tokio::test]
+async fn what_is_no_position_is_refused_with_the_reason() {
+    let (tested, _directory) = tested().await;
+    let long = "1,".repeat(200);
+    for (path, status, reason) in [
+        ("position/5,6", 400, "longest first"),
+        ("position/5,,6", 400, "not a position"),
+        ("position/x", 400, "not a position"),
+        ("position/-1", 400, "not a position"),
+        ("position/%20", 400, "not a position"),
+        ("position/%ff", 400, "not UTF-8"),
+        ("position/5%002", 400, "not a position"),
+        ("position/0b101", 400, "even"),
+        ("position/99999999999999999999", 400, "not a position"),
+        ("position/4294967295x4294967295", 400, "at most 64"),
+        ("position/40x40", 400, "at most 64"),
+        ("position/8x7", 400, "the position has 15 bits"),
+        ("position/8x7", 400, "the table covers 14"),
+        (&format!("position/{long}"), 414, "256 characters"),
+        ("openings/8x7", 400, "the table covers 14"),
+        ("openings/0x7", 400, "no board"),
+        ("openings/7", 400, "no board"),
+        ("openings/40x40", 400, "more than 64"),
+        ("position/", 404, "nothing here"),
+        ("position/1/2", 404, "nothing here"),
+        ("", 404, "nothing here"),
+        ("nothing", 404, "nothing here"),
+    ] {
+        let answer = tested.get(&format!("/api/{path}")).await;
+        assert_eq!(answer.status, status, "{path}");
+        let error = answer.error();
+        assert!(error.contains(reason), "{path}: {error}");
+    }
+}
+
+async fn until(tested: &Tested, path: &str, good: impl Fn(&Answer) -> bool) -> Answer {
+    let found = async {
+        loop {
+            let answer = tested.get(path).await;
+            if good(&answer) {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(NOTICED, found).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_table_of_the_most_bits_answers_when_it_is_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let tested = start(site(directory.path()).await.router()).await;
+    let paths = [
+        "table",
+        "counts",
+        "position/1",
+        "openings",
+        "openings/1x1",
+        "status",
+    ];
+    for path in paths {
+        let answer = tested.get(&format!("/api/{path}")).await;
+        assert_eq!(answer.status, 503, "{path}");
+        assert!(!answer.header("retry-after").is_empty(), "{path}");
+        answer.error();
+    }
+    for bits in [8, 12, 10] {
+        let folder = publish(directory.path(), bits);
+        let most = bits.max(if bits == 10 { 12 } else { 0 });
+        let table = until(&tested, "/api/table", |answer| {
+            answer.status == 200 && answer.json()["bits"] == most
+        });
+        let table = table.await.json();
+        assert_eq!(table["path"], format!("/table-{most:02}/"));
+        if bits == most {
+            let manifest = fs::read(folder.join("manifest.json")).unwrap();
+            let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+            let names = [
+                "bits",
+                "positions",
+                "losing",
+                "stored",
+                "fingerprint",
+                "losing_by_bits",
+            ];
+            for name in names {
+                assert_eq!(table[name], manifest[name], "{name}");
+            }
+            assert_eq!(table.as_object().unwrap().len(), names.len() + 1);
+        }
+        assert_eq!(tested.position("4x4").await["losing"], false);
+    }
+    // Without its manifest a table is none, and the next one answers.
+    fs::remove_file(directory.path().join("table-12/manifest.json")).unwrap();
+    until(&tested, "/api/table", |answer| answer.json()["bits"] == 10).await;
+    assert_eq!(tested.get("/api/position/6x6").await.status, 400);
+}
+
+#[tokio::test]
+async fn damage_gives_an_error_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = publish(directory.path(), BITS);
+    for name in ["shard-0000.zst", "shard-0001.zst"] {
+        let path = folder.join(name);
+        let good = fs::read(&path).unwrap();
+        for at in (0..good.len()).step_by(good.len() / 40 + 1) {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            put(&path, &bad);
+            let tested = start(site(directory.path()).await.router()).await;
+            let mut damaged = 0;
+            for text in ["7x7", "1x13", "3,1,1", "5,4,2,1"] {
+                let answer = tested.get(&format!("/api/position/{text}")).await;
+                if answer.status == 500 {
+                    assert_eq!(answer.error(), "the table is damaged here: tell its owner");
+                    damaged += 1;
+                } else {
+                    put(&path, &good);
+                    let honest = start(site(directory.path()).await.router()).await;
+                    assert_eq!(
+                        answer.json(),
+                        honest.position(text).await,
+                        "{name} {at} {text}"
+                    );
+                    put(&path, &bad);
+                }
+            }
+            let list = tested.get("/api/openings").await;
+            assert!([200, 500].contains(&list.status));
+            assert!(damaged == 0 || list.status == 500, "{name} {at}");
+        }
+        put(&path, &good);
+    }
+    let manifest = folder.join("manifest.json");
+    put(&manifest, b"{}");
+    let tested = start(site(directory.path()).await.router()).await;
+    for path in ["table", "counts", "position/1", "openings"] {
+        let answer = tested.get(&format!("/api/{path}")).await;
+        assert_eq!(
+            (answer.status, answer.error().contains("damaged")),
+            (500, true)
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! What is served, over real connections.
+
+mod api;
+mod open;
+mod status;
+mod tables;
+
+use std::collections::HashMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use axum::Router;
+use chomp_table::fingerprint::FingerprintBuilder;
+use chomp_table::manifest::{Manifest, folder_name, sha256sums};
+use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
+use chomp_table::{RangeBits, Word, definition};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::net::{Endpoint, Limits, Server};
+use crate::site::{Options, Site};
+
+struct Tested {
+    server: Server,
+    address: SocketAddr,
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    headers: HashMap<String, String>,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+}
+
+async fn start(router: Router) -> Tested {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let limits = Limits::default();
+    let endpoints = vec![Endpoint { listener, router }];
+    Tested {
+        server: Server::start(endpoints, None, limits, &limits.slots()),
+        address,
+    }
+}
+
+impl Tested {
+    /// Sends a request as it is, and takes what comes until the connection ends.
+    async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut request = format!("{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n");
+        for (name, value) in headers {
+            request.extend([name, ": ", value, "\r\n"]);
+        }
+        request += "\r\n";
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.unwrap();
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+        let end = end.unwrap_or_else(|| panic!("{path}: {:?}", String::from_utf8_lossy(&bytes)));
+        let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+        let mut lines = head.lines();
+        let status = lines.next().unwrap()[9..12].parse().unwrap();
+        let headers = lines.map(|line| {
+            let (name, value) = line.split_once(": ").unwrap();
+            (name.to_owned(), value.to_owned())
+        });
+        Answer {
+            status,
+            headers: headers.collect(),
+            body: bytes[end + 4..].to_vec(),
+        }
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, &[]).await
+    }
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        assert_eq!(self.header("content-type"), "application/json");
+        let text = std::str::from_utf8(&self.body).unwrap();
+        assert!(text.ends_with('\n') && text.lines().count() == 1, "{text}");
+        serde_json::from_str(text).unwrap()
+    }
+
+    /// What a refusal says, which is nothing else.
+    fn error(&self) -> String {
+        let said = self.json();
+        assert_eq!(said.as_object().unwrap().len(), 1, "{said}");
+        said["error"].as_str().unwrap().to_owned()
+    }
+}
+
+async fn site(directory: &Path) -> Site {
+    Site::open(Options {
+        directory: directory.to_owned(),
+        rate: None,
+        cache_bytes: 16 << 20,
+    })
+    .await
+}
+
+/// Publishes the table of so many bits, as it is by definition, in several shards.
+fn publish(directory: &Path, bits: u32) -> PathBuf {
+    let losing = definition::losing(bits);
+    let words = (0..losing.len()).filter(|&index| losing[index]);
+    let words = words.map(|index| Word::new(index as u64 * 2));
+    let words = words.filter(|&word| word == word.representative());
+    let words: Vec<u64> = words.map(Word::get).collect();
+
+    let folder = directory.join(folder_name(bits));
+    fs::create_dir(&folder).unwrap();
+    let mut fingerprints = FingerprintBuilder::new(bits);
+    fingerprints.push(&words);
+    let size = ShardSize {
+        shard_words: words.len() / 2 + 1,
+        ..ShardSize::PUBLISHED
+    };
+    let mut shards: Vec<ShardInfo> = Vec::new();
+    let mut rest = &words[..];
+    while !rest.is_empty() {
+        let mut shard = ShardWriter::new(shards.len(), size);
+        rest = shard.push(rest);
+        let (info, bytes) = shard.finish();
+        put(&folder.join(&info.name), &bytes);
+        shards.push(info);
+    }
+    let range_bits = RangeBits::new(12).unwrap();
+    let fingerprints = fingerprints.finish();
+    let manifest = Manifest::new(range_bits, 1, "chomp 0.0.0".into(), fingerprints, shards);
+    let bytes = manifest.to_bytes();
+    put(
+        &folder.join("SHA256SUMS"),
+        sha256sums(&bytes, &manifest).as_bytes(),
+    );
+    put(&folder.join("manifest.json"), &bytes);
+    folder
+}
+
+#[expect(clippy::disallowed_methods, reason = "a table for a test")]
+fn put(path: &Path, bytes: &[u8]) {
+    fs::write(path, bytes).unwrap();
+}

@@ -1,0 +1,169 @@
+//! Those who listen to a job: what they hear, how many there may be, and what becomes of the deaf.
+
+use std::time::Duration;
+
+use axum::Router;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use super::{Tested, site, start};
+use crate::site::Source;
+use crate::status::Told;
+
+const LISTEN: &[u8] = b"GET /api/status HTTP/1.1\r\nhost: a\r\naccept: text/event-stream\r\n\r\n";
+/// What takes longer never comes.
+const SOON: Duration = Duration::from_secs(20);
+
+async fn tested() -> (Tested, watch::Sender<Told>) {
+    let (sender, told) = watch::channel(Told::default());
+    let site = site("/nowhere".as_ref()).await;
+    let mut router = Router::new();
+    for (path, route) in site.routes(Source::Job { told, open: true }) {
+        router = router.route(path, route);
+    }
+    (start(router).await, sender)
+}
+
+/// One who listens.
+struct Listener {
+    stream: TcpStream,
+    heard: String,
+}
+
+impl Listener {
+    async fn new(tested: &Tested) -> Listener {
+        let mut stream = TcpStream::connect(tested.address).await.unwrap();
+        stream.write_all(LISTEN).await.unwrap();
+        let heard = String::new();
+        Listener { stream, heard }
+    }
+
+    /// What is said up to `end`; less if nothing more comes.
+    async fn until(&mut self, end: &str) -> String {
+        let mut buffer = [0; 4096];
+        loop {
+            if let Some(at) = self.heard.find(end) {
+                let rest = self.heard.split_off(at + end.len());
+                return std::mem::replace(&mut self.heard, rest);
+            }
+            let read = self.stream.read(&mut buffer);
+            let read = tokio::time::timeout(SOON, read).await.unwrap().unwrap();
+            if read == 0 {
+                return std::mem::take(&mut self.heard);
+            }
+            self.heard += std::str::from_utf8(&buffer[..read]).unwrap();
+        }
+    }
+
+    async fn next(&mut self) -> Value {
+        let event = self.until("\n\n").await;
+        let (_, data) = event.split_once("event: status\ndata: ").unwrap();
+        serde_json::from_str(data).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn listeners_hear_what_is_told_at_once_and_then_what_changes() {
+    let (tested, sender) = tested().await;
+    assert_eq!(tested.get("/api/status").await.status, 503);
+    let mut early = Listener::new(&tested).await;
+    let head = early.until("\r\n\r\n").await;
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert!(
+        head.contains("content-type: text/event-stream\r\n"),
+        "{head}"
+    );
+    assert!(
+        head.contains("access-control-allow-origin: *\r\n"),
+        "{head}"
+    );
+
+    sender.send_replace(Told::new(&json!({"layer": 1})));
+    assert_eq!(early.next().await, json!({"layer": 1}));
+    assert_eq!(tested.get("/api/status").await.json(), json!({"layer": 1}));
+    let mut late = Listener::new(&tested).await;
+    assert_eq!(late.next().await, json!({"layer": 1}));
+
+    // Of many changes at once the last is heard.
+    let begin = tokio::time::Instant::now();
+    for layer in 2..=50 {
+        sender.send_replace(Told::new(&json!({"layer": layer})));
+    }
+    assert_eq!(early.next().await, json!({"layer": 50}));
+    assert_eq!(late.next().await, json!({"layer": 50}));
+    assert!(begin.elapsed() < SOON / 2);
+    // What is told again is no change.
+    sender.send_replace(Told::new(&json!({"layer": 50})));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    sender.send_replace(Told::new(&json!({"layer": 51})));
+    assert_eq!(early.next().await, json!({"layer": 51}));
+    let head = tested
+        .ask("HEAD", "/api/status", &[("accept", "text/event-stream")])
+        .await;
+    assert_eq!(
+        (head.status, head.header("content-type")),
+        (200, "text/event-stream")
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_stops_tells_the_last_and_ends() {
+    let (tested, sender) = tested().await;
+    sender.send_replace(Told::new(&json!({"phase": "running"})));
+    let mut listener = Listener::new(&tested).await;
+    assert_eq!(listener.next().await["phase"], "running");
+    sender.send_replace(Told::new(&json!({"phase": "finished"})));
+    drop(sender);
+    let begin = tokio::time::Instant::now();
+    tested.server.stop().await;
+    assert!(
+        begin.elapsed() < Duration::from_secs(3),
+        "nobody was cut off"
+    );
+    assert_eq!(listener.next().await["phase"], "finished");
+    assert_eq!(listener.until("never").await, "\r\n0\r\n\r\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn listeners_are_bounded_and_the_deaf_disturb_nobody() {
+    let (tested, sender) = tested().await;
+    // More than the buffers between two processes hold.
+    let text = "x".repeat(4 << 20);
+    sender.send_replace(Told::new(&json!({"text": text})));
+    let mut deaf = Vec::new();
+    for _ in 0..128 {
+        deaf.push(Listener::new(&tested).await);
+    }
+    for listener in &deaf {
+        listener.stream.readable().await.unwrap();
+    }
+    let refused = tested
+        .ask("GET", "/api/status", &[("accept", "text/event-stream")])
+        .await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, "10"));
+    // Nobody waits for them.
+    for number in 0..20 {
+        sender.send_replace(Told::new(&json!({"number": number})));
+        assert_eq!(
+            tested.get("/api/status").await.json(),
+            json!({"number": number})
+        );
+    }
+    drop(deaf.split_off(10));
+    let listener = async {
+        loop {
+            let mut listener = Listener::new(&tested).await;
+            if listener
+                .until("\r\n\r\n")
+                .await
+                .starts_with("HTTP/1.1 200 ")
+            {
+                return listener;
+            }
+        }
+    };
+    let mut listener = tokio::time::timeout(SOON, listener).await.unwrap();
+    assert_eq!(listener.next().await, json!({"number": 19}));
+}

@@ -1,0 +1,261 @@
+//! What questions to `chomp serve` cost, on one CPU: random positions of 32 bits over connections
+//! that stay open. The server has one CPU, and who asks another.
+//!
+//! ```text
+//! cargo bench -p chomp-tests --bench serve                     10 s each
+//! cargo bench -p chomp-tests --bench serve -- --seconds 60
+//! cargo bench -p chomp-tests --bench serve -- --table DIR      a table that is there
+//! ```
+//!
+//! * **at once**: each connection asks as soon as it has its answer. The time of an answer is then
+//!   that of all who wait before it.
+//! * **5,000 a second**: a question comes every 200 µs, whatever becomes of the others, on the
+//!   connection whose turn it is. Its time counts from when it should have been asked.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use common::cluster::{Process, Random, free_port};
+use common::{end, program, run};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+const BITS: u32 = 32;
+/// How long before anything is measured.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// The connections of each measurement, and the time between questions if they are paced.
+const MEASURED: [(usize, Option<Duration>); 4] = [
+    (1, None),
+    (8, None),
+    (32, None),
+    (32, Some(Duration::from_micros(200))),
+];
+/// The ticks of a second in `/proc`.
+const TICKS: f64 = 100.0;
+
+fn main() {
+    let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
+    let (mut seconds, mut given) = (10, None);
+    while let Some(arg) = args.next() {
+        let value = args.next();
+        match (&*arg, value) {
+            ("--seconds", Some(value)) => seconds = value.parse().expect("seconds"),
+            ("--table", Some(value)) => given = Some(PathBuf::from(value)),
+            _ => panic!("{arg} is neither --seconds N nor --table DIR"),
+        }
+    }
+    let scratch = tempfile::tempdir().expect("a temporary directory");
+    let table = given.unwrap_or_else(|| {
+        let table = scratch.path().join("table");
+        end(&mut run(&table, BITS)).summary();
+        table
+    });
+
+    let cpus = cpus();
+    pin(cpus[0]);
+    let port = free_port();
+    let mut command = program();
+    command.args([
+        "serve",
+        "--rate",
+        "0",
+        "--http",
+        &format!("127.0.0.1:{port}"),
+    ]);
+    let mut server = Process::start(command.arg("--table").arg(&table), scratch.path());
+    common::cluster::wait_for("the server", || {
+        assert!(server.ended().is_none(), "{}", server.said());
+        server.said().contains("serving ")
+    });
+    pin(*cpus.last().expect("a CPU"));
+    if cpus.len() == 1 {
+        println!("There is one CPU: who asks takes part of the server's.\n");
+    }
+
+    println!(
+        "| connections | asked | requests/s | p50, ms | p99, ms | max, ms | server's CPU, µs each | its memory, MiB |"
+    );
+    println!("|---:|---|---:|---:|---:|---:|---:|---:|");
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().expect("a runtime");
+    runtime.block_on(measure(port, MEASURED[1], WARM_UP));
+    for case @ (connections, pace) in MEASURED {
+        let before = cpu_seconds(server.pid());
+        let time = Duration::from_secs(seconds);
+        let mut times = runtime.block_on(measure(port, case, time));
+        let cpu = cpu_seconds(server.pid()) - before;
+        times.sort_unstable();
+        let at = |share: f64| millis(times[rank(times.len(), share)]);
+        let asked = pace.map_or_else(
+            || "at once".to_owned(),
+            |pace| format!("{:.0} a second", 1.0 / pace.as_secs_f64()),
+        );
+        let count = as_f64(times.len());
+        println!(
+            "| {connections} | {asked} | {:.0} | {:.2} | {:.2} | {:.2} | {:.0} | {} |",
+            count / time.as_secs_f64(),
+            at(0.5),
+            at(0.99),
+            at(1.0),
+            cpu / count * 1e6,
+            memory(server.pid()) >> 20,
+        );
+    }
+    server.end();
+}
+
+/// Asks for so long, and gives the time of each answer.
+async fn measure(
+    port: u16,
+    (connections, pace): (usize, Option<Duration>),
+    time: Duration,
+) -> Vec<Duration> {
+    let begin = tokio::time::Instant::now();
+    let mut asking = JoinSet::new();
+    for number in 0..connections {
+        asking.spawn(async move {
+            let mut connection = Connection::new(port, number as u64).await;
+            let mut times = Vec::new();
+            let every = pace.map(|pace| pace * u32::try_from(connections).expect("a few"));
+            let mut next = begin
+                + pace.map_or(Duration::ZERO, |pace| {
+                    pace * u32::try_from(number).expect("a few")
+                });
+            while begin.elapsed() < time {
+                if let Some(every) = every {
+                    tokio::time::sleep_until(next).await;
+                    let asked = next.into_std();
+                    next += every;
+                    times.push(connection.ask(asked).await);
+                } else {
+                    times.push(connection.ask(Instant::now()).await);
+                }
+            }
+            times
+        });
+    }
+    asking.join_all().await.concat()
+}
+
+/// One who asks one question after the other.
+struct Connection {
+    stream: TcpStream,
+    random: Random,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    async fn new(port: u16, number: u64) -> Connection {
+        let stream = TcpStream::connect(("127.0.0.1", port))
+            .await
+            .expect("the server listens");
+        stream
+            .set_nodelay(true)
+            .expect("an option of every connection");
+        Connection {
+            stream,
+            random: Random(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Asks for a random position; the time of its answer since `asked`.
+    async fn ask(&mut self, asked: Instant) -> Duration {
+        let word = self.random.below(1 << (BITS - 1)) * 2;
+        let request = format!("GET /api/position/{word:#b} HTTP/1.1\r\nhost: a\r\n\r\n");
+        self.stream
+            .write_all(request.as_bytes())
+            .await
+            .expect("the server listens");
+        self.buffer.clear();
+        loop {
+            self.stream
+                .read_buf(&mut self.buffer)
+                .await
+                .expect("the server answers");
+            if let Some(end) = end_of(&self.buffer) {
+                assert_eq!(self.buffer.len(), end, "one answer for one question");
+                break;
+            }
+        }
+        assert!(
+            self.buffer.starts_with(b"HTTP/1.1 200 "),
+            "{:?}",
+            self.buffer
+        );
+        asked.elapsed()
+    }
+}
+
+/// Where the answer ends, if its head is there and all of its body.
+fn end_of(bytes: &[u8]) -> Option<usize> {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+    let head = std::str::from_utf8(&bytes[..end]).expect("a head is text");
+    let (_, length) = head.split_once("content-length: ").expect("a length");
+    let (length, _) = length.split_once('\r').expect("a line");
+    let end = end + length.parse::<usize>().expect("a number");
+    (bytes.len() >= end).then_some(end)
+}
+
+/// The CPUs that this process may use.
+fn cpus() -> Vec<usize> {
+    let set = sched_getaffinity(Pid::from_raw(0)).expect("the CPUs of this process");
+    (0..CpuSet::count())
+        .filter(|&cpu| set.is_set(cpu).expect("a CPU"))
+        .collect()
+}
+
+/// Runs this thread on one CPU, and all that it starts from now on.
+fn pin(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu).expect("a CPU");
+    sched_setaffinity(Pid::from_raw(0), &set).expect("a CPU of this process");
+}
+
+/// The CPU time that a process has taken.
+fn cpu_seconds(pid: u32) -> f64 {
+    let stat = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
+    let stat = stat.expect("the process is there");
+    let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks
+        .map(|ticks| ticks.parse::<f64>().expect("ticks"))
+        .sum::<f64>()
+        / TICKS
+}
+
+/// The most memory that a process ever had.
+fn memory(pid: u32) -> u64 {
+    let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status"));
+    let status = status.expect("the process is there");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.expect("a peak").trim().trim_end_matches(" kB");
+    kib.parse::<u64>().expect("a number") << 10
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a count is a place in it"
+)]
+fn rank(count: usize, share: f64) -> usize {
+    ((as_f64(count) * share) as usize).min(count - 1)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures need not be exact")]
+fn as_f64(count: usize) -> f64 {
+    count as f64
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}

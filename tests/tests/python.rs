@@ -1,0 +1,308 @@
+//! What Python programs read: tables, by `examples/read_table.py` and by the reader in
+//! `docs/FORMAT.md`, and every format of `chomp export`.
+//!
+//! Needs the packages of `examples/requirements.txt`, in the Python that `CHOMP_PYTHON` names, or in
+//! `python3`. Where they are not there is nothing to test, unless `CHOMP_REQUIRE_PYTHON=1`.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use chomp_table::{Table, Word};
+use common::{end, program, run};
+use tempfile::TempDir;
+
+const BITS: u32 = 28;
+const LOSING: usize = 1_154_468;
+const STORED: usize = 577_241;
+const FINGERPRINT: &str = "351da1095fadd9b36986a0a36693134f5d4284eb3a89ee7c325c3141a486e099";
+
+fn python() -> Command {
+    let name = std::env::var_os("CHOMP_PYTHON").unwrap_or_else(|| "python3".into());
+    let mut command = Command::new(name);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Whether there is a Python with the packages. Says so if not.
+#[expect(clippy::print_stderr, reason = "says why a test had nothing to do")]
+fn has_python() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    let required = std::env::var_os("CHOMP_REQUIRE_PYTHON").is_some_and(|value| value == "1");
+    let has = *HAS.get_or_init(|| {
+        let imports = "import numpy, pyarrow.parquet, pyroaring, zstandard";
+        let done = python().args(["-c", imports]).output();
+        done.is_ok_and(|output| output.status.success())
+    });
+    assert!(
+        has || !required,
+        "no Python with the packages of examples/requirements.txt: name one in CHOMP_PYTHON"
+    );
+    if !has {
+        eprintln!("no Python with numpy, pyarrow, pyroaring and zstandard: nothing tested");
+    }
+    has
+}
+
+/// A finished table, made once.
+fn table() -> &'static Path {
+    static TABLE: OnceLock<TempDir> = OnceLock::new();
+    let directory = TABLE.get_or_init(|| {
+        let directory = tempfile::tempdir().unwrap();
+        end(&mut run(directory.path(), BITS)).summary();
+        directory
+    });
+    directory.path()
+}
+
+fn folder() -> PathBuf {
+    table().join(format!("table-{BITS}"))
+}
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// What `examples/read_table.py` does with these arguments.
+fn read_table(arguments: &[&str]) -> Output {
+    let mut command = python();
+    command.arg(root().join("examples/read_table.py"));
+    command.args(arguments).output().expect("Python starts")
+}
+
+/// What a program prints that ends well.
+fn printed(output: Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Exports the table in this format, with and without mirror images, runs `program` with the paths
+/// of the file and of the words to be found, as CSV, and expects it to be content.
+fn check_format(format: &str, program_text: &str) {
+    if !has_python() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    for (flag, count) in [("--both", LOSING), ("--json", STORED)] {
+        let (file, words) = (
+            directory.path().join(format),
+            directory.path().join("expected"),
+        );
+        fs::write(&words, expected(flag == "--both", count)).unwrap();
+        let mut export = program();
+        export.args(["export", "--json", "--force", "--format", format]);
+        if flag == "--both" {
+            export.arg(flag);
+        }
+        export.arg("--table").arg(table()).arg("--out").arg(&file);
+        end(&mut export).summary();
+        let read =
+            "import sys, numpy; path, words = sys.argv[1], numpy.fromfile(sys.argv[2], '<u8')\n";
+        let mut command = python();
+        command.arg("-c").arg(format!("{read}{program_text}"));
+        printed(command.arg(&file).arg(&words).output().unwrap());
+    }
+}
+
+/// The words that an export should have, 8 bytes each, from the reader of tables.
+fn expected(both: bool, count: usize) -> Vec<u8> {
+    let table = Table::open(table()).unwrap();
+    let stored = table.words().collect::<Result<Vec<_>, _>>().unwrap();
+    let mut words = stored.concat();
+    if both {
+        let mirrors: Vec<u64> = words
+            .iter()
+            .map(|&word| Word::new(word).mirror().get())
+            .collect();
+        words.extend(mirrors);
+        words.sort_unstable();
+        words.dedup();
+    }
+    assert_eq!(words.len(), count);
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[test]
+fn numpy_reads_npy() {
+    check_format(
+        "npy",
+        "
+found = numpy.load(path)
+assert found.dtype == numpy.uint64 and found.shape == words.shape and (found == words).all()
+found = numpy.load(path, mmap_mode='r')
+assert (found == words).all()
+",
+    );
+}
+
+#[test]
+fn csv_reads_words_and_rows() {
+    check_format(
+        "words",
+        "
+import csv
+lines = list(csv.reader(open(path, newline='')))
+assert lines[0] == ['word']
+assert [int(word) for word, in lines[1:]] == words.tolist()
+",
+    );
+    check_format(
+        "rows",
+        "
+import csv
+lines = csv.reader(open(path, newline=''))
+assert next(lines) == ['word', 'bits', 'area', 'rows']
+count = 0
+for expected, (word, bits, area, rows) in zip(words.tolist(), lines, strict=True):
+    rows = [int(row) for row in rows.split(',')]
+    path, length = '', 0
+    for row in reversed(rows):
+        path += '1' * (row - length) + '0'
+        length = row
+    assert int(word) == int(path, 2) == expected
+    assert int(bits) == len(path) and int(area) == sum(rows)
+    count += 1
+assert count == len(words)
+",
+    );
+}
+
+#[test]
+fn pyarrow_reads_parquet() {
+    check_format(
+        "parquet",
+        "
+import pyarrow, pyarrow.parquet
+table = pyarrow.parquet.read_table(path)
+assert table.schema.names == ['word', 'bits', 'area', 'rows']
+types = [pyarrow.uint64(), pyarrow.uint8(), pyarrow.uint16()]
+assert table.schema.types[:3] == types and table.schema.types[3].value_type == pyarrow.uint8()
+assert all(column.null_count == 0 for column in table.columns)
+assert (table['word'].to_numpy() == words).all()
+rows = table['rows'].combine_chunks()
+values, offsets = rows.values.to_numpy().astype(int), rows.offsets.to_numpy()
+firsts, counts = values[offsets[:-1]], numpy.diff(offsets)
+assert (table['bits'].to_numpy() == firsts + counts).all()
+assert (table['area'].to_numpy() == numpy.add.reduceat(values, offsets[:-1])).all()
+for at in range(0, len(words), 997):
+    text, length = '', 0
+    for row in reversed(rows[at].as_py()):
+        text += '1' * (row - length) + '0'
+        length = row
+    assert int(text, 2) == words[at]
+few = pyarrow.parquet.read_table(path, filters=[('word', '<', 1000)])
+assert few['word'].to_pylist() == [word for word in words.tolist() if word < 1000]
+",
+    );
+}
+
+#[test]
+fn pyroaring_reads_roaring() {
+    check_format(
+        "roaring",
+        "
+import pyroaring
+found = pyroaring.BitMap64.deserialize(open(path, 'rb').read())
+assert len(found) == len(words) and found == pyroaring.BitMap64(words)
+",
+    );
+}
+
+#[test]
+fn read_table_agrees() {
+    if !has_python() {
+        return;
+    }
+    let folder = folder();
+    let text = printed(read_table(&[folder.to_str().unwrap()]));
+    for found in [
+        "28 bits         1,154,468 losing",
+        "577,241 stored",
+        FINGERPRINT,
+    ] {
+        assert!(text.contains(found), "{text}");
+    }
+
+    let text = printed(read_table(&["--rows", folder.to_str().unwrap()]));
+    assert_eq!(text.lines().count(), LOSING);
+    let mut words: Vec<u64> = text
+        .lines()
+        .map(|line| Word::from(&line.parse().unwrap()).get())
+        .collect();
+    words.sort_unstable();
+    let words: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    assert!(words == expected(true, LOSING));
+}
+
+#[test]
+fn read_table_reads_a_shard_alone() {
+    if !has_python() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let shard = directory.path().join("downloaded");
+    fs::copy(folder().join("shard-0000.zst"), &shard).unwrap();
+    let text = printed(read_table(&[shard.to_str().unwrap()]));
+    assert!(text.starts_with("577,241 words from 2 to "), "{text}");
+    let text = printed(read_table(&["--rows", shard.to_str().unwrap()]));
+    assert_eq!(text.lines().count(), LOSING);
+}
+
+#[test]
+fn read_table_refuses_what_is_damaged() {
+    if !has_python() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    end(&mut run(directory.path(), 20)).summary();
+    let folder = directory.path().join("table-20");
+    let refused = |path: &Path, case: &str| {
+        let output = read_table(&[path.to_str().unwrap()]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{case}: {errors}");
+        assert!(errors.starts_with("error: "), "{case}: {errors}");
+        assert_eq!(output.stdout, b"", "{case}");
+    };
+    for file in ["shard-0000.zst", "manifest.json", "SHA256SUMS"] {
+        let path = folder.join(file);
+        let good = fs::read(&path).unwrap();
+        let last = good.len() - 1;
+        // In a shard, the second is a bit that zstd does not look at.
+        for (at, bit) in [(0, 4), (24, 0x10), (last / 2, 4), (last, 4)] {
+            let mut bytes = good.clone();
+            bytes[at] ^= bit;
+            fs::write(&path, bytes).unwrap();
+            refused(&folder, &format!("{file}, byte {at}"));
+            if file == "shard-0000.zst" {
+                refused(&path, &format!("{file} alone, byte {at}"));
+            }
+        }
+        fs::write(&path, &good[..last]).unwrap();
+        refused(&folder, &format!("{file} cut short"));
+        fs::write(&path, good).unwrap();
+    }
+    printed(read_table(&[folder.to_str().unwrap()]));
+}
+
+/// The reader in the page needs the program `zstd`, and Python without any package.
+#[test]
+#[expect(clippy::print_stderr, reason = "says why a test had nothing to do")]
+fn the_reader_in_the_page_agrees() {
+    let zstd = Command::new("zstd").arg("--version").output();
+    if !has_python() || !zstd.is_ok_and(|output| output.status.success()) {
+        eprintln!("no Python or no program zstd: nothing tested");
+        return;
+    }
+    let page = fs::read_to_string(root().join("docs/FORMAT.md")).unwrap();
+    let (_, reader) = page
+        .split_once("```python\n")
+        .expect("the page has a reader");
+    let (reader, _) = reader.split_once("```").expect("the reader ends");
+    let output = python().arg("-c").arg(reader).arg(folder()).output();
+    let text = printed(output.unwrap());
+    assert_eq!(text, format!("{STORED} words, fingerprint {FINGERPRINT}\n"));
+}

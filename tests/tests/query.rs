@@ -1,0 +1,296 @@
+//! What `chomp query` and `chomp openings` say is what the definition says, wherever the table is;
+//! what they cannot know they refuse.
+
+mod common;
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use chomp_table::definition::{self, index_of};
+use chomp_table::{Position, Table, Word};
+use common::cluster::{Cluster, Random};
+use common::{Ended, end, program, run, wait};
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+/// The bits of the large table, and the random positions that it is asked about.
+const BITS: u32 = 32;
+const POSITIONS: usize = 1_000_000;
+/// As far as the definition reaches in a few seconds.
+const BITS_BY_DEFINITION: u32 = 22;
+
+fn query(table: &str, args: &[&str]) -> Command {
+    let mut command = program();
+    command.args(["query", "--table", table]).args(args);
+    command
+}
+
+fn path(table: &Path) -> &str {
+    table.to_str().expect("a plain path")
+}
+
+/// What a command says to `input`.
+fn ask(command: &mut Command, input: String) -> Ended {
+    command.stdin(Stdio::piped());
+    let mut child = common::start(command);
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
+    let ended = wait(child);
+    // It may have ended before it had read all.
+    drop(writer.join().expect("the writer ends"));
+    ended
+}
+
+/// The objects in lines of JSON.
+fn lines(ended: &Ended) -> Vec<Value> {
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let lines = ended.stdout.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+/// A random position of at most `bits` bits.
+fn any(random: &mut Rng, bits: u32) -> Word {
+    Word::new(random.u64(0..1 << bits))
+}
+
+/// Chance, from a seed that is shown when a test fails.
+#[expect(clippy::print_stderr, reason = "the seed")]
+fn chance() -> Rng {
+    let seed = Random::new().0;
+    eprintln!("seed {seed}");
+    Rng::with_seed(seed)
+}
+
+fn binary(word: Word) -> String {
+    format!("{:#b}\n", word.get())
+}
+
+/// Both of each mirror pair of a table, one bit a position.
+struct Bitmap(Vec<u64>);
+
+impl Bitmap {
+    fn of(table: &Table) -> Bitmap {
+        let bits = table.manifest().bits;
+        let mut bitmap = vec![0; (1usize << (bits - 1)).div_ceil(64)];
+        for words in table.words() {
+            for word in words.unwrap().into_iter().map(Word::new) {
+                for word in [word, word.mirror()] {
+                    let index = word.get() / 2;
+                    bitmap[usize::try_from(index / 64).unwrap()] |= 1 << (index % 64);
+                }
+            }
+        }
+        Bitmap(bitmap)
+    }
+
+    fn has(&self, word: Word) -> bool {
+        let index = word.get() / 2;
+        self.0[usize::try_from(index / 64).unwrap()] >> (index % 64) & 1 == 1
+    }
+}
+
+/// Each answer is what the definition makes of the answers for smaller positions.
+#[test]
+fn a_million_random_positions_agree_with_the_definition() {
+    let dir = tempfile::tempdir().unwrap();
+    end(&mut run(dir.path(), BITS)).summary();
+    let bitmap = Bitmap::of(&Table::open(dir.path()).unwrap());
+
+    let mut random = chance();
+    let mut words = Vec::with_capacity(POSITIONS);
+    while words.len() < POSITIONS {
+        // Half of them anywhere, half losing or a move from it.
+        let word = any(&mut random, BITS);
+        words.push(word);
+        let losing = (0..64).map(|k| Word::new(word.get().wrapping_add(2 * k) % (1 << BITS)));
+        words.extend(losing.filter(|&word| bitmap.has(word)).take(1));
+    }
+    words.truncate(POSITIONS);
+    let positions: String = words.iter().copied().map(binary).collect();
+    let ended = ask(&mut query(path(dir.path()), &["--no-moves"]), positions);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+
+    let (mut answers, mut losing) = (ended.stdout.lines(), 0);
+    for &word in &words {
+        let by_definition = word != Word::EMPTY && !word.moves().any(|(_, next)| bitmap.has(next));
+        let answer = answers.next().expect("an answer for each position");
+        let said = answer.ends_with(" is losing");
+        assert!(said || answer.ends_with(" is winning"), "{answer}");
+        assert_eq!(said, by_definition, "{answer} ({})", word.get());
+        losing += usize::from(said);
+    }
+    assert_eq!(answers.next(), None);
+    assert!(losing > POSITIONS / 10, "{losing}");
+}
+
+/// The whole answer for positions of a small table, from all places that a table can be at.
+#[test]
+fn answers_are_the_same_from_everywhere() {
+    let cluster = Cluster::new();
+    end(&mut run(&cluster.table(), 20)).summary();
+    let losing = definition::losing(20);
+    let mut command = cluster.program();
+    command.args(["coordinator", "--json", "--bits", "20", "--table"]);
+    command.arg(cluster.table());
+    command.args(["--listen", &format!("127.0.0.1:{}", cluster.port)]);
+    let _coordinator = cluster.start_coordinator(&mut command);
+
+    let folder = cluster.table().join("table-20");
+    let shard = folder.join("shard-0000.zst");
+    let places = [
+        path(&cluster.table()).to_owned(),
+        path(&folder).to_owned(),
+        path(&shard).to_owned(),
+        cluster.url(),
+        format!("{}/table-20", cluster.url()),
+    ];
+    let mut random = chance();
+    let words: Vec<Word> = (0..500).map(|_| any(&mut random, 19)).collect();
+    let positions: String = words.iter().copied().map(binary).collect();
+    let mut told: HashSet<String> = HashSet::new();
+    for place in &places {
+        let mut command = cluster.program();
+        command.args(["query", "--json", "--table", place]);
+        let ended = ask(&mut command, positions.clone());
+        assert_eq!(ended.code, Some(0), "{place}: {}", ended.stderr);
+        told.insert(ended.stdout);
+    }
+    assert_eq!(told.len(), 1, "all say the same");
+    let told = told.into_iter().next().unwrap();
+    for (word, line) in words.into_iter().zip(told.lines()) {
+        let said: Value = serde_json::from_str(line).unwrap();
+        let mut moves: Vec<(u32, u32)> = word
+            .moves()
+            .filter(|&(_, next)| losing[index_of(next)])
+            .map(|(cell, _)| (cell.row, cell.column))
+            .collect();
+        moves.sort_unstable();
+        assert_eq!(said["rows"], json!(Position::from(word).rows()));
+        assert_eq!(said["bits"], word.bits());
+        assert_eq!(said["losing"], losing[index_of(word)]);
+        assert_eq!(said["winning_moves"], json!(moves), "{line}");
+    }
+}
+
+#[test]
+fn openings_agree_with_the_definition() {
+    let dir = tempfile::tempdir().unwrap();
+    end(&mut run(dir.path(), BITS_BY_DEFINITION)).summary();
+    let losing = definition::losing(BITS_BY_DEFINITION);
+    let mut command = program();
+    command.args(["openings", "--json", "--table", path(dir.path())]);
+    let openings = lines(&end(&mut command));
+    let mut boards = openings.iter();
+    for rows in 1..=BITS_BY_DEFINITION / 2 {
+        for columns in rows..=BITS_BY_DEFINITION - rows {
+            let board = Position::new(vec![columns; usize::try_from(rows).unwrap()]).unwrap();
+            let mut moves: Vec<(u32, u32)> = Word::from(&board)
+                .moves()
+                .filter(|&(_, next)| losing[index_of(next)])
+                .map(|(cell, _)| (cell.row, cell.column))
+                .collect();
+            moves.sort_unstable();
+            let expected = json!({"rows": rows, "columns": columns, "moves": moves});
+            assert_eq!(boards.next(), Some(&expected));
+        }
+    }
+    assert_eq!(boards.next(), None);
+
+    let mut command = program();
+    command.args([
+        "openings",
+        "--table",
+        path(dir.path()),
+        "10x8",
+        "8x10",
+        "9x10",
+    ]);
+    let ended = end(&mut command);
+    assert_eq!(
+        ended.stdout,
+        "10x8 (6,5) (9,4)\n8x10 (4,9) (5,6)\n9x10 (7,8) (9,5)\n"
+    );
+}
+
+#[test]
+fn what_is_not_known_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = path(dir.path());
+    end(&mut query(table, &["8x10"])).refuses(1, &["no published table", "chomp run"]);
+    end(&mut run(dir.path(), 20)).summary();
+    for (position, code, texts) in [
+        ("11x10", 5, &["21 bits", "covers 20", "11x10"][..]),
+        ("40x40", 5, &["80 bits", "40x40"]),
+        ("4,5", 2, &["4,5", "longest first"]),
+        ("0b101", 2, &["0b101", "even"]),
+        ("cake", 2, &["cake", "5,4,2,1"]),
+        ("", 2, &["is not a position"]),
+    ] {
+        end(&mut query(table, &[position])).refuses(code, texts);
+        end(&mut query(table, &["--json", position])).refuses(code, texts);
+    }
+    for (board, code, text) in [("8x13", 5, "21 bits"), ("5,4", 2, "is not a board")] {
+        let mut command = program();
+        command.args(["openings", "--table", table, board]);
+        end(&mut command).refuses(code, &[text]);
+    }
+
+    // What comes before a bad line is answered, and the line is named.
+    let ended = ask(
+        &mut query(table, &[]),
+        "2x2\n\n# a remark\n3x3\n4,5\n4x4\n".into(),
+    );
+    assert_eq!(ended.code, Some(2));
+    assert_eq!(
+        ended.stdout,
+        "2x2 is winning, with (2,2)\n3x3 is winning, with (2,2)\n"
+    );
+    assert!(ended.stderr.contains("line 5 of stdin"), "{}", ended.stderr);
+    let ended = ask(&mut query(table, &[]), "2x2\n11x10\n4x4\n".into());
+    assert_eq!(ended.code, Some(5));
+    assert_eq!(ended.stdout, "2x2 is winning, with (2,2)\n");
+
+    let shard = dir.path().join("table-20/shard-0000.zst");
+    end(&mut query(path(&shard), &["1x20"])).refuses(5, &["shard-0000.zst", "ask the whole table"]);
+    let nobody = "http://127.0.0.1:9";
+    end(&mut query(nobody, &["2x2"])).refuses(4, &[nobody]);
+    end(&mut query("http://", &["2x2"])).refuses(2, &["not the URL"]);
+}
+
+/// No flipped bit of a table becomes an answer.
+#[test]
+fn damage_is_no_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    end(&mut run(dir.path(), 24)).summary();
+    let folder = dir.path().join("table-24");
+    let mut random = chance();
+    let words: Vec<Word> = (0..2000).map(|_| any(&mut random, 24)).collect();
+    let positions: String = words.iter().copied().map(binary).collect();
+    let right = ask(&mut query(path(dir.path()), &[]), positions.clone());
+    assert_eq!(right.code, Some(0));
+    let mut refused = 0;
+    for name in ["manifest.json", "SHA256SUMS", "shard-0000.zst"] {
+        let file = folder.join(name);
+        let original = fs::read(&file).unwrap();
+        for _ in 0..12 {
+            let mut bytes = original.clone();
+            let at = random.usize(..bytes.len());
+            bytes[at] ^= 1 << random.u32(..8);
+            fs::write(&file, &bytes).unwrap();
+            let ended = ask(&mut query(path(dir.path()), &[]), positions.clone());
+            assert!(right.stdout.starts_with(&ended.stdout), "{name}, byte {at}");
+            if ended.code != Some(0) {
+                assert!(matches!(ended.code, Some(3 | 5)), "{ended:?}");
+                refused += 1;
+            }
+        }
+        fs::write(&file, &original).unwrap();
+    }
+    assert!(refused > 30, "{refused}");
+}

@@ -1,0 +1,353 @@
+//! `chomp verify`: what is right passes at every level, what is not is named with its place and exit
+//! code 3, and the marking of all positions goes on where it was stopped or killed.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use chomp_table::fingerprint::FingerprintBuilder;
+use chomp_table::manifest::{Manifest, folder_name, sha256sums};
+use chomp_table::shard::{ShardSize, ShardWriter};
+use chomp_table::{RangeBits, Table, Word};
+use common::cluster::Random;
+use common::{Ended, FINGERPRINT_30, files, number, program, run, send, start, wait, wait_until};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const BITS: u32 = 30;
+/// The windows of 30 bits.
+const WINDOWS: u64 = 16;
+
+fn verify(table: &Path, level: &str) -> Command {
+    let mut command = program();
+    command.args(["verify", "--json", "--threads", "1", "--level", level]);
+    command.arg("--table").arg(table);
+    command
+}
+
+fn end(command: &mut Command) -> Ended {
+    common::end(command)
+}
+
+fn finished(bits: u32) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    end(&mut run(directory.path(), bits)).summary();
+    directory
+}
+
+fn report(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+fn flip(path: &Path, at: usize, bit: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 1 << bit;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "the seed, shown on failure")]
+fn a_random_bit_of_a_table_is_found_and_named() {
+    let mut random = Random::new();
+    eprintln!("seed {}", random.0);
+    let directory = finished(BITS);
+    let (table, folder) = (directory.path(), directory.path().join("table-30"));
+    let listed = files(&folder);
+    let summary = end(&mut verify(table, "quick")).summary();
+    let written = table.join("verify-30-quick.json");
+    assert_eq!(report(&written), summary);
+    assert_eq!(summary["result"], "passed");
+    assert_eq!(summary["table"]["fingerprint"], FINGERPRINT_30);
+    assert_eq!(number(&summary["table"], "losing"), 3_893_679);
+    let sums = fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
+    let shard = &summary["table"]["shards"][0];
+    assert!(sums.contains(shard["sha256"].as_str().unwrap()));
+    assert!(sums.starts_with(summary["table"]["manifest_sha256"].as_str().unwrap()));
+    let checks = summary["checks"].as_array().unwrap();
+    let made: Vec<&Value> = checks.iter().map(|check| &check["check"]).collect();
+    assert_eq!(made, ["files", "shards", "known"]);
+    assert_eq!(files(&folder), listed, "the folder is as it was");
+
+    for name in ["SHA256SUMS", "manifest.json", "shard-0000.zst"] {
+        let path = folder.join(name);
+        let length = fs::read(&path).unwrap().len();
+        for _ in 0..8 {
+            let (at, bit) = (random.below(length), random.below(8));
+            flip(&path, at, bit);
+            let ended = end(&mut verify(table, "quick"));
+            // Of the two lists that disagree either may be wrong.
+            let place = if name == "shard-0000.zst" {
+                name
+            } else {
+                "manifest.json"
+            };
+            let said = damaged(&ended, &[place]);
+            assert_eq!(said, report(&written), "{name}, byte {at}, bit {bit}");
+            flip(&path, at, bit);
+        }
+    }
+    let shard = folder.join("shard-0000.zst");
+    let middle = fs::read(&shard).unwrap().len() / 2;
+    flip(&shard, middle, 3);
+    let ended = end(&mut verify(table, "full"));
+    damaged(
+        &ended,
+        &["shard-0000.zst is damaged", "instead of", "its frame "],
+    );
+    flip(&shard, middle, 3);
+
+    // What is not listed is no damage.
+    fs::write(folder.join("notes"), "mine").unwrap();
+    let summary = end(&mut verify(table, "quick")).summary();
+    let warnings = summary["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 1);
+    assert!(
+        warnings[0]
+            .as_str()
+            .unwrap()
+            .starts_with("notes is in the folder")
+    );
+
+    // The job that made it does not mind what is beside it.
+    end(&mut run(table, BITS)).summary();
+}
+
+/// The report of a table that is not as it should be, for which the message gives these reasons.
+fn damaged(ended: &Ended, texts: &[&str]) -> Value {
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(report["result"], "damaged");
+    let damage = report["damage"].as_str().unwrap();
+    for text in texts {
+        let found = ended.stderr.contains(text) && damage.contains(text);
+        assert!(found, "no {text:?} in {ended:?}");
+    }
+    let checks = report["checks"].as_array().unwrap();
+    assert_eq!(checks.last().unwrap()["passed"], false);
+    report
+}
+
+#[test]
+fn random_positions_are_those_of_the_seed() {
+    let directory = finished(28);
+    let table = directory.path();
+    let sample = |seed: &str| {
+        let mut command = verify(table, "sample");
+        command.args(["--sample", "10000", "--seed", seed]);
+        end(&mut command).summary()["sample"].clone()
+    };
+    let first = sample("7");
+    assert_eq!(first, sample("7"));
+    assert_ne!(first, sample("8"));
+    assert_eq!(number(&first, "seed"), 7);
+    assert_eq!(number(&first, "of_all"), 5_000);
+    assert_eq!(number(&first, "one_in_of_all"), 1_085);
+    assert_eq!(number(&first, "one_in_of_listed"), 542);
+    let of_anyone = || end(&mut verify(table, "sample")).summary()["sample"].clone();
+    assert_ne!(of_anyone()["seed"], of_anyone()["seed"]);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused() {
+    let directory = finished(20);
+    let table = directory.path();
+    let inside = table.join("table-20/report.json");
+    let mut command = verify(table, "quick");
+    let ended = end(command.arg("--report").arg(&inside));
+    ended.refuses(2, &["report.json", "is in the folder of the table"]);
+    let mut command = verify(table, "quick");
+    let ended = end(command.arg("--report").arg(table.join("none/report.json")));
+    ended.refuses(1, &["the report needs a place", "--report FILE"]);
+    let mut command = verify(table, "full");
+    let ended = end(command.args(["--memory", "1MiB"]));
+    ended.refuses(2, &["are too few: give at least"]);
+    let ended = end(&mut verify(&table.join("table-21"), "quick"));
+    ended.refuses(1, &["has no published table"]);
+    assert_eq!(files(&table.join("table-20")).len(), 3);
+    let beside = fs::read_dir(table).unwrap().count();
+    assert_eq!(beside, 3, "the lock, the table and the working files");
+
+    // For people there are lines.
+    let mut command = program();
+    command.args(["verify", "--level", "full", "--table"]);
+    let ended = end(command.arg(table.join("table-20")));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for part in [
+        "passed all checks of the level full",
+        "agree with marking",
+        "verify-20-full.json",
+    ] {
+        assert!(ended.stdout.contains(part), "{ended:?}");
+    }
+}
+
+/// A table of so many bits without `removed` and with `added`, of which every digest, count and
+/// fingerprint is made again.
+fn forged(right: &[u64], bits: u32, removed: Option<u64>, added: Option<u64>) -> TempDir {
+    let mut words = right.to_vec();
+    words.retain(|&word| Some(word) != removed);
+    words.extend(added);
+    words.sort_unstable();
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path().join(folder_name(bits));
+    fs::create_dir(&folder).unwrap();
+    let mut fingerprints = FingerprintBuilder::new(bits);
+    fingerprints.push(&words);
+    let size = ShardSize {
+        frame_words: 500,
+        shard_words: 2000,
+    };
+    let (mut shards, mut rest) = (Vec::new(), &words[..]);
+    while !rest.is_empty() {
+        let mut shard = ShardWriter::new(shards.len(), size);
+        rest = shard.push(rest);
+        let (info, bytes) = shard.finish();
+        fs::write(folder.join(&info.name), bytes).unwrap();
+        shards.push(info);
+    }
+    let range_bits = RangeBits::new(12).unwrap();
+    let software = "a liar".to_owned();
+    let manifest = Manifest::new(range_bits, 1, software, fingerprints.finish(), shards);
+    let bytes = manifest.to_bytes();
+    fs::write(folder.join("SHA256SUMS"), sha256sums(&bytes, &manifest)).unwrap();
+    fs::write(folder.join("manifest.json"), bytes).unwrap();
+    directory
+}
+
+/// Whatever digests say: where a fingerprint is published it finds a wrong table, and the marking of
+/// all positions does everywhere.
+#[test]
+fn a_table_that_lies_with_right_digests_is_found() {
+    let directory = finished(22);
+    let table = Table::open(directory.path()).unwrap();
+    let right: Vec<u64> = table.words().flat_map(Result::unwrap).collect();
+    // Of 22 bits, outside all boxes of which the counts are known, and many cells.
+    let hidden = |word: &u64| {
+        let position = Word::new(*word);
+        position.bits() == 22 && word.count_ones() == 5 && position.area() > 22
+    };
+    let removed = *right.iter().rfind(|word| hidden(word)).unwrap();
+    let representative = |&word: &u64| Word::new(word).representative().get() == word;
+    let added = (removed..1 << 22)
+        .step_by(2)
+        .find(|word| hidden(word) && representative(word) && right.binary_search(word).is_err())
+        .unwrap();
+    let published = right.iter().find(|word| Word::new(**word).bits() == 20);
+    let published = *published.unwrap();
+
+    let checked = |removed: Option<u64>, added: Option<u64>, level: &str| {
+        let forged = forged(&right, 22, removed, added);
+        let opened = Table::open(forged.path()).unwrap();
+        opened.verify_bytes().unwrap();
+        end(&mut verify(forged.path(), level))
+    };
+    let ended = checked(Some(published), None, "quick");
+    damaged(
+        &ended,
+        &["20 bits", "the published one is ccc3c24a", "report this"],
+    );
+    let missing = format!("(word {removed}, shard-00");
+    let extra = format!("(word {added}, shard-00");
+    let no_move = "is not listed, but none of its ";
+    for (removed, added, texts) in [
+        (Some(removed), None, [&*missing, no_move]),
+        (
+            None,
+            Some(added),
+            [&*extra, "is listed as losing, but the move ("],
+        ),
+        (Some(removed), Some(added), [&*missing, no_move]),
+    ] {
+        checked(removed, added, "quick").summary();
+        damaged(&checked(removed, added, "full"), &texts);
+    }
+}
+
+/// What is kept of marking: the digest, and what it vouches for.
+fn progress(path: &Path) -> Option<Value> {
+    let bytes = fs::read(path).ok()?;
+    let json = bytes.split(|&byte| byte == b'\n').nth(1)?;
+    serde_json::from_slice(json).ok()
+}
+
+fn windows_done(path: &Path) -> u64 {
+    let progress = progress(path);
+    progress.map_or(0, |found| {
+        found["windows"].as_object().unwrap().len() as u64
+    })
+}
+
+/// Marking of the table until some windows are done, and then `signal`.
+fn stop_after(table: &Path, kept: &Path, windows: u64, signal: Signal) -> Ended {
+    let mut child = start(&mut verify(table, "full"));
+    wait_until(&mut child, || windows_done(kept) >= windows);
+    send(child.id(), signal);
+    wait(child)
+}
+
+#[test]
+fn marking_goes_on_where_it_was_stopped_or_killed() {
+    let directory = finished(BITS);
+    let table = directory.path();
+    let kept = table.join("verify-30-full.json.progress");
+    let written = table.join("verify-30-full.json");
+    let ended = stop_after(table, &kept, 2, Signal::SIGTERM);
+    assert_eq!(ended.code, Some(75), "{ended:?}");
+    assert!(
+        ended.stderr.contains("what is done so far is kept"),
+        "{ended:?}"
+    );
+    assert!(!written.try_exists().unwrap());
+    let names = || {
+        let entries = fs::read_dir(table).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name.contains("verify")).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(), ["verify-30-full.json.progress"]);
+
+    // Killed at any moment, it leaves complete files; what was done then counts.
+    let before = windows_done(&kept);
+    let ended = stop_after(table, &kept, before + 2, Signal::SIGKILL);
+    assert_eq!(ended.code, None);
+    assert!(ended.stderr.contains("goes on after"), "{ended:?}");
+    let before = windows_done(&kept);
+    assert!((4..WINDOWS).contains(&before));
+
+    // Another process at the same report is refused.
+    let mut child = start(&mut verify(table, "full"));
+    wait_until(&mut child, || windows_done(&kept) > before);
+    let ended = end(&mut verify(table, "full"));
+    ended.refuses(5, &["verify-30-full.json is in use"]);
+    send(child.id(), Signal::SIGINT);
+    assert_eq!(wait(child).code, Some(75));
+
+    // A flipped bit in what is kept: it is said and not believed.
+    let whole = fs::read(&kept).unwrap();
+    let before = windows_done(&kept);
+    flip(&kept, whole.len() - 20, 2);
+    let mut child = start(&mut verify(table, "full"));
+    wait_until(&mut child, || (1..before).contains(&windows_done(&kept)));
+    send(child.id(), Signal::SIGTERM);
+    let ended = wait(child);
+    assert_eq!(ended.code, Some(75), "{ended:?}");
+    let parts = ["progress is not used", "it is not as it was written"];
+    assert!(
+        parts.iter().all(|part| ended.stderr.contains(part)),
+        "{ended:?}"
+    );
+
+    fs::write(&kept, whole).unwrap();
+    let summary = end(&mut verify(table, "full")).summary();
+    assert_eq!(report(&written), summary);
+    let full = &summary["full"];
+    assert_eq!(number(full, "positions"), 1 << (BITS - 1));
+    assert_eq!(number(full, "losing"), 3_893_679);
+    assert_eq!(number(full, "windows"), WINDOWS);
+    assert_eq!(number(full, "windows_before"), before);
+    assert_eq!(names(), ["verify-30-full.json"]);
+}

@@ -1,0 +1,115 @@
+//! One pass over every byte of a table. Nothing that its manifest says of its content is taken for
+//! true: counts and fingerprints are made again from the words.
+//!
+//! Shards are independent, so [`check_shard`] may be called by many threads; what it gives is put
+//! together in the order of the shards by [`check_all`].
+
+use chomp_table::fingerprint::{FingerprintBuilder, Fingerprints};
+use chomp_table::{Digest, Table};
+
+use crate::survey::{Counter, Survey};
+use crate::{CheckError, Watch, known, tell};
+
+/// The most that a frame of 8,192 words and an index take while they are decoded.
+const FRAME_BYTES: u64 = 4 << 20;
+
+/// A shard of which every byte was checked.
+#[derive(Debug)]
+pub struct CheckedShard<'a> {
+    words: Vec<u64>,
+    counted: Counter<'a>,
+}
+
+/// What the words of a table give, which is what its manifest says.
+#[derive(Debug)]
+pub struct Content {
+    /// Fingerprints and numbers of words, for each number of bits.
+    pub fingerprints: Fingerprints,
+    /// The losing positions, counted.
+    pub survey: Survey,
+}
+
+/// The memory that [`check_shard`] takes for any shard of `table`, in bytes: its words, the bytes of
+/// its file, and one frame as it is decoded.
+pub fn shard_bytes(table: &Table) -> u64 {
+    let shards = table.manifest().shards.iter();
+    let largest = shards.map(|shard| 8 * shard.entries + shard.bytes).max();
+    largest.unwrap_or(0) + FRAME_BYTES
+}
+
+/// Checks one shard, counted from 0: its digest, its index, each of its frames, that its words
+/// ascend and are the smaller ones of their mirror pairs, and what is proved about each.
+///
+/// # Errors
+///
+/// If the file cannot be read or is not what was published; if a word contradicts what is proved.
+///
+/// # Panics
+///
+/// If there is no such shard.
+pub fn check_shard(table: &Table, number: usize) -> Result<CheckedShard<'_>, CheckError> {
+    let words = table.read_shard(number)?;
+    let mut counted = Counter::new(table);
+    counted.push(&words)?;
+    Ok(CheckedShard { words, counted })
+}
+
+/// Puts together what [`check_shard`] gave for all shards of `table`, in their order, and compares
+/// it with the manifest: counts and fingerprints for every number of bits. That the mirror image of
+/// each losing position is counted, and that positions which are their own are one for each even
+/// number of bits, follows from two ways to count that must agree.
+///
+/// # Errors
+///
+/// The first error of a shard; if the words are not those that the manifest speaks of; if they
+/// contradict what is proved; [`CheckError::Stopped`].
+pub fn check_all<'a>(
+    table: &'a Table,
+    shards: impl Iterator<Item = Result<CheckedShard<'a>, CheckError>>,
+    watch: Watch<'_>,
+) -> Result<Content, CheckError> {
+    let manifest = table.manifest();
+    let mut fingerprints = FingerprintBuilder::new(manifest.bits);
+    let mut counted = Counter::new(table);
+    let mut seen = 0;
+    for shard in shards {
+        let shard = shard?;
+        counted.append(shard.counted)?;
+        fingerprints.push(&shard.words);
+        seen += shard.words.len() as u64;
+        tell(watch, seen, manifest.stored)?;
+    }
+    let fingerprints = fingerprints.finish();
+    table.check_totals(&fingerprints)?;
+    Ok(Content {
+        fingerprints,
+        survey: counted.finish()?,
+    })
+}
+
+impl Content {
+    /// Compares with the fingerprints that are published; returns how many there were to compare.
+    ///
+    /// # Errors
+    ///
+    /// If one is another.
+    pub fn check_known_fingerprints(&self) -> Result<u64, CheckError> {
+        let mut compared = 0;
+        for (bits, known) in known::fingerprints() {
+            let Some(found) = self.fingerprints.by_bits.get(bits as usize) else {
+                continue;
+            };
+            check_fingerprint(bits, found, &known)?;
+            compared += 1;
+        }
+        Ok(compared)
+    }
+}
+
+fn check_fingerprint(bits: u32, found: &Digest, known: &Digest) -> Result<(), CheckError> {
+    crate::ensure(found == known, || {
+        format!(
+            "the words of {bits} bits have the fingerprint {found}; the published one is {known}"
+        )
+    })
+}

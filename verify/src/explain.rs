@@ -1,0 +1,62 @@
+//! What is wrong about a position, in words: which one it is, where the table lists it, and what
+//! the definition says.
+
+use chomp_table::format::describe;
+use chomp_table::{Position, Table, Word};
+
+use crate::CheckError;
+
+/// How messages name the position of `word`: its rows, its word, and where the table has it, or
+/// would have it.
+pub(crate) fn name(table: &Table, word: Word) -> String {
+    let (position, number) = (Position::from(word), word.get());
+    let representative = word.representative().get();
+    let stored = if representative == number {
+        String::new()
+    } else {
+        format!(", stored as {representative}")
+    };
+    let place = match table.place(word) {
+        Ok(Some(place)) => format!(", {}, frame {}", place.shard, place.frame),
+        Ok(None) => String::new(),
+        Err(error) => format!(", somewhere: {}", describe(&error)),
+    };
+    format!("the position {position} (word {number}{stored}{place})")
+}
+
+/// The error for a position about which the table contradicts itself: it lists the position and one
+/// that a move leads to, or lists neither the position nor any that a move leads to.
+pub(crate) fn contradiction(table: &Table, word: Word, listed: bool) -> CheckError {
+    let name = name(table, word);
+    if word == Word::EMPTY {
+        return CheckError::Wrong(format!("{name} is listed as losing; it is winning"));
+    }
+    let mut moves = 0;
+    for (cell, next) in word.moves() {
+        moves += 1;
+        match table.is_losing(next) {
+            Ok(false) => {}
+            Ok(true) if listed => {
+                let (row, column, next) = (cell.row, cell.column, self::name(table, next));
+                return CheckError::Wrong(format!(
+                    "{name} is listed as losing, but the move ({row},{column}) leads to {next}, which is listed too"
+                ));
+            }
+            Ok(true) => return changed(&name),
+            Err(error) => return error.into(),
+        }
+    }
+    if listed {
+        return changed(&name);
+    }
+    CheckError::Wrong(format!(
+        "{name} is not listed, but none of its {moves} moves leads to a listed one, so that it is losing"
+    ))
+}
+
+/// The table was read twice.
+fn changed(name: &str) -> CheckError {
+    CheckError::Wrong(format!(
+        "reading the table twice gave different answers about {name} and its moves"
+    ))
+}

@@ -1,0 +1,131 @@
+//! The files of a table, before any of them is believed: the digest of the manifest against the list
+//! of digests, and what is in the folder that the manifest does not know.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME};
+use chomp_table::{Digest, Table, TableError};
+
+/// `SHA256SUMS` has a line of about 80 bytes for each shard, and there are at most 65,536.
+const SHA256SUMS_BYTES_MAX: u64 = 8 << 20;
+/// So many unknown files are named; of more it is said how many.
+const STRANGERS_MAX: usize = 20;
+
+/// The two lists of a table, found to be in agreement about the manifest.
+#[derive(Clone, Debug)]
+pub struct Lists {
+    /// SHA-256 of `manifest.json`.
+    pub manifest_sha256: Digest,
+    /// SHA-256 of `SHA256SUMS`.
+    pub sha256sums_sha256: Digest,
+    manifest: Vec<u8>,
+}
+
+impl Lists {
+    /// Reads both lists in `folder`. That the manifest is the one whose digest `SHA256SUMS` has is
+    /// checked before anything in it is looked at, even the number of its format.
+    ///
+    /// # Errors
+    ///
+    /// If a file is missing, too large or cannot be read; if the digest is another.
+    pub fn read(folder: &Path) -> Result<Lists, TableError> {
+        let manifest = read(folder, MANIFEST_NAME, MANIFEST_BYTES_MAX)?;
+        let sums = read(folder, SHA256SUMS_NAME, SHA256SUMS_BYTES_MAX)?;
+        let found = Digest::of(&manifest);
+        let line = format!("{found}  {MANIFEST_NAME}");
+        if sums.split(|&byte| byte == b'\n').next() != Some(line.as_bytes()) {
+            let what = format!(
+                "it has the SHA-256 {found}, and the first line of {SHA256SUMS_NAME} says otherwise: one of the two is not as it was"
+            );
+            return Err(damaged(folder, MANIFEST_NAME, what));
+        }
+        Ok(Lists {
+            manifest_sha256: found,
+            sha256sums_sha256: Digest::of(&sums),
+            manifest,
+        })
+    }
+
+    /// Makes sure that `table`, opened since, has the manifest of these lists.
+    ///
+    /// # Errors
+    ///
+    /// If it has another.
+    pub fn check_same(&self, table: &Table) -> Result<(), TableError> {
+        match Manifest::parse(&self.manifest) {
+            Ok(manifest) if manifest == *table.manifest() => Ok(()),
+            _ => {
+                let what = "it changed while it was read".into();
+                Err(damaged(table.folder(), MANIFEST_NAME, what))
+            }
+        }
+    }
+}
+
+/// Warnings about what is in the folder of `table` and not in its manifest. Files that are missing
+/// are found when they are opened.
+///
+/// # Errors
+///
+/// If the folder cannot be listed.
+pub fn strangers(table: &Table) -> Result<Vec<String>, TableError> {
+    let folder = table.folder();
+    let shards = table.manifest().shards.iter();
+    let known: BTreeSet<&str> = shards
+        .map(|shard| shard.name.as_str())
+        .chain([MANIFEST_NAME, SHA256SUMS_NAME])
+        .collect();
+    let failed = |source| TableError::Io {
+        file: folder.to_owned(),
+        source,
+    };
+    let mut strangers = BTreeSet::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        if name.to_str().is_none_or(|name| !known.contains(name)) {
+            strangers.insert(name);
+        }
+    }
+    let named = strangers.iter().take(STRANGERS_MAX);
+    let mut warnings: Vec<String> = named
+        .map(|name| {
+            let name = name.display();
+            format!("{name} is in the folder and not part of the table: it was not looked at")
+        })
+        .collect();
+    if strangers.len() > STRANGERS_MAX {
+        let more = strangers.len() - STRANGERS_MAX;
+        warnings.push(format!("and {more} more that are not part of the table"));
+    }
+    Ok(warnings)
+}
+
+/// The content of a file of the table that must not be longer than `most` bytes.
+fn read(folder: &Path, name: &str, most: u64) -> Result<Vec<u8>, TableError> {
+    let mut bytes = Vec::new();
+    let opened = File::open(folder.join(name));
+    match opened.and_then(|file| file.take(most + 1).read_to_end(&mut bytes)) {
+        Ok(_) if bytes.len() as u64 <= most => Ok(bytes),
+        Ok(_) => {
+            let what = format!("it has more than {most} bytes");
+            Err(damaged(folder, name, what))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(damaged(folder, name, "it is missing".into()))
+        }
+        Err(source) => Err(TableError::Io {
+            file: folder.join(name),
+            source,
+        }),
+    }
+}
+
+fn damaged(folder: &Path, name: &str, what: String) -> TableError {
+    TableError::Damaged {
+        file: folder.join(name),
+        what,
+    }
+}

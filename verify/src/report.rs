@@ -1,0 +1,269 @@
+//! What was checked and what came of it. `docs/FORMAT.md` describes the fields.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use chomp_table::format::describe;
+use chomp_table::{Digest, Table, TableError};
+use serde::Serialize;
+
+use crate::CheckError;
+use crate::folder::Lists;
+use crate::sample::SampleReport;
+
+const FORMAT: u32 = 1;
+
+/// How much is checked. Each level has the checks of those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Every byte of the table.
+    Quick,
+    /// Random positions, by the definition.
+    Sample,
+    /// Every position, by marking.
+    Full,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Level::Quick => "quick",
+            Level::Sample => "sample",
+            Level::Full => "full",
+        })
+    }
+}
+
+impl FromStr for Level {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Level, String> {
+        [Level::Quick, Level::Sample, Level::Full]
+            .into_iter()
+            .find(|level| level.to_string() == text)
+            .ok_or_else(|| "levels are quick, sample and full".to_owned())
+    }
+}
+
+/// One of the checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Check {
+    /// The files that are there, and the two lists of digests.
+    Files,
+    /// Every byte of every shard; what the words give, against the manifest; what is proved.
+    Shards,
+    /// Published fingerprints, and results of others.
+    Known,
+    /// Random positions.
+    Sample,
+    /// All positions.
+    Full,
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Check::Files => "files",
+            Check::Shards => "shards",
+            Check::Known => "known",
+            Check::Sample => "sample",
+            Check::Full => "full",
+        })
+    }
+}
+
+/// A check that was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// Which one.
+    pub check: Check,
+    /// Whether everything was as it should be.
+    pub passed: bool,
+    /// What was looked at, or what is wrong.
+    pub what: String,
+}
+
+/// What came of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// All checks of the level passed.
+    Passed,
+    /// A check failed, and those after it were not made.
+    Damaged,
+}
+
+/// A shard that was checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShardLine {
+    /// The name of the file.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// The number of its words.
+    pub entries: u64,
+    /// Its SHA-256.
+    pub sha256: Digest,
+}
+
+/// What the report speaks of: the table, as its manifest describes it. If all checks passed, this is
+/// what the bytes are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TableFacts {
+    bits: u32,
+    positions: u64,
+    losing: u64,
+    stored: u64,
+    losing_by_bits: Vec<u64>,
+    fingerprint: Digest,
+    manifest_sha256: Digest,
+    sha256sums_sha256: Digest,
+    made_by: String,
+    replicas: u32,
+    shards: Vec<ShardLine>,
+}
+
+/// The marking of all positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FullReport {
+    /// The positions, the empty one included.
+    pub positions: u64,
+    /// How many of them are losing.
+    pub losing: u64,
+    /// The windows have 2^`window_bits` words.
+    pub window_bits: u32,
+    /// The number of windows.
+    pub windows: u64,
+    /// How many of them earlier runs had done.
+    pub windows_before: u64,
+}
+
+/// What was checked and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    format: u32,
+    /// The program that checked, with its version.
+    pub software: String,
+    /// The level.
+    pub level: Level,
+    /// What came of it.
+    pub result: Verdict,
+    /// What is wrong, if something is.
+    pub damage: Option<String>,
+    /// When the check ended, in UTC, as in RFC 3339.
+    pub date: String,
+    /// Wall time, in seconds; of earlier runs too that this one went on from.
+    pub seconds: f64,
+    /// CPU time, likewise.
+    pub cpu_seconds: f64,
+    /// The folder of the table.
+    pub folder: PathBuf,
+    /// The table, if its manifest could be read.
+    pub table: Option<TableFacts>,
+    /// The checks that were made, in this order.
+    pub checks: Vec<Line>,
+    /// What is unusual and no damage.
+    pub warnings: Vec<String>,
+    /// The random positions, if they were decided and passed.
+    pub sample: Option<SampleReport>,
+    /// The marking, if it was done and passed.
+    pub full: Option<FullReport>,
+}
+
+impl TableFacts {
+    /// The content of `table`, whose lists are `lists`.
+    pub fn new(table: &Table, lists: &Lists) -> TableFacts {
+        let manifest = table.manifest();
+        let shards = manifest.shards.iter();
+        let shards = shards.map(|shard| ShardLine {
+            name: shard.name.clone(),
+            bytes: shard.bytes,
+            entries: shard.entries,
+            sha256: shard.sha256,
+        });
+        TableFacts {
+            bits: manifest.bits,
+            positions: manifest.positions,
+            losing: manifest.losing,
+            stored: manifest.stored,
+            losing_by_bits: manifest.losing_by_bits.clone(),
+            fingerprint: manifest.fingerprint,
+            manifest_sha256: lists.manifest_sha256,
+            sha256sums_sha256: lists.sha256sums_sha256,
+            made_by: manifest.software.clone(),
+            replicas: manifest.replicas,
+            shards: shards.collect(),
+        }
+    }
+}
+
+impl Report {
+    /// Nothing was checked yet.
+    pub fn new(software: String, level: Level, folder: PathBuf) -> Report {
+        Report {
+            format: FORMAT,
+            software,
+            level,
+            result: Verdict::Passed,
+            damage: None,
+            date: String::new(),
+            seconds: 0.0,
+            cpu_seconds: 0.0,
+            folder,
+            table: None,
+            checks: Vec::new(),
+            warnings: Vec::new(),
+            sample: None,
+            full: None,
+        }
+    }
+
+    /// Takes down what a check has said: what it looked at, or what is wrong. An error that does not
+    /// say that the table is wrong, such as a file that cannot be read, leaves no line.
+    ///
+    /// # Errors
+    ///
+    /// The error that was taken down.
+    pub fn take<T>(
+        &mut self,
+        check: Check,
+        said: Result<T, CheckError>,
+        what: impl FnOnce(&T) -> String,
+    ) -> Result<T, CheckError> {
+        match &said {
+            Ok(value) => {
+                self.push(check, true, what(value));
+            }
+            Err(error @ (CheckError::Wrong(_) | CheckError::Table(TableError::Damaged { .. }))) => {
+                let what = describe(error);
+                self.result = Verdict::Damaged;
+                self.damage = Some(what.clone());
+                self.push(check, false, what);
+            }
+            Err(CheckError::Table(_) | CheckError::Stopped) => {}
+        }
+        said
+    }
+
+    fn push(&mut self, check: Check, passed: bool, what: String) {
+        self.checks.push(Line {
+            check,
+            passed,
+            what,
+        });
+    }
+
+    /// The bytes of the file.
+    ///
+    /// # Panics
+    ///
+    /// Never: numbers, texts and lists always become JSON.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec_pretty(self).expect("a report always becomes JSON");
+        bytes.push(b'\n');
+        bytes
+    }
+}

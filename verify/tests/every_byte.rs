@@ -1,0 +1,430 @@
+//! Every byte of a table is checked, the lists first; what the words give is what the manifest says;
+//! and what is kept of marking is believed only as it was written.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a table made for a test need not be durable"
+)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use chomp_table::manifest::{Manifest, sha256sums};
+use chomp_table::{Digest, Table, TableError, Word};
+use chomp_verify::bytes::{self, Content, check_shard};
+use chomp_verify::folder::{Lists, strangers};
+use chomp_verify::known;
+use chomp_verify::marking::{self, Plan, check_window, losing, plan, window_bytes, windows};
+use chomp_verify::progress::{Progress, Subject};
+use chomp_verify::{CheckError, UNWATCHED};
+use common::{check_all, check_bytes, check_sample, publish, right_words};
+
+const BITS: u32 = 13;
+
+/// All that is checked of a table without deciding positions.
+fn quick(folder: &Path) -> Result<Content, CheckError> {
+    let lists = Lists::read(folder)?;
+    let table = Table::open(folder)?;
+    lists.check_same(&table)?;
+    let content = check_bytes(&table)?;
+    content.check_known_fingerprints()?;
+    known::compare(&content.survey)?;
+    Ok(content)
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name().unwrap().to_str().unwrap()
+}
+
+/// The text of the damage that is found, which names `file`, or the list that vouches for it.
+fn damage(folder: &Path, file: &str, case: &str) -> String {
+    let error = quick(folder).map(drop).expect_err(case);
+    assert!(
+        matches!(error, CheckError::Table(TableError::Damaged { .. })),
+        "{file}, {case}: {error}"
+    );
+    let text = error.to_string();
+    // Which of the two lists is wrong cannot be told if they disagree.
+    let lists = ["manifest.json", "SHA256SUMS"];
+    let named = text.contains(file) || lists.contains(&file) && text.contains("SHA256SUMS");
+    assert!(named, "{file}, {case}: {text}");
+    text
+}
+
+#[test]
+fn every_flipped_bit_of_every_file_is_found() {
+    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    let dir = dir.unwrap();
+    let table = publish(dir.path(), BITS, &right_words(BITS));
+    let folder = table.folder();
+    assert!(quick(folder).is_ok());
+    let files = files(folder);
+    let names: Vec<&str> = files.iter().map(|file| name(file)).collect();
+    assert_eq!(names, ["SHA256SUMS", "manifest.json", "shard-0000.zst"]);
+    let mut flips = 0;
+    for path in &files {
+        let whole = fs::read(path).unwrap();
+        for at in 0..whole.len() {
+            for bit in 0..8 {
+                let mut bytes = whole.clone();
+                bytes[at] ^= 1 << bit;
+                fs::write(path, bytes).unwrap();
+                damage(folder, name(path), &format!("byte {at}, bit {bit}"));
+                flips += 1;
+            }
+        }
+        for length in [0, whole.len() / 2, whole.len() - 1] {
+            fs::write(path, &whole[..length]).unwrap();
+            damage(folder, name(path), &format!("cut to {length}"));
+        }
+        fs::write(path, [&whole[..], b"\n"].concat()).unwrap();
+        damage(folder, name(path), "a byte more");
+        fs::remove_file(path).unwrap();
+        if name(path) == "manifest.json" {
+            assert!(matches!(
+                Table::open(folder),
+                Err(TableError::NotFound { .. })
+            ));
+        }
+        assert!(damage(folder, name(path), "removed").contains("is missing"));
+        fs::write(path, whole).unwrap();
+    }
+    assert!(flips > 20_000, "{flips}");
+    quick(folder).unwrap();
+}
+
+#[test]
+fn files_that_nobody_listed_are_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = publish(dir.path(), BITS, &right_words(BITS));
+    assert_eq!(strangers(&table).unwrap(), [""; 0]);
+    fs::write(table.folder().join("shard-0001.zst"), "").unwrap();
+    fs::create_dir(table.folder().join("b")).unwrap();
+    let warnings = strangers(&table).unwrap();
+    assert_eq!(warnings.len(), 2);
+    assert!(warnings[0].starts_with("b is in the folder and not part of the table"));
+    assert!(warnings[1].starts_with("shard-0001.zst "));
+    for number in 0..30 {
+        fs::write(table.folder().join(number.to_string()), "").unwrap();
+    }
+    let warnings = strangers(&table).unwrap();
+    assert_eq!(
+        (warnings.len(), &*warnings[20]),
+        (21, "and 12 more that are not part of the table")
+    );
+    quick(table.folder()).unwrap();
+}
+
+fn write_lists(folder: &Path, manifest: &Manifest) {
+    let bytes = manifest.to_bytes();
+    fs::write(folder.join("SHA256SUMS"), sha256sums(&bytes, manifest)).unwrap();
+    fs::write(folder.join("manifest.json"), bytes).unwrap();
+}
+
+#[test]
+fn what_the_manifest_says_is_made_again_from_the_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = publish(dir.path(), BITS, &right_words(BITS));
+    let (folder, honest) = (table.folder(), table.manifest());
+    let lie = |change: &dyn Fn(&mut Manifest), part: &str| {
+        let mut manifest = honest.clone();
+        change(&mut manifest);
+        write_lists(folder, &manifest);
+        let text = damage(folder, "manifest.json", part);
+        assert!(text.contains(part), "{text}");
+    };
+    for bits in 3..BITS as usize {
+        lie(
+            &|manifest| manifest.losing_by_bits[bits] = manifest.losing_by_bits[bits + 1],
+            &format!("for {bits} bits"),
+        );
+        lie(
+            &|manifest| manifest.fingerprints_by_bits[bits] = Digest::of(b"other"),
+            &format!("the words of {bits} bits have the fingerprint"),
+        );
+    }
+    // A number that is larger than the format: the lists agree, so this is a newer table.
+    let text = String::from_utf8(honest.to_bytes()).unwrap();
+    let newer = text.replace("\"format\": 1", "\"format\": 2");
+    fs::write(folder.join("manifest.json"), &newer).unwrap();
+    damage(folder, "manifest.json", "the lists disagree");
+    let sums = sha256sums(newer.as_bytes(), honest);
+    fs::write(folder.join("SHA256SUMS"), sums).unwrap();
+    let error = quick(folder).unwrap_err();
+    assert!(
+        matches!(error, CheckError::Table(TableError::Newer { found: 2, .. })),
+        "{error}"
+    );
+    // It changed after it was opened.
+    write_lists(folder, honest);
+    let lists = Lists::read(folder).unwrap();
+    let mut other = honest.clone();
+    other.software = "another".into();
+    write_lists(folder, &other);
+    let error = lists.check_same(&Table::open(folder).unwrap()).unwrap_err();
+    assert!(error.to_string().contains("it changed while"), "{error}");
+}
+
+#[test]
+fn a_check_that_is_stopped_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = publish(dir.path(), BITS, &right_words(BITS));
+    let stop = |_| ControlFlow::Break(());
+    let shards = || (0..1).map(|number| check_shard(&table, number));
+    let stopped = |error| assert!(matches!(error, CheckError::Stopped), "{error}");
+    stopped(bytes::check_all(&table, shards(), &stop).unwrap_err());
+    stopped(check_window(&table, BITS, 0, &stop).unwrap_err());
+    let sample = chomp_verify::sample::Sample {
+        positions: 8,
+        seed: 1,
+        memory: 0,
+    };
+    stopped(chomp_verify::sample::check_sample(&table, sample, &stop).unwrap_err());
+}
+
+/// What checks tell grows from 0 to 1, so that a display can show it.
+#[test]
+fn how_much_is_done_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = publish(dir.path(), BITS + 3, &right_words(BITS + 3));
+    let told = |run: &dyn Fn(chomp_verify::Watch<'_>)| {
+        let parts = std::cell::RefCell::new(Vec::new());
+        run(&|part| {
+            parts.borrow_mut().push(part);
+            ControlFlow::Continue(())
+        });
+        let parts = parts.into_inner();
+        assert!(parts.is_sorted() && parts.len() > 1, "{parts:?}");
+        assert!((0.0..=1.0).contains(&parts[0]));
+        *parts.last().unwrap()
+    };
+    let shards = table.manifest().shards.len();
+    let whole = told(&|watch| {
+        let shards = (0..shards).map(|number| check_shard(&table, number));
+        bytes::check_all(&table, shards, watch).unwrap();
+    });
+    assert!((whole - 1.0).abs() < 1e-9);
+    let whole = told(&|watch| {
+        let sample = chomp_verify::sample::Sample {
+            positions: 500,
+            seed: 1,
+            memory: 0,
+        };
+        chomp_verify::sample::check_sample(&table, sample, watch).unwrap();
+    });
+    assert!((whole - 1.0).abs() < 1e-9);
+    told(&|watch| {
+        check_window(&table, 12, 3, watch).unwrap();
+    });
+}
+
+/// The rows of the two pages that publish fingerprints.
+fn published() -> BTreeMap<u32, Digest> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let pages = ["docs/FORMAT.md", "docs/RESULTS.md"];
+    let text = pages.map(|page| fs::read_to_string(root.join(page)).unwrap());
+    let mut rows = BTreeMap::new();
+    for line in text.concat().lines() {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let digest = cells.get(cells.len().saturating_sub(2));
+        let digest = digest.and_then(|cell| cell.trim_matches('`').parse::<Digest>().ok());
+        let bits = cells.get(1).and_then(|cell| cell.parse().ok());
+        if let (Some(bits), Some(digest)) = (bits, digest) {
+            let before = rows.insert(bits, digest);
+            assert!(before.is_none_or(|before| before == digest), "{bits} bits");
+        }
+    }
+    rows
+}
+
+#[test]
+fn published_fingerprints_are_those_of_the_pages() {
+    let known: BTreeMap<u32, Digest> = known::fingerprints().collect();
+    assert_eq!(known, published());
+    for bits in [20, 24, 28, 32, 36, 38, 40, 42] {
+        assert!(known.contains_key(&bits), "{bits}");
+    }
+}
+
+/// The representatives of the losing positions of `bits` bits, by marking.
+fn representatives(bits: u32) -> Vec<u64> {
+    let words = losing(bits).into_iter().map(Word::new);
+    words
+        .filter(|&word| word == word.representative())
+        .map(Word::get)
+        .collect()
+}
+
+/// One word is removed, added or exchanged, and every digest, count and fingerprint made again: the
+/// bytes are in order, and marking finds it; a published fingerprint too, where there is one.
+#[test]
+fn a_single_wrong_position_with_new_digests_is_found() {
+    let bits = 20;
+    let right = representatives(bits);
+    let dir = tempfile::tempdir().unwrap();
+    let table = publish(dir.path(), bits, &right);
+    let content = quick(table.folder()).unwrap();
+    assert_eq!(content.check_known_fingerprints().unwrap(), 1);
+    let all = (1 << (bits - 1), table.manifest().losing);
+    assert_eq!(check_all(&table, 17).unwrap(), all);
+
+    let mut noticed = 0;
+    for case in 0..12 {
+        // The last words are of 20 bits, the first third of fewer.
+        let place = (case * 397 + 11) % right.len();
+        let removed = right[place];
+        let added = (removed + 2..)
+            .step_by(2)
+            .map(Word::new)
+            .find(|word| {
+                *word == word.representative() && right.binary_search(&word.get()).is_err()
+            })
+            .unwrap();
+        let mut words = right.clone();
+        if case % 3 != 1 {
+            words.remove(place);
+        }
+        if case % 3 != 0 {
+            words.push(added.get());
+            words.sort_unstable();
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let table = publish(dir.path(), bits, &words);
+        table.verify_bytes().unwrap();
+        let error = check_all(&table, 17).unwrap_err();
+        let lowest = if case % 3 == 1 { added.get() } else { removed };
+        let text = error.to_string();
+        assert!(
+            matches!(error, CheckError::Wrong(_)) && text.contains(&format!("(word {lowest}, ")),
+            "case {case}: {text}"
+        );
+        if let Ok(content) = check_bytes(&table) {
+            let error = content.check_known_fingerprints().unwrap_err().to_string();
+            assert!(error.contains("the published one is ccc3c24a"), "{error}");
+        }
+        noticed += u32::from(check_sample(&table, 20_000, 1, 1 << 30).is_err());
+    }
+    assert!(noticed > 0, "a large sample meets some of them");
+}
+
+fn subject() -> (Table, Subject, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let table = publish(dir.path(), BITS, &right_words(BITS));
+    let lists = Lists::read(table.folder()).unwrap();
+    let subject = Subject::new(&table, &lists, "chomp 1.2.3".into());
+    (table, subject, dir)
+}
+
+#[test]
+fn progress_is_believed_only_as_it_was_written() {
+    let (table, subject, _dir) = subject();
+    let mut progress = Progress::new(subject.clone(), BITS);
+    assert_eq!((progress.windows_total(), progress.left()), (1, vec![0]));
+    progress.millis = 17;
+    let report = check_window(&table, BITS, 0, UNWATCHED).unwrap();
+    progress.windows.insert(0, report.losing);
+    assert_eq!(progress.left(), [0; 0]);
+    let bytes = progress.to_bytes();
+    assert_eq!(Progress::parse(&bytes, &subject).unwrap(), progress);
+    let full = progress.finish(&table, 0).unwrap();
+    assert_eq!(
+        (full.positions, full.losing),
+        (1 << (BITS - 1), table.manifest().losing)
+    );
+
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 1 << bit;
+            assert!(Progress::parse(&bytes, &subject).is_err(), "{at}, {bit}");
+        }
+        assert!(Progress::parse(&bytes[..at], &subject).is_err(), "{at}");
+    }
+    assert!(Progress::parse(&[&bytes[..], b"\n"].concat(), &subject).is_err());
+
+    let refused = |change: &dyn Fn(&mut Progress), part: &str| {
+        let mut other = progress.clone();
+        change(&mut other);
+        let error = Progress::parse(&other.to_bytes(), &subject).unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+    };
+    refused(
+        &|other| other.subject.software = "chomp 1.2.4".into(),
+        "it was written by chomp 1.2.4, and this is chomp 1.2.3",
+    );
+    refused(&|other| other.subject.bits += 1, "another table");
+    let table = "another table, of 13 bits";
+    refused(
+        &|other| other.subject.fingerprint = Digest::of(b"other"),
+        table,
+    );
+    refused(
+        &|other| other.subject.manifest_sha256 = Digest::of(b"other"),
+        table,
+    );
+    let windows = "windows that the table has not";
+    refused(&|other| other.window_bits = BITS + 1, windows);
+    refused(&|other| other.window_bits = BITS - 1, windows);
+    refused(&|other| other.windows.extend([(1, 0)]), windows);
+    refused(&|other| other.windows.extend([(0, u64::MAX)]), windows);
+
+    // Windows that agreed, and not as many losing positions as there are.
+    let mut wrong = progress.clone();
+    wrong.windows.insert(0, report.losing - 1);
+    let table = self::subject().0;
+    let error = wrong.finish(&table, 1).unwrap_err();
+    assert!(matches!(error, CheckError::Wrong(_)), "{error}");
+}
+
+#[test]
+fn windows_suit_the_memory_and_the_threads() {
+    const GIB: u64 = 1 << 30;
+    for (bits, threads, memory, expected) in [
+        // A small table is one window.
+        (4, 2, GIB, Some((4, 1))),
+        (20, 8, GIB, Some((20, 1))),
+        // Sixteen windows, or four for each thread.
+        (30, 2, GIB, Some((26, 2))),
+        (36, 2, 16 * GIB, Some((32, 2))),
+        (36, 64, 64 * GIB, Some((28, 64))),
+        (40, 2, 16 * GIB, Some((36, 2))),
+        // Less memory: smaller windows, and at last fewer threads.
+        (40, 2, GIB, Some((32, 2))),
+        (42, 64, GIB, Some((30, 8))),
+        (42, 2, 8 << 20, Some((26, 1))),
+        (42, 2, 4 << 20, None),
+    ] {
+        let found = plan(bits, threads, memory);
+        let expected = expected.map(|(window_bits, threads)| Plan {
+            window_bits,
+            threads,
+        });
+        assert_eq!(found, expected, "{bits} bits, {threads} threads, {memory}");
+    }
+    for bits in 0..=52 {
+        for threads in [1, 2, 3, 5, 64, 300] {
+            for memory in (16..40).map(|shift| 1 << shift) {
+                let Some(plan) = plan(bits, threads, memory) else {
+                    let least = marking::window_bits_min(bits);
+                    assert!(window_bytes(least) > memory);
+                    continue;
+                };
+                assert!(plan.threads <= threads && plan.threads > 0);
+                assert!(plan.threads * window_bytes(plan.window_bits) <= memory);
+                assert!(windows(bits, plan.window_bits) <= 1 << 16);
+                assert!(plan.window_bits <= bits);
+            }
+        }
+    }
+}
