@@ -1,1 +1,91 @@
-export const url = "/api/";
+// Asks the server, and says in words for people what went wrong.
+
+// The pages may live below any path: everything is found from where this file is.
+const ROOT = new URL("../", import.meta.url);
+const PATIENCE_MS = 20_000;
+const ANSWERS_MAX = 4_096;
+
+/** Where something of the server is, such as `/api/table`. */
+export const address = (path) => new URL(path.replace(/^\/+/, ""), ROOT);
+
+/** Why there is no answer. */
+export class Problem extends Error {
+  /**
+   * `kind`: "offline" nobody answers; "missing" there is no table yet; "busy" too many questions;
+   * "denied" a token is needed; "refused" the question is wrong; "failed" anything else.
+   * `wait`: after how many seconds asking again may help; null if it will not.
+   */
+  constructor(kind, message, wait = null) {
+    super(message);
+    this.kind = kind;
+    this.wait = wait;
+  }
+
+  /** What an answer that is no success means. */
+  static async of(response) {
+    const reason = await reasonIn(response);
+    const seconds = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);
+    const later = Number.isNaN(seconds) ? null : Math.min(Math.max(seconds, 1), 60);
+    switch (response.status) {
+      case 401:
+      case 403:
+        return new Problem("denied", "This needs a token of the coordinator.");
+      case 429:
+        return new Problem("busy", "The server was asked too much at once.", later ?? 2);
+      case 503:
+        return reason?.includes("no finished table")
+          ? new Problem("missing", "There is no finished table here yet.", later ?? 10)
+          : new Problem("busy", "The server is busy.", later ?? 2);
+      default:
+        return response.status < 500
+          ? new Problem("refused", reason ?? `The server refused this (${response.status}).`)
+          : new Problem("failed", `The server failed: ${reason ?? response.status}.`);
+    }
+  }
+}
+
+async function reasonIn(response) {
+  try {
+    const { error } = await response.json();
+    return typeof error === "string" ? error : null;
+  } catch {
+    // What is no JSON has no reason for people: the status says what is known.
+    return null;
+  }
+}
+
+/** The problem that an error of `fetch` is. */
+export function problemOf(error) {
+  if (error instanceof Problem) return error;
+  if (error.name === "TimeoutError") return new Problem("offline", "The server does not answer.", 5);
+  if (error instanceof TypeError) return new Problem("offline", "The server cannot be reached.", 5);
+  return new Problem("failed", `This failed: ${error.message}.`);
+}
+
+/** The JSON at a path. Throws a Problem. */
+export async function ask(path) {
+  try {
+    const response = await fetch(address(path), {
+      headers: { Accept: "application/json" },
+      signal: AbortSignal.timeout(PATIENCE_MS),
+    });
+    if (!response.ok) throw await Problem.of(response);
+    return await response.json();
+  } catch (error) {
+    throw problemOf(error);
+  }
+}
+
+const answers = new Map();
+
+/** What the table says of a position. Answers are kept: a table never changes. */
+export function askPosition(rows) {
+  const text = rows.length === 0 ? "0" : rows.join(",");
+  const known = answers.get(text);
+  if (known) return known;
+  if (answers.size >= ANSWERS_MAX) answers.clear();
+  const answer = ask(`/api/position/${text}`);
+  answers.set(text, answer);
+  answer.catch(() => answers.delete(text));
+  return answer;
+}

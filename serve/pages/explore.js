@@ -1,1 +1,215 @@
-import "./api.js";
+// The Explore page: the map of all boards, any position with its moves, and how many there are.
+
+import { ask, askPosition, Problem } from "./api.js";
+import { Board } from "./board.js";
+import { drawChart } from "./chart.js";
+import { byId, cellName, count, element, isCalm, listed, Notice, number, pause, persist, say, tableFacts, tellTable } from "./dom.js";
+import { boardWords, drawMap } from "./map.js";
+import { areaOf, bitsOf, Game, nameOf, parse, same, take, textOf, YOU } from "./rules.js";
+
+const FIRST_POSITION = "8x10";
+const COUNTING_MS = 1_000;
+
+const tableNotice = new Notice(byId("table-notice"));
+const notice = new Notice(byId("notice"));
+const board = new Board(byId("board"), { label: "Board with the outcome of each move", onMove: follow, onAim: tellAim });
+
+let shown = [];
+/** Counts the positions that were asked for: the answer to an earlier one is dropped. */
+let asked = 0;
+let tableBits = null;
+let markOnMap = () => {};
+
+// --- A position -----------------------------------------------------------------------------------
+
+/** Shows the position in the address. */
+function fromAddress() {
+  const text = new URLSearchParams(location.hash.slice(1)).get("position");
+  const start = tableBits !== null && tableBits < 18 ? `${Math.floor(tableBits / 2)}x${Math.floor(tableBits / 2)}` : FIRST_POSITION;
+  byId("text").value = text ?? start;
+  read();
+}
+
+/** Shows what stands in the field. */
+function read() {
+  say(byId("wrong"), "");
+  byId("text").setAttribute("aria-invalid", "false");
+  try {
+    const rows = parse(byId("text").value);
+    if (tableBits !== null && bitsOf(rows) > tableBits) {
+      throw new RangeError(`This position has ${bitsOf(rows)} bits (first row + number of rows). The table here has ${tableBits}.`);
+    }
+    show(rows);
+    return true;
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    say(byId("wrong"), error.message);
+    byId("text").setAttribute("aria-invalid", "true");
+    return false;
+  }
+}
+
+/** Goes to a position, as a place of its own in the history. */
+function open(text) {
+  byId("text").value = text;
+  if (read()) history.pushState(null, "", `#position=${text.replaceAll(/\s/g, "")}`);
+}
+
+async function show(rows) {
+  const mine = (asked += 1);
+  shown = rows;
+  notice.hide();
+  drawOutcomes(null);
+  const isRectangle = rows.length > 0 && rows[0] === rows.at(-1);
+  markOnMap(isRectangle ? rows.length : 0, rows[0]);
+  byId("play-it").hidden = rows.length === 0;
+  byId("play-it").href = rows.length === 0 ? "play" : `play#${new Game(rows, YOU).toFragment()}`;
+  if (tableBits === null) return;
+  try {
+    const answer = await askPosition(rows);
+    if (mine === asked) drawOutcomes(answer);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    if (mine === asked) notice.show(error, () => show(rows));
+  }
+}
+
+function drawOutcomes(answer) {
+  const wins = (cell) => answer.winning_moves.some((move) => same(move, cell));
+  board.show(shown, shown, {
+    playable: shown.length > 0,
+    marks: (cell) => answer && (wins(cell) ? ["wins", "a winning move"] : ["loses", "a losing move"]),
+  });
+  say(byId("outcome"), answer ? outcome(answer) : "\u00a0");
+  const facts = [
+    ["Rows", textOf(shown)],
+    ["Cells", number(areaOf(shown))],
+    ["Bits", number(bitsOf(shown))],
+    ["Word", wordOf(shown)],
+  ];
+  byId("facts").replaceChildren(...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", { class: "mono" }, value)]));
+}
+
+/** The word of a position, in binary digits. */
+function wordOf(rows) {
+  let digits = "";
+  let length = 0;
+  for (const row of rows.toReversed()) {
+    digits += "1".repeat(row - length) + "0";
+    length = row;
+  }
+  return digits === "" ? "0" : `0b${digits} = ${number(BigInt(`0b${digits}`))}`;
+}
+
+function outcome({ rows, losing, winning_moves: winning }) {
+  if (rows.length === 0) return "Nothing is left: whoever is to move has won.";
+  if (losing) return areaOf(rows) === 1 ? "Losing: only the poison is left." : "Losing: whatever is taken, the other player wins.";
+  return `Winning, with ${count(winning.length, "winning move")}: ${listed(winning.map(cellName))}.`;
+}
+
+/** The move is made: what it leaves is shown. */
+function follow(cell) {
+  open(textOf(take(shown, cell)));
+}
+
+function tellAim(aim) {
+  const text = aim && `${cellName(aim.move)} takes ${count(aim.takes, "cell")} and leaves ${aim.leaves.length === 0 ? "nothing" : nameOf(aim.leaves)}.`;
+  say(byId("aim"), text ?? "\u00a0");
+}
+
+// --- The map --------------------------------------------------------------------------------------
+
+function choose({ rows, columns }) {
+  open(`${rows}x${columns}`);
+  const card = byId("position-card");
+  if (card.getBoundingClientRect().top > innerHeight * 0.7) {
+    card.scrollIntoView({ behavior: isCalm() ? "auto" : "smooth", block: "start" });
+  }
+}
+
+function listBoards(place, openings, none) {
+  const head = ["Rows", "Columns", "Winning first moves"].map((name, i) => element("th", { scope: "col", class: i === 2 && "text" }, name));
+  const body = openings.map((opening) => {
+    const { rows, columns, moves } = opening;
+    const button = element("button", { type: "button", class: "link", onclick: () => choose(opening), "aria-label": `Show ${rows} by ${columns}` }, moves.map(cellName).join(", ") || "none");
+    return element("tr", {}, element("td", {}, String(rows)), element("td", {}, String(columns)), element("td", { class: "text" }, button));
+  });
+  if (body.length === 0) body.push(element("tr", {}, element("td", { colspan: 3, class: "text" }, none)));
+  place.replaceChildren(element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body));
+}
+
+async function showMap() {
+  const openings = await persist(tableNotice, () => ask("/api/openings"));
+  if (openings.length === 0) return say(byId("map-told"), "The table covers no board.");
+  const several = openings.filter(({ moves }) => moves.length > 1);
+  markOnMap = drawMap(byId("map"), openings, {
+    onLook: (opening) => say(byId("map-told"), boardWords(opening)),
+    onChoose: choose,
+  });
+  const isRectangle = shown.length > 0 && shown[0] === shown.at(-1);
+  if (isRectangle) markOnMap(shown.length, shown[0]);
+  const most = several.length === 0 ? "no board has more than one winning first move" : `${number(several.length)} of them ${several.length === 1 ? "has" : "have"} more than one winning first move`;
+  say(byId("map-told"), `${count(openings.length, "board")}, not counting mirrored ones; ${most}. Choose one to see it.`);
+  listBoards(byId("several"), several, "None in this table.");
+  listBoards(byId("boards"), openings, "None in this table.");
+}
+
+// --- The counts -----------------------------------------------------------------------------------
+
+function chartByBits(table) {
+  const exactly = (bits) => table.losing_by_bits[bits] - table.losing_by_bits[bits - 1];
+  drawChart(byId("by-bits"), {
+    title: "Losing positions of at most so many bits",
+    xLabel: "bits (first row + number of rows)",
+    yLabel: "positions, log scale",
+    points: table.losing_by_bits.map((losing, bits) => [bits, losing]).slice(2),
+    words: ([bits, losing]) => `${count(losing, "losing position")} of at most ${bits} bits; ${number(exactly(bits))} of exactly ${bits}.`,
+    columns: ["bits", "losing_at_most", "losing_exactly"],
+    extra: ([bits]) => [exactly(bits)],
+    file: `chomp-losing-by-bits-${table.bits}.csv`,
+  });
+}
+
+async function chartByArea(table) {
+  const title = "Losing positions of so many cells";
+  const bar = element("progress", { max: 1, value: 0, "aria-label": "Counted" });
+  const told = element("p", { class: "quiet" }, "Asking for the counts.");
+  byId("by-area").replaceChildren(element("h3", {}, title), told, bar);
+  const area = byId("by-area");
+  area.setAttribute("aria-busy", "true");
+  let counts = await persist(tableNotice, () => ask("/api/counts"));
+  while (counts.losing_by_area === null) {
+    bar.max = Math.max(1, counts.stored);
+    bar.value = counts.counted;
+    say(told, `The server counts: ${number(counts.counted)} of ${number(counts.stored)} stored positions.`);
+    await pause(COUNTING_MS);
+    counts = await persist(tableNotice, () => ask("/api/counts"));
+  }
+  area.removeAttribute("aria-busy");
+  const complete = counts.complete_to ?? table.bits - 1;
+  drawChart(area, {
+    title,
+    xLabel: "cells",
+    yLabel: "positions, log scale",
+    points: counts.losing_by_area.map((losing, cells) => [cells, losing]).slice(1, complete + 1),
+    words: ([cells, losing]) => `${count(losing, "losing position")} of ${count(cells, "cell")}.`,
+    columns: ["cells", "losing"],
+    file: `chomp-losing-by-area-${table.bits}.csv`,
+  });
+}
+
+// --- The start ------------------------------------------------------------------------------------
+
+byId("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  open(byId("text").value.trim());
+});
+addEventListener("popstate", fromAddress);
+
+fromAddress();
+const table = await persist(tableNotice, tableFacts);
+tableBits = table.bits;
+tellTable(table);
+fromAddress();
+chartByBits(table);
+await Promise.all([showMap(), chartByArea(table)]);

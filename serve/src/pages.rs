@@ -22,7 +22,7 @@ type File = (&'static str, &'static str, &'static [u8]);
 /// The page that browsers get at `/`.
 const FIRST: &str = "/play";
 
-const FILES: [File; 10] = [
+const FILES: [File; 15] = [
     ("/play", HTML, include_bytes!("../pages/play.html")),
     ("/explore", HTML, include_bytes!("../pages/explore.html")),
     ("/job", HTML, include_bytes!("../pages/job.html")),
@@ -43,6 +43,23 @@ const FILES: [File; 10] = [
         include_bytes!("../pages/explore.js"),
     ),
     ("/assets/job.js", SCRIPT, include_bytes!("../pages/job.js")),
+    (
+        "/assets/chart.js",
+        SCRIPT,
+        include_bytes!("../pages/chart.js"),
+    ),
+    ("/assets/dom.js", SCRIPT, include_bytes!("../pages/dom.js")),
+    ("/assets/map.js", SCRIPT, include_bytes!("../pages/map.js")),
+    (
+        "/assets/rules.js",
+        SCRIPT,
+        include_bytes!("../pages/rules.js"),
+    ),
+    (
+        "/assets/stream.js",
+        SCRIPT,
+        include_bytes!("../pages/stream.js"),
+    ),
     (
         "/assets/style.css",
         STYLE,

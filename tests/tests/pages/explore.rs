@@ -1,0 +1,315 @@
+//! The Explore page beside W by its definition: the map, the outcomes of moves, the counts.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use thirtyfour::Key;
+
+use crate::browser::Browser;
+use crate::common::cluster::{Random, wait_for};
+use crate::site::{BITS, Cell, Site, Twin, cell, digits, list, number, text, word};
+
+fn opened(site: &Site) -> Option<Browser> {
+    let browser = Browser::calm()?;
+    browser.open(&site.url("/explore"));
+    browser.wait("document.querySelector('#map button') !== null");
+    Some(browser)
+}
+
+/// The texts of the cells of a table, row by row.
+fn cells(browser: &Browser, table: &str) -> Vec<Vec<String>> {
+    let rows = browser.value(&format!(
+        "[...document.querySelectorAll('{table} tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent))"
+    ));
+    serde_json::from_value(rows).unwrap()
+}
+
+fn named(cells: &[Cell]) -> String {
+    let names: Vec<String> = cells
+        .iter()
+        .map(|(row, column)| format!("({row}, {column})"))
+        .collect();
+    names.join(", ")
+}
+
+#[test]
+fn the_map_is_right_for_every_board() {
+    let (site, twin) = (Site::new(), Twin::new());
+    let Some(browser) = opened(&site) else {
+        return;
+    };
+    let found = browser.run(
+        "return [...document.querySelectorAll('#map button')].map((button) => [
+            Number(button.dataset.rows), Number(button.dataset.columns), Number(button.dataset.moves),
+            button.className, button.textContent, button.getAttribute('aria-label')]);",
+    );
+    let boards = list(&found);
+    assert_eq!(
+        boards.len(),
+        (BITS as usize - 1) * BITS as usize / 2,
+        "all with rows + columns <= bits"
+    );
+    for board in boards {
+        let (rows, columns) = (number(&board[0]), number(&board[1]));
+        let winning = twin.winning_moves(&vec![columns; rows as usize]);
+        assert_eq!(board[2], json!(winning.len()), "{board}");
+        let (class, shown) = match winning.len() {
+            0 => ("none", String::new()),
+            1 => ("one", String::new()),
+            several => ("several", several.to_string()),
+        };
+        assert_eq!(
+            (&board[3], &board[4]),
+            (&json!(class), &json!(shown)),
+            "{board}"
+        );
+        let label = board[5].as_str().unwrap();
+        assert!(
+            label.starts_with(&format!("{rows} × {columns}: ")),
+            "{board}"
+        );
+        for (row, column) in &winning {
+            assert!(label.contains(&format!("({row}, {column})")), "{board}");
+        }
+    }
+
+    let all = cells(&browser, "#boards");
+    let several = cells(&browser, "#several");
+    let mut expected = Vec::new();
+    for rows in 1..BITS {
+        for columns in rows..=BITS - rows {
+            let mut row = vec![rows.to_string(), columns.to_string()];
+            let winning = twin.winning_moves(&vec![columns; rows as usize]);
+            row.push(if winning.is_empty() {
+                "none".to_owned()
+            } else {
+                named(&winning)
+            });
+            expected.push((winning.len(), row));
+        }
+    }
+    let rows = |least: usize| {
+        let of_least = expected.iter().filter(|(moves, _)| *moves >= least);
+        of_least.map(|(_, row)| row.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(all, rows(0));
+    // 8 x 10 is the smallest board with two, and this table just covers it.
+    assert_eq!(several, rows(2));
+    assert_eq!(several, [["8", "10", "(4, 9), (5, 6)"]]);
+    browser.is_content();
+}
+
+#[test]
+fn the_map_leads_to_boards_by_click_and_key() {
+    let site = Site::new();
+    let Some(browser) = opened(&site) else {
+        return;
+    };
+    browser.click("#map button[data-rows='10'][data-columns='8']");
+    browser.wait("location.hash === '#position=10x8'");
+    browser.wait_to_say(
+        "#outcome",
+        "Winning, with 2 winning moves: (6, 5) and (9, 4).",
+    );
+    browser.press(&[Key::Up, Key::Right, Key::Right]);
+    browser.wait_to_say("#map-told", "9 × 9: 1 winning first move, (2, 2).");
+    browser.press(&[Key::Home, Key::Up]);
+    browser.wait_to_say("#map-told", "8 × 1: 1 winning first move, (2, 1).");
+    browser.press(&[Key::Enter]);
+    browser.wait("location.hash === '#position=8x1'");
+    browser.wait_to_say("#outcome", "Winning, with 1 winning move: (2, 1).");
+    browser.back();
+    browser.wait_to_say("#outcome", "(6, 5) and (9, 4)");
+    // The list of boards leads there too, and one of them leads to a game.
+    browser.click("#several button");
+    browser.wait("location.hash === '#position=8x10'");
+    browser.click("#play-it");
+    browser.wait("document.body.dataset.turn === 'you'");
+    assert_eq!(browser.shown().rows, [10; 8]);
+    browser.is_content();
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "the seed, shown on failure")]
+fn the_outcome_of_each_move_is_right() {
+    let (site, twin) = (Site::new(), Twin::new());
+    let Some(browser) = opened(&site) else {
+        return;
+    };
+    let mut random = Random::new();
+    eprintln!("seed {}", random.0);
+    for round in 0..40 {
+        let rows = twin.position(&mut random, round % 4 == 0);
+        let typed = match round % 3 {
+            0 => format!("0b{:b}", word(&rows).get()),
+            _ => text(&rows),
+        };
+        browser.write("#text", &typed);
+        browser.click("#ask button");
+        let winning = twin.winning_moves(&rows);
+        let told = if twin.is_losing(&rows) {
+            "Losing".to_owned()
+        } else {
+            format!("Winning, with {} winning move", winning.len())
+        };
+        browser.wait(&format!(
+            "document.querySelector('#facts dd').textContent === '{}'",
+            text(&rows)
+        ));
+        browser.wait_to_say("#outcome", &told);
+        let of = |class: &str| {
+            let found = browser.value(&format!(
+                "[...document.querySelectorAll('#board .{class}')].map((cell) => [Number(cell.dataset.row), Number(cell.dataset.column)])"
+            ));
+            let cells = list(&found)
+                .iter()
+                .map(|cell| (number(&cell[0]), number(&cell[1])));
+            cells.collect::<Vec<Cell>>()
+        };
+        let mut wins = of("wins");
+        wins.sort_unstable();
+        assert_eq!(wins, winning, "{rows:?}");
+        let area = word(&rows).area() as usize;
+        assert_eq!(wins.len() + of("loses").len(), area, "{rows:?}");
+        let facts = browser.text("#facts").replace(',', "");
+        assert!(
+            facts.contains(&format!("= {}", word(&rows).get())),
+            "{facts}"
+        );
+    }
+
+    // A move leads to what it leaves.
+    browser.write("#text", "3,2");
+    browser.click("#ask button");
+    browser.wait_to_say("#outcome", "Losing");
+    browser.click(&cell((2, 1)));
+    browser.wait("location.hash === '#position=3'");
+    // A double click is one, though another cell comes under it.
+    browser.write("#text", "8x8");
+    browser.click("#ask button");
+    browser.wait_to_say("#outcome", "Winning, with 1 winning move: (2, 2).");
+    browser.double_click(&cell((1, 5)));
+    browser.wait_to_say("#outcome", "Winning");
+    assert_eq!(browser.value("location.hash"), "#position=4,4,4,4,4,4,4,4");
+    browser.write("#text", "3");
+    browser.click("#ask button");
+    browser.wait("location.hash === '#position=3'");
+    for (typed, reason) in [
+        ("4,5", "Row 2 is longer"),
+        ("10x10", "The table here has 18"),
+        ("x", "no position"),
+    ] {
+        browser.write("#text", typed);
+        browser.click("#ask button");
+        browser.wait_to_say("#wrong", reason);
+        assert_eq!(browser.value("location.hash"), "#position=3");
+    }
+    // And so does a link.
+    browser.open(&site.url("/play"));
+    browser.open(&site.url("/explore#position=2,1"));
+    browser.wait_to_say("#outcome", "Losing");
+    browser.open(&site.url("/explore#position=0"));
+    browser.wait_to_say("#outcome", "Nothing is left");
+    browser.is_content();
+}
+
+#[test]
+fn the_charts_have_the_counts() {
+    let (site, twin) = (Site::new(), Twin::new());
+    let Some(browser) = opened(&site) else {
+        return;
+    };
+    browser.wait("document.querySelector('#by-area svg') !== null");
+    let numbers = |table: &str| -> Vec<Vec<u64>> {
+        let rows = cells(&browser, table);
+        rows.iter()
+            .map(|row| row.iter().map(|text| digits(text)).collect())
+            .collect()
+    };
+    let by_bits: Vec<Vec<u64>> = (2..=BITS)
+        .map(|bits| {
+            let most = twin.count(|word| word.bits() <= bits);
+            vec![bits.into(), most, twin.count(|word| word.bits() == bits)]
+        })
+        .collect();
+    let by_area: Vec<Vec<u64>> = (1..BITS)
+        .map(|area| vec![area.into(), twin.count(|word| word.area() == area)])
+        .collect();
+    assert_eq!(numbers("#by-bits"), by_bits);
+    assert_eq!(numbers("#by-area"), by_area);
+
+    // Each point can be read with the keys, and the drawing has them all.
+    for (chart, rows) in [("#by-bits", &by_bits), ("#by-area", &by_area)] {
+        let figure = format!("document.querySelector('{chart} .figure')");
+        let dots = browser.value(&format!(
+            "document.querySelectorAll('{chart} circle').length"
+        ));
+        assert_eq!(dots, json!(rows.len()));
+        browser.run(&format!("{figure}.focus();"));
+        browser.press(&[Key::Home]);
+        for row in rows {
+            let told = browser.value(&format!("{figure}.getAttribute('aria-valuetext')"));
+            let told = told.as_str().unwrap().replace(',', "");
+            let noun = if row[1] == 1 { "position" } else { "positions" };
+            assert!(
+                told.starts_with(&format!("{} losing {noun} of ", row[1])),
+                "{told}"
+            );
+            assert_eq!(
+                browser.value(&format!("{figure}.getAttribute('aria-valuenow')")),
+                row[0].to_string()
+            );
+            assert_eq!(
+                browser.text(&format!("{chart} .reading")).replace(',', ""),
+                told
+            );
+            browser.press(&[Key::Right]);
+        }
+        heights_follow(&browser, chart, rows);
+    }
+
+    let folder = site.home().join("downloads");
+    browser.download_into(&folder);
+    for (chart, name, head, rows) in [
+        (
+            "#by-bits",
+            "bits",
+            "bits,losing_at_most,losing_exactly",
+            &by_bits,
+        ),
+        ("#by-area", "area", "cells,losing", &by_area),
+    ] {
+        browser.click(&format!("{chart} a[download]"));
+        let file = folder.join(format!("chomp-losing-by-{name}-{BITS}.csv"));
+        let lines = rows.iter().map(|row| {
+            let row: Vec<String> = row.iter().map(u64::to_string).collect();
+            row.join(",")
+        });
+        let expected: String = std::iter::once(head.to_owned())
+            .chain(lines)
+            .map(|line| line + "\n")
+            .collect();
+        wait_for("a download", || {
+            fs::read_to_string(&file).is_ok_and(|text| text == expected)
+        });
+    }
+    browser.is_content();
+}
+
+/// Asserts that larger numbers are drawn higher, and equal ones as high.
+fn heights_follow(browser: &Browser, chart: &str, rows: &[Vec<u64>]) {
+    let drawn: Value = browser.value(&format!(
+        "[...document.querySelectorAll('{chart} circle')].map((dot) => Number(dot.getAttribute('cy')))"
+    ));
+    let heights: Vec<f64> = serde_json::from_value(drawn).unwrap();
+    for (height, row) in heights.iter().zip(rows) {
+        for (other, other_row) in heights.iter().zip(rows) {
+            // The larger, the nearer to the top, where y is 0.
+            assert_eq!(
+                other.total_cmp(height),
+                row[1].cmp(&other_row[1]),
+                "{chart}: {row:?} {other_row:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Whole games: the computer wins whatever can be won, and no click does more than one move.
+
+use thirtyfour::Key;
+
+use crate::browser::Browser;
+use crate::common::cluster::Random;
+use crate::site::{Shown, Site, Twin, any_cell, cell, take};
+
+const GAMES: usize = 50;
+
+#[test]
+#[expect(clippy::print_stderr, reason = "the seed, shown on failure")]
+fn the_computer_wins_whatever_can_be_won() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let (site, twin) = (Site::new(), Twin::new());
+    let mut random = Random::new();
+    eprintln!("seed {}", random.0);
+    for _ in 0..GAMES {
+        let start = twin.position(&mut random, false);
+        let mut shown = browser.play(&site, &start, "computer");
+        let mut rows = start.clone();
+        loop {
+            // What the page shows is what follows from the moves.
+            let computers = *shown.moves.last().unwrap();
+            rows = take(&rows, computers);
+            assert_eq!(shown.rows, rows, "{start:?} {shown:?}");
+            assert!(twin.is_losing(&rows), "{start:?} {shown:?}");
+            let yours = any_cell(&mut random, &rows);
+            rows = take(&rows, yours);
+            browser.click(&cell(yours));
+            shown = browser.wait_for_turn(shown.moves.len() + 2);
+            if rows.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(browser.text("#turn"), "The computer won", "{start:?}");
+        browser.wait_to_say("#verdict", "The start was lost for you already");
+    }
+    browser.is_content();
+}
+
+/// Where it matters that nothing is lost by chance: a game that you can win, won.
+#[test]
+fn who_plays_perfectly_wins() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let (site, twin) = (Site::new(), Twin::new());
+    let mut random = Random::new();
+    for _ in 0..5 {
+        let start = twin.position(&mut random, false);
+        let mut shown = browser.play(&site, &start, "you");
+        while shown.turn == "you" {
+            let right = twin.winning_moves(&shown.rows)[0];
+            browser.click(&cell(right));
+            shown = browser.wait_for_turn(shown.moves.len() + 2);
+        }
+        assert_eq!(browser.text("#turn"), "You won", "{start:?} {shown:?}");
+        assert_eq!(browser.text("#said"), "The computer took the poison.");
+        browser.wait_to_say("#verdict", "The start was lost for the computer already");
+    }
+    browser.is_content();
+}
+
+#[test]
+fn a_game_can_be_played_with_keys_alone() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let (site, twin) = (Site::new(), Twin::new());
+    let mut shown = browser.play(&site, &[7, 6, 6, 4, 2], "you");
+    // Tab leads to the board, and to one cell of it.
+    let on_board = "document.activeElement.closest('#board') !== null";
+    let mut tabs = 0;
+    while browser.value(on_board) == false {
+        browser.press(&[Key::Tab]);
+        tabs += 1;
+        assert!(
+            tabs < 12,
+            "{:?}",
+            browser.value("document.activeElement.outerHTML")
+        );
+    }
+    assert_eq!(
+        browser.value("document.querySelectorAll('#board [tabindex=\"0\"]').length"),
+        1
+    );
+    while shown.turn == "you" {
+        let wanted = twin.winning_moves(&shown.rows)[0];
+        go_to(&browser, wanted);
+        let label = browser.value("document.activeElement.getAttribute('aria-label')");
+        let expected = format!("row {}, column {}: takes ", wanted.0, wanted.1);
+        assert!(label.as_str().unwrap().starts_with(&expected), "{label}");
+        let aim = browser.text("#aim");
+        let expected = format!("({}, {}) takes ", wanted.0, wanted.1);
+        assert!(aim.starts_with(&expected), "{aim}");
+        let outline = "getComputedStyle(document.activeElement).outlineStyle";
+        assert_eq!(browser.value(outline), "solid", "the focus is seen");
+        let last = browser.shown();
+        browser.press(&[if last.at % 4 == 0 {
+            Key::Enter
+        } else {
+            Key::Space
+        }]);
+        shown = browser.wait_for_turn(last.moves.len() + 2);
+    }
+    assert_eq!(browser.text("#turn"), "You won");
+    // The board is gone, and the focus is where another game begins.
+    assert_eq!(browser.value("document.activeElement.id"), "new-game");
+    browser.press(&[Key::Enter]);
+    browser.wait("document.getElementById('turn').textContent === 'Your turn'");
+    browser.is_content();
+}
+
+/// Goes to a cell with the arrow keys. On the way every step is one cell.
+fn go_to(browser: &Browser, wanted: (u32, u32)) {
+    let at = || {
+        let found = browser.value(
+            "[Number(document.activeElement.dataset.row), Number(document.activeElement.dataset.column)]",
+        );
+        (found[0].as_u64().unwrap(), found[1].as_u64().unwrap())
+    };
+    let wanted = (u64::from(wanted.0), u64::from(wanted.1));
+    loop {
+        let (row, column) = at();
+        // Up and to the left first: there all cells are.
+        let (key, next) = if column > wanted.1 {
+            (Key::Left, (row, column - 1))
+        } else if row > wanted.0 {
+            (Key::Up, (row - 1, column))
+        } else if row < wanted.0 {
+            (Key::Down, (row + 1, column))
+        } else if column < wanted.1 {
+            (Key::Right, (row, column + 1))
+        } else {
+            return;
+        };
+        browser.press(&[key]);
+        assert_eq!(at(), next);
+    }
+}
+
+#[test]
+fn hasty_clicks_do_no_harm() {
+    // With motion the computer takes its time.
+    let Some(browser) = Browser::with(&[]) else {
+        return;
+    };
+    let site = Site::new();
+    browser.play(&site, &[8, 8, 8, 8, 8, 8], "you");
+    browser.double_click(&cell((5, 5)));
+    assert_eq!(browser.shown().moves, [(5, 5)]);
+    // All cells at once, while the computer thinks.
+    browser.run("for (const button of document.querySelectorAll('#board button')) button.click();");
+    assert_eq!(browser.shown().moves, [(5, 5)]);
+    let shown = browser.wait_for_turn(2);
+    assert_eq!(shown.moves.len(), 2, "{shown:?}");
+    // And all at once when it is your turn: the first counts.
+    browser.run(
+        "for (const button of [...document.querySelectorAll('#board button')].reverse()) button.click();",
+    );
+    let Shown { moves, .. } = browser.wait_for_turn(4);
+    assert_eq!(moves.len(), 4, "{moves:?}");
+    // A cell that is gone cannot be taken, and a game that was left does not go on.
+    browser.run("document.querySelector('#board .gone').click();");
+    browser.click(&cell((1, 2)));
+    browser.click("#new-game");
+    let shown = browser.shown();
+    assert_eq!((shown.start.as_str(), shown.moves.len()), ("6,6,6,6", 0));
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert_eq!(browser.shown(), shown);
+    browser.is_content();
+}

@@ -1,0 +1,87 @@
+//! Hints show every winning move, and no other.
+
+use serde_json::json;
+
+use crate::browser::Browser;
+use crate::common::cluster::Random;
+use crate::site::{Cell, Site, Twin, any_cell, cell, list, number, take, text, word};
+
+const MARKED: &str = "
+    return [...document.querySelectorAll('#board .cell.hint')]
+        .map((cell) => [Number(cell.dataset.row), Number(cell.dataset.column)]);";
+
+fn marked(browser: &Browser) -> Vec<Cell> {
+    let found = browser.run(MARKED);
+    let cell = |cell: &serde_json::Value| (number(&cell[0]), number(&cell[1]));
+    let mut cells: Vec<Cell> = list(&found).iter().map(cell).collect();
+    cells.sort_unstable();
+    cells
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "the seed, shown on failure")]
+fn hints_are_the_winning_moves() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let (site, twin) = (Site::new(), Twin::new());
+    let mut random = Random::new();
+    eprintln!("seed {}", random.0);
+    browser.play(&site, &[3, 2], "you");
+    browser.click("#hints");
+    for round in 0..60 {
+        let rows = twin.position(&mut random, round % 3 == 0);
+        browser.play(&site, &rows, "you");
+        let winning = twin.winning_moves(&rows);
+        if winning.is_empty() {
+            browser.wait_to_say("#hint", "No winning move");
+        } else {
+            let number = format!("{} winning move", winning.len());
+            browser.wait_to_say("#hint", &number);
+            let (row, column) = winning[0];
+            browser.wait_to_say("#hint", &format!("({row}, {column})"));
+            let label = browser.value(&format!(
+                "document.querySelector({:?}).getAttribute('aria-label')",
+                cell(winning[0])
+            ));
+            assert!(
+                label.as_str().unwrap().contains("a winning move"),
+                "{label}"
+            );
+        }
+        assert_eq!(marked(&browser), winning, "{rows:?}");
+    }
+    // Without them nothing is marked.
+    browser.click("#hints");
+    assert_eq!(marked(&browser), []);
+    assert_eq!(browser.text("#hint"), "Hints show every winning move.");
+    browser.is_content();
+}
+
+#[test]
+fn what_a_move_takes_is_shown_before_it_is_made() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let (site, twin) = (Site::new(), Twin::new());
+    let mut random = Random::new();
+    for _ in 0..10 {
+        let rows = twin.position(&mut random, false);
+        browser.play(&site, &rows, "you");
+        for _ in 0..5 {
+            let aimed = any_cell(&mut random, &rows);
+            browser.point_at(&cell(aimed));
+            let left = take(&rows, aimed);
+            let taken = word(&rows).area() - word(&left).area();
+            browser.wait_to_say(
+                "#aim",
+                &format!("({}, {}) takes {taken} cell", aimed.0, aimed.1),
+            );
+            let counted = browser.value("document.querySelectorAll('#board .aimed').length");
+            assert_eq!(counted, json!(taken), "{rows:?} {aimed:?}");
+        }
+        // Nothing was taken by that.
+        assert_eq!(text(&browser.shown().rows), text(&rows));
+    }
+    browser.is_content();
+}

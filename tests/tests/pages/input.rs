@@ -1,0 +1,153 @@
+//! What is typed, chosen and linked to: what is no game is refused with its reason, and what is one is played.
+
+use crate::browser::Browser;
+use crate::site::{BITS, Site, Twin, text, word};
+
+const NO_GAMES: [(&str, &str); 13] = [
+    ("", "Write a position"),
+    ("0", "one cell at least"),
+    ("4,5", "Row 2 is longer than row 1"),
+    ("4,0,1", "Row 2 has no cells"),
+    ("-3,2", "is no position"),
+    ("1e3", "is no position"),
+    ("4;3", "is no position"),
+    ("0x7", "at least one row"),
+    ("30x30", "has 60 bits"),
+    ("99x99", "at most 64 are possible"),
+    ("99999999999999999999", "is no position"),
+    ("0b101", "ends with 0"),
+    ("<img src=x onerror=alert(1)>", "is no position"),
+];
+
+const GAMES: [(&str, &str); 6] = [
+    ("5,4,2,1", "5,4,2,1"),
+    (" 5, 4 , 2,1 ", "5,4,2,1"),
+    ("4 X 6", "6,6,6,6"),
+    ("4×6", "6,6,6,6"),
+    ("0b101011010", "5,4,2,1"),
+    ("1x17", "17"),
+];
+
+#[test]
+fn what_is_no_position_is_refused() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    let before = browser.play(&site, &[3, 2], "you");
+    browser.wait_to_say("#limits", &format!("up to {BITS}"));
+    browser.click("label:has([value=typed])");
+    for (typed, reason) in NO_GAMES {
+        browser.write("#typed", typed);
+        browser.click("#new-game");
+        browser.wait_to_say("#wrong", reason);
+        assert_eq!(browser.shown(), before, "{typed}");
+    }
+    for (typed, rows) in GAMES {
+        browser.write("#typed", typed);
+        browser.click("#new-game");
+        browser.wait(&format!("location.hash.startsWith('#start={rows}&')"));
+        assert_eq!(text(&browser.shown().rows), rows, "{typed}");
+        assert_eq!(browser.text("#wrong"), "");
+    }
+    browser.is_content();
+}
+
+#[test]
+fn links_that_hold_no_game_say_so() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    for (link, reason) in [
+        ("start=3,4", "Row 2 is longer"),
+        (
+            "start=3,2&moves=1-4",
+            "Move 1 takes a cell that is not there",
+        ),
+        (
+            "start=3,2&moves=1-2_1-2",
+            "Move 2 takes a cell that is not there",
+        ),
+        ("start=3,2&moves=1", "is no move"),
+        ("start=3,2&first=me", "who began"),
+        ("start=3,2&at=-1", "which step"),
+        ("start=12x12", "The table here has 18"),
+        ("moves=1-1", "Write a position"),
+        ("%3Cscript%3E", "Write a position"),
+    ] {
+        browser.open(&site.url("/explore"));
+        browser.open(&site.url(&format!("/play#{link}")));
+        browser.wait_to_say("#notice", reason);
+        let shown = browser.shown();
+        assert_eq!(
+            (shown.turn.as_str(), shown.moves.len()),
+            ("you", 0),
+            "{link}"
+        );
+    }
+    browser.is_content();
+}
+
+#[test]
+fn boards_are_those_that_the_table_covers() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    browser.play(&site, &[3, 2], "you");
+    browser.wait_to_say("#limits", &format!("up to {BITS}"));
+    for (rows, columns, moved) in [(12, 9, "columns"), (17, 6, "rows"), (1, 17, "columns")] {
+        browser.run(&format!(
+            "const set = (side, value) => {{
+                const slider = document.getElementById(side);
+                slider.value = value;
+                slider.dispatchEvent(new Event('input'));
+            }};
+            set('rows', {rows}); set('columns', {columns}); set({moved:?}, {});",
+            if moved == "rows" { rows } else { columns }
+        ));
+        browser.click("#new-game");
+        let shown = browser.shown();
+        let bits = word(&shown.rows).bits();
+        assert!(bits <= BITS, "{shown:?}");
+        let moved_to = if moved == "rows" {
+            shown.rows.len()
+        } else {
+            shown.rows[0] as usize
+        };
+        assert_eq!(moved_to, if moved == "rows" { rows } else { columns });
+    }
+    browser.is_content();
+}
+
+#[test]
+fn random_positions_can_be_won_if_that_is_wanted() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let (site, twin) = (Site::new(), Twin::new());
+    browser.play(&site, &[3, 2], "you");
+    browser.wait_to_say("#limits", &format!("up to {BITS}"));
+    browser.click("label:has([value=random])");
+    for first in ["you", "computer"] {
+        browser.click(&format!("label:has([name=first][value={first}])"));
+        let mut starts = std::collections::BTreeSet::new();
+        for _ in 0..12 {
+            browser.run("history.replaceState(null, '', '#waiting');");
+            browser.click("#new-game");
+            browser.wait("location.hash.startsWith('#start=')");
+            let shown = browser.wait_for_turn(usize::from(first == "computer"));
+            let start: Vec<u32> = shown
+                .start
+                .split(',')
+                .map(|row| row.parse().unwrap())
+                .collect();
+            // You can win if whoever is to move first is in a position that suits you.
+            assert_eq!(twin.is_losing(&start), first == "computer", "{shown:?}");
+            starts.insert(shown.start);
+        }
+        assert!(starts.len() > 2, "{starts:?}");
+    }
+    browser.is_content();
+}

@@ -1,0 +1,235 @@
+//! The Job page during real jobs: it shows how they go on and end, asks for a token where one is
+//! needed, and comes back when the coordinator does.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+
+use crate::browser::Browser;
+use crate::common::cluster::{Cluster, Process, free_port, wait_for};
+use crate::common::{FINGERPRINT_20, FINGERPRINT_24};
+use crate::site::{digits, wait_to_answer};
+
+const DONE: &str = "Number(document.getElementById('done').value)";
+
+/// What the page says of the ranges: those that are done, and all.
+fn ranges(browser: &Browser) -> (u64, u64) {
+    let text = browser.text("#figures div:nth-child(2) dd span");
+    let (done, all) = text.split_once(" of ").unwrap();
+    (digits(done), digits(all))
+}
+
+/// What the bars say: the sums over the layers.
+fn sums_of_bars(browser: &Browser) -> (u64, u64) {
+    let found = browser.run(
+        "const sums = [0, 0];
+         for (const title of document.querySelectorAll('#layers title')) {
+             const [done, all] = title.textContent.split(': ')[1].replaceAll(',', '').match(/\\d+/g);
+             sums[0] += Number(done);
+             sums[1] += Number(all);
+         }
+         return sums;",
+    );
+    (found[0].as_u64().unwrap(), found[1].as_u64().unwrap())
+}
+
+#[test]
+fn a_run_is_watched_while_it_goes_on() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let cluster = Cluster::new();
+    let port = free_port();
+    let mut command = cluster.program();
+    // Small ranges make it last for seconds.
+    command.args([
+        "run",
+        "--json",
+        "--threads",
+        "1",
+        "--bits",
+        "32",
+        "--range-bits",
+        "15",
+    ]);
+    command.args(["--http", &format!("127.0.0.1:{port}")]);
+    command.arg("--table").arg(cluster.table());
+    let mut run = cluster.start(&mut command);
+    wait_to_answer(port);
+    browser.open(&format!("http://127.0.0.1:{port}/job"));
+    browser.wait("!document.getElementById('live').hidden");
+    assert_eq!(browser.text("#headline"), "The job of 32 bits");
+    let phase = browser.text("#phase");
+    assert!(phase.starts_with("Ranges are being evaluated."), "{phase}");
+    assert_eq!(browser.text("#fresh"), "Live.");
+    // It goes on by itself, and never back.
+    let mut shares = vec![0.0];
+    while shares.len() < 4 {
+        let last = shares.last().copied().unwrap();
+        browser.wait(&format!("{DONE} > {last}"));
+        let share = browser.value(DONE).as_f64().unwrap();
+        assert!(share > last && share <= 1.0, "{share} after {last}");
+        shares.push(share);
+    }
+    let (done, all) = ranges(&browser);
+    assert!(done <= all && all == 1 << (32 - 1 - 14), "{done} of {all}");
+    assert_eq!(sums_of_bars(&browser).1, all);
+    browser.picture("job-running");
+    browser.is_content();
+
+    // It ends with the run.
+    wait_for("the end of the run", || run.ended().is_some());
+    assert_eq!(run.ended().unwrap().code, Some(0));
+    browser.wait_to_say("#fresh", "Connecting again.");
+}
+
+#[test]
+fn a_job_that_needs_a_token_is_shown_to_those_who_have_it() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let cluster = Cluster::new();
+    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(20, 12));
+    browser.open(&format!("{}/job", cluster.url()));
+    browser.wait("!document.getElementById('token-form').hidden");
+    assert!(browser.is_hidden("#live"));
+    assert_eq!(browser.value("document.activeElement.id"), "token");
+
+    // Not without one, nor with what is none, nor with that of another.
+    for (token, reason) in [
+        ("", "This is no token"),
+        ("two words", "This is no token"),
+        ("chomp1-never-0000", "does not open"),
+    ] {
+        browser.write("#token", token);
+        browser.click("#token-form button");
+        browser.wait_to_say("#token-wrong", reason);
+        assert!(browser.is_hidden("#live"));
+    }
+    let file = cluster.home().join("not-access.json");
+    for (content, reason) in [
+        ("{", "It is not JSON."),
+        ("{\"token\": 5}", "It has no token."),
+    ] {
+        fs::write(&file, content).unwrap();
+        browser.choose_file("#file", &file);
+        browser.wait_to_say("#token-wrong", reason);
+    }
+    // Refusals are what the network has to say here.
+    let refused = |complaint: &String| complaint.contains("401");
+    assert!(browser.complaints().iter().all(refused));
+
+    browser.choose_file("#file", &cluster.access());
+    browser.wait("!document.getElementById('live').hidden");
+    browser.wait_to_say("#phase", "Ranges are being evaluated.");
+    browser.wait_to_say("#workers", "No worker is there.");
+    // It is kept for this tab alone, and not shown.
+    assert_eq!(
+        browser.value("sessionStorage.getItem('chomp-token')"),
+        cluster.token()
+    );
+    assert_eq!(
+        browser.value("localStorage.length + document.cookie.length"),
+        0
+    );
+    assert_eq!(
+        browser.value("document.documentElement.outerHTML.includes('chomp1-')"),
+        false
+    );
+    browser.reload();
+    browser.wait_to_say("#phase", "Ranges are being evaluated.");
+    browser.is_content();
+    drop(coordinator);
+}
+
+#[test]
+fn a_job_is_watched_to_its_end_across_an_outage() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let cluster = Cluster::new();
+    let public = || {
+        let mut command = cluster.coordinator(24, 12);
+        command.arg("--public-status");
+        command
+    };
+    let coordinator = cluster.start_coordinator(&mut public());
+    browser.open(&format!("{}/job", cluster.url()));
+    browser.wait_to_say("#workers", "No worker is there.");
+
+    // A worker that stands still: so does what is shown.
+    let worker = cluster.start(&mut cluster.worker("slow"));
+    browser.wait_to_say("#workers", "slow");
+    browser.wait(&format!("{DONE} > 0"));
+    worker.send(Signal::SIGSTOP);
+    browser.wait_to_say("#fresh", "Live.");
+    let columns = browser.value(
+        "[...document.querySelectorAll('#workers thead th')].map((cell) => cell.textContent).join()",
+    );
+    let expected = "Name,Threads,Leases,Ranges,Positions a second,Heard of,Failures,Quarantined";
+    assert_eq!(columns, expected);
+    browser.is_content();
+
+    // The coordinator goes, and another one comes.
+    drop(coordinator);
+    browser.wait_to_say("#fresh", "What is shown is");
+    let mut coordinator = cluster.start_coordinator(&mut public());
+    browser.wait_to_say("#fresh", "Live.");
+    worker.send(Signal::SIGCONT);
+
+    browser.wait_to_say("#phase", "The table is finished.");
+    browser.wait_to_say("#facts", FINGERPRINT_24);
+    assert_eq!(browser.text("#headline"), "The table of 24 bits");
+    let (done, all) = ranges(&browser);
+    assert_eq!((done, sums_of_bars(&browser)), (all, (all, all)));
+    assert_eq!(
+        browser.text("#layers-told").split_once(' ').unwrap().0,
+        layers(&browser)
+    );
+    browser.wait("document.querySelector('#table').textContent.includes('24 bits')");
+    // Its files are there to be fetched.
+    browser.click("#shards-told");
+    browser.wait_to_say("#shards", "shard-0000.zst");
+    for link in ["#manifest", "#sums", "#shards a"] {
+        let answered = browser.run(&format!(
+            "const done = new XMLHttpRequest();
+             done.open('HEAD', document.querySelector('{link}').href, false);
+             done.send();
+             return done.status;"
+        ));
+        assert_eq!(answered, 200, "{link}");
+    }
+    assert!(coordinator.ended().is_none());
+}
+
+fn layers(browser: &Browser) -> String {
+    browser
+        .value("String(document.querySelectorAll('#layers title').length)")
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+#[test]
+fn a_finished_table_is_told_as_such() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let cluster = Cluster::new();
+    crate::common::end(&mut crate::common::run(&cluster.table(), 20)).summary();
+    let mut command = cluster.program();
+    command.args([
+        "serve",
+        "--http",
+        &format!("127.0.0.1:{}", cluster.port),
+        "--table",
+    ]);
+    let server: Process = cluster.start(command.arg(cluster.table()));
+    wait_to_answer(cluster.port);
+    browser.open(&format!("{}/job", cluster.url()));
+    browser.wait_to_say("#facts", FINGERPRINT_20);
+    assert_eq!(browser.text("#phase"), "The table is finished.");
+    assert!(browser.is_hidden("#running"), "there is no job to tell of");
+    browser.is_content();
+    drop(server);
+}

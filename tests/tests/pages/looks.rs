@@ -1,0 +1,202 @@
+//! Every page on every screen: nothing overflows, all can be read, and the console is told nothing.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::browser::{Browser, Look};
+use crate::common::cluster::wait_for;
+use crate::common::files;
+use crate::common::http::get;
+use crate::site::{BITS, Site, list};
+
+const LOOKS: [Look; 4] = [
+    look("desktop-light", 1280, 800, false),
+    look("desktop-dark", 1280, 800, true),
+    look("phone-light", 360, 740, false),
+    look("phone-dark", 360, 740, true),
+];
+
+const fn look(name: &'static str, width: u32, height: u32, dark: bool) -> Look {
+    let touch = width < 500;
+    Look {
+        name,
+        width,
+        height,
+        dark,
+        touch,
+    }
+}
+
+/// The pages, and when they are complete.
+const PAGES: [(&str, &str, &str); 4] = [
+    (
+        "play",
+        "/play#start=7,7,6,4,4,2&first=you",
+        "document.body.dataset.turn === 'you'",
+    ),
+    (
+        "play-over",
+        "/play#start=3,2&first=you&moves=1-1",
+        "!document.getElementById('verdict').hidden",
+    ),
+    (
+        "explore",
+        "/explore#position=8x10",
+        "document.querySelector('#by-area svg') && document.querySelector('#map button')",
+    ),
+    ("job", "/job", "document.querySelector('#facts dd')"),
+];
+
+#[test]
+fn every_file_of_the_pages_is_served() {
+    let site = Site::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../serve/pages");
+    let mut seen = 0;
+    for file in files(&folder) {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let path = match name.strip_suffix(".html") {
+            Some(page) => format!("/{page}"),
+            None => format!("/assets/{name}"),
+        };
+        let answer = get(site.port(), &path, &[]);
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(answer.body == fs::read(&file).unwrap(), "{path}");
+        seen += 1;
+    }
+    assert!(seen > 10, "{seen} files");
+}
+
+/// All texts whose contrast is below 4.5 (3 if they are large), as WCAG counts it.
+const FAINT: &str = r"
+    const channels = (colour) => {
+        const found = colour.match(/[\d.]+/g).map(Number);
+        return [found[0], found[1], found[2], found[3] ?? 1];
+    };
+    const luminance = ([r, g, b]) => {
+        const linear = [r, g, b].map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+    };
+    const behind = (element) => {
+        for (let at = element; at; at = at.parentElement) {
+            const colour = channels(getComputedStyle(at).backgroundColor);
+            if (colour[3] === 1) return colour;
+        }
+        return [255, 255, 255, 1];
+    };
+    const faint = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const element = walker.currentNode.parentElement;
+        if (walker.currentNode.textContent.trim() === '' || !element.checkVisibility()) continue;
+        if (element.closest(':disabled, noscript, svg')) continue;
+        const style = getComputedStyle(element);
+        const pair = [luminance(channels(style.color)), luminance(behind(element))].sort((a, b) => b - a);
+        const contrast = (pair[0] + 0.05) / (pair[1] + 0.05);
+        const isLarge = parseFloat(style.fontSize) >= 24;
+        if (contrast < (isLarge ? 3 : 4.5)) faint.push(`${walker.currentNode.textContent.trim()}: ${contrast.toFixed(2)}`);
+    }
+    return faint;";
+
+/// What somebody who does not see the page would miss.
+const NAMELESS: &str = "
+    const wrong = [];
+    const name = (element) => element.getAttribute('aria-label') || element.textContent.trim()
+        || [...(element.labels ?? [])].map((label) => label.textContent.trim()).join('')
+        || document.getElementById(element.getAttribute('aria-labelledby'))?.textContent;
+    for (const element of document.querySelectorAll('button, a, input, progress, table[role], [role=grid], [role=slider], [role=region], section')) {
+        if (element.checkVisibility() && !element.disabled && !name(element)) wrong.push(element.outerHTML.slice(0, 200));
+    }
+    const ids = [...document.querySelectorAll('[id]')].map((element) => element.id);
+    if (new Set(ids).size !== ids.length) wrong.push('an id occurs twice');
+    if (document.querySelectorAll('h1').length !== 1) wrong.push('there is one title');
+    if (document.documentElement.lang !== 'en') wrong.push('the language');
+    for (const image of document.querySelectorAll('img')) if (!image.hasAttribute('alt')) wrong.push('an image without words');
+    for (const grid of document.querySelectorAll('[role=grid]')) {
+        if (grid.querySelectorAll('[tabindex=\"0\"]').length > 1) wrong.push('a grid is one stop of the tab key');
+    }
+    return wrong;";
+
+fn texts(found: &Value) -> Vec<&str> {
+    list(found)
+        .iter()
+        .map(|text| text.as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn every_page_is_in_order_on_every_screen() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    for look in LOOKS {
+        browser.look(look);
+        for (name, path, ready) in PAGES {
+            let name = format!("{name}-{}", look.name);
+            // From elsewhere, so that it is loaded anew.
+            browser.open("about:blank");
+            browser.open(&site.url(path));
+            wait_for(ready, || {
+                browser.value(&format!("Boolean({ready})")) == true
+            });
+            browser.wait_to_say("#table", &format!("Table of {BITS} bits"));
+            browser.picture(&name);
+            let overflow = "document.documentElement.scrollWidth - innerWidth";
+            assert_eq!(browser.value(overflow), 0, "{name}");
+            assert_eq!(texts(&browser.run(FAINT)), [""; 0], "{name}");
+            assert_eq!(texts(&browser.run(NAMELESS)), [""; 0], "{name}");
+            let complaints = browser.complaints();
+            assert_eq!(complaints, [""; 0], "{name}");
+        }
+    }
+}
+
+#[test]
+fn nothing_jumps_while_a_game_is_played() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    for look in LOOKS {
+        browser.look(look);
+        browser.play(&site, &[6, 6, 6, 6, 6], "you");
+        browser.wait_to_say("#table", "Table of");
+        let place = || {
+            browser.value("[...document.querySelectorAll('#board button, #undo, #new-game')].map((button) => button.parentElement.getBoundingClientRect().top + scrollY).join()")
+        };
+        let before = place();
+        for cell in [
+            "[data-row='4'][data-column='5']",
+            "[data-row='1'][data-column='3']",
+        ] {
+            let selector = format!("#board button{cell}:not(.gone)");
+            if browser.value(&format!("document.querySelector({selector:?}) !== null")) == true {
+                browser.click(&selector);
+                browser.wait("document.body.dataset.turn !== 'computer'");
+                assert_eq!(place(), before, "{}", look.name);
+            }
+        }
+    }
+    browser.is_content();
+}
+
+#[test]
+fn large_boards_fit_or_scroll_by_themselves() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    for look in LOOKS {
+        browser.look(look);
+        for rows in [vec![17], vec![1; 17], vec![9; 9]] {
+            browser.play(&site, &rows, "you");
+            let overflow = "document.documentElement.scrollWidth - innerWidth";
+            assert_eq!(browser.value(overflow), 0, "{} {rows:?}", look.name);
+            let narrowest = "Math.min(...[...document.querySelectorAll('#board [role=gridcell]')].map((cell) => cell.getBoundingClientRect().width))";
+            let pixels = browser.value(narrowest).as_f64().unwrap();
+            assert!(pixels >= 24.0, "{pixels} pixels are enough for a finger");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The record of a game: taken back, done again, looked at, linked to, and judged.
+
+use crate::browser::Browser;
+use crate::common::cluster::Random;
+use crate::site::{Shown, Site, Twin, any_cell, cell, take, text};
+
+/// Plays random moves to the end.
+fn to_the_end(browser: &Browser, random: &mut Random, mut shown: Shown) -> Shown {
+    while shown.turn == "you" {
+        browser.click(&cell(any_cell(random, &shown.rows)));
+        shown = browser.wait_for_turn(shown.moves.len() + 2);
+    }
+    shown
+}
+
+/// The positions of a game, from its start.
+fn positions(start: &[u32], shown: &Shown) -> Vec<Vec<u32>> {
+    let mut positions = vec![start.to_vec()];
+    for &taken in &shown.moves {
+        positions.push(take(positions.last().unwrap(), taken));
+    }
+    positions
+}
+
+/// Two moves of each, from which there is something left.
+fn begun(browser: &Browser, site: &Site) -> Shown {
+    browser.play(site, &[9, 9, 9, 9, 9, 9, 9], "you");
+    browser.click(&cell((6, 8)));
+    let shown = browser.wait_for_turn(2);
+    let far = (1, *shown.rows.first().unwrap());
+    browser.click(&cell(far));
+    let shown = browser.wait_for_turn(4);
+    assert_eq!((shown.moves.len(), shown.turn.as_str()), (4, "you"));
+    shown
+}
+
+#[test]
+fn moves_are_taken_back_and_done_again() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    let start = [9; 7];
+    let all = begun(&browser, &site);
+    let positions = positions(&start, &all);
+    for at in [2, 0] {
+        browser.click("#undo");
+        let shown = browser.shown();
+        assert_eq!((shown.at, &shown.rows), (at, &positions[at]));
+        assert_eq!(
+            (shown.moves, shown.turn.as_str()),
+            (all.moves.clone(), "you")
+        );
+    }
+    assert_eq!(
+        browser.value("document.getElementById('undo').disabled"),
+        true
+    );
+    for at in [2, 4] {
+        browser.click("#redo");
+        assert_eq!(
+            (browser.shown().at, browser.shown().rows),
+            (at, positions[at].clone())
+        );
+    }
+    assert_eq!(
+        browser.value("document.getElementById('redo').disabled"),
+        true
+    );
+
+    // Another move than before: what came after is forgotten.
+    browser.click("#undo");
+    browser.click(&cell((2, 2)));
+    let shown = browser.wait_for_turn(4);
+    assert_eq!(shown.moves[..3], [all.moves[0], all.moves[1], (2, 2)]);
+    assert_eq!(
+        browser.value("document.getElementById('redo').disabled"),
+        true
+    );
+    browser.is_content();
+}
+
+#[test]
+fn each_step_can_be_looked_at() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    let start = [9; 7];
+    let all = begun(&browser, &site);
+    let positions = positions(&start, &all);
+    for (at, rows) in positions.iter().enumerate() {
+        // By the list, and by the slider.
+        browser.click(&format!("#moves li:nth-child({}) button", at + 1));
+        assert_eq!((browser.shown().at, &browser.shown().rows), (at, rows));
+        let current = "document.querySelectorAll('#moves [aria-current=step]').length";
+        assert_eq!(browser.value(current), 1);
+        browser.run("const step = document.getElementById('step'); step.value = 0; step.dispatchEvent(new Event('input'));");
+        assert_eq!(browser.shown().rows, start);
+        browser.run(&format!("const step = document.getElementById('step'); step.value = {at}; step.dispatchEvent(new Event('input'));"));
+        assert_eq!((browser.shown().at, &browser.shown().rows), (at, rows));
+        // A link to this step leads to it.
+        browser.reload();
+        browser.wait("document.body.dataset.turn !== undefined");
+        let shown = browser.shown();
+        assert_eq!(
+            (shown.at, &shown.rows, &shown.moves),
+            (at, rows, &all.moves)
+        );
+    }
+    // At the computer's turn nothing goes on by itself, and it can be told to.
+    browser.click("#moves li:nth-child(2) button");
+    assert_eq!(browser.shown().turn, "computer");
+    browser.click(&cell((1, 2)));
+    assert_eq!(browser.shown().moves, all.moves, "it is not your turn");
+    browser.click("#go-on");
+    let shown = browser.wait_for_turn(2);
+    assert_eq!((shown.moves.len(), shown.at), (2, 2));
+    browser.is_content();
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "the seed, shown on failure")]
+fn a_link_brings_the_whole_game_back() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let (site, twin) = (Site::new(), Twin::new());
+    let mut random = Random::new();
+    eprintln!("seed {}", random.0);
+    for first in ["you", "computer"] {
+        let start = twin.position(&mut random, false);
+        let shown = browser.play(&site, &start, first);
+        let shown = to_the_end(&browser, &mut random, shown);
+        let told = |browser: &Browser| ["#turn", "#said", "#moves"].map(|id| browser.text(id));
+        let before = told(&browser);
+        let address = browser.value("location.href");
+        browser.open(&site.url("/explore"));
+        browser.open(address.as_str().unwrap());
+        browser.wait("document.body.dataset.turn === 'over'");
+        assert_eq!(browser.shown(), shown);
+        assert_eq!(told(&browser), before);
+        assert_eq!(browser.value("location.href"), address);
+    }
+
+    // The button copies this address.
+    browser.run("navigator.clipboard.writeText = async (text) => { window.copied = text; };");
+    browser.click("#link");
+    browser.wait("window.copied === location.href");
+    browser.wait_to_say("#link", "Copied");
+    browser.is_content();
+}
+
+#[test]
+fn back_leads_to_the_game_before() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    let first = begun(&browser, &site);
+    browser.click("#new-game");
+    browser.wait("!location.hash.includes('moves')");
+    let second = browser.shown();
+    assert_ne!(second.start, first.start);
+    // Moves are no places of their own: one step back is the game before, as it was.
+    browser.back();
+    browser.wait("location.hash.includes('moves')");
+    assert_eq!(browser.shown(), first);
+    browser.forward();
+    browser.wait("!location.hash.includes('moves')");
+    assert_eq!(browser.shown(), second);
+    browser.is_content();
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "the seed, shown on failure")]
+fn the_verdict_names_the_move_that_lost() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let (site, twin) = (Site::new(), Twin::new());
+    let mut random = Random::new();
+    eprintln!("seed {}", random.0);
+    let mut given = 0;
+    while given < 6 {
+        let start = twin.position(&mut random, false);
+        let shown = browser.play(&site, &start, "you");
+        let shown = to_the_end(&browser, &mut random, shown);
+        if browser.text("#turn") != "The computer won" {
+            continue;
+        }
+        let positions = positions(&start, &shown);
+        let mut yours = (0..shown.moves.len()).step_by(2);
+        let gave_away = |&index: &usize| {
+            !twin.is_losing(&positions[index]) && !twin.is_losing(&positions[index + 1])
+        };
+        let index = yours.rfind(gave_away).unwrap();
+        let (row, column) = shown.moves[index];
+        let expected = format!(
+            "Your move {}, ({row}, {column}), let the computer win",
+            index / 2 + 1
+        );
+        browser.wait_to_say("#verdict", &expected);
+        for (row, column) in twin.winning_moves(&positions[index]) {
+            browser.wait_to_say("#verdict", &format!("({row}, {column})"));
+        }
+        browser.click("#verdict button");
+        let looked = browser.shown();
+        assert_eq!(
+            (looked.at, text(&looked.rows)),
+            (index, text(&positions[index]))
+        );
+        given += 1;
+    }
+    browser.is_content();
+}

@@ -1,0 +1,142 @@
+//! Servers that are gone, empty or busy: the pages say so, try again, and go on where they were.
+
+use crate::browser::Browser;
+use crate::common::cluster::Cluster;
+use crate::site::{Site, cell};
+
+/// Makes all questions of the page fail in a way, until they are mended.
+fn broken(browser: &Browser, how: &str) {
+    browser.run(&format!(
+        "window.mended ??= window.fetch;
+         window.asked = 0;
+         window.fetch = async () => {{ window.asked += 1; {how} }};"
+    ));
+}
+
+fn mend(browser: &Browser) {
+    browser.run("window.fetch = window.mended;");
+}
+
+const GONE: &str = "throw new TypeError('Failed to fetch');";
+const BUSY: &str =
+    "return new Response('{\"error\": \"x\"}', {status: 429, headers: {'Retry-After': '1'}});";
+const EMPTY: &str =
+    "return new Response('{\"error\": \"there is no finished table yet\"}', {status: 503});";
+const LOADED: &str = "return new Response('', {status: 503, headers: {'Retry-After': '1'}});";
+const FAILED: &str =
+    "return new Response('{\"error\": \"the table is damaged here\"}', {status: 500});";
+const NONSENSE: &str = "return new Response('<html>', {status: 502});";
+
+#[test]
+fn a_game_goes_on_when_the_server_does() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    for (how, told) in [
+        (GONE, "The server cannot be reached."),
+        (BUSY, "asked too much at once"),
+        (EMPTY, "no finished table"),
+        (LOADED, "The server is busy."),
+        (FAILED, "the table is damaged here"),
+        (NONSENSE, "The server failed: 502."),
+    ] {
+        browser.open("about:blank");
+        browser.play(&site, &[8, 8, 7, 7, 7], "you");
+        browser.wait_to_say("#table", "Table of");
+        broken(&browser, how);
+        browser.click(&cell((4, 6)));
+        browser.wait_to_say("#notice", told);
+        let shown = browser.shown();
+        assert_eq!(
+            (shown.moves.as_slice(), shown.turn.as_str()),
+            ([(4, 6)].as_slice(), "computer")
+        );
+        // Nothing can be taken meanwhile, and trying in vain says the same again.
+        browser.click(&cell((1, 2)));
+        assert_eq!(browser.shown(), shown);
+        let asked = browser.value("window.asked").as_u64().unwrap();
+        browser.click("#notice button");
+        browser.wait(&format!("window.asked > {asked}"));
+        browser.wait("!document.getElementById('notice').hidden");
+        mend(&browser);
+        // A server that said when to come back is asked by itself.
+        if how != BUSY && how != LOADED {
+            browser.click("#notice button");
+        }
+        let shown = browser.wait_for_turn(2);
+        assert_eq!(shown.moves.len(), 2, "{shown:?}");
+        assert!(browser.is_hidden("#notice"));
+    }
+    browser.is_content();
+}
+
+#[test]
+fn other_pages_go_on_too() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    browser.open(&site.url("/explore"));
+    browser.wait("document.querySelector('#by-area svg') !== null");
+    browser.wait_to_say("#outcome", "Winning");
+    broken(&browser, GONE);
+    browser.write("#text", "4,2,2,1");
+    browser.click("#ask button");
+    browser.wait_to_say("#notice", "The server cannot be reached.");
+    assert_eq!(
+        browser.text("#outcome"),
+        "",
+        "nothing is told of what is not known"
+    );
+    mend(&browser);
+    browser.click("#notice button");
+    browser.wait_to_say("#outcome", "ing");
+    assert!(browser.is_hidden("#notice"));
+    browser.is_content();
+}
+
+#[test]
+fn a_server_that_is_gone_is_found_again() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let mut site = Site::new();
+    browser.play(&site, &[8, 8, 7, 7, 7], "you");
+    browser.wait_to_say("#table", "Table of");
+    site.stop();
+    browser.click(&cell((4, 6)));
+    browser.wait_to_say("#notice", "The server cannot be reached.");
+    site.start();
+    // Without a click.
+    let shown = browser.wait_for_turn(2);
+    assert_eq!(shown.moves.len(), 2, "{shown:?}");
+}
+
+#[test]
+fn without_a_table_the_job_is_shown() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let cluster = Cluster::new();
+    let mut command = cluster.coordinator(20, 12);
+    let coordinator = cluster.start_coordinator(command.arg("--public-status"));
+    browser.open(&format!("{}/play", cluster.url()));
+    browser.wait_to_say("#table-notice", "There is no finished table here yet.");
+    browser.open(&format!("{}/explore", cluster.url()));
+    browser.wait_to_say("#table-notice", "There is no finished table here yet.");
+    browser.click("#table-notice a");
+    browser.wait_to_say("#phase", "Ranges are being evaluated.");
+
+    // When it is finished the pages find out.
+    browser.open(&format!(
+        "{}/play#start=4,4,4&first=computer",
+        cluster.url()
+    ));
+    browser.wait_to_say("#table-notice", "There is no finished table here yet.");
+    let worker = cluster.start(&mut cluster.worker("late"));
+    browser.wait_to_say("#table", "Table of 20 bits");
+    let shown = browser.wait_for_turn(1);
+    assert_eq!(shown.moves.len(), 1);
+    drop((worker, coordinator));
+}
