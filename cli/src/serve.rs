@@ -64,15 +64,17 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
     let server = Server::start(endpoints, None, limits, &limits.slots());
 
     let manifest = table.manifest();
-    let folder = table.folder().display();
+    // Without a slash at its end.
+    let folder: PathBuf = table.folder().components().collect();
     display.say(&format!(
-        "serving {url} with {folder}, a table of {} bits",
+        "serving {url} with {}, a table of {} bits",
+        folder.display(),
         manifest.bits
     ));
     if args.json {
         let line = serde_json::to_string(&Served {
             url: &url,
-            table: table.folder(),
+            table: &folder,
             bits: manifest.bits,
             losing: manifest.losing,
             stored: manifest.stored,

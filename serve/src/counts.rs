@@ -76,6 +76,7 @@ impl Drop for Counts {
 }
 
 impl Counting {
+    /// Counts until it is done, or told to stop.
     fn count(&self, table: &Table) {
         let mut by_area = vec![0; 1 + area_max(table.manifest().bits)];
         let mut start = Instant::now();
@@ -183,5 +184,26 @@ mod tests {
         let mut by_area = vec![0; 1 + area_max(16)];
         add(&stored, &mut by_area);
         assert_eq!(by_area, expected);
+    }
+
+    /// Whoever counts a table that is served no more stops after a piece.
+    #[test]
+    fn nothing_is_counted_for_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        crate::tests::publish(directory.path(), 14);
+        let table = Arc::new(Table::open(directory.path()).unwrap());
+        let counting = Arc::new(Counting::default());
+        let counts = Counts {
+            table: Arc::clone(&table),
+            counting: Arc::clone(&counting),
+        };
+        drop(counts);
+        counting.count(&table);
+        let counted = counting.counted.load(Ordering::Acquire);
+        assert!(
+            0 < counted && counted < table.manifest().stored,
+            "{counted}"
+        );
+        assert!(counting.result.get().is_none());
     }
 }

@@ -72,13 +72,16 @@ impl Openings {
         let (table, begun) = (Arc::clone(&self.table), Arc::clone(&self.begun));
         let list = Arc::clone(&self.list);
         tokio::task::spawn_blocking(move || {
-            let again = Again(&begun);
+            let mut again = Again {
+                begun: &begun,
+                needed: true,
+            };
             match chomp_query::openings(&*table) {
                 Ok(openings) => {
                     let mut text = serde_json::to_vec(&openings).expect("numbers become JSON");
                     text.push(b'\n');
                     list.send_replace(List::Known(text.into()));
-                    std::mem::forget(again);
+                    again.needed = false;
                 }
                 Err(error) => {
                     list.send_replace(List::Failed(Arc::new(error)));
@@ -88,11 +91,14 @@ impl Openings {
     }
 }
 
-/// Lets the work begin again when dropped, whatever became of it.
-struct Again<'a>(&'a AtomicBool);
+/// Lets the work begin again when dropped, if that is needed: also after a panic.
+struct Again<'a> {
+    begun: &'a AtomicBool,
+    needed: bool,
+}
 
 impl Drop for Again<'_> {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        self.begun.store(!self.needed, Ordering::Release);
     }
 }

@@ -110,7 +110,7 @@ async fn site(directory: &Path) -> Site {
 }
 
 /// Publishes the table of so many bits, as it is by definition, in several shards.
-fn publish(directory: &Path, bits: u32) -> PathBuf {
+pub(crate) fn publish(directory: &Path, bits: u32) -> PathBuf {
     let losing = definition::losing(bits);
     let words = (0..losing.len()).filter(|&index| losing[index]);
     let words = words.map(|index| Word::new(index as u64 * 2));
