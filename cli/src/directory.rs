@@ -104,11 +104,13 @@ pub(crate) async fn prune(store: &Store, display: &Display) {
 }
 
 /// The published table, if there is one. If it answers for `bits` already, every byte of it is
-/// checked.
+/// checked; else its indices are, and the rest when something is taken from it.
 fn published(directory: &Path, bits: u32, has_parts: bool) -> anyhow::Result<Option<Table>> {
     let published = Table::open(directory).and_then(|table| {
         if table.manifest().bits >= bits {
             table.verify_bytes()?;
+        } else {
+            table.check_indices()?;
         }
         Ok(Some(table))
     });

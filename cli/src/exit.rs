@@ -120,6 +120,7 @@ impl Exit {
         }
         if cause.is::<NoCoordinator>()
             || cause.is::<NoBoard>()
+            || cause.is::<OneTable>()
             || cause.is::<ExportUsage>()
             || cause.is::<OneTable>()
             || cause.is::<VerifyError>()

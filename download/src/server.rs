@@ -1,6 +1,6 @@
 //! The requests to a server, with their limits and their patience.
 //!
-//! A request is repeated when the connection fails or the server answers 5xx, after a pause that
+//! A request is repeated when the connection fails or the server answers 5xx or 429, after a pause that
 //! grows and has some chance in it, until nothing has come for as long as the patience lasts.
 //! Any other refusal ends the download: asking again would not change it.
 
@@ -199,7 +199,7 @@ impl Server {
         let (status, url) = (response.status(), url.to_string());
         if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE {
             Ok(Ok(response))
-        } else if status.is_server_error() {
+        } else if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
             Ok(Err(Outage::Status(status.as_u16())))
         } else if status == StatusCode::NOT_FOUND {
             Err(DownloadError::NotFound { url })

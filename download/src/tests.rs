@@ -183,7 +183,7 @@ async fn connections_that_break_off_are_made_again() {
 
 #[tokio::test]
 async fn refusals_end_it_at_once() {
-    for (status, token) in [(401, true), (403, false), (429, false), (404, false)] {
+    for (status, token) in [(401, true), (403, false), (410, false), (404, false)] {
         let (_out, server, error) = fails(Peril::Status(status)).await;
         match error {
             DownloadError::Refused {
@@ -199,15 +199,18 @@ async fn refusals_end_it_at_once() {
         }
         assert_eq!(server.requests(), 1, "not asked again");
     }
-    let (_out, server, error) = fails(Peril::Status(503)).await;
-    let unreachable = matches!(
-        error,
-        DownloadError::Unreachable {
-            source: Outage::Status(503),
+    for busy in [503, 429] {
+        let (_out, server, error) = fails(Peril::Status(busy)).await;
+        let DownloadError::Unreachable {
+            source: Outage::Status(status),
             ..
-        }
-    );
-    assert!(unreachable && server.requests() > 2, "{error:?}");
+        } = error
+        else {
+            panic!("{error:?}");
+        };
+        assert_eq!(status, busy);
+        assert!(server.requests() > 2, "it is asked again");
+    }
 }
 
 #[tokio::test]

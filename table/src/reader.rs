@@ -178,6 +178,16 @@ impl Table {
         }
     }
 
+    /// Reads the index of every shard: a file that is missing, cut short or not that of the manifest
+    /// is found now, and not when it is needed.
+    ///
+    /// # Errors
+    ///
+    /// If an index or the length of a file is not what was published.
+    pub fn check_indices(&self) -> Result<(), TableError> {
+        self.shards.read_all_indices()
+    }
+
     /// The manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest

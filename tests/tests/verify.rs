@@ -23,7 +23,7 @@ const WINDOWS: u64 = 16;
 
 fn verify(table: &Path, level: &str) -> Command {
     let mut command = program();
-    command.args(["verify", "--json", "--threads", "1", "--level", level]);
+    command.args(["verify", "--json", "--threads", "2", "--level", level]);
     command.arg("--table").arg(table);
     command
 }

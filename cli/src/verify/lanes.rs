@@ -140,3 +140,41 @@ impl Windows<'_> {
         report
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_threads_make_comes_in_order() {
+        for threads in [1, 2, 3, 7] {
+            for count in [0, 1, 2, 20] {
+                let calls = AtomicUsize::new(0);
+                let make = |number| {
+                    calls.fetch_add(1, Ordering::Relaxed);
+                    // Some are slower than those after them.
+                    (0..(number * 7919) % 11 * 10_000)
+                        .map(std::hint::black_box)
+                        .count();
+                    number
+                };
+                let all: Vec<usize> = in_order(threads, count, make, |all| all.collect());
+                assert!(all.into_iter().eq(0..count), "{threads} threads, {count}");
+                assert_eq!(calls.into_inner(), count);
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_runs_far_ahead_of_who_takes() {
+        let calls = AtomicUsize::new(0);
+        let make = |number: usize| {
+            calls.fetch_add(1, Ordering::Relaxed);
+            number
+        };
+        let first = in_order(4, 1000, make, |all| all.next());
+        assert_eq!(first, Some(0));
+        // One that was taken, one that waits in each lane, and one more where it was taken.
+        assert!(calls.into_inner() <= 6);
+    }
+}

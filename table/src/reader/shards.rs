@@ -143,6 +143,11 @@ impl Shards {
         Ok(self.indices[shard].get().expect("it was read"))
     }
 
+    /// Makes sure that all indices are there.
+    pub(super) fn read_all_indices(&self) -> Result<(), TableError> {
+        self.read_indices((0..self.infos.len()).collect())
+    }
+
     /// Makes sure that the indices of these shards are there.
     fn read_indices(&self, mut shards: Vec<usize>) -> Result<(), TableError> {
         shards.retain(|&shard| self.indices[shard].get().is_none());

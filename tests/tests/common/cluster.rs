@@ -160,6 +160,11 @@ impl Process {
         fs::read_to_string(&self.stderr).unwrap()
     }
 
+    /// What it has printed so far.
+    pub(crate) fn printed(&self) -> String {
+        fs::read_to_string(&self.stdout).unwrap()
+    }
+
     pub(crate) fn send(&self, signal: Signal) {
         send(self.pid(), signal);
     }

@@ -1,0 +1,213 @@
+//! Peers that are slow, many, or mean no good, while honest ones ask: those are answered, memory
+//! stays bounded, and whoever is of no use has to go.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use super::common::cluster::{Random, wait_for};
+use super::common::http::get;
+use super::common::{end, run};
+use super::{Served, error};
+
+const SILENT: usize = 800;
+const SLOW: usize = 800;
+/// When they must be gone: ten seconds are the limit of a greeting, and of a request's head.
+const GONE: Duration = Duration::from_secs(40);
+const PEAK_BYTES_MAX: u64 = 300 << 20;
+
+/// Sends `opening` at once and then a byte of `drops` a second, until the connection is closed.
+async fn stay(address: SocketAddr, opening: Vec<u8>, drops: &'static [u8]) -> Duration {
+    let begin = Instant::now();
+    let Ok(mut stream) = TcpStream::connect(address).await else {
+        return Duration::ZERO;
+    };
+    let (mut reader, mut writer) = stream.split();
+    let read = async {
+        let mut buffer = vec![0; 4096];
+        while matches!(reader.read(&mut buffer).await, Ok(1..)) {}
+    };
+    let write = async {
+        if writer.write_all(&opening).await.is_ok() {
+            for drop in drops.iter().cycle() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                if writer.write_all(&[*drop]).await.is_err() {
+                    break;
+                }
+            }
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = read => {}
+        () = write => {}
+    }
+    begin.elapsed()
+}
+
+/// Requests that no client makes.
+fn absurd() -> Vec<Vec<u8>> {
+    let mut random = Random(1);
+    let mut noise = || {
+        (0..20_000)
+            .map(|_| u8::try_from(random.below(256)).unwrap())
+            .collect()
+    };
+    let get = |path: &str, header: &str| {
+        format!("GET {path} HTTP/1.1\r\nhost: a\r\n{header}\r\n\r\n").into_bytes()
+    };
+    let mut requests: Vec<Vec<u8>> = vec![
+        noise(),
+        noise(),
+        get("/api/table", &format!("x: {}", "y".repeat(1 << 20))),
+        get("/api/table", &"x: y\r\n".repeat(100_000)),
+        get(&format!("/api/position/{}", "1,".repeat(500_000)), "x: y"),
+        get(&format!("/api/position/{}", "9".repeat(10_000)), "x: y"),
+        get(&format!("/{}", "a/".repeat(5_000)), "x: y"),
+        get("/api/position/4294967295x4294967295", "x: y"),
+        get("/table-16/shard-0000.zst", &format!("range: bytes={}", "0-1,".repeat(3_000))),
+        get("/table-16/shard-0000.zst", "range: bytes=18446744073709551615-18446744073709551616"),
+        get("/table-16/shard-0000.zst", "range: bytes=-0"),
+        get("/api/status", &format!("accept: {}", "text/html;q=0.1,".repeat(900))),
+        get("/", &format!("accept: text/html;q={}", "9".repeat(10_000))),
+        b"POST /api/table HTTP/1.1\r\nhost: a\r\ncontent-length: 18446744073709551615\r\n\r\nhalf".to_vec(),
+        b"POST /api/table HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffff\r\n".to_vec(),
+        b"GET /api/table HTTP/9.9\r\nhost: a\r\n\r\n".to_vec(),
+        b"GET http://[::1/api HTTP/1.1\r\nhost: a\r\n\r\n".to_vec(),
+    ];
+    // Many at once over one connection.
+    requests.push(get("/api/openings", "x: y").repeat(500));
+    requests
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn honest_questions_are_answered_among_hostile_ones() {
+    let home = tempfile::tempdir().unwrap();
+    end(&mut run(&home.path().join("table"), 16)).summary();
+    let served = Served::of(home, &["--rate", "0"]);
+    let (port, pid) = (served.port, served.process.pid());
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let mut stays = JoinSet::new();
+    for _ in 0..SILENT {
+        stays.spawn(stay(address, Vec::new(), b""));
+    }
+    for _ in 0..SLOW {
+        stays.spawn(stay(
+            address,
+            b"GET /api/table HT".to_vec(),
+            b"TP/1.1\r\nx: y",
+        ));
+    }
+    for request in absurd() {
+        stays.spawn(stay(address, request, b"z"));
+    }
+    let honest = tokio::task::spawn_blocking(move || {
+        let begin = Instant::now();
+        let mut asked = 0;
+        while begin.elapsed() < Duration::from_secs(8) {
+            let start = Instant::now();
+            let response = get(port, "/api/position/8x8", &[]);
+            assert_eq!(response.status, 200, "{response:?}");
+            assert!(
+                start.elapsed() < Duration::from_secs(5),
+                "{:?}",
+                start.elapsed()
+            );
+            asked += 1;
+        }
+        asked
+    });
+    let asked = honest.await.unwrap();
+    assert!(asked > 50, "{asked}");
+    let gone = async { while stays.join_next().await.is_some() {} };
+    tokio::time::timeout(GONE, gone)
+        .await
+        .expect("all have to go");
+    let peak = peak_bytes(pid);
+    assert!(peak < PEAK_BYTES_MAX, "{peak}");
+    tokio::task::block_in_place(|| served.stop());
+}
+
+/// More connections than one address may have: those beyond are closed, and there is room again when
+/// some go.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_many_connections_are_closed() {
+    let home = tempfile::tempdir().unwrap();
+    end(&mut run(&home.path().join("table"), 14)).summary();
+    let served = Served::of(home, &[]);
+    let address = SocketAddr::from(([127, 0, 0, 1], served.port));
+    let mut held = Vec::new();
+    let mut closed = 0;
+    for _ in 0..2400 {
+        held.push(TcpStream::connect(address).await.unwrap());
+    }
+    let mut byte = [0];
+    for stream in &mut held {
+        let read = tokio::time::timeout(Duration::from_millis(1), stream.read(&mut byte));
+        closed += u32::from(matches!(read.await, Ok(Ok(0) | Err(_))));
+    }
+    assert!(closed >= 100, "{closed}");
+    drop(held);
+    let port = served.port;
+    tokio::task::block_in_place(|| {
+        wait_for("room", || has_room(port));
+        served.stop();
+    });
+}
+
+/// Whether a connection is answered, and not closed at once.
+fn has_room(port: u16) -> bool {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut answer = String::new();
+    let request = b"GET /api/table HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    stream.write_all(request).is_ok()
+        && stream.read_to_string(&mut answer).is_ok()
+        && answer.starts_with("HTTP/1.1 200")
+}
+
+/// Absurd questions have a status of their own, and a reason.
+#[test]
+fn what_is_too_much_is_said_so() {
+    let served = Served::start();
+    let long = "1,".repeat(1000);
+    for (path, header, status) in [
+        (format!("/api/position/{long}"), String::new(), 414),
+        (
+            format!("/api/position/{}", "9".repeat(200)),
+            String::new(),
+            400,
+        ),
+        (
+            "/api/table".to_owned(),
+            format!("x: {}", "y".repeat(20 << 10)),
+            431,
+        ),
+        ("/api/table".to_owned(), vec!["x: y"; 100].join("\r\n"), 431),
+        (
+            "/table-16/shard-0000.zst".to_owned(),
+            "range: bytes=99999999999-".to_owned(),
+            416,
+        ),
+    ] {
+        let header = if header.is_empty() { "x: y" } else { &header };
+        let response = get(served.port, &path, &[header]);
+        assert_eq!(response.status, status, "{path}: {}", response.head);
+        if [400, 414].contains(&status) {
+            assert!(!error(&response).is_empty(), "{path}");
+        }
+    }
+    served.stop();
+}
+
+/// The most memory that a process ever had.
+fn peak_bytes(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.unwrap().trim().strip_suffix(" kB").unwrap();
+    kib.parse::<u64>().unwrap() << 10
+}
