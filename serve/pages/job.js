@@ -148,7 +148,7 @@ function showLayers(layers) {
   const complete = layers.filter(({ ranges, done }) => done >= ranges).length;
   const going = layers.flatMap(({ ranges, done }, layer) => (done > 0 && done < ranges ? [layer] : []));
   const now = going.length === 0 ? "" : going.length === 1 ? `; layer ${going[0]} is under way` : `; layers ${going[0]} to ${going.at(-1)} are under way`;
-  say(byId("layers-told"), `${number(complete)} of ${number(layers.length)} layers complete${now}. Each bar is a layer, as high as it has ranges.`);
+  say(byId("layers-told"), `${number(complete)} of ${number(layers.length)} layers complete${now}. Each bar is a layer: the higher, the more ranges it has.`);
   say(byId("layers-last"), `layer ${layers.length - 1}`);
 
   // The square root keeps narrow layers visible.

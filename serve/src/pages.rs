@@ -17,12 +17,12 @@ const STYLE: &str = "text/css; charset=utf-8";
 const PICTURE: &str = "image/svg+xml";
 
 /// A file: its path, its type, its bytes.
-type File = (&'static str, &'static str, &'static [u8]);
+pub(crate) type File = (&'static str, &'static str, &'static [u8]);
 
 /// The page that browsers get at `/`.
 const FIRST: &str = "/play";
 
-const FILES: [File; 15] = [
+pub(crate) const FILES: [File; 15] = [
     ("/play", HTML, include_bytes!("../pages/play.html")),
     ("/explore", HTML, include_bytes!("../pages/explore.html")),
     ("/job", HTML, include_bytes!("../pages/job.html")),
