@@ -24,7 +24,7 @@ pub struct Part<'a> {
 /// What is read is checked by those who asked for it, so an implementation has to give as many
 /// bytes as were wanted, or an error, and not to know whether they are right.
 pub trait Files: fmt::Debug + Send + Sync {
-    /// The name of a file in full, for people: a path or an address.
+    /// The name of a file in full, for people: a path or an address. Of no file: the folder's.
     fn place(&self, name: &str) -> PathBuf;
 
     /// The content of a small file.
@@ -48,7 +48,11 @@ pub(super) struct Folder(pub(super) PathBuf);
 
 impl Files for Folder {
     fn place(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        if name.is_empty() {
+            self.0.clone()
+        } else {
+            self.0.join(name)
+        }
     }
 
     fn whole(&self, name: &str, most: u64) -> Result<Vec<u8>, TableError> {
