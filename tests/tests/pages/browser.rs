@@ -87,6 +87,8 @@ impl Browser {
         let port = free_port();
         let child = Command::new(chromedriver)
             .arg(format!("--port={port}"))
+            // What Chromium forgets to remove goes with the profile.
+            .env("TMPDIR", profile.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
