@@ -67,6 +67,7 @@ impl Lookups {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+    use std::time::Duration;
 
     use super::*;
 
@@ -87,7 +88,8 @@ mod tests {
         while lookups.queue.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(lookups.run(|| 1).await, Err(NotDone::Full));
+        let beyond = tokio::time::timeout(Duration::from_secs(10), lookups.run(|| 1)).await;
+        assert_eq!(beyond.unwrap(), Err(NotDone::Full));
         let sender = std::thread::spawn(move || (0..5).for_each(|_| release.send(()).unwrap()));
         while let Some(done) = under_way.join_next().await {
             assert_eq!(done.unwrap(), Ok(()));

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use axum::Router;
 use chomp_table::fingerprint::FingerprintBuilder;
@@ -26,6 +27,9 @@ struct Tested {
     server: Server,
     address: SocketAddr,
 }
+
+/// An answer that has not ended after this long never does.
+const HANG: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 struct Answer {
@@ -62,7 +66,8 @@ impl Tested {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).await.unwrap();
+        let all = tokio::time::timeout(HANG, stream.read_to_end(&mut bytes)).await;
+        all.expect("the answer ends").unwrap();
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
         let end = end.unwrap_or_else(|| panic!("{path}: {:?}", String::from_utf8_lossy(&bytes)));
         let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
