@@ -64,8 +64,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
     let server = Server::start(endpoints, None, limits, &limits.slots());
 
     let manifest = table.manifest();
-    // Without a slash at its end.
-    let folder: PathBuf = table.folder().components().collect();
+    let folder = table.folder().to_owned();
     display.say(&format!(
         "serving {url} with {}, a table of {} bits",
         folder.display(),
