@@ -117,8 +117,9 @@ pub fn winning_moves(
     let nexts: Vec<Word> = moves.iter().flatten().map(|&(_, next)| next).collect();
     let mut losing = table.are_losing(&nexts)?.into_iter();
     let winning = moves.into_iter().map(|mut moves| {
+        // They come row by row. A row has one at the most: of two, the one that takes less would
+        // leave a losing position from which the other is a move.
         moves.retain(|_| losing.next().expect("an answer for each question"));
-        moves.sort_unstable_by_key(|&(cell, _)| cell);
         moves
     });
     Ok(winning.collect())

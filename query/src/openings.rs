@@ -29,6 +29,7 @@ pub struct Opening {
 /// If a number is 0, or the two are more than 64 together.
 pub fn opening(table: &impl Losing, rows: u32, columns: u32) -> Result<Opening, TableError> {
     let board = Word::from(&board(rows, columns));
+    // The board itself has to be covered, whatever its moves leave.
     table.are_losing(&[board])?;
     let moves = winning_moves(table, &[board])?.into_iter().flatten();
     Ok(Opening {
@@ -111,7 +112,10 @@ mod tests {
 
     #[test]
     fn larger_boards_are_refused() {
-        let error = opening(&ByDefinition::new(8), 4, 5).unwrap_err();
-        assert!(matches!(error, TableError::Beyond { bits: 9, .. }));
+        // All moves on a board of one row leave fewer bits.
+        for (rows, columns) in [(4, 5), (1, 8), (8, 1)] {
+            let error = opening(&ByDefinition::new(8), rows, columns).unwrap_err();
+            assert!(matches!(error, TableError::Beyond { bits: 9, .. }));
+        }
     }
 }
