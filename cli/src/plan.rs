@@ -126,8 +126,8 @@ struct CostsOfThisMachine {
 }
 
 pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
-    let threads = args.machine.threads();
-    let memory_bytes = args.machine.memory_bytes()?;
+    let threads = args.machine.share.threads();
+    let memory_bytes = args.machine.share.memory_bytes()?;
     let range_bits = args.range_bits.unwrap_or_else(|| match args.workers {
         None => machine::range_bits(args.bits, threads, memory_bytes),
         Some(_) => machine::range_bits(args.bits, coordinator::THREADS, coordinator::MEMORY_BYTES),

@@ -29,8 +29,8 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
     )]
     let start = Instant::now();
     let stop = stop_on_signals()?;
-    let threads = args.machine.threads();
-    let memory_bytes = args.machine.memory_bytes()?;
+    let threads = args.machine.share.threads();
+    let memory_bytes = args.machine.share.memory_bytes()?;
     let (table, isa) = (args.table, args.machine.isa);
     let opening = Directory::open(&table, threads, memory_bytes);
     let Some(directory) = unless_stopped(&stop, opening).await else {

@@ -121,8 +121,8 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
     let stop = stop_on_signals()?;
     let (progress, watcher) = watch::channel(Checking::default());
     let means = Means {
-        threads: args.threads(),
-        memory_bytes: args.memory_bytes()?,
+        threads: args.share.threads(),
+        memory_bytes: args.share.memory_bytes()?,
         start,
         progress,
         stop,

@@ -28,8 +28,8 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<E
     let config = Config {
         access: reach::access(&args.reach)?,
         name: args.name.unwrap_or_else(machine::process_name),
-        threads: args.machine.threads(),
-        memory_bytes: args.machine.memory_bytes()?,
+        threads: args.machine.share.threads(),
+        memory_bytes: args.machine.share.memory_bytes()?,
         isa: args.machine.isa.unwrap_or_else(Isa::detect),
         patience: args.patience.map(Duration::from_secs),
         evaluation: Evaluation::Threads,

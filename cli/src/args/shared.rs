@@ -47,23 +47,19 @@ pub(crate) struct TableArgs {
     pub(crate) json: bool,
 }
 
-/// What to compute with.
+/// How much of this machine to take.
 #[derive(Debug, clap::Args)]
-pub(crate) struct MachineArgs {
-    /// How many threads evaluate [default: one for each CPU]
+pub(crate) struct ShareArgs {
+    /// How many threads compute [default: one for each CPU]
     #[arg(long, env = "CHOMP_THREADS", value_name = "T")]
     pub(crate) threads: Option<NonZeroUsize>,
 
     /// Stay within so much memory, as 4GiB; less is slower [default: three quarters of what is free]
     #[arg(long, env = "CHOMP_MEMORY", value_name = "SIZE")]
     pub(crate) memory: Option<ByteSize>,
-
-    /// Use no wider instruction set than this: portable, avx2 or avx512 [default: the CPU's widest]
-    #[arg(long, env = "CHOMP_ISA", value_name = "ISA")]
-    pub(crate) isa: Option<Isa>,
 }
 
-impl MachineArgs {
+impl ShareArgs {
     pub(crate) fn threads(&self) -> NonZeroUsize {
         self.threads.unwrap_or_else(machine::threads)
     }
@@ -74,6 +70,17 @@ impl MachineArgs {
             None => machine::memory_bytes(),
         }
     }
+}
+
+/// What to evaluate with.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MachineArgs {
+    #[command(flatten)]
+    pub(crate) share: ShareArgs,
+
+    /// Use no wider instruction set than this: portable, avx2 or avx512 [default: the CPU's widest]
+    #[arg(long, env = "CHOMP_ISA", value_name = "ISA")]
+    pub(crate) isa: Option<Isa>,
 }
 
 /// The coordinator to speak to.

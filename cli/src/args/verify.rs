@@ -1,13 +1,11 @@
 //! `chomp verify`.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use bytesize::ByteSize;
 use chomp_verify::report::Level;
 use clap::builder::BoolishValueParser;
 
-use crate::machine;
+use super::shared::ShareArgs;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -57,28 +55,10 @@ pub(crate) struct VerifyArgs {
     #[arg(long, env = "CHOMP_SEED", value_name = "S")]
     pub(crate) seed: Option<u64>,
 
-    /// How many threads check [default: one for each CPU]
-    #[arg(long, env = "CHOMP_THREADS", value_name = "T")]
-    pub(crate) threads: Option<NonZeroUsize>,
-
-    /// Stay within so much memory, as 4GiB; less is slower [default: three quarters of what is free]
-    #[arg(long, env = "CHOMP_MEMORY", value_name = "SIZE")]
-    pub(crate) memory: Option<ByteSize>,
+    #[command(flatten)]
+    pub(crate) share: ShareArgs,
 
     /// Print the report as one JSON object, and what happens meanwhile to stderr, one a line
     #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
-}
-
-impl VerifyArgs {
-    pub(crate) fn threads(&self) -> NonZeroUsize {
-        self.threads.unwrap_or_else(machine::threads)
-    }
-
-    pub(crate) fn memory_bytes(&self) -> anyhow::Result<u64> {
-        match self.memory {
-            Some(memory) => Ok(memory.as_u64()),
-            None => machine::memory_bytes(),
-        }
-    }
 }
