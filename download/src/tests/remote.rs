@@ -92,6 +92,7 @@ async fn no_answer_is_wrong() {
         Peril::RangeOfOther,
         Peril::RangeUnsaid,
         Peril::RangeTooLong,
+        Peril::RangeEndless,
         Peril::NoSuchRange,
         Peril::Flip,
         Peril::OtherVersion,
@@ -105,7 +106,7 @@ async fn no_answer_is_wrong() {
         assert!(text.contains(&server.url()), "{peril:?}: {text}");
         refused += 1;
     }
-    assert_eq!(refused, 16);
+    assert_eq!(refused, 17);
 
     for peril in [
         Peril::OtherSums,

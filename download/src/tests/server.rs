@@ -55,6 +55,7 @@ pub(super) enum Peril {
     RangeOfOther,
     RangeUnsaid,
     RangeTooLong,
+    RangeEndless,
     NoSuchRange,
     /// A bit of the shards is wrong, the first time each is sent, or always.
     FlipOnce,
@@ -348,6 +349,7 @@ fn answer_shard(
             let pieces = [Ok::<_, io::Error>(Bytes::from(bytes))];
             response.body(Body::from_stream(tokio_stream::iter(pieces)))
         }
+        Peril::RangeEndless if range.is_some() => response.body(endless().into_body()),
         _ => response.body(bytes.into()),
     }
     .unwrap()
