@@ -11,8 +11,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = PathBuf::from(std::env::var("OUT_DIR")?);
     #[expect(clippy::disallowed_methods, reason = "not part of a table")]
     std::fs::write(folder.join("descriptors.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure()
-        .bytes(".chomp.v1.Piece.data")
-        .compile_fds(descriptors)?;
+    tonic_prost_build::configure().compile_fds(descriptors)?;
     Ok(())
 }

@@ -13,7 +13,7 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use download::DownloadArgs;
 pub(crate) use export::ExportArgs;
-pub(crate) use job::{CoordinatorArgs, PlanArgs, RunArgs, StatusArgs, WorkerArgs};
+pub(crate) use job::{CoordinatorArgs, PlanArgs, RunArgs, StatusArgs, Way, WorkerArgs};
 pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use query::{OpeningsArgs, QueryArgs, SourceArgs};
 pub(crate) use serve::{RATE, ServeArgs};

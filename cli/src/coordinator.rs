@@ -4,17 +4,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
 use chomp_access::{Access, Issuer, local};
 use chomp_coordinator::job::Outcome;
-use chomp_coordinator::plan::Phase;
 use chomp_coordinator::server::{Coordinator, Listeners, Options};
+use chomp_plan::Phase;
 use chomp_serve::net::Limits;
-use chomp_table::Table;
+use chomp_store::location::Location;
 use chomp_table::format::describe;
-use chomp_table::manifest::folder_name;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::CoordinatorArgs;
@@ -25,7 +24,7 @@ use crate::progress::Display;
 use crate::run::{report, stopped};
 use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
-use crate::summary::Cost;
+use crate::summary::Meter;
 
 /// The secrets of a table's coordinator, in its directory.
 const SECRETS_NAME: &str = "secrets.json";
@@ -41,11 +40,7 @@ pub(crate) const MEMORY_BYTES: u64 = 64 << 30;
 const GOODBYE: Duration = Duration::from_secs(15);
 
 pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Result<Exit> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the summary tells what the job took"
-    )]
-    let start = Instant::now();
+    let meter = Meter::start();
     let stop = stop_on_signals()?;
     machine::raise_open_files();
     let table = &args.table;
@@ -54,16 +49,19 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         return Ok(stopped(display));
     };
     let directory = directory?;
-    let finished = directory.finished(table.bits);
-    if let Some(finished) = finished
+    if let Some(finished) = &directory.finished
         && !table.keep_parts
     {
-        directory.prune(finished.manifest().bits, display).await;
+        directory.prune(finished.bits, display).await;
     }
-    let was_finished = finished.is_some();
+    let was_finished = directory.finished.is_some();
     let range_bits = directory.range_bits;
 
     let now = machine::seconds_since_1970();
+    // The store may be elsewhere.
+    let home = &table.table;
+    let made = std::fs::create_dir_all(home);
+    made.with_context(|| format!("cannot create the directory {}", home.display()))?;
     let issuer = Arc::new(Issuer::open(&table.table.join(SECRETS_NAME), now)?);
     let listeners = Listeners {
         calls: listen(args.listen, "--listen").await?,
@@ -78,23 +76,26 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         bits: table.bits,
         range_bits,
         replicas: args.replicas,
+        check: true,
+        store_hint: Some(directory.location.clone().absolute()?.to_string()),
         issuer: Arc::clone(&issuer),
         tls: tls.transpose()?.map(Arc::new),
-        site: Some(serve::usual(table.table.clone())),
+        // Tables in a bucket are read from there.
+        site: matches!(directory.location, Location::Directory(_))
+            .then(|| serve::usual(table.table.clone())),
         open_status: args.public_status,
         limits: Limits::default(),
     };
-    let published = directory.published;
     let starting = Box::pin(Coordinator::start(
-        directory.storage,
+        Arc::clone(&directory.storage),
         options,
-        published,
+        directory.finished.clone(),
         listeners,
     ));
     let Some(coordinator) = unless_stopped(&stop, starting).await else {
         return Ok(stopped(display));
     };
-    let coordinator = coordinator.with_context(|| in_table(&table.table))?;
+    let coordinator = coordinator.with_context(|| in_table(&directory.location))?;
     let access = Access {
         coordinator: doors.url.clone(),
         ca: doors.tls.then(|| issuer.ca_pem().to_owned()),
@@ -113,16 +114,11 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let ended = follow(&coordinator, &stop, display).await;
     if ended == Some(Phase::Finished) {
         if !was_finished && !table.keep_parts {
-            prune(&coordinator.store(), display).await;
+            prune(&coordinator.journal(), table.bits, display).await;
         }
-        let published = Table::open(&table.table)?;
-        let cost = Cost {
-            wall: start.elapsed(),
-            cpu: machine::cpu_time(),
-            ..Cost::default()
-        };
-        let folder = table.table.join(folder_name(published.manifest().bits));
-        report(table, published.manifest(), &folder, cost)?;
+        let manifest = directory.manifest(table.bits).await?;
+        let folder = directory.published(manifest.bits);
+        report(table, &manifest, &folder, meter.cost())?;
         if args.exit_when_done {
             say_goodbye(&coordinator).await;
         } else {
@@ -133,7 +129,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     match coordinator.stop().await {
         Outcome::Finished(_) => Ok(Exit::Done),
         Outcome::Interrupted => Ok(stopped(display)),
-        Outcome::Failed(error) => Err(error).with_context(|| in_table(&table.table)),
+        Outcome::Failed(error) => Err(error).with_context(|| in_table(&directory.location)),
     }
 }
 

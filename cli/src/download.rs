@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use chomp_access::Access;
 use chomp_download::{Config, PATIENCE, Progress};
+use chomp_store::location::Location;
 use tokio::sync::watch;
 
 use crate::args::DownloadArgs;
@@ -22,9 +23,10 @@ pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result
     let start = Instant::now();
     let stop = stop_on_signals()?;
     // Finished tables are open to everybody: the token stays here.
-    let Access { ca, .. } = match &args.access {
-        Some(file) => Access::read(file)?,
-        None => reach::local_access(&args.from)?,
+    let ca = match &args.access {
+        Some(file) => Access::read(file)?.ca,
+        None if Location::is_of_bucket(&args.from) => None,
+        None => reach::local_access(&args.from)?.ca,
     };
     let config = Config {
         from: args.from,

@@ -11,8 +11,8 @@ pub(crate) enum Event {
     Started { command: &'static str },
     /// Ranges are missing.
     Progress(HowFar),
-    /// Another layer, or more, has its content fixed on disk.
-    Sealed { layers: u32, layers_total: u32 },
+    /// Another layer, or more, is complete.
+    Layer { layers_done: u32, layers: u32 },
     /// All ranges are there, and shards are written.
     Publishing(HowFar),
     /// A download goes on.
@@ -52,7 +52,8 @@ pub(crate) struct HowFar {
     layer: u32,
     layers: u32,
     ranges_done: u64,
-    ranges_merged: u64,
+    shards_done: u64,
+    shards: u64,
     ranges: u64,
     losing: u64,
     positions_per_second: f64,
@@ -69,7 +70,8 @@ impl Event {
             layer: status.layer,
             layers: status.layers,
             ranges_done: status.ranges_done,
-            ranges_merged: status.ranges_merged,
+            shards_done: status.shards_done,
+            shards: status.shards,
             ranges: status.ranges,
             losing: status.losing,
             positions_per_second: status.positions_per_second,

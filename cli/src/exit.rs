@@ -2,16 +2,15 @@
 
 use std::process::ExitCode;
 
-use chomp_coordinator::audit::AuditError;
-use chomp_coordinator::import::ImportError;
+use chomp_coordinator::arbiter::ArbiterError;
 use chomp_coordinator::job::JobError;
-use chomp_coordinator::plan::{PlanError, StopReason};
 use chomp_coordinator::publish::PublishError;
 use chomp_coordinator::server::StartError;
-use chomp_coordinator::storage::OpenError;
-use chomp_coordinator::store::StoreError;
 use chomp_download::DownloadError;
 use chomp_export::ExportError;
+use chomp_plan::PlanError;
+use chomp_store::StoreError;
+use chomp_store::objects::OpenError;
 use chomp_table::format::FormatError;
 use chomp_table::position::PositionError;
 use chomp_table::reader::TableError;
@@ -70,22 +69,13 @@ impl Exit {
             Some(JobError::Store(error) | JobError::Publish(PublishError::Store(error))) => {
                 return Exit::of_store(error);
             }
-            Some(JobError::Audit(AuditError::Store(error))) => return Exit::of_store(error),
-            Some(JobError::Publish(_) | JobError::Audit(_)) => return Some(Exit::Damaged),
-            Some(JobError::Stopped(StopReason::Wrong { .. } | StopReason::Unreadable { .. })) => {
-                return Some(Exit::Damaged);
-            }
+            Some(JobError::Arbiter(ArbiterError::Store(error))) => return Exit::of_store(error),
+            Some(JobError::Publish(_) | JobError::Arbiter(_)) => return Some(Exit::Damaged),
             Some(JobError::Stopped(_)) => return Some(Exit::Failed),
             None => {}
         }
         match cause.downcast_ref() {
-            Some(StartError::Store(error) | StartError::Import(ImportError::Store(error))) => {
-                return Exit::of_store(error);
-            }
-            Some(StartError::Import(ImportError::Table(error))) => return Exit::of_table(error),
-            Some(StartError::Import(ImportError::Disagrees { .. })) => {
-                return Some(Exit::Damaged);
-            }
+            Some(StartError::Store(error)) => return Exit::of_store(error),
             Some(StartError::Plan(_)) => return Some(Exit::Refused),
             _ => {}
         }
@@ -138,7 +128,10 @@ impl Exit {
         if let Some(error) = cause.downcast_ref() {
             return Exit::of_export(error);
         }
-        matches!(cause.downcast_ref(), Some(OpenError::InUse { .. })).then_some(Exit::Refused)
+        match cause.downcast_ref()? {
+            OpenError::InUse { .. } | OpenError::Bucket { .. } => Some(Exit::Refused),
+            OpenError::Failed { .. } => None,
+        }
     }
 
     fn of_table(error: &TableError) -> Option<Exit> {
@@ -158,7 +151,9 @@ impl Exit {
 
     fn of_download(error: &DownloadError) -> Option<Exit> {
         match error {
-            DownloadError::Unreachable { .. } => Some(Exit::Unreachable),
+            DownloadError::Unreachable { .. } | DownloadError::Storage(_) => {
+                Some(Exit::Unreachable)
+            }
             DownloadError::Refused { .. }
             | DownloadError::OtherTable { .. }
             | DownloadError::InUse { .. }
@@ -170,7 +165,9 @@ impl Exit {
             | DownloadError::Wrong { .. }
             | DownloadError::Manifest { .. } => Some(Exit::Damaged),
             DownloadError::Table(error) => Exit::of_table(error),
-            DownloadError::Url { .. } => Some(Exit::Usage),
+            DownloadError::Url { .. } | DownloadError::Location(_) | DownloadError::Bucket(_) => {
+                Some(Exit::Usage)
+            }
             DownloadError::Stopped => Some(Exit::Stopped),
             _ => None,
         }
@@ -188,8 +185,9 @@ impl Exit {
 
     fn of_store(error: &StoreError) -> Option<Exit> {
         match error {
-            StoreError::Damaged { .. } | StoreError::Disagrees { .. } => Some(Exit::Damaged),
+            StoreError::Damaged { .. } => Some(Exit::Damaged),
             StoreError::Newer { .. }
+            | StoreError::Older { .. }
             | StoreError::OtherRangeBits { .. }
             | StoreError::Fenced { .. } => Some(Exit::Refused),
             _ => None,

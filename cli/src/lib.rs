@@ -4,6 +4,7 @@
 
 mod args;
 mod coordinator;
+mod costs;
 mod directory;
 mod download;
 mod draft;

@@ -7,11 +7,12 @@ use std::time::Duration;
 use anyhow::Context;
 use chomp_access::{Access, Issuer};
 use chomp_coordinator::server::{Coordinator, Listeners, Options};
-use chomp_coordinator::storage::LocalStorage;
 use chomp_kernel::Isa;
 use chomp_serve::net::Limits;
-use chomp_table::{RangeBits, Table};
-use chomp_worker::{Config, Evaluation, WorkerError};
+use chomp_store::objects::Storage;
+use chomp_table::RangeBits;
+use chomp_table::shard::ShardSize;
+use chomp_worker::{Config, Evaluation, StoreChoice, WorkerError};
 use tokio::net::TcpListener;
 
 /// What the worker computes with.
@@ -24,7 +25,7 @@ pub(crate) struct Means {
 
 /// What a coordinator takes of the memory besides its ranges.
 const COORDINATOR_BYTES: u64 = 128 << 20;
-/// What it keeps of each range: its place in the plan and in the index of the store.
+/// What it keeps of each range: its place in the plan and in the journal.
 pub(crate) const COORDINATOR_RANGE_BYTES: u64 = 250;
 
 /// What is left to the worker of so many bytes of memory for both.
@@ -46,10 +47,9 @@ pub(crate) fn worker_memory(
 /// Starts the coordinator of a job for one worker of this process, with `pages` for everybody if
 /// somebody wants them.
 pub(crate) async fn start(
-    storage: Arc<LocalStorage>,
+    storage: Arc<dyn Storage>,
     bits: u32,
     range_bits: RangeBits,
-    published: Option<Table>,
     means: Means,
     pages: Option<(TcpListener, chomp_serve::Options)>,
 ) -> anyhow::Result<(Coordinator, Config)> {
@@ -63,6 +63,9 @@ pub(crate) async fn start(
         bits,
         range_bits,
         replicas: 1,
+        // Nobody else is there to check results.
+        check: false,
+        store_hint: None,
         issuer,
         tls: None,
         open_status: pages.is_some(),
@@ -73,7 +76,7 @@ pub(crate) async fn start(
         calls: listener,
         pages: pages.map(|(listener, _)| listener),
     };
-    let coordinator = Coordinator::start(storage, options, published, listeners).await?;
+    let coordinator = Coordinator::start(Arc::clone(&storage), options, None, listeners).await?;
     let config = Config {
         access: Access {
             coordinator: format!("http://{}", coordinator.address()),
@@ -84,6 +87,8 @@ pub(crate) async fn start(
         threads: means.threads,
         memory_bytes: means.memory_bytes,
         isa: means.isa,
+        store: Some(StoreChoice::Shared(storage)),
+        shard: ShardSize::PUBLISHED,
         // When the coordinator ends, so does the worker.
         patience: Some(Duration::ZERO),
         evaluation: Evaluation::Threads,

@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use chomp_coordinator::plan::HEAD_BITS_MAX;
 use chomp_kernel::Evaluator;
+use chomp_plan::HEAD_BITS_MAX;
 use chomp_table::{RangeBits, head};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::time::{ClockId, clock_gettime};
@@ -82,6 +82,11 @@ pub(crate) fn date() -> String {
     let date = date.unwrap_or(OffsetDateTime::UNIX_EPOCH);
     date.format(&Rfc3339)
         .expect("a date with a year of four digits has this form")
+}
+
+/// A number that nobody else has, to name a coordinator or a table by.
+pub(crate) fn random() -> u64 {
+    fastrand::u64(..)
 }
 
 /// Lets this process have as many connections and files open as it may.

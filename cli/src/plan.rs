@@ -1,41 +1,36 @@
 //! `chomp plan`: what a table will take, before anything is computed.
 //!
-//! The [forecast](chomp_coordinator::forecast) with the costs of this machine, measured now.
+//! The [forecast](chomp_plan::forecast) with the costs of this machine, measured now.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
 
 use anyhow::Context;
-use chomp_coordinator::forecast::simulation::{Cluster, Outcome, simulate};
-use chomp_coordinator::forecast::{Costs, Forecast, losing_total};
-use chomp_coordinator::plan::Settings;
 use chomp_kernel::Isa;
-use chomp_table::{Head, RangeBits, head};
+use chomp_plan::Settings;
+use chomp_plan::forecast::simulation::{Cluster, CriticalPath, Job, Outcome};
+use chomp_plan::forecast::{Costs, Forecast, losing_total};
+use chomp_table::{RangeBits, head};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
 use crate::args::PlanArgs;
 use crate::exit::Exit;
 use crate::local::COORDINATOR_RANGE_BYTES;
-use crate::{coordinator, local, machine, trial};
+use crate::{coordinator, costs, local, machine, trial};
 
-/// A job with more ranges is simulated with larger ones: a million would take half a minute.
-const SIMULATED_HEAD_BITS_MAX: u32 = 18;
-/// The same for each of the simulations that look for the number of workers that help.
-const SCANNED_HEAD_BITS_MAX: u32 = 12;
-/// A number of workers helps as long as the job takes more than this times the least time.
-const NEAR_LEAST: f64 = 1.1;
+/// Threads help as long as the job takes at most so many times its CPU time, shared among them.
+const STILL_HELPS: f64 = 2.0;
+/// The most jobs that are simulated to find how many threads help.
+const SIMULATIONS_MAX: u32 = 10;
+/// The same for a job with more ranges than [`RANGES_MANY`].
+const SIMULATIONS_OF_MANY_MAX: u32 = 3;
+const RANGES_MANY: u64 = 1 << 17;
 /// What the coordinator's process takes before it has a job.
-const COORDINATOR_BYTES: u64 = 32 << 20;
-/// The words of the shards that are filled and compressed at the same time.
-const PUBLICATION_BYTES_MAX: u64 = 96 << 20;
-/// So many threads publish, if there are as many: one merges, and reading and compressing are as much
-/// work.
-const PUBLISHING_THREADS_MAX: u32 = 2;
-/// The most that results on their way take of its memory.
-const SUBMISSIONS_BYTES_MAX: u64 = 128 << 20;
-/// The bytes of parts for each range and each task, and of seals for each range and each layer.
-const WORK_FILE_BYTES: [u64; 4] = [88, 72, 48, 104];
+const COORDINATOR_BYTES: u64 = 64 << 20;
+/// The bytes of the store for each range: its entry in a segment of the journal and in a checkpoint;
+/// and for each task: the header of its part, and a segment, at the most.
+const WORK_FILE_BYTES: [u64; 2] = [64 + 80, 16 + 150];
 
 /// The plan of a job. Times are in seconds, memory and disk in bytes.
 #[derive(Debug, Serialize)]
@@ -59,37 +54,47 @@ struct JobPlan {
     cpu: Cpu,
     wall_seconds: f64,
     /// The part of the wall time after the last range.
-    publication_seconds: f64,
-    /// The range bits of the job that was simulated for the wall time.
-    simulated_range_bits: u32,
+    shards_seconds: f64,
+    critical_path: Path,
     tasks: u64,
     memory: Memory,
     disk: Disk,
     network: Network,
-    /// More workers of as many threads shorten the wall time by less than a tenth.
+    /// With so many threads, the wall time is at most twice the CPU time divided by the threads.
+    threads_that_help: u64,
+    /// The workers that have them.
     workers_that_help: u32,
     /// The seconds that the measurement of this machine came to, for each unit.
     costs: CostsOfThisMachine,
 }
 
-/// Seconds of CPU time on this machine.
+/// Seconds of CPU time, of the simulated job.
 #[derive(Debug, Serialize)]
 struct Cpu {
     total: f64,
     evaluation: f64,
-    /// Encoding and decoding by workers.
+    /// Reading, decoding and encoding records, and checking some.
     coding: f64,
-    /// Checking, writing and sending by the coordinator.
     coordinator: f64,
-    /// Merging into shards, by one thread of the coordinator.
-    publication: f64,
+    /// Merging ranges into shards.
+    shards: f64,
+}
+
+/// Seconds that no number of workers shortens: layers x (evaluation + commit + fetch).
+#[derive(Debug, Serialize)]
+struct Path {
+    seconds: f64,
+    layers: u64,
+    evaluation: f64,
+    commit: f64,
+    fetch: f64,
 }
 
 #[derive(Debug, Serialize)]
 struct Memory {
     /// With less, a worker refuses the job.
     worker_least: u64,
-    /// With more, a worker fetches nothing less.
+    /// With more, a worker reads nothing less.
     worker_useful: u64,
     /// What the simulated workers have.
     worker: u64,
@@ -109,8 +114,10 @@ struct Network {
     total: u64,
     /// On average.
     each_worker: u64,
+    /// From the store to workers.
     fetched: u64,
-    submitted: u64,
+    /// From workers to the store.
+    put: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -120,9 +127,11 @@ struct CostsOfThisMachine {
     encode: f64,
     decode: f64,
     shard: f64,
-    handling: f64,
     range: f64,
-    round_trip: f64,
+    read: f64,
+    control: f64,
+    commit: f64,
+    fetch: f64,
 }
 
 pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
@@ -166,7 +175,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
 /// What things cost while so many threads are at work: they share caches, and maybe cores.
 fn measure(bits: u32, range_bits: RangeBits, isa: Isa, threads: NonZeroUsize) -> Costs {
     let measured: Vec<Costs> = std::thread::scope(|scope| {
-        let measure = || Costs::measure(bits, range_bits, isa, &mut machine::thread_cpu_time);
+        let measure = || costs::measure(bits, range_bits, isa, &mut machine::thread_cpu_time);
         let threads: Vec<_> = (0..threads.get()).map(|_| scope.spawn(measure)).collect();
         let measured = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
         measured
@@ -190,37 +199,21 @@ fn plan(
     let losing = losing_total(bits);
     let ranges = forecast.ranges();
 
-    let simulated = simulated_range_bits(bits, range_bits, SIMULATED_HEAD_BITS_MAX);
-    let outcome = simulated_job(&forecast, simulated, costs, cluster)?;
-    let publication = publication_seconds(&forecast, costs);
-    let publishing = cluster.coordinator_threads.clamp(1, PUBLISHING_THREADS_MAX);
-    let publication_wall = publication / f64::from(publishing);
-    let scanned = simulated_range_bits(bits, range_bits, SCANNED_HEAD_BITS_MAX);
-    let workers_that_help = scan(&forecast, scanned, costs, cluster)?;
+    let job = Job::new(&forecast, costs)?;
+    let outcome = job.run(cluster)?;
+    let workers_that_help = scan(&job, ranges, cluster, &outcome)?;
+    let path = CriticalPath::new(&forecast, costs);
 
-    let heads = || (0..ranges).map(Head);
-    let evaluation: f64 = heads().map(|head| costs.evaluation(&forecast, head)).sum();
-    let fetched_losing = losing * outcome.fetched / outcome.submitted;
-    let coding = losing * costs.encode + fetched_losing * costs.decode;
-    let coordinator = outcome
-        .coordinator_seconds
-        .max(checking_seconds(&forecast, costs));
     let threads = NonZeroUsize::new(cluster.threads as usize).unwrap_or(NonZeroUsize::MIN);
-    let record_bytes = whole(forecast.all_record_bytes(costs.record_factor));
     let shards = whole(forecast.shard_bytes(costs.shard_factor));
-    let tasks = outcome.tasks;
-    let [part_range, part, seal_range, seal] = WORK_FILE_BYTES;
-    let work = record_bytes
-        + (part_range + seal_range) * ranges
-        + part * tasks
-        + seal * layers.len() as u64;
-    let largest = heads()
-        .map(|head| forecast.losing(head))
-        .fold(0.0, f64::max);
-    let on_their_way = whole(outcome.submitted) / tasks.max(1)
-        * 2
-        * u64::from(cluster.threads)
-        * u64::from(cluster.workers);
+    let [of_range, of_task] = WORK_FILE_BYTES;
+    let records = whole(forecast.record_bytes(costs.record_bytes));
+    let work = records + of_range * ranges + of_task * outcome.tasks;
+    let (fetched, put) = match args.workers {
+        // It has no network.
+        None => (0, 0),
+        Some(_) => (whole(outcome.fetched), whole(outcome.put)),
+    };
     Ok(JobPlan {
         bits,
         range_bits: range_bits.get(),
@@ -238,27 +231,27 @@ fn plan(
         threads: threads.get(),
         coordinator_threads: cluster.coordinator_threads,
         cpu: Cpu {
-            total: evaluation + coding + coordinator + publication,
-            evaluation,
-            coding,
-            coordinator,
-            publication,
+            total: outcome.cpu_seconds(),
+            evaluation: outcome.evaluation_seconds,
+            coding: outcome.coding_seconds,
+            coordinator: outcome.coordinator_seconds,
+            shards: outcome.shard_seconds,
         },
-        wall_seconds: outcome.seconds + publication_wall,
-        publication_seconds: publication_wall,
-        simulated_range_bits: simulated.get(),
-        tasks,
+        wall_seconds: outcome.seconds,
+        shards_seconds: outcome.seconds - outcome.ranges_seconds,
+        critical_path: Path {
+            seconds: path.seconds(),
+            layers: layers.len() as u64,
+            evaluation: path.evaluation,
+            commit: path.commit,
+            fetch: path.fetch,
+        },
+        tasks: outcome.tasks,
         memory: Memory {
             worker_least: chomp_worker::memory_bytes(0, threads, range_bits),
             worker_useful: chomp_worker::memory_bytes(forecast.useful_bytes(), threads, range_bits),
             worker: memory_bytes,
-            coordinator: COORDINATOR_BYTES
-                + COORDINATOR_RANGE_BYTES * ranges
-                + on_their_way.min(SUBMISSIONS_BYTES_MAX)
-                // Five ranges are decoded, and one is merged into a shard while others are compressed.
-                + (5 * 4 + 8) * whole(largest)
-                + whole(8.0 * losing / 2.0).min(PUBLICATION_BYTES_MAX)
-                + shards.min(32 << 20),
+            coordinator: COORDINATOR_BYTES + COORDINATOR_RANGE_BYTES * ranges,
         },
         disk: Disk {
             peak: work + shards,
@@ -266,11 +259,12 @@ fn plan(
             shards,
         },
         network: Network {
-            total: whole(outcome.fetched + outcome.submitted),
-            each_worker: whole(outcome.fetched + outcome.submitted) / u64::from(cluster.workers),
-            fetched: whole(outcome.fetched),
-            submitted: whole(outcome.submitted),
+            total: fetched + put,
+            each_worker: (fetched + put) / u64::from(cluster.workers),
+            fetched,
+            put,
         },
+        threads_that_help: u64::from(workers_that_help) * u64::from(cluster.threads),
         workers_that_help,
         costs: CostsOfThisMachine {
             position: costs.position,
@@ -278,77 +272,63 @@ fn plan(
             encode: costs.encode,
             decode: costs.decode,
             shard: costs.shard,
-            handling: costs.handling,
             range: costs.range,
-            round_trip: costs.round_trip,
+            read: costs.read,
+            control: costs.control,
+            commit: costs.commit,
+            fetch: costs.fetch,
         },
     })
 }
 
-/// The range bits of a job that is simulated: those of the job, or more if it has too many ranges.
-fn simulated_range_bits(bits: u32, range_bits: RangeBits, head_bits_max: u32) -> RangeBits {
-    let least = bits.saturating_sub(head_bits_max).min(RangeBits::MAX);
-    RangeBits::new(range_bits.get().max(least)).expect("within the limits")
-}
-
-/// Simulates the job in ranges of `range_bits`. What ranges of the true size cost besides their
-/// positions is spread over the larger ones.
-fn simulated_job(
-    forecast: &Forecast,
-    range_bits: RangeBits,
-    costs: &Costs,
-    cluster: Cluster,
-) -> anyhow::Result<Outcome> {
-    if range_bits == forecast.range_bits() {
-        return Ok(simulate(forecast, costs, cluster)?);
-    }
-    let larger = Forecast::new(forecast.bits(), range_bits);
-    let mut costs = *costs;
-    costs.range *= as_f64(forecast.ranges()) / as_f64(larger.ranges());
-    Ok(simulate(&larger, &costs, cluster)?)
-}
-
-/// The fewest workers with which the job takes at most [`NEAR_LEAST`] times the least time.
-fn scan(
-    forecast: &Forecast,
-    range_bits: RangeBits,
-    costs: &Costs,
-    cluster: Cluster,
-) -> anyhow::Result<u32> {
-    let layers = head::layers(forecast.bits(), range_bits);
-    let widest = layers.iter().map(Vec::len).max().unwrap_or(1);
-    let mut times = Vec::new();
-    for doublings in 0..u32::BITS {
-        let workers = 1 << doublings;
+/// The most workers with which the job takes at most [`STILL_HELPS`] times its CPU time divided
+/// by their threads: found by doubling or halving, and then between the last two. `first` is what came of
+/// `cluster`.
+fn scan(job: &Job, ranges: u64, cluster: Cluster, first: &Outcome) -> anyhow::Result<u32> {
+    let simulations = if ranges > RANGES_MANY {
+        SIMULATIONS_OF_MANY_MAX
+    } else {
+        SIMULATIONS_MAX
+    };
+    let helps = |workers: u32, outcome: &Outcome| {
+        let threads = f64::from(workers) * f64::from(cluster.threads);
+        outcome.seconds * threads <= STILL_HELPS * outcome.cpu_seconds()
+    };
+    let simulate = |workers: u32| -> anyhow::Result<bool> {
         let cluster = Cluster {
             workers,
             shared: false,
             ..cluster
         };
-        let outcome = simulated_job(forecast, range_bits, costs, cluster)?;
-        times.push((workers, outcome.seconds));
-        // Beyond that, some have nothing to do even in the widest layer.
-        if workers as usize * cluster.threads as usize >= widest {
+        Ok(helps(workers, &job.run(cluster)?))
+    };
+    // `enough` workers help, `too_many` do not. One always does.
+    let (mut enough, mut too_many) = if helps(cluster.workers, first) {
+        (cluster.workers, None)
+    } else {
+        (1, Some(cluster.workers))
+    };
+    for _ in 0..simulations {
+        let next = match too_many {
+            None => enough.saturating_mul(2),
+            Some(too_many) => middle(enough, too_many),
+        };
+        if next <= enough {
             break;
         }
+        if simulate(next)? {
+            enough = next;
+        } else {
+            too_many = Some(next);
+        }
     }
-    let least = times
-        .iter()
-        .map(|&(_, time)| time)
-        .fold(f64::INFINITY, f64::min);
-    let enough = times.iter().find(|&&(_, time)| time <= NEAR_LEAST * least);
-    Ok(enough.map_or(1, |&(workers, _)| workers))
+    Ok(enough)
 }
 
-/// What the coordinator does with results.
-fn checking_seconds(forecast: &Forecast, costs: &Costs) -> f64 {
-    let heads = (0..forecast.ranges()).map(Head);
-    heads.map(|head| costs.checking(forecast, head)).sum()
-}
-
-/// What publication takes of CPU time: all ranges are read, merged, and written as shards.
-fn publication_seconds(forecast: &Forecast, costs: &Costs) -> f64 {
-    losing_total(forecast.bits()) * (costs.decode + costs.shard)
+/// A number between two, as many times one as the other is times it.
+fn middle(low: u32, high: u32) -> u32 {
+    let root = (u64::from(low) * u64::from(high)).isqrt();
+    u32::try_from(root).unwrap_or(u32::MAX)
 }
 
 impl JobPlan {
@@ -391,21 +371,17 @@ impl JobPlan {
         line(
             "wall time",
             format!(
-                "{} with {who}; {} of it to write the shards",
+                "{} with {who}; {} of it after the last range",
                 time(self.wall_seconds),
-                time(self.publication_seconds)
+                time(self.shards_seconds)
             ),
         );
-        if self.simulated_range_bits != self.range_bits {
-            line(
-                "",
-                format!("(simulated with {} range bits)", self.simulated_range_bits),
-            );
-        }
+        line("at least", self.critical_path.text());
         line(
-            "workers",
+            "threads",
             format!(
-                "up to {} of {} threads help, with {} for the coordinator; more shorten it by less than a tenth",
+                "up to {} help ({} workers of {}, with {} for the coordinator): the wall time is then at most twice the CPU time divided by the threads",
+                HumanCount(self.threads_that_help),
                 HumanCount(self.workers_that_help.into()),
                 self.threads,
                 self.coordinator_threads
@@ -433,26 +409,39 @@ impl JobPlan {
         line(
             "network",
             format!(
-                "{}, {} for each worker; {} fetched, {} submitted",
+                "{}, {} for each worker; {} read from the store, {} written to it",
                 HumanBytes(self.network.total),
                 HumanBytes(self.network.each_worker),
                 HumanBytes(self.network.fetched),
-                HumanBytes(self.network.submitted)
+                HumanBytes(self.network.put)
             ),
         );
         text
     }
 }
 
+impl Path {
+    fn text(&self) -> String {
+        format!(
+            "{}, with any number of threads: {} layers x ({} to evaluate a range + {} to commit it + {} to fetch a source)",
+            time(self.seconds),
+            self.layers,
+            milliseconds(self.evaluation),
+            milliseconds(self.commit),
+            milliseconds(self.fetch)
+        )
+    }
+}
+
 impl Cpu {
     fn text(&self) -> String {
         format!(
-            "{} on this machine: evaluation {}, coding {}, coordinator {}, shards {}",
+            "{} of threads like this machine's: evaluation {}, coding {}, coordinator {}, shards {}",
             time(self.total),
             time(self.evaluation),
             time(self.coding),
             time(self.coordinator),
-            time(self.publication)
+            time(self.shards)
         )
     }
 }
@@ -467,6 +456,10 @@ fn time(seconds: f64) -> String {
         _ if hours < 24.0 * 1000.0 => format!("{:.1} days", hours / 24.0),
         _ => format!("{:.1} years", hours / 24.0 / 365.25),
     }
+}
+
+fn milliseconds(seconds: f64) -> String {
+    format!("{:.2} ms", seconds * 1e3)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a forecast need not be exact")]

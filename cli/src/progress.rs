@@ -88,7 +88,7 @@ impl Display {
         let mut lines = tokio::time::interval(LINE_EVERY);
         lines.tick().await;
         let mut bar = tokio::time::interval(BAR_EVERY);
-        let mut sealed = None;
+        let mut layer = None;
         loop {
             let is_line = tokio::select! {
                 _ = lines.tick() => true,
@@ -104,10 +104,10 @@ impl Display {
                 self.bar.set_message(pace(&now));
                 self.bar.set_position(steps(now.done, BAR_STEPS));
             } else if self.json {
-                if sealed.replace(now.layers_sealed) != Some(now.layers_sealed) {
-                    self.tell(&Event::Sealed {
-                        layers: now.layers_sealed,
-                        layers_total: now.layers,
+                if layer.replace(now.layer) != Some(now.layer) {
+                    self.tell(&Event::Layer {
+                        layers_done: now.layer,
+                        layers: now.layers,
                     });
                     self.tell(&Event::progress(&now));
                 } else if is_line {
@@ -251,8 +251,8 @@ impl Write for Display {
 fn stage(status: &Status) -> String {
     let bits = status.bits;
     if status.phase == JobPhase::Publishing {
-        let (merged, ranges) = (HumanCount(status.ranges_merged), HumanCount(status.ranges));
-        return format!("{bits} bits, writing shards, range {merged}/{ranges}");
+        let (done, shards) = (HumanCount(status.shards_done), HumanCount(status.shards));
+        return format!("{bits} bits, writing shards, {done}/{shards}");
     }
     let layer = (status.layer + 1).min(status.layers);
     format!("{bits} bits, layer {layer}/{}", status.layers)
@@ -308,7 +308,8 @@ mod tests {
             layer: 3,
             layers: 56,
             ranges: 1024,
-            ranges_merged: 700,
+            shards: 1024,
+            shards_done: 700,
             positions_per_second: 1.5e9,
             seconds_left: Some(40.0),
             done: 0.4999,
@@ -326,10 +327,7 @@ mod tests {
             layer: 56,
             ..status()
         };
-        assert_eq!(
-            stage(&publishing),
-            "36 bits, writing shards, range 700/1,024"
-        );
+        assert_eq!(stage(&publishing), "36 bits, writing shards, 700/1,024");
         assert_eq!(pace(&publishing), "40 seconds left");
         let starting = Status {
             positions_per_second: 0.0,

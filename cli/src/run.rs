@@ -1,33 +1,28 @@
 //! `chomp run`: a coordinator and a worker in this process, over gRPC on loopback.
 
-use std::path::Path;
-use std::time::Instant;
-
-use anyhow::Context;
 use chomp_coordinator::job::Outcome;
-use chomp_coordinator::plan::Settings;
 use chomp_coordinator::server::Coordinator;
 use chomp_kernel::Isa;
-use chomp_table::manifest::{Manifest, folder_name};
+use chomp_plan::Settings;
+use chomp_table::format::describe;
+use chomp_table::manifest::Manifest;
 use chomp_worker::{Config, Report};
+use std::path::Path;
 use tokio_util::sync::CancellationToken;
+
+use anyhow::Context;
 
 use crate::args::{RunArgs, TableArgs};
 use crate::directory::{Directory, in_table, prune};
 use crate::exit::Exit;
 use crate::local::{self, Means};
-use crate::machine;
 use crate::progress::Display;
 use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
-use crate::summary::{Cost, Summary};
+use crate::summary::{Cost, Meter, Summary};
 
 pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the summary tells what the run took"
-    )]
-    let start = Instant::now();
+    let meter = Meter::start();
     let stop = stop_on_signals()?;
     let threads = args.machine.share.threads();
     let memory_bytes = args.machine.share.memory_bytes()?;
@@ -38,16 +33,12 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
     };
     let directory = directory?;
     let range_bits = directory.range_bits;
-    if let Some(finished) = directory.finished(table.bits) {
+    if let Some(finished) = &directory.finished {
         if !table.keep_parts {
-            directory.prune(finished.manifest().bits, display).await;
+            directory.prune(finished.bits, display).await;
         }
-        let cost = Cost {
-            wall: start.elapsed(),
-            cpu: machine::cpu_time(),
-            ..Cost::default()
-        };
-        return report(&table, finished.manifest(), finished.folder(), cost);
+        let folder = directory.published(finished.bits);
+        return report(&table, finished, &folder, meter.cost());
     }
 
     Settings::new(table.bits, range_bits).check()?;
@@ -57,7 +48,6 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
         memory_bytes,
         isa: isa.unwrap_or_else(Isa::detect),
     };
-    let published = directory.published;
     let pages = match args.http {
         Some(address) => {
             let listener = listen(address, "--http").await?;
@@ -67,18 +57,17 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
         None => None,
     };
     let starting = Box::pin(local::start(
-        directory.storage,
+        directory.storage.clone(),
         table.bits,
         range_bits,
-        published,
         means,
         pages,
     ));
     let Some(started) = unless_stopped(&stop, starting).await else {
         return Ok(stopped(display));
     };
-    let (coordinator, config) = started.with_context(|| in_table(&table.table))?;
-    let store = coordinator.store();
+    let (coordinator, config) = started.with_context(|| in_table(&directory.location))?;
+    let journal = coordinator.journal();
     let (outcome, worker) = work(coordinator, config, stop, display).await;
     match outcome {
         Outcome::Finished(manifest) => {
@@ -86,22 +75,23 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
                 ranges, evaluation, ..
             } = worker?;
             if !table.keep_parts {
-                prune(&store, display).await;
+                prune(&journal, table.bits, display).await;
             }
             let cost = Cost {
-                wall: start.elapsed(),
-                cpu: machine::cpu_time(),
                 evaluation,
                 ranges,
+                ..meter.cost()
             };
-            let folder = table.table.join(folder_name(table.bits));
+            let folder = directory.published(table.bits);
             report(&table, &manifest, &folder, cost)
         }
         Outcome::Interrupted => {
-            worker?;
+            // Nobody else is there: if this worker is refused, that is since all its tasks failed.
+            let worker = worker.map_err(|error| anyhow::anyhow!(describe(&error)));
+            worker.with_context(|| in_table(&directory.location))?;
             Ok(stopped(display))
         }
-        Outcome::Failed(error) => Err(error).with_context(|| in_table(&table.table)),
+        Outcome::Failed(error) => Err(error).with_context(|| in_table(&directory.location)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A table to ask, wherever it is: a directory, one shard, a server.
+//! A table to ask, wherever it is: a directory, one shard, a server, a bucket.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use chomp_access::Access;
 use chomp_download::Reach;
 use chomp_query::Losing;
+use chomp_store::location::Location;
 use chomp_table::{ShardFile, Table, TableError, Word};
 
 use crate::args::SourceArgs;
@@ -23,6 +24,16 @@ pub(crate) enum Source {
 
 impl Source {
     pub(crate) async fn open(args: &SourceArgs) -> anyhow::Result<Source> {
+        if Location::is_of_bucket(&args.table) {
+            let reach = Reach {
+                from: args.table.clone(),
+                ca: None,
+                token: None,
+                patience: PATIENCE,
+            };
+            let table = chomp_download::open(reach).await?;
+            return Ok(Source::Table(Box::new(table)));
+        }
         if args.table.starts_with("http://") || args.table.starts_with("https://") {
             // Finished tables are open to everybody: the token stays here.
             let Access { ca, .. } = match &args.access {

@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use chomp_access::Access;
 use chomp_coordinator::status::{Status, WorkerStatus};
-use chomp_coordinator::storage::LocalStorage;
-use chomp_coordinator::store::{Contents, Store};
+use chomp_store::location::Location;
+use chomp_store::objects::LocalStorage;
+use chomp_store::{Ledger, journal};
 use chomp_table::reader::{Table, TableError};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use reqwest::StatusCode;
@@ -122,10 +122,9 @@ fn text(status: &Status) -> String {
     line(
         "layer",
         format!(
-            "{} of {}, {} sealed",
+            "{} of {}",
             (status.layer + 1).min(status.layers),
-            status.layers,
-            status.layers_sealed
+            status.layers
         ),
     );
     line(
@@ -144,8 +143,12 @@ fn text(status: &Status) -> String {
         let left = Duration::from_secs_f64(seconds.clamp(0.0, 1e9));
         line("left", HumanDuration(left).to_string());
     }
-    if status.audits > 0 {
-        line("audits", HumanCount(status.audits).to_string());
+    if status.shards > 0 {
+        let (done, shards) = (HumanCount(status.shards_done), HumanCount(status.shards));
+        line("shards", format!("{done} of {shards} written"));
+    }
+    if status.arbitrations > 0 {
+        line("arbitrations", HumanCount(status.arbitrations).to_string());
     }
     line("replicas", status.replicas.to_string());
     for worker in &status.workers {
@@ -197,27 +200,53 @@ struct Found {
     /// The bits of the largest published table.
     published_bits: Option<u32>,
     #[serde(flatten)]
-    work: Option<Contents>,
+    work: Option<Work>,
 }
 
-/// Looks at a table without owning it. Working files are not checked.
+/// The working files of a table, as its journal tells.
+#[derive(Debug, Serialize)]
+struct Work {
+    range_bits: u32,
+    /// The segments of the journal.
+    segments: u64,
+    ranges_done: u64,
+    losing: u64,
+    /// The bytes of their records.
+    record_bytes: u64,
+}
+
+/// Looks at a table without owning it. Records are not read.
 async fn look(directory: &Path) -> anyhow::Result<Found> {
     let published = match Table::open(directory) {
         Ok(table) => Some(table),
         Err(TableError::NotFound { .. }) => None,
         Err(error) => return Err(error.into()),
     };
-    let storage = Arc::new(LocalStorage::view(directory)?);
-    let work = Store::contents(&*storage).await;
-    let work = work.with_context(|| crate::directory::in_table(directory))?;
-    if published.is_none() && work.is_none() {
+    let storage = LocalStorage::view(directory)?;
+    let location = Location::Directory(directory.to_owned());
+    let ledger = journal::look(&storage).await;
+    let ledger = ledger.with_context(|| crate::directory::in_table(&location))?;
+    if published.is_none() && ledger.is_none() {
         let path = directory.to_owned();
         return Err(TableError::NotFound { path }.into());
     }
     Ok(Found {
         published_bits: published.map(|table| table.manifest().bits),
-        work,
+        work: ledger.as_ref().map(Work::of),
     })
+}
+
+impl Work {
+    fn of(ledger: &Ledger) -> Work {
+        let places = || ledger.done(u64::MAX).map(|(_, place)| place);
+        Work {
+            range_bits: ledger.range_bits.get(),
+            segments: ledger.next,
+            ranges_done: ledger.len() as u64,
+            losing: places().map(|place| place.count).sum(),
+            record_bytes: places().map(|place| u64::from(place.length)).sum(),
+        }
+    }
 }
 
 impl Found {
@@ -229,23 +258,13 @@ impl Found {
         if let Some(work) = &self.work {
             writeln!(
                 text,
-                "working files: {} parts, {}, with {} range bits",
-                HumanCount(work.parts),
-                HumanBytes(work.part_bytes),
+                "working files: {} ranges of 2^{} words done, {}; {} losing positions",
+                HumanCount(work.ranges_done),
                 work.range_bits,
+                HumanBytes(work.record_bytes),
+                HumanCount(work.losing),
             )
             .expect("a string takes any text");
-            for (bits, layers) in &work.layers_sealed {
-                writeln!(text, "sealed: {layers} layers of the job of {bits} bits")
-                    .expect("a string takes any text");
-            }
-            for (bits, shards) in &work.shards_done {
-                writeln!(
-                    text,
-                    "publication of {bits} bits: goes on after {shards} shards"
-                )
-                .expect("a string takes any text");
-            }
         }
         text
     }

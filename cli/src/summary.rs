@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chomp_table::manifest::Manifest;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
+
+use crate::machine;
 
 /// The summary of a run.
 #[derive(Debug, Serialize)]
@@ -43,6 +45,36 @@ pub(crate) struct Cost {
     pub(crate) cpu: Duration,
     pub(crate) evaluation: Duration,
     pub(crate) ranges: u64,
+}
+
+/// Measures what a run takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meter {
+    start: Instant,
+    cpu: Duration,
+}
+
+impl Meter {
+    /// Begins now. A process that became this program, as cargo's does, may have taken CPU time before.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the summary tells what the run took"
+    )]
+    pub(crate) fn start() -> Meter {
+        Meter {
+            start: Instant::now(),
+            cpu: machine::cpu_time(),
+        }
+    }
+
+    /// What was taken since the start.
+    pub(crate) fn cost(&self) -> Cost {
+        Cost {
+            wall: self.start.elapsed(),
+            cpu: machine::cpu_time().saturating_sub(self.cpu),
+            ..Cost::default()
+        }
+    }
 }
 
 impl Summary {

@@ -1,26 +1,37 @@
-//! Two small jobs, run for real in a directory of their own, to see what ranges and losing positions
-//! cost besides evaluation and coding, and how long a lane waits for its next task.
+//! What the way of a result to the disk costs, and how long it takes: a small job, run for real in a directory of
+//! its own, and some objects that are written and read.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use chomp_coordinator::forecast::Costs;
+use bytes::Bytes;
 use chomp_coordinator::job::Outcome;
-use chomp_coordinator::storage::{LocalStorage, TableLock};
 use chomp_kernel::{Evaluator, Isa};
-use chomp_table::{RangeBits, head};
+use chomp_plan::forecast::Costs;
+use chomp_store::objects::{Key, LocalStorage, Storage, TableLock};
+use chomp_table::RangeBits;
 use tokio_util::sync::CancellationToken;
 
 use crate::local::{self, Means};
 use crate::machine;
 
-/// The jobs, by bits and range bits: one in which ranges count, and one in which positions do.
-const JOBS: [(u32, u32); 2] = [(23, 13), (28, 23)];
+/// The job, by bits and range bits: many small ranges, so that what each costs besides its positions shows.
+const BITS: u32 = 23;
+const RANGE_BITS: u32 = 13;
 /// Enough for all of it.
 const MEMORY_BYTES: u64 = 256 << 20;
+/// So many objects are written and read; what the middle one takes counts.
+const OBJECTS: u64 = 9;
+/// The bytes of each of them: about those of a part.
+const OBJECT_BYTES: usize = 64 << 10;
+/// The part of a range's cost that is the coordinator's; the rest is its worker's. Measured with processes of
+/// their own.
+const COORDINATOR_SHARE: f64 = 0.25;
+/// The ranges of a task of the trial job, about.
+const TASK_RANGES: f64 = 4.0;
 
 /// A directory that goes when this does.
 struct Scratch(PathBuf);
@@ -31,15 +42,6 @@ impl Drop for Scratch {
             tracing::warn!("{} was not removed: {error}", self.0.display());
         }
     }
-}
-
-/// What a job took besides evaluation and coding.
-struct Rest {
-    ranges: f64,
-    losing: f64,
-    cpu_seconds: f64,
-    /// The wall time in which no CPU was used, for each layer.
-    waits: f64,
 }
 
 /// Completes `costs` by what trials in a new directory below `parent` take.
@@ -53,49 +55,52 @@ pub(crate) async fn complete(
     let scratch = Scratch(parent.join(name));
     let means = Means {
         threads,
-        memory_bytes: MEMORY_BYTES
-            + threads.get() as u64 * Evaluator::memory(range_bits(JOBS[1].1)),
+        memory_bytes: MEMORY_BYTES + threads.get() as u64 * Evaluator::memory(range_bits()),
         isa,
     };
-    let mut rests = Vec::new();
-    for (bits, b) in JOBS {
-        let directory = scratch.0.join(bits.to_string());
-        let rest = run(costs, bits, range_bits(b), means, &directory).await;
-        rests.push(rest.with_context(|| format!("for a trial in {}", directory.display()))?);
+    let lock = TableLock::acquire(&scratch.0)?;
+    let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(lock)?);
+    let in_scratch = || format!("for a trial in {}", scratch.0.display());
+    latencies(costs, &*storage).await.with_context(in_scratch)?;
+    job(costs, storage, means).await.with_context(in_scratch)
+}
+
+/// How long it takes to write an object, and to read one, and the CPU time of reading.
+async fn latencies(costs: &mut Costs, storage: &dyn Storage) -> anyhow::Result<()> {
+    let (mut writes, mut reads) = (Vec::new(), Vec::new());
+    let mut reading = Duration::ZERO;
+    for number in 0..OBJECTS {
+        let key = Key::new(&format!("work/trial/{number}"))?;
+        let bytes = Bytes::from(vec![number.to_le_bytes()[0]; OBJECT_BYTES]);
+        writes.push(seconds(storage.create(&key, bytes)).await?);
+        let before = machine::cpu_time();
+        reads.push(seconds(storage.read(&key)).await?);
+        reading += machine::cpu_time().saturating_sub(before);
     }
-    let [many, full] = &rests[..] else {
-        unreachable!("there are two jobs");
-    };
-    (costs.range, costs.handling) = solve(many, full);
-    costs.round_trip = many.waits;
+    costs.read = reading.as_secs_f64() / number(OBJECTS);
+    costs.commit = middle(writes);
+    costs.fetch = middle(reads);
     Ok(())
 }
 
-/// What a range and what a losing position costs, neither negative, if two jobs took so long.
-fn solve(many: &Rest, full: &Rest) -> (f64, f64) {
-    let determinant = many.ranges * full.losing - full.ranges * many.losing;
-    let losing = many.ranges * full.cpu_seconds - full.ranges * many.cpu_seconds;
-    let losing = (losing / determinant).clamp(0.0, full.cpu_seconds.max(0.0) / full.losing);
-    let range = (many.cpu_seconds - many.losing * losing) / many.ranges;
-    (range.max(0.0), losing)
-}
-
-async fn run(
-    costs: &Costs,
-    bits: u32,
-    range_bits: RangeBits,
-    means: Means,
-    directory: &Path,
-) -> anyhow::Result<Rest> {
-    let lock = TableLock::acquire(directory)?;
-    let storage = Arc::new(LocalStorage::open(lock)?);
-    let (coordinator, config) = local::start(storage, bits, range_bits, None, means, None).await?;
-
+/// How long something takes.
+async fn seconds<T, E>(work: impl Future<Output = Result<T, E>>) -> Result<f64, E> {
     #[expect(clippy::disallowed_methods, reason = "a trial is about time")]
     let start = Instant::now();
+    work.await?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+fn middle(mut seconds: Vec<f64>) -> f64 {
+    seconds.sort_by(f64::total_cmp);
+    seconds[seconds.len() / 2]
+}
+
+/// What a range costs besides its positions.
+async fn job(costs: &mut Costs, storage: Arc<dyn Storage>, means: Means) -> anyhow::Result<()> {
+    let (coordinator, config) = local::start(storage, BITS, range_bits(), means, None).await?;
     let before = machine::cpu_time();
     let report = chomp_worker::run(config, CancellationToken::new()).await;
-    let wall = start.elapsed();
     let cpu = machine::cpu_time().saturating_sub(before);
     let outcome = coordinator.stop().await;
     let Outcome::Finished(manifest) = outcome else {
@@ -103,19 +108,18 @@ async fn run(
     };
     let report = report?;
 
-    let losing = number(manifest.losing_by_bits[bits as usize]);
-    let coding = losing * (costs.encode + 2.0 * costs.decode + costs.shard);
-    let waits = wall.saturating_sub(cpu).as_secs_f64();
-    Ok(Rest {
-        ranges: number(report.ranges),
-        losing,
-        cpu_seconds: cpu.saturating_sub(report.evaluation).as_secs_f64() - coding,
-        waits: waits / number(head::layer_count(bits, range_bits) as u64),
-    })
+    let losing = number(manifest.losing_by_bits[BITS as usize]);
+    let coding = losing * (costs.encode + costs.decode + costs.shard);
+    let rest = cpu.saturating_sub(report.evaluation).as_secs_f64() - coding;
+    let range = rest.max(0.0) / number(report.ranges);
+    costs.range = range * (1.0 - COORDINATOR_SHARE);
+    // Each task counts as much as one of its ranges, of which it has a few here.
+    costs.control = range * COORDINATOR_SHARE * (1.0 - 1.0 / TASK_RANGES);
+    Ok(())
 }
 
-fn range_bits(bits: u32) -> RangeBits {
-    RangeBits::new(bits).expect("within the limits")
+fn range_bits() -> RangeBits {
+    RangeBits::new(RANGE_BITS).expect("within the limits")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a forecast need not be exact")]
@@ -127,31 +131,6 @@ fn number(count: u64) -> f64 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_costs_of_two_jobs_are_told_apart() {
-        let rest = |ranges, losing, cpu_seconds| Rest {
-            ranges,
-            losing,
-            cpu_seconds,
-            waits: 0.0,
-        };
-        let near = |(a, b): (f64, f64), (c, d): (f64, f64)| {
-            assert!((a - c).abs() < 1e-9 && (b - d).abs() < 1e-9, "{a} {b}");
-        };
-        near(
-            solve(&rest(100.0, 10.0, 230.0), &rest(2.0, 50.0, 154.0)),
-            (2.0, 3.0),
-        );
-        near(
-            solve(&rest(100.0, 10.0, 200.0), &rest(2.0, 50.0, 0.0)),
-            (2.0, 0.0),
-        );
-        near(
-            solve(&rest(100.0, 10.0, -1.0), &rest(2.0, 50.0, -1.0)),
-            (0.0, 0.0),
-        );
-    }
-
     #[tokio::test(flavor = "multi_thread")]
     async fn a_trial_ends_and_leaves_nothing_behind() {
         let parent = std::env::temp_dir().join(format!("chomp-trial-test-{}", std::process::id()));
@@ -159,7 +138,9 @@ mod tests {
         complete(&mut costs, NonZeroUsize::MIN, Isa::detect(), &parent)
             .await
             .unwrap();
-        assert!(costs.range > 0.0 && costs.round_trip >= 0.0, "{costs:?}");
+        for cost in [costs.range, costs.control, costs.commit, costs.fetch] {
+            assert!(cost > 0.0, "{costs:?}");
+        }
         let left = std::fs::read_dir(&parent).unwrap().count();
         std::fs::remove_dir_all(&parent).unwrap();
         assert_eq!(left, 0);

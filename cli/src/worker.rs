@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use chomp_kernel::Isa;
-use chomp_worker::{Config, End, Evaluation, Report};
+use chomp_table::shard::ShardSize;
+use chomp_worker::{Config, End, Evaluation, Report, StoreChoice};
 use serde::Serialize;
 
-use crate::args::WorkerArgs;
+use crate::args::{Way, WorkerArgs};
 use crate::exit::Exit;
 use crate::machine;
 use crate::progress::Display;
 use crate::reach;
 use crate::signals::stop_on_signals;
+use crate::summary::Meter;
 
 /// What a worker did, for programs.
 #[derive(Debug, Serialize)]
@@ -24,6 +26,7 @@ struct Done {
 }
 
 pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<Exit> {
+    let meter = Meter::start();
     let stop = stop_on_signals()?;
     let config = Config {
         access: reach::access(&args.reach)?,
@@ -31,6 +34,11 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<E
         threads: args.machine.share.threads(),
         memory_bytes: args.machine.share.memory_bytes()?,
         isa: args.machine.isa.unwrap_or_else(Isa::detect),
+        store: args.store.map(|way| match way {
+            Way::Direct(location) => StoreChoice::Location(location),
+            Way::Coordinator => StoreChoice::Coordinator,
+        }),
+        shard: ShardSize::PUBLISHED,
         patience: args.patience.map(Duration::from_secs),
         evaluation: Evaluation::Threads,
         seed: None,
@@ -44,16 +52,19 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<E
         end,
         ranges,
         evaluation,
+        ..
     } = chomp_worker::run(config, stop).await?;
     let done = Done {
         finished: end == End::Finished,
         ranges_evaluated: ranges,
-        cpu_seconds: machine::cpu_time().as_secs_f64(),
+        cpu_seconds: meter.cost().cpu.as_secs_f64(),
         evaluation_cpu_seconds: evaluation.as_secs_f64(),
     };
     let line = match end {
         End::Finished => "the table is finished",
-        End::Stopped => "stopped early: what was in hand is handed in or given back",
+        End::Stopped => {
+            "stopped early: finished results are submitted, and other leases are returned"
+        }
     };
     display.say(line);
     crate::print(&if args.json {

@@ -35,20 +35,21 @@ pub const CALLS: [(&str, Rule); 9] = [
     ("/chomp.v1.Coordinator/Lease", Token),
     ("/chomp.v1.Coordinator/Renew", Token),
     ("/chomp.v1.Coordinator/Return", Token),
-    ("/chomp.v1.Coordinator/Fetch", Token),
-    ("/chomp.v1.Coordinator/Submit", Token),
+    ("/chomp.v1.Coordinator/Complete", Token),
+    ("/chomp.v1.Coordinator/Report", Token),
     ("/chomp.v1.Coordinator/Leave", Token),
     ("/grpc.health.v1.Health/Check", Open),
     // It never ends, and what does not end is not for everybody.
     ("/grpc.health.v1.Health/Watch", Token),
 ];
 
-/// The rules of the HTTP routes. After the first four come those of the finished tables.
-pub const ROUTES: [(&str, Rule); 17] = [
+/// The rules of the HTTP routes. After the first five come those of the finished tables.
+pub const ROUTES: [(&str, Rule); 18] = [
     ("/healthz", Open),
     ("/readyz", Open),
     ("/status", Status),
     ("/metrics", Token),
+    (crate::proxy::ROUTE, Token),
     ("/", Open),
     ("/{folder}/{name}", Open),
     ("/api/table", Open),

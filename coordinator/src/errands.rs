@@ -1,186 +1,216 @@
-//! Errands: what the [plan](crate::plan) wants to be done and takes time, done on the store, and
-//! told as the event that the plan expects for it.
+//! Errands: what the [plan](chomp_plan) wants to be done and takes time, done on the store, and
+//! told as the events that the plan expects for it.
 
-use std::error::Error;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use chomp_plan::{Event, SubmissionId, Unit, WorkerId};
+use chomp_store::{Entry, Journal, Merged, Place, Storage, StoreError, part};
+use chomp_table::Head;
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
-use chomp_table::{Head, RangeSummary};
 
-use crate::audit::Audit;
+use crate::arbiter::{Arbiter, Arbitrated};
 use crate::job::JobError;
-use crate::plan::{Event, SubmissionId};
-use crate::publish::{PublishError, Steps, publish};
-use crate::store::Store;
+use crate::publish::{PublishError, publish};
 
-/// Something that the plan asked for.
-#[derive(Clone, Debug)]
+/// Something that takes time.
+#[derive(Debug)]
 pub(crate) enum Errand {
-    /// The records of a submission that are new.
-    Commit {
+    /// The next segment of the journal.
+    Append(Batch),
+    /// The content of a unit that workers disagree about.
+    Arbitrate {
         submission: SubmissionId,
-        layer: u32,
-        records: Vec<(RangeSummary, Bytes)>,
+        unit: Unit,
     },
-    /// The seal of a layer of these ranges.
-    Seal {
-        layer: u32,
-        ranges: Vec<RangeSummary>,
-    },
-    /// The content of a range, evaluated from its sources.
-    Evaluate {
-        submission: SubmissionId,
+    /// Whether the record of a range is lost, as a worker says.
+    Look {
+        worker: WorkerId,
         head: Head,
+        place: Place,
     },
     /// The table.
     Publish,
 }
 
-/// What came of an errand.
+/// What becomes durable at once.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) entries: Vec<Entry>,
+    /// The submissions that the entries are of.
+    pub(crate) submissions: Vec<SubmissionId>,
+}
+
+/// What errands are done with.
 #[derive(Debug)]
+pub(crate) struct Tools {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) arbiter: Arbiter,
+    /// The bits of the table.
+    pub(crate) bits: u32,
+}
+
+/// What came of an errand.
+#[derive(Debug, Default)]
 pub(crate) struct Done {
+    /// Whether it was a segment of the journal.
+    pub(crate) appended: bool,
+    /// The range that was looked at.
+    pub(crate) looked: Option<Head>,
     /// What the plan is told.
-    pub(crate) event: Event,
-    /// What was evaluated.
-    pub(crate) record: Option<(RangeSummary, Bytes)>,
+    pub(crate) events: Vec<Event>,
+    /// What was found out.
+    pub(crate) arbitrated: Option<(SubmissionId, Arbitrated)>,
     /// What was published.
     pub(crate) manifest: Option<Manifest>,
-    /// Why it failed.
+    /// Why it failed, if the job cannot go on then.
     pub(crate) fault: Option<JobError>,
 }
 
 impl Errand {
-    /// Does it. The event says success only when all of it is durable.
-    pub(crate) async fn perform(self, store: &Arc<Store>, audit: &Audit, steps: Steps) -> Done {
+    /// Does it. The events say success only when all of it is durable.
+    pub(crate) async fn perform(self, tools: &Tools) -> Done {
         match self {
-            Errand::Commit {
-                submission,
-                layer,
-                records,
-            } => Done::of(
-                store.commit(layer, records).await,
-                Event::Committed { submission },
-                |reason| Event::CommitFailed { submission, reason },
-            ),
-            Errand::Seal { layer, ranges } => Done::of(
-                store.seal(layer, &ranges).await,
-                Event::Sealed { layer },
-                |reason| Event::SealFailed { layer, reason },
-            ),
-            Errand::Evaluate { submission, head } => match audit.evaluate(head).await {
-                Ok((range, record)) => Done {
-                    record: Some((range, record)),
-                    ..Done::well(Event::Evaluated { submission, range })
-                },
-                Err(error) => {
-                    Done::failed(error, |reason| Event::EvaluationFailed { head, reason })
-                }
-            },
-            Errand::Publish => match publish(store, steps).await {
+            Errand::Append(batch) => append(tools, batch).await,
+            Errand::Arbitrate { submission, unit } => arbitrate(tools, submission, unit).await,
+            Errand::Look {
+                worker,
+                head,
+                place,
+            } => look(tools, worker, head, &place).await,
+            Errand::Publish => match mend_and_publish(tools).await {
                 Ok(manifest) => Done {
                     manifest: Some(manifest),
-                    ..Done::well(Event::Published)
+                    events: vec![Event::Published],
+                    ..Done::default()
                 },
-                Err(PublishError::Stopped) => Done::well(Event::PublicationStopped),
-                Err(error) => Done::failed(error, |reason| Event::PublishFailed { reason }),
+                Err(error) => Done {
+                    events: vec![Event::PublishFailed {
+                        reason: describe(&error),
+                    }],
+                    fault: Some(error.into()),
+                    ..Done::default()
+                },
             },
         }
     }
 }
 
-impl Done {
-    fn of<E>(outcome: Result<(), E>, done: Event, failed: impl FnOnce(String) -> Event) -> Done
-    where
-        E: Error + Into<JobError>,
-    {
-        match outcome {
-            Ok(()) => Done::well(done),
-            Err(error) => Done::failed(error, failed),
-        }
-    }
-
-    fn failed<E>(error: E, failed: impl FnOnce(String) -> Event) -> Done
-    where
-        E: Error + Into<JobError>,
-    {
-        let event = failed(describe(&error));
-        Done {
-            fault: Some(error.into()),
-            ..Done::well(event)
-        }
-    }
-
-    fn well(event: Event) -> Done {
-        Done {
-            event,
-            record: None,
-            manifest: None,
-            fault: None,
+/// Publishes the table; merges a shard itself that is not what its worker said, if that is what it should be.
+async fn mend_and_publish(tools: &Tools) -> Result<Manifest, PublishError> {
+    let mut mended = BTreeSet::new();
+    loop {
+        let outcome = publish(&*tools.storage, &tools.journal, tools.bits).await;
+        let Err(PublishError::Missing { name }) = &outcome else {
+            return outcome;
+        };
+        let number = {
+            let ledger = tools.journal.ledger();
+            let is_it =
+                |merged: &&Merged| merged.shard.as_ref().is_some_and(|info| info.name == *name);
+            let found = ledger.shards(tools.bits).find(is_it);
+            found.map(|merged| merged.number)
+        };
+        let Some(number) = number.filter(|&number| mended.insert(number)) else {
+            return outcome;
+        };
+        tracing::warn!("{name} is not what was said of it: it is merged again");
+        if let Err(error) = tools.arbiter.merge(number).await {
+            tracing::warn!("{}", describe(&error));
+            return outcome;
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use chomp_table::RangeBits;
-
-    use super::*;
-    use crate::ready;
-    use crate::storage::{Fault, Moment, SimulatedStorage};
-
-    #[test]
-    fn a_publication_that_is_told_to_stop_is_no_failure() {
-        let storage = Arc::new(SimulatedStorage::new(0));
-        let range_bits = RangeBits::new(12).unwrap();
-        let (store, _) = ready(Store::open(storage, range_bits, 12)).unwrap();
-        let store = Arc::new(store);
-        let audit = Audit::new(Arc::clone(&store), 0);
-        let head = Head(0);
-        let (range, record) = ready(audit.evaluate(head)).unwrap();
-        ready(store.commit(0, vec![(range, record)])).unwrap();
-        store.stop_publication();
-        let done = ready(Errand::Publish.perform(&store, &audit, Steps::PUBLISHED));
-        assert_eq!(done.event, Event::PublicationStopped);
-        assert!(done.fault.is_none() && done.manifest.is_none());
-        assert_eq!(store.merged(), 0);
-        assert_eq!(ready(store.published(12)).unwrap(), None);
+async fn append(tools: &Tools, batch: Batch) -> Done {
+    let submissions = batch.submissions.into_iter();
+    match tools.journal.append(batch.entries).await {
+        Ok(()) => Done {
+            appended: true,
+            events: submissions
+                .map(|submission| Event::Committed { submission })
+                .collect(),
+            ..Done::default()
+        },
+        Err(error) => {
+            let reason = describe(&error);
+            let failed = |submission| Event::CommitFailed {
+                submission,
+                reason: reason.clone(),
+            };
+            Done {
+                appended: true,
+                events: submissions.map(failed).collect(),
+                fault: Some(error.into()),
+                ..Done::default()
+            }
+        }
     }
+}
 
-    #[test]
-    fn the_reason_of_a_failure_holds_its_causes() {
-        let storage = Arc::new(SimulatedStorage::new(0));
-        let range_bits = RangeBits::new(12).unwrap();
-        let (store, _) = ready(Store::open(storage.clone(), range_bits, 13)).unwrap();
-        let store = Arc::new(store);
-        let audit = Audit::new(Arc::clone(&store), 0);
-        let perform = |errand: Errand| ready(errand.perform(&store, &audit, Steps::PUBLISHED));
-        storage.set_fault(Some(Fault {
-            call: storage.calls(),
-            sticky: true,
-            moment: Moment::Before,
-        }));
-        let written = perform(Errand::Publish);
-        let Event::PublishFailed { reason } = written.event else {
-            panic!("{written:?}");
-        };
-        assert_eq!(reason, "range 0 is not committed");
+async fn arbitrate(tools: &Tools, submission: SubmissionId, unit: Unit) -> Done {
+    match tools.arbiter.decide(submission, unit).await {
+        Ok(arbitrated) => Done {
+            events: vec![Event::Arbitrated {
+                submission,
+                unit,
+                range: arbitrated.range(),
+                digest: arbitrated.digest(),
+            }],
+            arbitrated: Some((submission, arbitrated)),
+            ..Done::default()
+        },
+        Err(error) => {
+            let mut events = Vec::new();
+            let reason = describe(&error);
+            // What is lost is computed again, and then the plan asks once more.
+            let lost = error.lost();
+            if let Some((head, digest)) = lost {
+                tracing::warn!("{reason}");
+                events.push(Event::Lost {
+                    worker: WorkerId(0),
+                    head,
+                    digest,
+                });
+            }
+            events.push(Event::ArbitrationFailed { unit, reason });
+            Done {
+                events,
+                fault: lost.is_none().then(|| error.into()),
+                ..Done::default()
+            }
+        }
+    }
+}
 
-        let layer = 0;
-        let ranges = vec![RangeSummary {
-            head: chomp_table::Head(0),
-            count: 0,
-            digest: chomp_table::Digest([0; 32]),
-        }];
-        let written = perform(Errand::Seal { layer, ranges });
-        let Event::SealFailed { reason, .. } = written.event else {
-            panic!("{written:?}");
-        };
-        assert_eq!(
-            reason,
-            "cannot read work/epochs/0000000002: failed before the effect"
-        );
-        assert!(matches!(written.fault, Some(JobError::Store(_))));
+async fn look(tools: &Tools, worker: WorkerId, head: Head, place: &Place) -> Done {
+    let events = match part::read_record(&*tools.storage, head, place).await {
+        Err(error @ StoreError::Lost { .. }) => {
+            tracing::warn!("{error}: the range is computed again");
+            vec![Event::Lost {
+                worker,
+                head,
+                digest: place.digest,
+            }]
+        }
+        Ok(_) => {
+            tracing::warn!("a worker cannot read the record of range {head}, which is in order");
+            Vec::new()
+        }
+        // Whoever needs the record says so again.
+        Err(error) => {
+            tracing::warn!(
+                "cannot see whether the record of range {head} is lost: {}",
+                describe(&error)
+            );
+            Vec::new()
+        }
+    };
+    Done {
+        looked: Some(head),
+        events,
+        ..Done::default()
     }
 }

@@ -3,43 +3,49 @@
 #[cfg(feature = "simulation")]
 mod simulated;
 
+mod teller;
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::routing::{MethodRouter, any_service};
 use chomp_access::Issuer;
+use chomp_plan::{Action, Phase, Plan, PlanError, Progress, Settings, StopReason};
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Server};
 use chomp_serve::{Site, Source};
-use chomp_table::pieces::PIECE_BYTES_MAX;
-use chomp_table::{RangeBits, Table};
+use chomp_store::{Entry, Journal, Storage, StoreError};
+use chomp_table::manifest::Manifest;
+use chomp_table::shard::ShardSize;
+use chomp_table::{RangeBits, RangeSummary};
+use ring::rand::{SystemRandom, generate};
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::audit::Audit;
+use crate::arbiter::{Arbiter, digest_of};
 use crate::auth::{CALLS, Gate};
+use crate::errands::Tools;
 use crate::http::job::Job as JobPages;
-use crate::http::metrics::Traffic;
-use crate::import::{self, ImportError};
-use crate::job::{Handle, Job, Outcome};
-use crate::plan::{Action, Phase, Plan, PlanError, Progress, Settings, StopReason};
-use crate::service::Service;
+use crate::job::{Handle, Job, Outcome, Subject};
+use crate::proxy::Proxy;
+use crate::publish::lost_shards;
+use crate::service::{Hello, Service};
 use crate::status::{JobPhase, Status, Told};
-use crate::storage::Storage;
-use crate::store::{Store, StoreError};
 
 #[cfg(feature = "simulation")]
 pub use simulated::SimulatedCoordinator;
+pub(crate) use teller::Teller;
 
-/// The largest message that is read: a message of pieces and its framing.
-const MESSAGE_BYTES_MAX: usize = 2 * PIECE_BYTES_MAX;
-/// How often the status is made anew.
-const STATUS_EVERY: Duration = Duration::from_millis(500);
+/// How the paths of the calls of workers begin.
+const CALLS_PATH: &str = "/chomp.v1.Coordinator/";
+/// The largest message that is read: a heartbeat of the largest worker, or a shard.
+const MESSAGE_BYTES_MAX: usize = 2 << 20;
 
 /// Why a coordinator does not start.
 #[derive(Debug, thiserror::Error)]
@@ -47,12 +53,12 @@ pub enum StartError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Ranges of the published table cannot be used.
-    #[error(transparent)]
-    Import(#[from] ImportError),
     /// The job cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// Nobody else must be able to guess what is checked.
+    #[error("the system gives no random numbers")]
+    Random,
     /// No address to listen on.
     #[error("cannot listen for workers")]
     Listen(#[from] io::Error),
@@ -67,6 +73,10 @@ pub struct Options {
     pub range_bits: RangeBits,
     /// How many workers have to compute each range alike.
     pub replicas: u32,
+    /// Whether workers check samples of each other's results.
+    pub check: bool,
+    /// Where workers find the store, as they write it, if they may reach it.
+    pub store_hint: Option<String>,
     /// Tells who may call.
     pub issuer: Arc<Issuer>,
     /// The certificate to show, if calls come from beyond this machine.
@@ -92,9 +102,9 @@ pub struct Listeners {
 #[derive(Debug)]
 pub struct Coordinator {
     address: SocketAddr,
-    store: Arc<Store>,
+    journal: Arc<Journal>,
     progress: watch::Receiver<Progress>,
-    status: watch::Receiver<Arc<Status>>,
+    teller: Arc<Teller>,
     job: AbortOnDropHandle<Outcome>,
     _status: AbortOnDropHandle<()>,
     server: Server,
@@ -102,9 +112,8 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Opens the store of a table for a job, and serves workers on `listeners`. What the store
-    /// lacks is taken from the `published` table, as far as that goes; if it has all the bits of
-    /// the job, that is finished.
+    /// Opens the store of a table for a job, and serves workers on `listeners`. If the `published`
+    /// table has all the bits of the job, that is finished.
     ///
     /// # Errors
     ///
@@ -113,23 +122,33 @@ impl Coordinator {
     pub async fn start(
         storage: Arc<dyn Storage>,
         options: Options,
-        published: Option<Table>,
+        published: Option<Manifest>,
         listeners: Listeners,
     ) -> Result<Coordinator, StartError> {
         let mut settings = Settings::new(options.bits, options.range_bits);
         settings.replicas = options.replicas;
+        if !options.check {
+            settings.check_one_in = 0;
+        }
+        let random = generate::<[u8; 8]>(&SystemRandom::new());
+        let random = random.map_err(|_| StartError::Random)?.expose();
+        let wishes = Wishes {
+            settings,
+            coordinator: u64::from_le_bytes(random),
+            table: options.issuer.table_id(),
+            store_hint: options.store_hint.clone(),
+            published,
+        };
         let issuer = Arc::clone(&options.issuer);
-        let seed = move |epoch| issuer.seed(epoch);
-        let table = options.issuer.table_id();
-        let opened = Opened::new(storage, settings, published, table, seed).await?;
+        let opened = Opened::new(storage, wishes, move |epoch| issuer.seed(epoch)).await?;
         let Opened {
             job,
             first,
             handle,
-            store,
+            journal,
             progress,
             service,
-            traffic,
+            proxy,
         } = opened;
 
         let address = listeners.calls.local_addr()?;
@@ -137,19 +156,20 @@ impl Coordinator {
             bits: options.bits,
             range_bits: options.range_bits,
             replicas: options.replicas,
-            epoch: store.epoch(),
+            epoch: journal.epoch(),
         };
-        let (sender, status) = watch::channel(Arc::new(Status::default()));
-        let (teller, text) = watch::channel(chomp_serve::Told::default());
-        let follow = follow(told, handle, progress.clone(), sender, teller);
+        let teller = Arc::new(Teller::new(told, handle));
+        let (text, pages) = watch::channel(chomp_serve::Told::default());
         let finish_time = options.limits.finish_time;
-        let server = serve(options, service, (status.clone(), text), traffic, listeners).await;
+        let telling = (Arc::clone(&teller), pages);
+        let server = serve(options, service, proxy, telling, listeners).await;
+        let follow = Arc::clone(&teller).follow(progress.clone(), text);
         let stop_job = CancellationToken::new();
         Ok(Coordinator {
             address,
-            store,
+            journal,
             progress,
-            status,
+            teller,
             job: AbortOnDropHandle::new(tokio::spawn(job.run(
                 first,
                 stop_job.clone(),
@@ -166,12 +186,12 @@ impl Coordinator {
         self.address
     }
 
-    /// The store of the table, for what is to be done when the job is.
-    pub fn store(&self) -> Arc<Store> {
-        Arc::clone(&self.store)
+    /// The journal of the table, for what is to be done when the job is.
+    pub fn journal(&self) -> Arc<Journal> {
+        Arc::clone(&self.journal)
     }
 
-    /// How far the job has come; changes as it goes on.
+    /// How far the job has come. It changes with the phase of the job, and when somebody looks.
     pub fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.clone()
     }
@@ -187,9 +207,10 @@ impl Coordinator {
         }
     }
 
-    /// The same, as others see it.
+    /// How the job gets on, as others see it: made anew every half second for as long as anybody has
+    /// this.
     pub fn status(&self) -> watch::Receiver<Arc<Status>> {
-        self.status.clone()
+        self.teller.subscribe()
     }
 
     /// Waits until those who follow an ended job have heard of its end: they are not asked again.
@@ -201,7 +222,7 @@ impl Coordinator {
         let mut status = self.status();
         let told = status.wait_for(|status| has_ended(status.phase));
         // The job itself may be gone, and then there is nobody to tell of it.
-        let _ = tokio::time::timeout(STATUS_EVERY, told).await;
+        let _ = tokio::time::timeout(teller::EVERY, told).await;
     }
 
     /// Ends the job and the server. What workers are submitting is still committed, and they have
@@ -215,86 +236,163 @@ impl Coordinator {
     }
 }
 
+/// What a job is opened for.
+#[derive(Debug)]
+pub(crate) struct Wishes {
+    pub(crate) settings: Settings,
+    /// A random number that names this coordinator.
+    pub(crate) coordinator: u64,
+    /// One that names the table, if it is new.
+    pub(crate) table: u64,
+    pub(crate) store_hint: Option<String>,
+    /// The largest table that is published.
+    pub(crate) published: Option<Manifest>,
+}
+
 /// A job that nobody works on yet, and what answers calls to it.
 #[derive(Debug)]
-struct Opened {
-    job: Job,
+pub(crate) struct Opened {
+    pub(crate) job: Job,
     /// The actions that the plan began with.
-    first: Vec<Action>,
-    handle: Handle,
-    store: Arc<Store>,
-    progress: watch::Receiver<Progress>,
-    service: CoordinatorServer<Service>,
-    traffic: Arc<Traffic>,
+    pub(crate) first: Vec<Action>,
+    pub(crate) handle: Handle,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) progress: watch::Receiver<Progress>,
+    pub(crate) service: CoordinatorServer<Service>,
+    pub(crate) proxy: Proxy,
 }
 
 impl Opened {
-    /// Opens the store for a job. `table` names it to workers; `seed` makes, of the number of this
-    /// owner, what workers must not guess.
-    async fn new(
+    /// Opens the store for a job. `seed` makes, of the number of this owner, what workers must not
+    /// guess.
+    pub(crate) async fn new(
         storage: Arc<dyn Storage>,
-        mut settings: Settings,
-        published: Option<Table>,
-        table: u64,
+        wishes: Wishes,
         seed: impl FnOnce(u64) -> u64,
     ) -> Result<Opened, StartError> {
+        let settings = wishes.settings;
         settings.check()?;
         let Settings {
             bits,
             range_bits,
             replicas,
             lease_ms,
+            shard_words,
             ..
         } = settings;
-        let (store, found) = Store::open(storage, range_bits, bits).await?;
-        settings.epoch = store.epoch();
-        let store = Arc::new(store.with_replicas(replicas));
-        let finished = published.as_ref().map(Table::manifest);
-        let finished = finished.filter(|manifest| manifest.bits >= bits).cloned();
+        let (coordinator, table) = (wishes.coordinator, wishes.table);
+        let opening = Journal::open(Arc::clone(&storage), range_bits, bits, coordinator, table);
+        let journal = Arc::new(opening.await?);
+        let finished = wishes.published.filter(|manifest| manifest.bits >= bits);
         let (plan, first) = if let Some(manifest) = &finished {
             let losing = manifest.losing_by_bits[bits as usize];
             (Plan::finished(settings, losing)?, Vec::new())
         } else {
-            let found = import::complete(&store, found, published).await?;
-            Plan::new(settings, &found.done, &found.expected, found.sealed_layers)?
+            forget_lost_shards(&*storage, &journal, bits).await?;
+            begin(settings, &journal)?
         };
-        let audit = Arc::new(Audit::new(Arc::clone(&store), seed(store.epoch())));
-        let (job, handle, progress) =
-            Job::new(plan, Arc::clone(&store), Arc::clone(&audit), finished);
-        let service = Service::new(handle.clone(), Arc::clone(&store), audit, table, lease_ms);
-        let traffic = Arc::clone(&service.traffic);
+        let size = ShardSize {
+            shard_words: usize::try_from(shard_words).unwrap_or(usize::MAX),
+            ..ShardSize::PUBLISHED
+        };
+        let tools = Arc::new(Tools {
+            arbiter: Arbiter::new(Arc::clone(&storage), Arc::clone(&journal), bits, size),
+            storage: Arc::clone(&storage),
+            journal: Arc::clone(&journal),
+            bits,
+        });
+        let subject = Subject {
+            bits,
+            replicas,
+            seed: seed(journal.epoch()),
+        };
+        let (job, handle, progress) = Job::new(plan, tools, subject, finished);
+        let hello = Hello {
+            bits,
+            lease_ms,
+            store: wishes.store_hint,
+        };
+        let service = Service::new(handle.clone(), Arc::clone(&journal), hello);
         let service = CoordinatorServer::new(service)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         Ok(Opened {
             job,
             first,
+            proxy: Proxy::new(storage, handle.clone(), bits),
             handle,
-            store,
+            journal,
             progress,
             service,
-            traffic,
         })
     }
+}
+
+/// The plan of a job of which the journal says what is done.
+pub(crate) fn begin(
+    mut settings: Settings,
+    journal: &Journal,
+) -> Result<(Plan, Vec<Action>), PlanError> {
+    settings.epoch = journal.epoch();
+    let ledger = journal.ledger();
+    if ledger.withdrawn {
+        settings.oldest_lease = settings.epoch << 32;
+    }
+    let heads = settings.range_bits.heads(settings.bits);
+    let done = ledger.done(heads).map(|(head, place)| place.summary(head));
+    let done: Vec<RangeSummary> = done.collect();
+    let shards = ledger.shards(settings.bits);
+    let shards: Vec<_> = shards
+        .map(|merged| (merged.number, digest_of(merged)))
+        .collect();
+    drop(ledger);
+    Plan::new(settings, &done, &shards)
+}
+
+/// Has the shards merged again if some of them are not there any more.
+pub(crate) async fn forget_lost_shards(
+    storage: &dyn Storage,
+    journal: &Journal,
+    bits: u32,
+) -> Result<(), StoreError> {
+    let shards: Vec<_> = {
+        let ledger = journal.ledger();
+        let shards = ledger
+            .shards(bits)
+            .filter_map(|merged| merged.shard.as_ref());
+        shards
+            .map(|shard| (shard.name.clone(), shard.bytes, shard.sha256))
+            .collect()
+    };
+    if shards.is_empty() {
+        return Ok(());
+    }
+    let named = shards
+        .iter()
+        .map(|(name, bytes, sha256)| (&**name, *bytes, *sha256));
+    let lost = lost_shards(storage, bits, named).await?;
+    if let Some(name) = lost.first() {
+        tracing::warn!("{name} is lost or damaged: the shards are merged again");
+        let heads = Vec::new();
+        journal.append(vec![Entry::Withdrawn { heads }]).await?;
+    }
+    Ok(())
 }
 
 /// Serves calls and pages, each behind its rule.
 async fn serve(
     options: Options,
     service: CoordinatorServer<Service>,
-    (status, told): (
-        watch::Receiver<Arc<Status>>,
-        watch::Receiver<chomp_serve::Told>,
-    ),
-    traffic: Arc<Traffic>,
+    proxy: Proxy,
+    (teller, told): (Arc<Teller>, watch::Receiver<chomp_serve::Told>),
     listeners: Listeners,
 ) -> Server {
     let gate = Gate::new(options.issuer, options.open_status);
     let slots = options.limits.slots();
     let job = JobPages {
-        status,
+        teller,
         slots: slots.clone(),
-        traffic,
+        traffic: proxy.traffic(),
         gate: gate.clone(),
     };
     let mut pages = job.routes();
@@ -303,6 +401,7 @@ async fn serve(
         pages.extend(Site::open(site).await.routes(Source::Job { told, open }));
     }
     let mut calls = calls(&service).await;
+    calls.push(proxy.route());
     calls.extend(pages.iter().cloned());
 
     let mut endpoints = vec![Endpoint {
@@ -321,140 +420,11 @@ async fn calls(service: &CoordinatorServer<Service>) -> Vec<(&'static str, Metho
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_serving::<CoordinatorServer<Service>>().await;
     let route = |path: &'static str| {
-        let call = match path.strip_prefix("/chomp.v1.Coordinator/") {
+        let call = match path.strip_prefix(CALLS_PATH) {
             Some(_) => any_service(service.clone()),
             None => any_service(health.clone()),
         };
         (path, call)
     };
     CALLS.iter().map(|(path, _)| route(path)).collect()
-}
-
-/// Tells others of the job for as long as it runs; of its end at once.
-async fn follow(
-    told: Told,
-    handle: Handle,
-    mut progress: watch::Receiver<Progress>,
-    status: watch::Sender<Arc<Status>>,
-    text: watch::Sender<chomp_serve::Told>,
-) {
-    while let Ok(snapshot) = handle.inspect().await {
-        let ended = snapshot.phase != Phase::Running;
-        let now = Status::of(&told, snapshot);
-        text.send_replace(chomp_serve::Told::new(&now));
-        status.send_replace(Arc::new(now));
-        let ends = progress.wait_for(|progress| progress.phase != Phase::Running);
-        tokio::select! {
-            () = tokio::time::sleep(STATUS_EVERY) => {}
-            // A job that is gone is found to be gone when it is asked next.
-            _ = ends, if !ended => {}
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use chomp_proto::PROTOCOL;
-    use chomp_proto::v1::coordinator_client::CoordinatorClient;
-    use chomp_proto::v1::{self, lease_reply};
-    use chomp_table::range;
-    use tonic::Request;
-
-    use super::*;
-    use crate::storage::SimulatedStorage;
-
-    async fn start(storage: Arc<SimulatedStorage>, limits: Limits) -> (Coordinator, Arc<Issuer>) {
-        let issuer = Arc::new(Issuer::in_memory(0).unwrap());
-        let options = Options {
-            bits: 14,
-            range_bits: RangeBits::new(12).unwrap(),
-            replicas: 1,
-            issuer: Arc::clone(&issuer),
-            tls: None,
-            site: None,
-            open_status: false,
-            limits,
-        };
-        let listeners = Listeners {
-            calls: TcpListener::bind("127.0.0.1:0").await.unwrap(),
-            pages: None,
-        };
-        let coordinator = Coordinator::start(storage, options, None, listeners).await;
-        (coordinator.unwrap(), issuer)
-    }
-
-    fn with<T>(token: &str, message: T) -> Request<T> {
-        let mut request = Request::new(message);
-        let token = token.parse().unwrap();
-        request.metadata_mut().insert("authorization", token);
-        request
-    }
-
-    #[tokio::test]
-    async fn dropping_it_ends_it() {
-        let storage = Arc::new(SimulatedStorage::new(0));
-        let (coordinator, _) = start(storage.clone(), Limits::default()).await;
-        tokio::task::yield_now().await;
-        assert!(Arc::strong_count(&storage) > 1);
-        drop(coordinator);
-        for _ in 0..1000 {
-            if Arc::strong_count(&storage) == 1 {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("the table is still in use");
-    }
-
-    #[tokio::test]
-    async fn a_worker_that_holds_on_for_ever_does_not_hold_the_end() {
-        let limits = Limits {
-            finish_time: Duration::from_millis(500),
-            drain_time: Duration::from_millis(500),
-            ..Limits::default()
-        };
-        let (coordinator, issuer) = start(Arc::new(SimulatedStorage::new(0)), limits).await;
-        let url = format!("http://{}", coordinator.address());
-        let mut client = CoordinatorClient::new(
-            tonic::transport::Endpoint::from_shared(url)
-                .unwrap()
-                .connect()
-                .await
-                .unwrap(),
-        );
-        let token = format!("Bearer {}", issuer.issue(None).secret());
-        let join = v1::JoinRequest {
-            protocol: PROTOCOL,
-            format: range::VERSION,
-            threads: 1,
-            worker: 7,
-            kernel: chomp_kernel::fingerprint(chomp_kernel::Isa::Portable)
-                .0
-                .to_vec(),
-            ..v1::JoinRequest::default()
-        };
-        client.join(with(&token, join)).await.unwrap();
-        let lease = client.lease(with(&token, v1::LeaseRequest { worker: 7 }));
-        let Some(lease_reply::Answer::Task(task)) = lease.await.unwrap().into_inner().answer else {
-            panic!("the first worker gets a task");
-        };
-
-        let renewing = async {
-            let renew = v1::RenewRequest {
-                worker: 7,
-                leases: vec![task.lease],
-                stats: None,
-            };
-            let mut renewed = 0;
-            while let Ok(reply) = client.renew(with(&token, renew.clone())).await {
-                assert_eq!(reply.into_inner().lost, [0; 0]);
-                renewed += 1;
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            renewed
-        };
-        let (renewed, outcome) = tokio::join!(renewing, coordinator.stop());
-        assert!(renewed > 5, "{renewed}: it was not cut off at once");
-        assert!(matches!(outcome, Outcome::Interrupted), "{outcome:?}");
-    }
 }

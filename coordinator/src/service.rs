@@ -1,71 +1,62 @@
 //! The coordinator's side of the protocol. The wire types end here.
 
 mod blocking;
-mod fetches;
-mod submissions;
+mod incoming;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
 use chomp_kernel::Isa;
+use chomp_plan::{Answer, Event, LeaseId, Rejection, Task, Verdict, Work, WorkerId};
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
-use chomp_proto::v1::{self, lease_reply, submit_reply};
-use chomp_table::{Digest, range};
+use chomp_proto::v1::{self, complete_reply, lease_reply, task};
+use chomp_store::Journal;
+use chomp_table::{Digest, Head, range};
 use tokio::sync::OnceCell;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status};
 
-use crate::audit::Audit;
-use crate::http::metrics::Traffic;
-use crate::job::{Handle, Over, Refusal, WorkerStats};
-use crate::plan::{Answer, Event, LeaseId, Rejection, Verdict, WorkerId};
-use crate::store::Store;
+use crate::job::{Check, Handle, Over, Refusal, Reply, WorkerStats};
 use blocking::blocking;
-use fetches::Replies;
-use submissions::Limits;
 
 /// The most threads of a worker that are believed.
 const THREADS_MAX: u32 = 1 << 16;
 /// The most leases in one heartbeat: two for each thread of the largest worker.
 const LEASES_MAX: usize = 1 << 17;
+/// The most lost records in one call.
+const REPORTS_MAX: usize = 1 << 12;
 /// The longest name of a worker, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 /// What is kept of a text that a worker sends for people to read, in characters.
 const TEXT_CHARS_MAX: usize = 500;
 
+/// What workers are told when they join.
+#[derive(Clone, Debug)]
+pub(crate) struct Hello {
+    pub(crate) bits: u32,
+    pub(crate) lease_ms: u64,
+    /// Where they find the store, if they may reach it.
+    pub(crate) store: Option<String>,
+}
+
 /// Answers the calls of workers. Clones share all.
 #[derive(Clone, Debug)]
 pub(crate) struct Service {
     handle: Handle,
-    store: Arc<Store>,
-    audit: Arc<Audit>,
-    table: u64,
-    lease_ms: u64,
-    limits: Arc<Limits>,
+    journal: Arc<Journal>,
+    hello: Arc<Hello>,
     kernel: Arc<OnceCell<Digest>>,
-    pub(crate) traffic: Arc<Traffic>,
 }
 
 impl Service {
-    /// For the job behind `handle`; `table` names the table to workers, and a lease lasts
-    /// `lease_ms` unless renewed.
-    pub(crate) fn new(
-        handle: Handle,
-        store: Arc<Store>,
-        audit: Arc<Audit>,
-        table: u64,
-        lease_ms: u64,
-    ) -> Service {
+    /// For the job behind `handle`, whose journal this is.
+    pub(crate) fn new(handle: Handle, journal: Arc<Journal>, hello: Hello) -> Service {
         Service {
             handle,
-            store,
-            audit,
-            table,
-            lease_ms,
-            limits: Arc::default(),
+            journal,
+            hello: Arc::new(hello),
             kernel: Arc::default(),
-            traffic: Arc::default(),
         }
     }
 
@@ -137,11 +128,17 @@ impl Coordinator for Service {
         let worker = WorkerId(request.worker);
         let joined = self.handle.join(worker, request.name, request.threads);
         joined.await?.map_err(|refusal| refused(&refusal))?;
+        let (range_bits, table) = {
+            let ledger = self.journal.ledger();
+            (ledger.range_bits.get(), ledger.table)
+        };
         let reply = v1::JoinReply {
-            bits: self.store.bits(),
-            range_bits: self.store.range_bits().get(),
-            table: self.table,
-            lease_ms: self.lease_ms,
+            bits: self.hello.bits,
+            range_bits,
+            table,
+            lease_ms: self.hello.lease_ms,
+            store: self.hello.store.clone().unwrap_or_default(),
+            checkpoint: self.journal.checkpoint().unwrap_or(0),
         };
         Ok(Response::new(reply))
     }
@@ -153,21 +150,21 @@ impl Coordinator for Service {
         let worker = WorkerId(request.into_inner().worker);
         let answer = match self.handle.lease(worker).await? {
             None => lease_reply::Answer::Wait(v1::Wait {}),
-            Some(Answer::Task(task)) => lease_reply::Answer::Task(v1::Task {
-                lease: task.lease.0,
-                attempt: task.attempt,
-                layer: task.layer,
-                heads: task.heads.into_iter().map(|head| head.0).collect(),
-                lease_ms: task.lease_ms,
-            }),
-            Some(Answer::Finished) => lease_reply::Answer::Finished(v1::Finished {}),
-            Some(Answer::Stopped { reason }) => lease_reply::Answer::Stopped(v1::Stopped {
-                reason: reason.to_string(),
-            }),
-            Some(Answer::NotJoined) => return Err(refused(&Refusal::NotJoined)),
-            Some(Answer::Quarantined { reason }) => {
-                return Err(refused(&Refusal::Quarantined(reason)));
-            }
+            Some(Reply {
+                answer,
+                journal,
+                check,
+            }) => match answer {
+                Answer::Task(task) => lease_reply::Answer::Task(wire(task, journal, check)),
+                Answer::Finished => lease_reply::Answer::Finished(v1::Finished {}),
+                Answer::Stopped { reason } => lease_reply::Answer::Stopped(v1::Stopped {
+                    reason: reason.to_string(),
+                }),
+                Answer::NotJoined => return Err(refused(&Refusal::NotJoined)),
+                Answer::Quarantined { reason } => {
+                    return Err(refused(&Refusal::Quarantined(reason)));
+                }
+            },
         };
         Ok(Response::new(v1::LeaseReply {
             answer: Some(answer),
@@ -219,36 +216,68 @@ impl Coordinator for Service {
         Ok(Response::new(v1::ReturnReply {}))
     }
 
-    type FetchStream = Replies;
-
-    async fn fetch(&self, request: Request<v1::FetchRequest>) -> Result<Response<Replies>, Status> {
-        let heads = request.into_inner().heads;
-        check_count(heads.len(), chomp_proto::FETCH_RANGES_MAX, "ranges")?;
-        Ok(Response::new(self.send_records(heads)))
-    }
-
-    async fn submit(
+    async fn complete(
         &self,
-        request: Request<Streaming<v1::SubmitRequest>>,
-    ) -> Result<Response<v1::SubmitReply>, Status> {
-        let received = self.receive(request.into_inner()).await?;
-        let verdict = match self.hand_in(received).await? {
-            Verdict::Accepted => submit_reply::Verdict::Accepted(v1::Accepted {}),
-            Verdict::Duplicate => submit_reply::Verdict::Duplicate(v1::Duplicate {}),
-            Verdict::Noted => submit_reply::Verdict::Noted(v1::Noted {}),
+        request: Request<v1::CompleteRequest>,
+    ) -> Result<Response<v1::CompleteReply>, Status> {
+        let v1::CompleteRequest {
+            worker,
+            lease,
+            result,
+        } = request.into_inner();
+        let (worker, lease) = (WorkerId(worker), LeaseId(lease));
+        let range_bits = self.journal.ledger().range_bits;
+        let handed = match incoming::result(result, range_bits, self.hello.bits) {
+            Ok(handed) => handed,
+            Err(wrong) => {
+                let reason = wrong.to_string();
+                self.handle.tell(Event::Failed {
+                    worker,
+                    lease,
+                    reason: reason.clone(),
+                })?;
+                return Err(Status::invalid_argument(reason));
+            }
+        };
+        let verdict = match self.handle.complete(worker, lease, handed).await? {
+            Verdict::Accepted => complete_reply::Verdict::Accepted(v1::Accepted {}),
+            Verdict::Duplicate => complete_reply::Verdict::Duplicate(v1::Duplicate {}),
+            Verdict::Noted | Verdict::Held => complete_reply::Verdict::Noted(v1::Noted {}),
             Verdict::Rejected { reason } => match reason {
                 Rejection::NotJoined => return Err(refused(&Refusal::NotJoined)),
                 Rejection::Quarantined { reason } => {
                     return Err(refused(&Refusal::Quarantined(reason)));
                 }
-                reason => submit_reply::Verdict::Rejected(v1::Rejected {
+                reason => complete_reply::Verdict::Rejected(v1::Rejected {
                     reason: reason.to_string(),
                 }),
             },
         };
-        Ok(Response::new(v1::SubmitReply {
+        Ok(Response::new(v1::CompleteReply {
             verdict: Some(verdict),
         }))
+    }
+
+    async fn report(
+        &self,
+        request: Request<v1::ReportRequest>,
+    ) -> Result<Response<v1::ReportReply>, Status> {
+        let v1::ReportRequest { worker, records } = request.into_inner();
+        check_count(records.len(), REPORTS_MAX, "records")?;
+        let mut lost = Vec::new();
+        for record in records {
+            let wrong = |wrong: incoming::Wrong| Status::invalid_argument(wrong.to_string());
+            let digest = incoming::digest(&record.digest).map_err(wrong)?;
+            tracing::debug!(
+                "worker {worker} cannot read range {}: {}",
+                Head(record.head),
+                excerpt(&record.reason, TEXT_CHARS_MAX)
+            );
+            lost.push((Head(record.head), digest));
+        }
+        let told = self.handle.report(WorkerId(worker), lost).await?;
+        told.map_err(|refusal| refused(&refusal))?;
+        Ok(Response::new(v1::ReportReply {}))
     }
 
     async fn leave(
@@ -278,7 +307,38 @@ fn check_count(count: usize, most: usize, what: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// The beginning of a text that may be long.
+/// The beginning of a text that may be long, without what could garble a terminal or a log.
 fn excerpt(text: &str, chars: usize) -> String {
-    text.chars().take(chars).collect()
+    let shown = text.chars().filter(|char| !char.is_control());
+    shown.take(chars).collect()
+}
+
+/// A task as it is sent.
+fn wire(task: Task, journal: u64, check: Option<Check>) -> v1::Task {
+    let work = match task.work {
+        Work::Evaluate { layer, heads } => task::Work::Evaluate(v1::Evaluate {
+            layer,
+            heads: heads.into_iter().map(|head| head.0).collect(),
+        }),
+        Work::Check { .. } => {
+            let Check { placed, part, seed } = check.expect("the job says where the record is");
+            task::Work::Check(v1::Check {
+                range: Some(incoming::summary(&placed)),
+                part,
+                seed,
+            })
+        }
+        Work::Merge { shard, head, skip } => task::Work::Merge(v1::Merge {
+            shard,
+            head: head.0,
+            skip,
+        }),
+    };
+    v1::Task {
+        lease: task.lease.0,
+        attempt: task.attempt,
+        lease_ms: task.lease_ms,
+        journal,
+        work: Some(work),
+    }
 }

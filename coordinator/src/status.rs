@@ -4,7 +4,7 @@ use chomp_table::RangeBits;
 use serde::{Deserialize, Serialize};
 
 use crate::job::{Snapshot, WorkerSnapshot};
-use crate::plan::{Phase, Progress};
+use chomp_plan::{Phase, Progress};
 
 /// What a job is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,16 +37,16 @@ pub struct Status {
     pub layer: u32,
     /// The number of layers.
     pub layers: u32,
-    /// The layers whose content is fixed on disk.
-    pub layers_sealed: u32,
     /// The number of ranges.
     pub ranges: u64,
     /// The ranges that are on disk.
     pub ranges_done: u64,
     /// Those of them that were there when this coordinator started.
     pub ranges_resumed: u64,
-    /// The ranges that are merged into shards, while the table is published.
-    pub ranges_merged: u64,
+    /// The shards of the table; 0 as long as ranges are missing.
+    pub shards: u64,
+    /// The shards that are on disk.
+    pub shards_done: u64,
     /// The part of the job's work that is done, from 0 to 1. Ranges differ in it; the publication
     /// belongs to it.
     pub done: f64,
@@ -65,11 +65,12 @@ pub struct Status {
     pub leases: u64,
     /// The results that are being checked or written.
     pub submissions: u64,
-    /// The ranges that the coordinator has to evaluate itself, because workers disagreed.
-    pub audits: u64,
+    /// The ranges and shards that the coordinator has to evaluate and merge itself, because workers
+    /// disagreed.
+    pub arbitrations: u64,
     /// How many workers have to agree on a range.
     pub replicas: u32,
-    /// The turn of this owner of the table.
+    /// The number of this owner of the table: larger than that of every other before.
     pub epoch: u64,
     /// The program, as `chomp 1.2.3`.
     pub software: String,
@@ -149,16 +150,12 @@ impl Status {
             waiting_for: snapshot.waits_for,
             layer: progress.layer,
             layers: progress.layers,
-            layers_sealed: progress.layers_sealed,
             ranges: progress.ranges,
             ranges_done: progress.ranges_done,
             ranges_resumed: progress.ranges_resumed,
-            ranges_merged: snapshot.ranges_merged,
-            done: if finished {
-                1.0
-            } else {
-                done(&progress, snapshot.ranges_merged)
-            },
+            shards: progress.shards,
+            shards_done: progress.shards_done,
+            done: if finished { 1.0 } else { done(&progress) },
             positions,
             positions_done,
             losing: progress.losing,
@@ -166,7 +163,7 @@ impl Status {
             seconds_left: snapshot.time_left.map(|left| left.as_secs_f64()),
             leases: progress.leases,
             submissions: progress.submissions,
-            audits: progress.audits,
+            arbitrations: progress.arbitrations,
             replicas: told.replicas,
             epoch: told.epoch,
             software: concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -186,9 +183,9 @@ impl Status {
 
 /// The part of the work that is done.
 #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
-fn done(progress: &Progress, merged: u64) -> f64 {
+fn done(progress: &Progress) -> f64 {
     let publication = progress.publication_work as f64;
-    let merged = merged as f64 / progress.ranges.max(1) as f64;
+    let merged = progress.shards_done as f64 / progress.shards.max(1) as f64;
     let done = progress.work_done as f64 + publication * merged;
     done / (progress.work as f64 + publication)
 }

@@ -3,6 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use chomp_store::StorageError;
+use chomp_store::location::LocationError;
+use chomp_store::objects::OpenError;
 use chomp_table::format::FormatError;
 use chomp_table::{Digest, TableError};
 
@@ -98,6 +101,15 @@ pub enum DownloadError {
         /// What is wrong with it.
         what: String,
     },
+    /// The address of the bucket is none.
+    #[error(transparent)]
+    Location(#[from] LocationError),
+    /// The environment does not say how to reach the bucket.
+    #[error(transparent)]
+    Bucket(#[from] OpenError),
+    /// The bucket gave nothing for too long, or refuses.
+    #[error("the bucket cannot be read")]
+    Storage(#[from] StorageError),
     /// The certificate or the token cannot be used.
     #[error("cannot use {what} to reach the server")]
     Credentials {

@@ -1,4 +1,4 @@
-//! Fetches a published table over HTTP, so that it is on disk as whoever made it published it.
+//! Fetches a published table over HTTP or from a bucket, so that it is on disk as whoever made it published it.
 //!
 //! The manifest and `SHA256SUMS` come first: they say which files there are, and every byte that
 //! follows is checked against them. Shards are fetched some at a time, each into
@@ -10,14 +10,18 @@
 //! | module | holds |
 //! |---|---|
 //! | `error` | what can go wrong, by what a caller can do about it |
-//! | `server` | the requests, with their limits and their patience |
+//! | `origin` | where a table is: on a server, or in a bucket |
+//! | `server` | the requests over HTTP, with their limits and their patience |
+//! | `bucket` | the reads from a bucket |
 //! | `target` | the folder on this machine: locked, and written so that a crash leaves it in order |
 //! | `shard` | one shard from start to end |
 //! | `remote` | a table that stays where it is: only what is asked for is fetched |
 //!
 //! What a server says is never used as a path: names are those that a checked manifest can have.
 
+mod bucket;
 mod error;
+mod origin;
 mod remote;
 mod server;
 mod shard;
@@ -41,7 +45,7 @@ use tokio_util::sync::CancellationToken;
 pub use error::DownloadError;
 pub use remote::{Reach, open};
 
-use server::{Server, TableUrl};
+use origin::Origin;
 use target::Target;
 
 /// How many shards are fetched at a time unless something else is asked for.
@@ -52,7 +56,8 @@ pub const PATIENCE: Duration = Duration::from_mins(1);
 /// What to fetch, and where to.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The URL of a server, which lists its tables, or of a table's folder: `…/table-32/`.
+    /// The URL of a server, which lists its tables, of a bucket or folder in it that has tables, or of a
+    /// table's folder: `…/table-32/`.
     pub from: String,
     /// The directory that gets the folder `table-NN`.
     pub out: PathBuf,
@@ -114,8 +119,7 @@ pub async fn download(
 /// What the tasks of a download share.
 #[derive(Debug)]
 struct Download {
-    server: Server,
-    url: TableUrl,
+    origin: Origin,
     target: Arc<Target>,
     manifest: Manifest,
     progress: watch::Sender<Progress>,
@@ -124,9 +128,17 @@ struct Download {
 }
 
 async fn run(config: Config, progress: watch::Sender<Progress>) -> Result<Report, DownloadError> {
-    let server = Server::new(config.ca.as_deref(), config.token.as_ref(), config.patience)?;
-    let url = server.find_table(&config.from, config.bits).await?;
-    let (bytes, manifest) = fetch_manifest(&server, &url, config.bits).await?;
+    let (ca, token) = (config.ca.as_deref(), config.token.as_ref());
+    let origin = Origin::find(&config.from, config.bits, ca, token, config.patience).await?;
+    fetch_all(config, origin, progress).await
+}
+
+async fn fetch_all(
+    config: Config,
+    origin: Origin,
+    progress: watch::Sender<Progress>,
+) -> Result<Report, DownloadError> {
+    let (bytes, manifest) = fetch_manifest(&origin, config.bits).await?;
     let out = config.out;
     let bits = manifest.bits;
     let target = target::blocking(move || Target::acquire(&out, bits)).await?;
@@ -139,8 +151,7 @@ async fn run(config: Config, progress: watch::Sender<Progress>) -> Result<Report
         ..Progress::default()
     });
     let download = Arc::new(Download {
-        server,
-        url,
+        origin,
         target: Arc::clone(&target),
         manifest: manifest.clone(),
         progress,
@@ -180,28 +191,27 @@ async fn run(config: Config, progress: watch::Sender<Progress>) -> Result<Report
 
 /// The manifest of a table and its bytes, after all was checked that the two lists say.
 async fn fetch_manifest(
-    server: &Server,
-    url: &TableUrl,
+    origin: &Origin,
     bits: Option<u32>,
 ) -> Result<(Vec<u8>, Manifest), DownloadError> {
-    let manifest_url = url.file(MANIFEST_NAME);
-    let bytes = server.get_small(&manifest_url, MANIFEST_BYTES_MAX).await?;
-    let manifest = Manifest::parse(&bytes).map_err(|source| DownloadError::Manifest {
-        url: manifest_url.to_string(),
-        source,
-    })?;
-    if bits.or(url.bits).is_some_and(|bits| bits != manifest.bits) {
-        return Err(DownloadError::Wrong {
-            url: manifest_url.to_string(),
-            what: format!("it is the manifest of a table of {} bits", manifest.bits),
-        });
+    let url = origin.place(MANIFEST_NAME);
+    let bytes = origin.small(MANIFEST_NAME, MANIFEST_BYTES_MAX).await?;
+    let manifest = match Manifest::parse(&bytes) {
+        Ok(manifest) => manifest,
+        Err(source) => return Err(DownloadError::Manifest { url, source }),
+    };
+    if bits
+        .or_else(|| origin.bits())
+        .is_some_and(|bits| bits != manifest.bits)
+    {
+        let what = format!("it is the manifest of a table of {} bits", manifest.bits);
+        return Err(DownloadError::Wrong { url, what });
     }
     let expected = sha256sums(&bytes, &manifest);
-    let sums_url = url.file(SHA256SUMS_NAME);
-    let sums = server.get_small(&sums_url, expected.len() as u64).await?;
+    let sums = origin.small(SHA256SUMS_NAME, expected.len() as u64).await?;
     if sums != expected.as_bytes() {
         return Err(DownloadError::Damaged {
-            file: sums_url.to_string(),
+            file: origin.place(SHA256SUMS_NAME),
             expected: Digest::of(expected.as_bytes()),
             found: Digest::of(&sums),
         });

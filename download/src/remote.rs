@@ -20,7 +20,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::error::{DownloadError, Outage};
-use crate::server::{Server, TableUrl, chunk, wrong};
+use crate::origin::Origin;
+use crate::server::{Server, chunk, wrong};
 
 /// The requests that are under way at a time.
 const REQUESTS: usize = 16;
@@ -28,7 +29,8 @@ const REQUESTS: usize = 16;
 /// How to get at a server.
 #[derive(Clone, Debug)]
 pub struct Reach {
-    /// The URL of a server, which lists its tables, or of a table's folder: `…/table-32/`.
+    /// The URL of a server, which lists its tables, of a bucket or folder in it that has tables, or of a
+    /// table's folder: `…/table-32/`.
     pub from: String,
     /// The certificate of the authority that vouches for the server, as PEM; the system's if none.
     pub ca: Option<String>,
@@ -48,12 +50,15 @@ pub struct Reach {
 /// If the server cannot be reached or has no table, or if the table's manifest is not what was
 /// published.
 pub async fn open(reach: Reach) -> Result<Table, DownloadError> {
-    let server = Server::new(reach.ca.as_deref(), reach.token.as_ref(), reach.patience)?;
-    let url = server.find_table(&reach.from, None).await?;
-    let bits = url.bits;
+    let (ca, token) = (reach.ca.as_deref(), reach.token.as_ref());
+    let origin = Origin::find(&reach.from, None, ca, token, reach.patience).await?;
+    open_at(origin).await
+}
+
+pub(crate) async fn open_at(origin: Origin) -> Result<Table, DownloadError> {
+    let bits = origin.bits();
     let remote = Remote {
-        server: Arc::new(server),
-        url,
+        origin: Arc::new(origin),
         runtime: Handle::current(),
         places: Arc::new(Semaphore::new(REQUESTS)),
     };
@@ -63,28 +68,21 @@ pub async fn open(reach: Reach) -> Result<Table, DownloadError> {
     Ok(opened.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?)
 }
 
-/// The files in a folder on a server.
+/// The files in a folder on a server or in a bucket.
 #[derive(Debug)]
 struct Remote {
-    server: Arc<Server>,
-    url: TableUrl,
+    origin: Arc<Origin>,
     runtime: Handle,
     places: Arc<Semaphore>,
 }
 
 impl Files for Remote {
     fn place(&self, name: &str) -> PathBuf {
-        let url = if name.is_empty() {
-            self.url.folder().clone()
-        } else {
-            self.url.file(name)
-        };
-        PathBuf::from(url.as_str())
+        PathBuf::from(self.origin.place(name))
     }
 
     fn whole(&self, name: &str, most: u64) -> Result<Vec<u8>, TableError> {
-        let file = self.url.file(name);
-        let got = self.runtime.block_on(self.server.get_small(&file, most));
+        let got = self.runtime.block_on(self.origin.small(name, most));
         got.map_err(|error| self.failed(name, error))
     }
 
@@ -93,13 +91,12 @@ impl Files for Remote {
             let mut all = vec![Vec::new(); parts.len()];
             let mut tasks = JoinSet::new();
             for (at, part) in parts.iter().enumerate() {
-                let server = Arc::clone(&self.server);
+                let origin = Arc::clone(&self.origin);
                 let places = Arc::clone(&self.places);
-                let (url, range, length) =
-                    (self.url.file(part.name), part.range.clone(), part.length);
+                let (name, range, length) = (part.name.to_owned(), part.range.clone(), part.length);
                 tasks.spawn(async move {
                     let place = places.acquire().await;
-                    let part = fetch(&server, &url, range, length).await;
+                    let part = origin.part(&name, range, length).await;
                     drop(place);
                     (at, part)
                 });
@@ -132,7 +129,7 @@ impl Remote {
 }
 
 /// Some bytes of a file that is `length` bytes long.
-async fn fetch(
+pub(crate) async fn fetch(
     server: &Server,
     url: &Url,
     range: Range<u64>,

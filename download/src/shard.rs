@@ -7,12 +7,16 @@ use reqwest::header::{CONTENT_RANGE, ETAG, HeaderValue, IF_RANGE, RANGE};
 use reqwest::{Response, StatusCode, Url};
 
 use crate::Download;
+use crate::bucket::BucketTable;
 use crate::error::{DownloadError, Outage};
-use crate::server::{chunk, wrong};
+use crate::origin::Origin;
+use crate::server::{Server, chunk, wrong};
 use crate::target::{Partial, blocking};
 
 /// How often a file whose bytes are wrong is fetched again from its start.
 const REPEATS: u32 = 1;
+/// What is asked of a bucket at a time.
+const PIECE_BYTES: u64 = 4 << 20;
 
 /// Fetches a shard unless it is there; returns the bytes that came over the network.
 pub(crate) async fn fetch(download: &Download, shard: &ShardInfo) -> Result<u64, DownloadError> {
@@ -32,7 +36,6 @@ pub(crate) async fn fetch(download: &Download, shard: &ShardInfo) -> Result<u64,
     let mut fetch = Fetch {
         download,
         shard,
-        url: download.url.file(&shard.name),
         // What servers of this program say; any other says its own with its first answer.
         etag: HeaderValue::from_str(&format!("\"{}\"", shard.sha256))
             .expect("hexadecimal digits in quotes"),
@@ -52,7 +55,6 @@ pub(crate) async fn fetch(download: &Download, shard: &ShardInfo) -> Result<u64,
 struct Fetch<'a> {
     download: &'a Download,
     shard: &'a ShardInfo,
-    url: Url,
     /// Which version of the file the bytes so far are of, as the server tells it.
     etag: HeaderValue,
     partial: Partial,
@@ -74,7 +76,7 @@ impl Fetch<'_> {
             }
             if repeats == REPEATS {
                 return Err(DownloadError::Damaged {
-                    file: self.url.to_string(),
+                    file: self.download.origin.place(&self.shard.name),
                     expected: self.shard.sha256,
                     found,
                 });
@@ -86,12 +88,33 @@ impl Fetch<'_> {
 
     /// Fetches until all bytes are there.
     async fn fill(&mut self) -> Result<(), DownloadError> {
-        let mut patience = self.download.server.patience();
+        let download = self.download;
+        match &download.origin {
+            Origin::Server(server, url) => {
+                let url = url.file(&self.shard.name);
+                self.fill_from_server(server, &url).await
+            }
+            Origin::Bucket(table) => self.fill_from_bucket(table).await,
+        }
+    }
+
+    async fn fill_from_bucket(&mut self, table: &BucketTable) -> Result<(), DownloadError> {
+        while self.partial.length < self.shard.bytes {
+            let from = self.partial.length;
+            let end = self.shard.bytes.min(from + PIECE_BYTES);
+            let bytes = table.part(&self.shard.name, from..end).await?;
+            self.write(&bytes)?;
+        }
+        Ok(())
+    }
+
+    async fn fill_from_server(&mut self, server: &Server, url: &Url) -> Result<(), DownloadError> {
+        let mut patience = server.patience();
         // A server that always begins at the start and never gets further gives nothing.
         let mut furthest = self.partial.length;
         while self.partial.length < self.shard.bytes {
-            let outage = match self.ask().await? {
-                Ok(mut response) => self.receive(&mut response).await?,
+            let outage = match self.ask(server, url).await? {
+                Ok(mut response) => self.receive(url, &mut response).await?,
                 Err(outage) => Some(outage),
             };
             if self.partial.length > furthest {
@@ -99,41 +122,45 @@ impl Fetch<'_> {
                 patience.renew();
             }
             if let Some(outage) = outage {
-                patience.wait(&self.url, outage).await?;
+                patience.wait(url, outage).await?;
             }
         }
         Ok(())
     }
 
     /// Asks for the bytes that are missing; the answer holds them from the end of the partial file on.
-    async fn ask(&mut self) -> Result<Result<Response, Outage>, DownloadError> {
+    async fn ask(
+        &mut self,
+        server: &Server,
+        url: &Url,
+    ) -> Result<Result<Response, Outage>, DownloadError> {
         let (from, length) = (self.partial.length, self.shard.bytes);
-        let mut request = self.download.server.get(&self.url);
+        let mut request = server.get(url);
         if from > 0 {
             request = request
                 .header(RANGE, format!("bytes={from}-"))
                 .header(IF_RANGE, self.etag.clone());
         }
-        let response = match self.download.server.answer(&self.url, request).await? {
+        let response = match server.answer(url, request).await? {
             Ok(response) => response,
             Err(outage) => return Ok(Err(outage)),
         };
         let status = response.status();
         if status == StatusCode::OK {
             // The whole file: as it was asked for, or because it is another than before.
-            self.check_length(&response, length)?;
+            check_length(url, &response, length)?;
             self.clear()?;
         } else if status == StatusCode::PARTIAL_CONTENT && from > 0 {
             let expected = format!("bytes {from}-{}/{length}", length - 1);
             let found = response.headers().get(CONTENT_RANGE);
             if found.is_none_or(|found| found.as_bytes() != expected.as_bytes()) {
                 let what = format!("it has the range {found:?} instead of {expected:?}");
-                return Err(wrong(&self.url, &what));
+                return Err(wrong(url, &what));
             }
-            self.check_length(&response, length - from)?;
+            check_length(url, &response, length - from)?;
         } else {
             let what = format!("status {status} for the bytes from {from} of {length}");
-            return Err(wrong(&self.url, &what));
+            return Err(wrong(url, &what));
         }
         if let Some(etag) = response.headers().get(ETAG) {
             self.etag = etag.clone();
@@ -141,19 +168,12 @@ impl Fetch<'_> {
         Ok(Ok(response))
     }
 
-    /// Checks that an answer is as long as it must be, if it says how long it is.
-    fn check_length(&self, response: &Response, expected: u64) -> Result<(), DownloadError> {
-        match response.content_length() {
-            Some(found) if found != expected => {
-                let what = format!("it has {found} bytes instead of {expected}");
-                Err(wrong(&self.url, &what))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Writes what comes, until the answer ends; an outage if that was too early.
-    async fn receive(&mut self, response: &mut Response) -> Result<Option<Outage>, DownloadError> {
+    async fn receive(
+        &mut self,
+        url: &Url,
+        response: &mut Response,
+    ) -> Result<Option<Outage>, DownloadError> {
         let expected = self.shard.bytes;
         loop {
             let bytes = match chunk(response).await {
@@ -167,12 +187,17 @@ impl Fetch<'_> {
             };
             if bytes.len() as u64 > expected - self.partial.length {
                 let what = format!("it has more than {expected} bytes");
-                return Err(wrong(&self.url, &what));
+                return Err(wrong(url, &what));
             }
-            self.partial.write(&bytes)?;
-            self.bytes += bytes.len() as u64;
-            self.count();
+            self.write(&bytes)?;
         }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), DownloadError> {
+        self.partial.write(bytes)?;
+        self.bytes += bytes.len() as u64;
+        self.count();
+        Ok(())
     }
 
     fn clear(&mut self) -> Result<(), DownloadError> {
@@ -188,5 +213,16 @@ impl Fetch<'_> {
         self.download
             .progress
             .send_modify(|progress| progress.bytes = progress.bytes - before + now);
+    }
+}
+
+/// Checks that an answer is as long as it must be, if it says how long it is.
+fn check_length(url: &Url, response: &Response, expected: u64) -> Result<(), DownloadError> {
+    match response.content_length() {
+        Some(found) if found != expected => {
+            let what = format!("it has {found} bytes instead of {expected}");
+            Err(wrong(url, &what))
+        }
+        _ => Ok(()),
     }
 }

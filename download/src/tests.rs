@@ -1,5 +1,6 @@
 //! Downloads from servers that are slow, break off, lie and change, and downloads that are killed.
 
+mod bucket;
 mod remote;
 mod server;
 

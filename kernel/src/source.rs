@@ -8,19 +8,17 @@
 use std::ops::Range as Span;
 
 use chomp_table::format::FormatError;
-use chomp_table::{Head, Range, RangeBits, range};
+use chomp_table::range::{self, Buckets, decode};
+use chomp_table::{Head, Range, RangeBits};
 
 use crate::chunk::{CHUNK_LEN, Chunk, words};
 
 /// The number of low bits that are kept for each index.
-pub(crate) const BUCKET_BITS: usize = 16;
+pub(crate) const BUCKET_BITS: usize = range::BUCKET_BITS as usize;
 /// The number of low bits of an index that say which bit of a 64-bit word.
 const WORD_BITS: u32 = u64::BITS.ilog2();
 /// The 64-bit words of a bitmap of one bucket.
 const BUCKET_WORDS: usize = 1 << (BUCKET_BITS - WORD_BITS as usize);
-
-/// The indices of a page, unless one bucket has more.
-const PAGE_LEN: usize = 1 << 13;
 
 /// The losing positions of a finished range, to draw on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,29 +36,35 @@ impl Source {
     /// If the losing positions do not ascend.
     pub fn new(range: &Range) -> Source {
         assert!(range.losing.is_sorted(), "the positions of a range ascend");
-        let mut buckets = Buckets::default();
-        for &index in &range.losing {
-            buckets.push(index.into());
-        }
+        let last = range.losing.last().map_or(0, |&last| last >> BUCKET_BITS);
+        let starts = 0..=u64::from(last) + 1;
+        let first = starts.map(|bucket| {
+            let before = |&index: &u32| u64::from(index) < bucket << BUCKET_BITS;
+            u32::try_from(range.losing.partition_point(before)).expect("at most 2^31 positions")
+        });
+        let first = first.collect();
+        let lows = range.losing.iter().map(|&index| low(index.into()));
         Source {
             head: range.head,
             edges: range.edges,
-            buckets: buckets.finished(),
+            buckets: Buckets {
+                lows: lows.collect(),
+                first,
+            },
         }
     }
 
-    /// The range in `record` as a source, everything checked as by [`range::decode`].
+    /// The range in `record` as a source, everything checked as by [`decode`].
     ///
     /// # Errors
     ///
     /// If this is not a record of a range with `range_bits`.
     pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<Source, FormatError> {
-        let mut buckets = Buckets::default();
-        let contents = range::decode_as(record, range_bits, |index| buckets.push(index))?;
+        let contents = decode(record, range_bits)?;
         Ok(Source {
-            head: contents.summary.head,
+            head: contents.head,
             edges: contents.edges,
-            buckets: buckets.finished(),
+            buckets: contents.losing,
         })
     }
 
@@ -69,25 +73,30 @@ impl Source {
         self.head
     }
 
+    /// The losing positions.
+    pub fn losing(&self) -> &Buckets {
+        &self.buckets
+    }
+
     /// The bytes of memory that it takes.
     pub fn memory(&self) -> u64 {
-        let Buckets { pages, first } = &self.buckets;
-        let pages = pages.iter().map(|page| page.capacity() * size_of::<u16>());
-        (size_of::<Source>() + pages.sum::<usize>() + first.capacity() * size_of::<Place>()) as u64
+        let Buckets { lows, first } = &self.buckets;
+        (size_of::<Source>() + size_of_val(&lows[..]) + size_of_val(&first[..])) as u64
     }
 
     /// Bit x, for 0 ≤ x ≤ b: whether the path head · 0^x · 1^(b-x) is a losing position.
-    pub(crate) fn edges(&self) -> u64 {
+    pub fn edges(&self) -> u64 {
         self.edges
     }
 
-    pub(crate) fn contains(&self, index: u64) -> bool {
+    /// Whether the position at `index` is losing.
+    pub fn contains(&self, index: u64) -> bool {
         let bucket = self.bucket(index >> BUCKET_BITS);
         bucket.binary_search(&low(index)).is_ok()
     }
 
     /// The losing indices from `indices.start` to before `indices.end`.
-    pub(crate) fn between(&self, indices: Span<u64>) -> impl Iterator<Item = u64> {
+    pub fn between(&self, indices: Span<u64>) -> impl Iterator<Item = u64> {
         let buckets = indices.start >> BUCKET_BITS..indices.end.div_ceil(1 << BUCKET_BITS);
         buckets.flat_map(move |number| {
             let start = number << BUCKET_BITS;
@@ -130,12 +139,7 @@ impl Source {
         let Some(&[this, next]) = self.buckets.first.get(number..number + 2) else {
             return &[];
         };
-        let page = &self.buckets.pages[this.page as usize];
-        if next.page == this.page {
-            &page[this.at as usize..next.at as usize]
-        } else {
-            &page[this.at as usize..]
-        }
+        &self.buckets.lows[this as usize..next as usize]
     }
 }
 
@@ -146,86 +150,6 @@ pub(crate) fn scatter_within(run: &[u16], base: u16, set: &mut [Chunk]) {
     for &low in run {
         let place = low - base;
         words[usize::from(place >> WORD_BITS)] |= 1 << (u32::from(place) % u64::BITS);
-    }
-}
-
-/// The indices of a source.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Buckets {
-    /// The low 16 bits of the indices, ascending within each bucket. No bucket is in two pages.
-    pages: Vec<Vec<u16>>,
-    /// Where each bucket begins, up to the last that is not empty; when all indices are there, also
-    /// where that ends.
-    first: Vec<Place>,
-}
-
-/// Where a bucket begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
-    page: u32,
-    at: u32,
-}
-
-impl Buckets {
-    /// Adds the next index, larger than those before.
-    #[inline(always)]
-    fn push(&mut self, index: u64) {
-        if self.first.len() as u64 <= index >> BUCKET_BITS {
-            self.begin(index >> BUCKET_BITS);
-        }
-        if self.last_page().len() == PAGE_LEN {
-            self.turn();
-        }
-        self.last_page().push(low(index));
-    }
-
-    #[inline(always)]
-    fn last_page(&mut self) -> &mut Vec<u16> {
-        self.pages.last_mut().expect("`begin` adds the first")
-    }
-
-    /// Begins the buckets up to this one.
-    fn begin(&mut self, number: u64) {
-        if self.pages.is_empty() {
-            self.pages.push(Vec::with_capacity(PAGE_LEN));
-        }
-        let here = self.here();
-        while self.first.len() as u64 <= number {
-            self.first.push(here);
-        }
-    }
-
-    /// Goes on to a new page with the bucket that is being filled, unless it has this one for itself.
-    #[cold]
-    fn turn(&mut self) {
-        let page = u32::try_from(self.pages.len()).expect("a range has at most 2^31 positions");
-        let first = self.first.last_mut().expect("a bucket has begun");
-        if first.at > 0 {
-            let mut next = Vec::with_capacity(PAGE_LEN);
-            let at = first.at as usize;
-            *first = Place { page, at: 0 };
-            next.extend(self.last_page().drain(at..));
-            self.pages.push(next);
-        }
-    }
-
-    /// The end of what is there.
-    fn here(&mut self) -> Place {
-        let end = "a range has at most 2^31 positions";
-        Place {
-            page: u32::try_from(self.pages.len() - 1).expect(end),
-            at: u32::try_from(self.last_page().len()).expect(end),
-        }
-    }
-
-    /// All of them, when there are no more.
-    fn finished(mut self) -> Buckets {
-        if !self.pages.is_empty() {
-            let here = self.here();
-            self.first.push(here);
-        }
-        self.first.shrink_to_fit();
-        self
     }
 }
 
@@ -293,7 +217,10 @@ mod tests {
             let range = Range { head: Head(5), losing: indices.iter().copied().collect(), edges };
             if all.len() as u64 <= range::losing_max(range_bits) {
                 let (_, record) = range::encode(&range, range_bits);
-                prop_assert_eq!(Source::decode(&record, range_bits), Ok(Source::new(&range)));
+                let decoded = Source::decode(&record, range_bits).unwrap();
+                prop_assert_eq!((decoded.head(), decoded.edges()), (Head(5), edges));
+                prop_assert!(decoded.between(0..1 << q).eq(all.iter().copied()));
+                prop_assert!(decoded.between(0..2 << q).eq(all.iter().copied()));
             }
             let (from, to) = (u64::from(from.min(to)), u64::from(from.max(to)));
             let between = all.iter().copied().filter(|index| (from..to).contains(index));
@@ -333,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn crowded_buckets_have_pages_of_their_own() {
+    fn crowded_buckets_are_as_others() {
         for step in [1, 2, 7, 8, 9] {
             let indices: BTreeSet<u32> = (0..1 << 18).step_by(step).collect();
             let source = source(&indices);

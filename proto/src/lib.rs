@@ -4,10 +4,14 @@
 //! which turn them into types that cannot be wrong.
 
 /// The version of the protocol. Both sides must have the same.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
-/// The most ranges that may be asked for in one call of `Fetch`.
-pub const FETCH_RANGES_MAX: usize = 1 << 12;
+/// Where the coordinator's proxy has the objects of the store: `GET` and `PUT` of this, followed by the
+/// key of an object.
+pub const OBJECTS_PATH: &str = "/objects/";
+
+/// The header of a `PUT` that names the worker, as a decimal number.
+pub const WORKER_HEADER: &str = "chomp-worker";
 
 /// The descriptors of `chomp.proto`, as a `google.protobuf.FileDescriptorSet`: the list of all calls.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

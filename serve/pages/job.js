@@ -125,12 +125,12 @@ function showFigures(status) {
   const resumed = status.ranges_resumed > 0 ? `, ${number(status.ranges_resumed)} from before` : "";
   const left = { finished: "none", stopped: "unknown" }[status.phase] ?? (status.seconds_left === null ? "not known yet" : duration(status.seconds_left));
   const figures = [
-    ["Done", percent(status.done), status.phase === "publishing" ? `${number(status.ranges_merged)} ranges merged` : `${about(status.positions_done)} of ${about(status.positions)} positions`],
+    ["Done", percent(status.done), status.phase === "publishing" ? `${number(status.shards_done)} of ${count(status.shards, "shard")} written` : `${about(status.positions_done)} of ${about(status.positions)} positions`],
     ["Ranges", `${number(status.ranges_done)} of ${number(status.ranges)}`, `${number(status.leases)} leased${resumed}`],
     ["Losing so far", number(status.losing), "both of a mirror pair"],
     ["Rate", about(status.positions_per_second), "positions a second"],
     ["Time left", left, status.replicas > 1 ? `${status.replicas} workers agree on each range` : ""],
-    ["Being checked", number(status.submissions), status.audits > 0 ? `${count(status.audits, "range")} evaluated again by the coordinator` : "results"],
+    ["Being checked", number(status.submissions), status.arbitrations > 0 ? `${count(status.arbitrations, "result")} made again by the coordinator` : "results"],
   ];
   const place = byId("figures");
   if (place.childElementCount === 0) {

@@ -9,7 +9,7 @@
 //! | [`head`], [`sources`] | ranges, layers, and which ranges a range draws on |
 //! | [`digest`], [`format`](mod@format) | SHA-256 digests; why bytes are refused |
 //! | [`gaps`], [`classes`], [`range`], [`shard`], [`manifest`] | the bytes, as `docs/FORMAT.md` describes them |
-//! | [`pieces`] | records cut for messages of bounded size |
+//! | [`chance`] | numbers that look random and are the same for everybody |
 //! | [`fingerprint`] | the one number that names a table's content |
 //! | [`reader`] | opens a published table and looks positions up |
 //!
@@ -82,6 +82,7 @@
 //!
 //! `examples/lookup.rs` is a program that does this.
 
+pub mod chance;
 pub mod classes;
 pub mod definition;
 pub mod digest;
@@ -90,7 +91,6 @@ pub mod format;
 pub mod gaps;
 pub mod head;
 pub mod manifest;
-pub mod pieces;
 pub mod position;
 pub mod range;
 pub mod reader;

@@ -7,13 +7,14 @@
 //!
 //! Limits: 64 bits, 65,536 shards, which 48 bits do not fill, 32 MiB for the manifest.
 //!
-//! Version history: format 1 is the first.
+//! Version history: format 1 had fingerprints of version 1, one SHA-256 of all words, and no `words_sha256`; tables with it
+//! are read like others, and [`Manifest::new`] makes none. 2 is the newest.
 
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
+use crate::digest::{Digest, DigestBuilder};
 use crate::fingerprint::Fingerprints;
 use crate::format::{Damage, FormatError, ensure};
 use crate::head::RangeBits;
@@ -26,7 +27,10 @@ pub const SHA256SUMS_NAME: &str = "SHA256SUMS";
 /// A manifest has at most so many bytes.
 pub const MANIFEST_BYTES_MAX: u64 = 32 << 20;
 
-const FORMAT: u32 = 1;
+/// The version of the format that [`Manifest::new`] makes.
+const FORMAT: u32 = 2;
+/// The last version whose fingerprints are one SHA-256 of all words.
+const LINEAR: u32 = 1;
 const SHARDS_MAX: usize = 1 << 16;
 
 /// The folder of the published table of `bits` bits in the directory of a table.
@@ -38,7 +42,7 @@ pub fn folder_name(bits: u32) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// The version of the format, of the shards too.
+    /// The version of the format: of the manifest, and with it of the fingerprint.
     pub format: u32,
     /// The table covers the positions of at most so many bits.
     pub bits: u32,
@@ -84,6 +88,26 @@ impl Manifest {
         fingerprints: Fingerprints,
         shards: Vec<ShardInfo>,
     ) -> Manifest {
+        let made = Manifest::try_new(range_bits, replicas, software, fingerprints, shards);
+        made.expect("a manifest describes a table")
+    }
+
+    /// The same of shards that others describe.
+    ///
+    /// # Errors
+    ///
+    /// If this is not a valid table.
+    ///
+    /// # Panics
+    ///
+    /// If `fingerprints` are none.
+    pub fn try_new(
+        range_bits: RangeBits,
+        replicas: u32,
+        software: String,
+        fingerprints: Fingerprints,
+        shards: Vec<ShardInfo>,
+    ) -> Result<Manifest, Damage> {
         let losing_by_bits = losing_by_bits(&fingerprints.stored_by_bits);
         let last = fingerprints
             .by_bits
@@ -105,8 +129,8 @@ impl Manifest {
             software,
             shards,
         };
-        manifest.check().expect("a manifest describes a table");
-        manifest
+        manifest.check()?;
+        Ok(manifest)
     }
 
     /// The manifest in `bytes`, of which everything is checked that it says about itself.
@@ -129,6 +153,12 @@ impl Manifest {
         Ok(manifest)
     }
 
+    /// Whether the fingerprints are of version 1: one SHA-256 of all words, 8 bytes each, instead of
+    /// [leaves](crate::fingerprint). They say nothing to who has fingerprints of version 2.
+    pub fn has_linear_fingerprints(&self) -> bool {
+        self.format <= LINEAR
+    }
+
     /// The bytes of `manifest.json`.
     ///
     /// # Panics
@@ -141,7 +171,7 @@ impl Manifest {
     }
 
     fn check(&self) -> Result<(), Damage> {
-        ensure(self.format == FORMAT, || {
+        ensure((LINEAR..=FORMAT).contains(&self.format), || {
             format!("the unknown format {}", self.format)
         })?;
         ensure(self.bits <= u64::BITS, || {
@@ -160,7 +190,8 @@ impl Manifest {
         ensure(self.replicas > 0, || "ranges that nobody computed")?;
         self.check_counts()?;
         self.check_fingerprints()?;
-        self.check_shards()
+        self.check_shards()?;
+        self.check_leaves()
     }
 
     fn check_counts(&self) -> Result<(), Damage> {
@@ -205,6 +236,25 @@ impl Manifest {
         ensure(
             fingerprints.last() == Some(&self.fingerprint),
             || "fingerprints_by_bits does not end with the fingerprint",
+        )
+    }
+
+    /// Whether the leaves of the shards are those of the fingerprint.
+    fn check_leaves(&self) -> Result<(), Damage> {
+        let linear = self.has_linear_fingerprints();
+        let mut fingerprint = DigestBuilder::default();
+        for shard in &self.shards {
+            ensure(shard.words_sha256.is_none() == linear, || {
+                format!(
+                    "{} has words_sha256 or not, against format {}",
+                    shard.name, self.format
+                )
+            })?;
+            fingerprint.push(&shard.words_sha256.unwrap_or_default().0);
+        }
+        ensure(
+            linear || fingerprint.finish() == self.fingerprint,
+            || "the fingerprint is not that of the words_sha256 of the shards",
         )
     }
 

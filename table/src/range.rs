@@ -2,36 +2,45 @@
 //!
 //! ```text
 //!  0   8  "chomprng"
-//!  8   4  format version, 1
+//!  8   4  format version, 2
 //! 12   4  range bits b
 //! 16   8  head
 //! 24   8  edges
 //! 32   8  count: the number of losing positions
-//! 40  32  digest: SHA-256 of the bytes 0 to 39, then the gap block
-//! 72   8  length of the frame
-//! 80   …  the gap block of the indices, as one zstd frame (see the module `gaps`)
+//! 40   8  stored: how many of them are not larger than their mirror image
+//! 48  2n  for each bucket of 2^16 consecutive indices, n in all: the number of its losing positions
+//!  …   …  the gaps of all buckets, one after the other
 //! ```
 //!
-//! All integers are little-endian. The digest is taken before compression, so it depends on the
-//! format version, b and the head alone: whoever evaluates a range gets the same one. Bytes of
-//! zstd's own framing may change without a change of content; a store that wants to notice keeps
-//! a digest of the whole record.
+//! All integers are little-endian. An index is the low bits of a word, halved; a range has 2^(b-1), and so
+//! n = 2^(b-17) buckets, at least one. A losing index is written as the number of winning ones since the losing one before
+//! it in its bucket, or since the bucket's start: as many bytes 255 as 255 goes into that number, then a byte for the
+//! rest. Losing positions are about one in 150, so most take one byte, and reading one takes
+//! a few instructions without a branch.
+//!
+//! The digest of a range is the SHA-256 of its record. There is one record for each content, so whoever
+//! evaluates a range gets the same digest.
 //!
 //! Limits: b from 12 to 32, count at most [`losing_max`], a record at most [`max_record_len`] bytes.
 //!
-//! Version history: 1 is the first.
+//! Version history: 1 had gaps as zstd frames, half the size, ten times as slow. 2 is this one.
 
 use crate::digest::Digest;
 use crate::format::{Damage, Fields, FormatError, ensure};
-use crate::gaps;
 use crate::head::{Head, RangeBits};
 
 const MAGIC: [u8; 8] = *b"chomprng";
 /// The version of the range format.
-pub const VERSION: u32 = 1;
-/// The part of the header that the digest covers.
-const PREFIX_LENGTH: usize = 40;
-const HEADER_LENGTH: usize = 80;
+pub const VERSION: u32 = 2;
+const HEADER_LENGTH: usize = 48;
+/// The number of low bits of an index that say where it is in its bucket.
+pub const BUCKET_BITS: u32 = 16;
+/// A byte that stands for so many winning positions, and not for a losing one after them.
+const SKIP: u8 = u8::MAX;
+/// So many bytes are written at a time.
+const SKIPS_AT_ONCE: usize = 8;
+/// So many bytes are read at a time.
+const GAPS_AT_ONCE: usize = 8;
 
 /// The losing positions of one range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,8 +60,33 @@ pub struct RangeSummary {
     pub head: Head,
     /// The number of losing positions.
     pub count: u64,
-    /// The digest of the content.
+    /// How many of them are not larger than their mirror image: a table stores these.
+    pub stored: u64,
+    /// The digest of the record.
     pub digest: Digest,
+}
+
+/// The losing positions of a range by buckets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Buckets {
+    /// The low 16 bits of all indices, ascending within each bucket.
+    pub lows: Vec<u16>,
+    /// Where in `lows` each bucket begins, and where the last one ends.
+    pub first: Vec<u32>,
+}
+
+/// A record that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contents {
+    /// The head of the range.
+    pub head: Head,
+    /// The edges of the [`Range`].
+    pub edges: u64,
+    /// What the record says of the losing positions that are not larger than their mirror image. It is not
+    /// counted here.
+    pub stored: u64,
+    /// The losing positions.
+    pub losing: Buckets,
 }
 
 /// The most losing positions of a range with `range_bits`, so that a record that is made up takes
@@ -66,11 +100,12 @@ pub const fn losing_max(range_bits: RangeBits) -> u64 {
 
 /// The longest record of a range with `range_bits`.
 pub const fn max_record_len(range_bits: RangeBits) -> u64 {
-    HEADER_LENGTH as u64 + gaps::frame_len_max(block_len_max(range_bits))
+    let skips = range_bits.positions() / SKIP as u64;
+    HEADER_LENGTH as u64 + 2 * buckets(range_bits) + losing_max(range_bits) + skips
 }
 
-const fn block_len_max(range_bits: RangeBits) -> u64 {
-    gaps::block_len_max(losing_max(range_bits), range_bits.positions())
+const fn buckets(range_bits: RangeBits) -> u64 {
+    range_bits.positions().div_ceil(1 << BUCKET_BITS)
 }
 
 /// The record of `range`, and its summary.
@@ -79,12 +114,11 @@ const fn block_len_max(range_bits: RangeBits) -> u64 {
 ///
 /// If `range` is not a range with `range_bits`: such a record could not be read back.
 pub fn encode(range: &Range, range_bits: RangeBits) -> (RangeSummary, Vec<u8>) {
-    let count = range.losing.len();
-    let block = gaps::encode(range.losing.iter().map(|&index| u64::from(index)));
     let header = Header {
         head: range.head,
         edges: range.edges,
-        count: count as u64,
+        count: range.losing.len() as u64,
+        stored: stored(range, range_bits),
     };
     header
         .check(range_bits)
@@ -97,125 +131,239 @@ pub fn encode(range: &Range, range_bits: RangeBits) -> (RangeSummary, Vec<u8>) {
     let has_first = range.losing.first() == Some(&0);
     check_edges(range.edges, has_first, range_bits).expect("the edges agree with the positions");
 
-    let prefix = header.prefix(range_bits);
-    let digest = Digest::of_parts(&[&prefix, &block]);
-    let frame = gaps::compress(&block, count);
-    let mut record = Vec::with_capacity(HEADER_LENGTH + frame.len());
-    record.extend_from_slice(&prefix);
-    record.extend_from_slice(&digest.0);
-    record.extend_from_slice(&(frame.len() as u64).to_le_bytes());
-    record.extend_from_slice(&frame);
-    (header.summary(digest), record)
+    let buckets = usize::try_from(buckets(range_bits)).expect("at most 2^15");
+    let skips = usize::try_from(range_bits.positions() / u64::from(SKIP)).expect("at most 2^23");
+    let gaps_max = range.losing.len() + skips + SKIPS_AT_ONCE;
+    let mut record = header.bytes(range_bits).to_vec();
+    record.resize(HEADER_LENGTH + 2 * buckets + gaps_max, 0);
+    let (counts, gaps) = record[HEADER_LENGTH..].split_at_mut(2 * buckets);
+    let mut length = 0;
+    let mut rest = &range.losing[..];
+    for (bucket, count) in (0u32..).zip(counts.as_chunks_mut().0) {
+        let these = bucket_len(rest, bucket);
+        let (these, others) = rest.split_at(these);
+        *count = u16::try_from(these.len())
+            .expect("a range is nowhere full")
+            .to_le_bytes();
+        length += encode_bucket(these, bucket << BUCKET_BITS, &mut gaps[length..]);
+        rest = others;
+    }
+    record.truncate(HEADER_LENGTH + 2 * buckets + length);
+    (header.summary(Digest::of(&record)), record)
 }
 
-/// The summary in the header of `record`, whose lengths are checked, but not its content.
+/// How many of the ascending `indices`, of which none lies before the bucket, lie in it.
+fn bucket_len(indices: &[u32], bucket: u32) -> usize {
+    // A bucket has no more than these, and nobody looks at the others.
+    let window = &indices[..indices.len().min(1 << BUCKET_BITS)];
+    window.partition_point(|&index| index >> BUCKET_BITS <= bucket)
+}
+
+/// Writes the gaps between `indices`, the first from `next` on, and returns how many bytes they take.
+/// What follows these bytes is written to as well.
+fn encode_bucket(indices: &[u32], mut next: u32, gaps: &mut [u8]) -> usize {
+    let mut length = 0;
+    for &index in indices {
+        let gap = index
+            .checked_sub(next)
+            .expect("the positions of a range ascend");
+        let mut skips = (gap / u32::from(SKIP)) as usize;
+        let last = (gap % u32::from(SKIP)).to_le_bytes()[0];
+        // How many there are cannot be foreseen, so some are written always, and stay if they are needed.
+        while skips >= SKIPS_AT_ONCE {
+            gaps[length..][..SKIPS_AT_ONCE].fill(SKIP);
+            length += SKIPS_AT_ONCE;
+            skips -= SKIPS_AT_ONCE;
+        }
+        let place = gaps[length..].first_chunk_mut::<SKIPS_AT_ONCE>();
+        let place = place.expect("there is room for so many more than needed");
+        *place = [SKIP; SKIPS_AT_ONCE];
+        place[skips] = last;
+        length += skips + 1;
+        next = index + 1;
+    }
+    length
+}
+
+/// How many of the losing words of `range` are not larger than their mirror image.
+fn stored(range: &Range, range_bits: RangeBits) -> u64 {
+    let stored = if range.head.is_empty() {
+        let words = range.losing.iter();
+        let words = words.map(|&index| range.head.word(index.into(), range_bits));
+        words.filter(|&word| word <= word.mirror()).count()
+    } else {
+        let bits = range.head.len() + range_bits.get();
+        let head = range.head.0 << range_bits.get();
+        let count = |sum, &index: &u32| {
+            let word = head | u64::from(index) << 1;
+            // The first byte of both tells nearly always.
+            let first = (word >> (bits - u8::BITS)).to_le_bytes()[0];
+            let mirrored = MIRRORED[word.to_le_bytes()[0] as usize];
+            let decided = usize::from(first < mirrored);
+            if first == mirrored {
+                let mirror = (!word).reverse_bits() >> (u64::BITS - bits);
+                sum + usize::from(word <= mirror)
+            } else {
+                sum + decided
+            }
+        };
+        range.losing.iter().fold(0, count)
+    };
+    stored as u64
+}
+
+/// The first byte of the mirror image of a word whose last byte is the index.
+const MIRRORED: [u8; 256] = {
+    let mut bytes = [0; 256];
+    let mut byte = u8::MIN;
+    loop {
+        bytes[byte as usize] = (!byte).reverse_bits();
+        if byte == u8::MAX {
+            break bytes;
+        }
+        byte += 1;
+    }
+};
+
+/// The summary of a record, whose header is checked, but not its content.
 ///
 /// # Errors
 ///
 /// If this is not a record of a range with `range_bits`, as far as the header tells.
 pub fn summary(record: &[u8], range_bits: RangeBits) -> Result<RangeSummary, FormatError> {
-    let (header, digest, _) = Header::parse(record, range_bits)?;
-    Ok(header.summary(digest))
+    let (header, _) = Header::parse(record, range_bits)?;
+    Ok(header.summary(Digest::of(record)))
 }
 
-/// The range in `record`, of which everything is checked, and its summary.
-///
-/// Takes memory in proportion to the record, and never more than a range with `range_bits` can
-/// need: the block and the positions.
+/// The range in `record`, everything checked as by [`decode`], and the number of stored positions too: this is
+/// the only record of the range.
 ///
 /// # Errors
 ///
 /// If this is not a record of a range with `range_bits`.
-pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<(RangeSummary, Range), FormatError> {
-    decode_as(record, range_bits, index).map(Contents::range)
+pub fn decode_range(record: &[u8], range_bits: RangeBits) -> Result<Range, FormatError> {
+    let Contents {
+        head,
+        edges,
+        stored: claimed,
+        losing,
+    } = decode(record, range_bits)?;
+    let mut indices = Vec::with_capacity(losing.lows.len());
+    for (bucket, run) in (0u32..).zip(losing.first.windows(2)) {
+        let lows = &losing.lows[run[0] as usize..run[1] as usize];
+        indices.extend(
+            lows.iter()
+                .map(|&low| bucket << BUCKET_BITS | u32::from(low)),
+        );
+    }
+    let range = Range {
+        head,
+        losing: indices,
+        edges,
+    };
+    let counted = stored(&range, range_bits);
+    ensure(counted == claimed, || {
+        format!("{counted} positions to store where the header says {claimed}")
+    })?;
+    Ok(range)
 }
 
-/// The same with each index in the form that `from` gives it. Whatever it makes of them is of no
-/// use if the result is an error: they may be too large then.
+/// What is in `record`, whose form is checked. Whether it is the record that was meant, its digest
+/// tells.
+///
+/// Takes memory in proportion to the record, and never more than a range with `range_bits` can
+/// need.
 ///
 /// # Errors
 ///
-/// As [`decode`].
-pub fn decode_as<T: Copy + Default>(
-    record: &[u8],
-    range_bits: RangeBits,
-    from: impl FnMut(u64) -> T,
-) -> Result<Contents<T>, FormatError> {
-    decode_if(record, range_bits, from, |header, digest, block| {
-        let found = Digest::of_parts(&[&header.prefix(range_bits), block]);
-        ensure(found == digest, || {
-            format!("the content has the digest {found} instead of {digest}")
-        })
+/// If this is not a record of a range with `range_bits`.
+pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<Contents, FormatError> {
+    let (header, rest) = Header::parse(record, range_bits)?;
+    let buckets = usize::try_from(buckets(range_bits)).expect("at most 2^15");
+    let (counts, gaps) = rest
+        .split_at_checked(2 * buckets)
+        .ok_or_else(|| Damage::new("the record is cut short"))?;
+    let mut first = Vec::with_capacity(buckets + 1);
+    let mut total = 0u32;
+    for &count in counts.as_chunks().0 {
+        first.push(total);
+        total += u32::from(u16::from_le_bytes(count));
+    }
+    first.push(total);
+    ensure(u64::from(total) == header.count, || {
+        format!(
+            "{total} losing positions where the header says {}",
+            header.count
+        )
+    })?;
+    ensure(
+        gaps.len() as u64 >= header.count,
+        || "the record is cut short",
+    )?;
+    let lows = decode_gaps(gaps, &first, range_bits)?;
+    let has_first = first[1] > 0 && lows[0] == 0;
+    check_edges(header.edges, has_first, range_bits)?;
+    Ok(Contents {
+        head: header.head,
+        edges: header.edges,
+        stored: header.stored,
+        losing: Buckets { lows, first },
     })
 }
 
-/// The same as [`decode`] for a record that was found to be right before, and is the same by a
-/// digest of all its bytes. The digest of the content is not checked again: it is most of the work.
-///
-/// # Errors
-///
-/// If this is not a record of a range with `range_bits`, as far as its form tells.
-pub fn decode_known(
-    record: &[u8],
-    range_bits: RangeBits,
-) -> Result<(RangeSummary, Range), FormatError> {
-    let contents = decode_if(record, range_bits, index, |_, _, _| Ok(()));
-    Ok(contents?.range())
-}
-
-/// What a record holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contents<T> {
-    /// What is known of the range without its positions.
-    pub summary: RangeSummary,
-    /// The edges of the [`Range`].
-    pub edges: u64,
-    /// The losing positions, ascending.
-    pub losing: Vec<T>,
-}
-
-impl Contents<u32> {
-    fn range(self) -> (RangeSummary, Range) {
-        let range = Range {
-            head: self.summary.head,
-            losing: self.losing,
-            edges: self.edges,
-        };
-        (self.summary, range)
+/// The low bits of the indices with these gaps; `first` says where each bucket begins.
+fn decode_gaps(mut gaps: &[u8], first: &[u32], range_bits: RangeBits) -> Result<Vec<u16>, Damage> {
+    let bucket_len = range_bits.positions().min(1 << BUCKET_BITS);
+    let total = *first.last().expect("there is a bucket") as usize;
+    let mut lows = vec![0; total];
+    for run in first.windows(2) {
+        let bucket = &mut lows[run[0] as usize..run[1] as usize];
+        let end = decode_bucket(&mut gaps, bucket)?;
+        ensure(end <= bucket_len, || "an index lies beyond its bucket")?;
     }
+    ensure(gaps.is_empty(), || "the record is too long")?;
+    Ok(lows)
+}
+
+/// Takes the gaps of one bucket; returns the index after its last, from the bucket's start.
+fn decode_bucket(gaps: &mut &[u8], mut lows: &mut [u16]) -> Result<u64, Damage> {
+    let mut next = 0;
+    // Which bytes are skips cannot be foreseen: what each byte leads to is written always, and the next
+    // one is written over it if it was a skip.
+    while let Some((these, rest)) = gaps.split_first_chunk::<GAPS_AT_ONCE>()
+        && let Some(places) = lows.first_chunk_mut::<GAPS_AT_ONCE>()
+    {
+        let mut found = 0;
+        for &gap in these {
+            next += u64::from(gap);
+            places[found % GAPS_AT_ONCE] = low(next);
+            found += usize::from(gap != SKIP);
+            next += u64::from(gap != SKIP);
+        }
+        *gaps = rest;
+        lows = &mut lows[found..];
+    }
+    while let Some(place) = lows.first_mut() {
+        let (&gap, rest) = gaps
+            .split_first()
+            .ok_or_else(|| Damage::new("the record is cut short"))?;
+        *gaps = rest;
+        next += u64::from(gap);
+        *place = low(next);
+        if gap != SKIP {
+            next += 1;
+            lows = &mut lows[1..];
+        }
+    }
+    Ok(next)
 }
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "a range has at most 2^31 positions"
+    reason = "the low bits are what is asked for, and the others are checked"
 )]
-fn index(index: u64) -> u32 {
-    index as u32
-}
-
-fn decode_if<T: Copy + Default>(
-    record: &[u8],
-    range_bits: RangeBits,
-    mut from: impl FnMut(u64) -> T,
-    check: impl FnOnce(&Header, Digest, &[u8]) -> Result<(), Damage>,
-) -> Result<Contents<T>, FormatError> {
-    let (header, digest, frame) = Header::parse(record, range_bits)?;
-    let block = gaps::decompress(
-        frame,
-        gaps::block_len_max(header.count, range_bits.positions()),
-    )?;
-    check(&header, digest, &block)?;
-    let mut has_first = false;
-    let losing = gaps::decode(&block, header.count, range_bits.positions(), |index| {
-        has_first |= index == 0;
-        from(index)
-    })?;
-    check_edges(header.edges, has_first, range_bits)?;
-    Ok(Contents {
-        summary: header.summary(digest),
-        edges: header.edges,
-        losing,
-    })
+fn low(index: u64) -> u16 {
+    index as u16
 }
 
 /// Bit b of the edges and index 0 are the same position.
@@ -231,22 +379,24 @@ struct Header {
     head: Head,
     edges: u64,
     count: u64,
+    stored: u64,
 }
 
 impl Header {
-    fn prefix(&self, range_bits: RangeBits) -> [u8; PREFIX_LENGTH] {
-        let mut prefix = [0; PREFIX_LENGTH];
-        prefix[..8].copy_from_slice(&MAGIC);
-        prefix[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        prefix[12..16].copy_from_slice(&range_bits.get().to_le_bytes());
-        prefix[16..24].copy_from_slice(&self.head.0.to_le_bytes());
-        prefix[24..32].copy_from_slice(&self.edges.to_le_bytes());
-        prefix[32..].copy_from_slice(&self.count.to_le_bytes());
-        prefix
+    fn bytes(&self, range_bits: RangeBits) -> [u8; HEADER_LENGTH] {
+        let mut bytes = [0; HEADER_LENGTH];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[12..16].copy_from_slice(&range_bits.get().to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.head.0.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.edges.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.count.to_le_bytes());
+        bytes[40..].copy_from_slice(&self.stored.to_le_bytes());
+        bytes
     }
 
-    /// The header of `record`, the digest of its content, and the frame.
-    fn parse(record: &[u8], range_bits: RangeBits) -> Result<(Header, Digest, &[u8]), FormatError> {
+    /// The header of `record`, and what follows it.
+    fn parse(record: &[u8], range_bits: RangeBits) -> Result<(Header, &[u8]), FormatError> {
         let mut fields = Fields::new("a range record", record);
         fields.version(MAGIC, VERSION)?;
         let bits = fields.u32()?;
@@ -257,23 +407,10 @@ impl Header {
             head: Head(fields.u64()?),
             edges: fields.u64()?,
             count: fields.u64()?,
+            stored: fields.u64()?,
         };
         header.check(range_bits)?;
-        let digest = Digest(fields.array()?);
-        let length = fields.u64()?;
-        let frame = fields.rest();
-        ensure(frame.len() as u64 == length, || {
-            format!(
-                "a frame of {} bytes where the header says {length}",
-                frame.len()
-            )
-        })?;
-        let block = gaps::block_len(frame)?;
-        let longest = gaps::block_len_max(header.count, range_bits.positions());
-        ensure((header.count..=longest).contains(&block), || {
-            format!("a block of {block} bytes for {} positions", header.count)
-        })?;
-        Ok((header, digest, frame))
+        Ok((header, fields.rest()))
     }
 
     fn check(&self, range_bits: RangeBits) -> Result<(), Damage> {
@@ -285,6 +422,9 @@ impl Header {
             format!("the edges {:x} have a bit above b", self.edges)
         })?;
         let most = losing_max(range_bits);
+        ensure(self.stored <= self.count, || {
+            format!("{} of {} losing positions stored", self.stored, self.count)
+        })?;
         ensure(self.count <= most, || {
             format!(
                 "{} losing positions of {positions}, where {most} are possible",
@@ -297,6 +437,7 @@ impl Header {
         RangeSummary {
             head: self.head,
             count: self.count,
+            stored: self.stored,
             digest,
         }
     }

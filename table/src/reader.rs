@@ -10,7 +10,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::fingerprint::{FingerprintBuilder, Fingerprints};
+use crate::digest::Digest;
+use crate::fingerprint::{self, Fingerprints, Leaf, LeafBuilder};
 use crate::format::FormatError;
 use crate::manifest::{
     MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, losing_by_bits,
@@ -249,17 +250,34 @@ impl Table {
         }))
     }
 
-    /// Reads every byte of every shard, and checks all digests, counts and fingerprints.
+    /// Reads every byte of every shard, and checks all digests, counts and fingerprints; of a table of format 1
+    /// not the fingerprints, which no digest but those of the shards depends on.
     ///
     /// # Errors
     ///
     /// If a file cannot be read, or is not what was published.
     pub fn verify_bytes(&self) -> Result<(), TableError> {
-        let mut fingerprints = FingerprintBuilder::new(self.manifest.bits);
+        let mut leaves = Vec::new();
         for number in 0..self.manifest.shards.len() {
-            fingerprints.push(&self.read_shard(number)?);
+            let mut leaf = LeafBuilder::new();
+            leaf.push(&self.read_shard(number)?);
+            leaves.push(leaf.finish());
         }
-        self.check_totals(&fingerprints.finish())
+        let found = self.combine(&leaves)?;
+        if !self.manifest.has_linear_fingerprints() {
+            self.check_fingerprints(&found.by_bits)?;
+        }
+        self.check_counts(&found.stored_by_bits)
+    }
+
+    /// The fingerprints and numbers of words that the leaves of all shards make.
+    ///
+    /// # Errors
+    ///
+    /// If they are not the leaves of a table.
+    pub fn combine(&self, leaves: &[Leaf]) -> Result<Fingerprints, TableError> {
+        let found = fingerprint::combine(self.manifest.bits, leaves);
+        found.map_err(|damage| self.other_words(damage.to_string()))
     }
 
     /// All words of the shard with this number, counted from 0, of which every byte was checked.
@@ -290,28 +308,42 @@ impl Table {
         Ok(words)
     }
 
-    /// Compares the manifest with `found`, which the words of all shards gave.
+    /// Compares the manifest with the fingerprints that the words of all shards gave, by bits; they are of
+    /// the version that [`Manifest::has_linear_fingerprints`] tells.
     ///
     /// # Errors
     ///
-    /// If the manifest has another fingerprint or count for some number of bits.
-    pub fn check_totals(&self, found: &Fingerprints) -> Result<(), TableError> {
-        let said = &self.manifest;
-        let fingerprints = first_difference(&found.by_bits, &said.fingerprints_by_bits);
-        let counts = losing_by_bits(&found.stored_by_bits);
-        let what = if let Some((bits, found, said)) = fingerprints {
-            format!("the words of {bits} bits have the fingerprint {found}, not {said}")
-        } else if let Some((bits, found, said)) = first_difference(&counts, &said.losing_by_bits) {
-            format!(
+    /// If the manifest has another fingerprint for some number of bits.
+    pub fn check_fingerprints(&self, by_bits: &[Digest]) -> Result<(), TableError> {
+        match first_difference(by_bits, &self.manifest.fingerprints_by_bits) {
+            Some((bits, found, said)) => Err(self.other_words(format!(
+                "the words of {bits} bits have the fingerprint {found}, not {said}"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Compares the manifest with the numbers of words that are in the shards, by bits.
+    ///
+    /// # Errors
+    ///
+    /// If the manifest counts others for some number of bits.
+    pub fn check_counts(&self, stored_by_bits: &[u64]) -> Result<(), TableError> {
+        let counts = losing_by_bits(stored_by_bits);
+        match first_difference(&counts, &self.manifest.losing_by_bits) {
+            Some((bits, found, said)) => Err(self.other_words(format!(
                 "losing_by_bits has {said} for {bits} bits; the words of the shards give {found}"
-            )
-        } else {
-            return Ok(());
-        };
-        Err(TableError::Damaged {
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// The manifest is not that of the words.
+    fn other_words(&self, what: String) -> TableError {
+        TableError::Damaged {
             file: self.shards.files.place(MANIFEST_NAME),
             what,
-        })
+        }
     }
 }
 

@@ -95,6 +95,10 @@ pub struct ShardInfo {
     pub index_offset: u64,
     /// SHA-256 of the index frame.
     pub index_sha256: Digest,
+    /// The leaf of the fingerprint that the words of the shard are: the SHA-256 of the words, 8 bytes each,
+    /// little-endian. Manifests of format 1 do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words_sha256: Option<Digest>,
 }
 
 /// The file name of the shard with this number, counted from 0.

@@ -1,5 +1,6 @@
 //! The test vectors of `docs/FORMAT.md`: what the page says is what the program reads.
 
+use chomp_table::fingerprint::{LeafBuilder, combine};
 use chomp_table::range;
 use chomp_table::shard::{ShardInfo, decode_shard, shard_name};
 use chomp_table::{Digest, Head, Range, RangeBits};
@@ -30,10 +31,10 @@ fn the_range_record() {
         edges: 1 << 4,
     };
     let record = vector("range");
-    let (summary, decoded) = range::decode(&record, range_bits).unwrap();
-    assert_eq!(decoded, range);
-    assert_eq!(range::encode(&range, range_bits).0, summary);
-    assert_eq!(record[40..72], summary.digest.0);
+    assert_eq!(range::decode_range(&record, range_bits), Ok(range.clone()));
+    let (summary, encoded) = range::encode(&range, range_bits);
+    assert_eq!(encoded, record);
+    assert_eq!(vector("range-sha256"), summary.digest.0);
 }
 
 #[test]
@@ -48,6 +49,14 @@ fn the_shard() {
         sha256: Digest::of(&bytes),
         index_offset: 64,
         index_sha256: Digest(vector("shard-index-sha256").try_into().unwrap()),
+        words_sha256: Some(Digest(vector("shard-words-sha256").try_into().unwrap())),
     };
-    assert_eq!(decode_shard(&bytes, &info).unwrap(), [2, 12, 1026, 1 << 33]);
+    let words = decode_shard(&bytes, &info).unwrap();
+    assert_eq!(words, [2, 12, 1026, 1 << 33]);
+    let mut leaf = LeafBuilder::new();
+    leaf.push(&words);
+    let leaf = leaf.finish();
+    assert_eq!(Some(leaf.digest), info.words_sha256);
+    let fingerprints = combine(34, &[leaf]).unwrap();
+    assert_eq!(vector("shard-fingerprint"), fingerprints.by_bits[34].0);
 }

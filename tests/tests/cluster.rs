@@ -1,12 +1,13 @@
 //! A coordinator and three workers that are killed, stopped and continued at random, hundreds of
-//! times, end with the fingerprint of an undisturbed run.
+//! times, end with the fingerprint of an undisturbed run; and so do those that are left when others are
+//! killed while shards are written.
 
 mod common;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::cluster::{Cluster, Process, Random};
+use common::cluster::{Cluster, Process, Random, wait_for};
 use common::{FINGERPRINT_30, fingerprint};
 use nix::sys::signal::Signal;
 
@@ -213,4 +214,20 @@ fn faults_at_random_change_nothing() {
         faults.count(),
         start.elapsed()
     );
+}
+
+/// Each shard is a task: those of workers that are gone are done by others.
+#[test]
+fn a_publication_that_loses_workers_goes_on() {
+    const FINGERPRINT_33: &str = "eb9323696223d7b5f0d02c4f1b55a9ee506d1d5dd24567373ab89929b6157c57";
+    let cluster = Cluster::new();
+    let mut command = cluster.coordinator(33, 20);
+    let coordinator = cluster.start_coordinator(command.arg("--exit-when-done"));
+    let workers = ["first", "second", "third"].map(|name| cluster.start(&mut cluster.worker(name)));
+    wait_for("shards", || cluster.metric("chomp_shards") == 4);
+    let [first, second, third] = workers;
+    assert_eq!((first.kill().code, second.kill().code), (None, None));
+    assert!(cluster.metric("chomp_shards_done") < 4, "there was time");
+    assert_eq!(third.wait().code, Some(0));
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_33);
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::cluster::{Cluster, Process, at_home, free_port, wait_for};
 use common::http::{Response, bearer, get};
-use common::{Ended, FINGERPRINT_24, FINGERPRINT_30, end, files, fingerprint, number, run};
+use common::{Ended, FINGERPRINT_24, FINGERPRINT_30, copy, end, fingerprint, number, run};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -98,7 +98,7 @@ fn an_owner_with_a_successor_ends() {
     first.send(Signal::SIGCONT);
     worker.send(Signal::SIGCONT);
     let ended = first.wait();
-    ended.refuses(5, &["taken over by another coordinator", "epoch 2"]);
+    ended.refuses(5, &["taken over by another coordinator", "work/journal/"]);
     drop(worker);
 
     let worker = join(&cluster, "winner");
@@ -116,15 +116,15 @@ fn a_table_that_is_put_back_is_finished() {
     let worker = join(&cluster, "witness");
     let before = wait_until_told(&cluster, "work", has_begun);
     coordinator.send(Signal::SIGSTOP);
-    let copy = cluster.home().join("copy");
-    copy_folder(&cluster.table(), &copy);
+    let before_more = cluster.home().join("copy");
+    copy(&cluster.table(), &before_more);
     coordinator.send(Signal::SIGCONT);
     wait_until_told(&cluster, "more work", |status| {
         number(status, "ranges_done") > 2 * number(&before, "ranges_done")
     });
     coordinator.kill();
     fs::remove_dir_all(cluster.table()).unwrap();
-    fs::rename(&copy, cluster.table()).unwrap();
+    fs::rename(&before_more, cluster.table()).unwrap();
 
     let coordinator = begin(&cluster, LONG);
     let status = wait_until_told(&cluster, "the end", is_finished);
@@ -132,19 +132,6 @@ fn a_table_that_is_put_back_is_finished() {
     assert_eq!(worker.wait().code, Some(0));
     coordinator.send(Signal::SIGTERM);
     assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_30);
-}
-
-fn copy_folder(from: &Path, to: &Path) {
-    for file in files(from) {
-        let name = file.strip_prefix(from).unwrap();
-        // What is still being written would not be in a snapshot either.
-        if name.to_string_lossy().contains('#') {
-            continue;
-        }
-        let copy = to.join(name);
-        fs::create_dir_all(copy.parent().unwrap()).unwrap();
-        fs::copy(&file, &copy).unwrap();
-    }
 }
 
 #[test]
@@ -262,7 +249,7 @@ fn a_coordinator_that_is_told_to_stop_is_continued() {
         resumed = number(&status, "ranges_resumed");
     }
     let status = wait_until_told(&cluster, "the end", is_finished);
-    assert_eq!(number(&status, "epoch"), 3);
+    assert!(number(&status, "epoch") > 2, "{status}");
     let ended = worker.wait();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let done: Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -291,14 +278,16 @@ fn status_tells_how_the_job_gets_on() {
         ("bits", 30),
         ("range_bits", 15),
         ("layers", 121),
-        ("layers_sealed", 0),
+        ("layer", 0),
+        ("shards", 0),
+        ("arbitrations", 0),
         ("ranges", 1 << 15),
         ("ranges_done", 0),
         ("ranges_resumed", 0),
         ("positions", 1 << 29),
         ("losing", 0),
         ("leases", 0),
-        ("epoch", 1),
+        ("epoch", 0),
         ("replicas", 1),
     ] {
         assert_eq!(number(&alone, name), value, "{name}");
@@ -307,7 +296,7 @@ fn status_tells_how_the_job_gets_on() {
     let worker = join(&cluster, "Olga");
     let status = wait_until_told(&cluster, "work", |status| {
         let rate = status["positions_per_second"].as_f64();
-        has_begun(status) && number(status, "layers_sealed") > 0 && rate > Some(0.0)
+        has_begun(status) && number(status, "layer") > 0 && rate > Some(0.0)
     });
     let olga = &status["workers"][0];
     assert_eq!(olga["name"], "Olga");
@@ -331,7 +320,7 @@ fn status_tells_how_the_job_gets_on() {
     let found = end(&mut status_of_table()).summary();
     assert_eq!(found["published_bits"], Value::Null);
     assert_eq!(number(&found, "range_bits"), 15);
-    assert!(number(&found, "parts") > 0, "{found}");
+    assert!(number(&found, "ranges_done") > 0, "{found}");
 
     let coordinator = begin(&cluster, LONG);
     assert_eq!(worker.wait().code, Some(0));
@@ -339,6 +328,7 @@ fn status_tells_how_the_job_gets_on() {
     assert_eq!(number(&status, "ranges_done"), 1 << 15);
     assert_eq!(number(&status, "losing"), 3_893_679);
     assert_eq!(number(&status, "leases"), 0);
+    assert_eq!(number(&status, "shards_done"), 1);
     coordinator.send(Signal::SIGTERM);
     assert_eq!(coordinator.wait().code, Some(0));
     let found = end(&mut status_of_table()).summary();
@@ -388,6 +378,8 @@ fn pages_have_their_rules() {
             "/nothing",
             "/table-24/lock",
             "/secrets.json",
+            "/objects/work/journal/0000000000",
+            "/objects/table-24/manifest.json",
         ] {
             for wrong in [&[][..], &["Authorization: Bearer chomp1-never-00"]] {
                 let response = get(port, path, wrong);

@@ -1,5 +1,6 @@
-//! Bytes that nobody wrote, in any file of a table: each is found and its file named, none makes a
-//! wrong answer or a panic, and with that file removed the same command makes the table whole.
+//! Bytes that nobody wrote, in any file of a table: each is found and its file named, and none makes
+//! a wrong answer or a panic. A part costs the ranges in it, which are computed again; of a journal and a
+//! published table, the same command makes them whole when what is damaged is removed.
 //!
 //! The flips and cuts are tried on files on a disk, by the reader and by the store in this
 //! process, and some of them by the program.
@@ -7,14 +8,15 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
-use chomp_coordinator::storage::{LocalStorage, TableLock};
-use chomp_coordinator::store::{Store, StoreError};
-use chomp_table::{RangeBits, Table, TableError, Word, definition};
-use common::{Ended, end, files, fingerprint, run_in};
+use chomp_store::objects::LocalStorage;
+use chomp_store::part::read_record;
+use chomp_store::{StoreError, journal};
+use chomp_table::{Head, Table, TableError, Word, definition};
+use common::{end, files, fingerprint, run_in};
 use tempfile::TempDir;
+use tokio::runtime::Builder;
 
 const BITS: u32 = 14;
 const RANGE_BITS: u32 = 12;
@@ -120,62 +122,57 @@ fn every_damage_to_a_published_file_is_found_by_the_reader() {
     }
 }
 
-/// The table without its published files: the program has to look at its working files.
-fn unpublished() -> (TempDir, String) {
-    let (directory, fingerprint) = finished();
-    fs::remove_dir_all(directory.path().join("table-14")).unwrap();
-    (directory, fingerprint)
+/// What the store of a table says of its journal, and of each record that the journal names.
+fn read(table: &Path) -> Result<Vec<Head>, StoreError> {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let storage = LocalStorage::view(table).unwrap();
+        let Some(ledger) = journal::look(&storage).await? else {
+            return Ok(Vec::new());
+        };
+        let mut heads = Vec::new();
+        for (head, place) in ledger.done(u64::MAX) {
+            read_record(&storage, head, place).await?;
+            heads.push(head);
+        }
+        Ok(heads)
+    })
 }
 
 #[test]
 fn every_damage_to_a_working_file_is_found_by_the_store() {
-    let (directory, _) = unpublished();
-    let table = directory.path();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
-    let storage = Arc::new(LocalStorage::open(TableLock::acquire(table).unwrap()).unwrap());
-    let working = files(&table.join("work"));
-    let folders = ["epochs/", "job", "parts/", "seals/"];
-    for folder in folders {
-        let name = format!("/work/{folder}");
-        let mut names = working.iter().map(|file| file.to_str().unwrap());
-        assert!(names.any(|file| file.contains(&name)), "{working:?}");
-    }
-
-    let epochs = files(&table.join("work/epochs"));
-    for file in &working {
-        let name = file.strip_prefix(table).unwrap().to_str().unwrap();
-        for_each_damage(file, |what| {
-            let range_bits = RangeBits::new(RANGE_BITS).unwrap();
-            let opened = runtime.block_on(Store::open(storage.clone(), range_bits, BITS));
-            // A start leaves an epoch, which must not stay: each is to find what the last one did.
-            for epoch in files(&table.join("work/epochs")) {
-                if !epochs.contains(&epoch) {
-                    fs::remove_file(epoch).unwrap();
-                }
-            }
-            match opened {
-                Err(StoreError::Damaged { key, .. } | StoreError::Newer { key, .. })
-                    if key.as_str() == name => {}
-                // A seal that is missing between others.
-                Err(StoreError::Damaged { key, .. })
-                    if what == "removed" && name.starts_with(key.as_str()) => {}
+    let (kept, _) = finished();
+    // That of a table whose working files are removed has a checkpoint.
+    let (removed, _) = finished();
+    end(&mut run_in(removed.path(), BITS, RANGE_BITS)).summary();
+    // In parts nobody reads what comes before the first record, or after the last; and a checkpoint and all
+    // segments before it say the same.
+    for (directory, folders, skipped) in [
+        (&kept, &["journal", "parts"][..], "/parts/"),
+        (&removed, &["journal", "checkpoints"], "/"),
+    ] {
+        let table = directory.path();
+        let whole = read(table).unwrap();
+        let working = files(&table.join("work"));
+        for folder in folders {
+            let folder = table.join("work").join(folder);
+            assert!(working.iter().any(|file| file.starts_with(&folder)));
+        }
+        for file in &working {
+            let name = file.strip_prefix(table).unwrap().to_str().unwrap();
+            for_each_damage(file, |what| match read(table) {
+                Err(
+                    StoreError::Damaged { key, .. }
+                    | StoreError::Newer { key, .. }
+                    | StoreError::Lost { key, .. },
+                ) => assert_eq!(key.as_str(), name, "{what}"),
+                Ok(heads) if name.contains(skipped) => assert_eq!(heads, whole, "{what}"),
                 // What is gone without a trace is as if it had never been.
-                Ok((_, progress)) if what == "removed" => {
-                    let missing = u64::from(name.contains("/parts/"));
-                    assert_eq!(progress.done.len() as u64, 4 - missing, "{name}");
-                }
+                Ok(heads) if what == "removed" => assert!(whole.starts_with(&heads), "{name}"),
                 other => panic!("{name}, {what}: {other:?}"),
-            }
-        });
+            });
+        }
     }
-}
-
-/// What an error of the program says is damaged: the one path of this table that it names.
-fn named(ended: &Ended, table: &Path) -> PathBuf {
-    let (before, _) = ended.stderr.split_once(" is damaged").expect("damage");
-    table.join(before.rsplit(' ').next().unwrap())
 }
 
 fn flip_the_middle(file: &Path) {
@@ -185,30 +182,59 @@ fn flip_the_middle(file: &Path) {
     fs::write(file, bytes).unwrap();
 }
 
+/// The table without its published files: the program has to look at its working files.
+fn unpublished() -> (TempDir, String) {
+    let (directory, fingerprint) = finished();
+    fs::remove_dir_all(directory.path().join("table-14")).unwrap();
+    (directory, fingerprint)
+}
+
 #[test]
-fn the_program_names_a_working_file_and_makes_the_table_without_it() {
+fn a_damaged_part_costs_its_ranges() {
     let (known, expected) = unpublished();
-    for number in 0..files(&known.path().join("work")).len() {
+    let parts = files(&known.path().join("work/parts")).len();
+    for number in 0..parts {
+        for is_removed in [false, true] {
+            let (directory, _) = unpublished();
+            let table = directory.path();
+            let part = &files(&table.join("work/parts"))[number];
+            if is_removed {
+                fs::remove_file(part).unwrap();
+            } else {
+                flip_the_middle(part);
+            }
+            let ended = end(&mut run_in(table, BITS, RANGE_BITS));
+            let summary = ended.summary();
+            assert_eq!(fingerprint(&summary), expected, "{number}");
+            assert!(common::number(&summary, "ranges_evaluated") > 0, "{number}");
+            let name = part.strip_prefix(table).unwrap().to_str().unwrap();
+            assert!(ended.stderr.contains(name), "no {name} in {ended:?}");
+            Table::open(table).unwrap().verify_bytes().unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_program_names_a_damaged_file_of_the_journal_and_goes_on_without_it() {
+    let (known, expected) = unpublished();
+    for number in 0..files(&known.path().join("work/journal")).len() {
         let (directory, _) = unpublished();
         let table = directory.path();
-        let file = &files(&table.join("work"))[number];
+        let journal = files(&table.join("work/journal"));
+        // How many there are depends on who is done first.
+        let Some(file) = journal.get(number) else {
+            continue;
+        };
         let name = file.strip_prefix(table).unwrap().to_str().unwrap();
         flip_the_middle(file);
         let run = || end(&mut run_in(table, BITS, RANGE_BITS));
         for _ in 0..2 {
-            run().refuses(3, &[name, "is damaged", "remove it and run again"]);
+            run().refuses(3, &[name, "is damaged"]);
         }
-        fs::remove_file(file).unwrap();
-        let mut ended = run();
-        if ended.code == Some(3) {
-            // A seal is gone from between others: they are named together.
-            let seals = table.join("work/seals/14");
-            assert!(file.starts_with(&seals), "{ended:?}");
-            assert_eq!(named(&ended, table), seals);
-            fs::remove_dir_all(seals).unwrap();
-            ended = run();
+        for file in &journal[number..] {
+            fs::remove_file(file).unwrap();
         }
-        assert_eq!(fingerprint(&ended.summary()), expected, "{name}");
+        assert_eq!(fingerprint(&run().summary()), expected, "{name}");
         Table::open(table).unwrap().verify_bytes().unwrap();
     }
 }
@@ -224,10 +250,8 @@ fn the_program_names_a_published_file_and_makes_the_table_again() {
         let length = fs::metadata(&file).unwrap().len();
         let handle = fs::File::options().write(true).open(&file).unwrap();
         handle.set_len(length - 1).unwrap();
-        for bits in [BITS, BITS + 2] {
-            let ended = end(&mut run_in(table, bits, RANGE_BITS));
-            ended.refuses(3, &[file_name(&file), "is damaged", "table-14"]);
-        }
+        let ended = end(&mut run_in(table, BITS, RANGE_BITS));
+        ended.refuses(3, &[file_name(&file), "is damaged", "table-14"]);
         fs::remove_dir_all(&folder).unwrap();
         let summary = end(&mut run_in(table, BITS, RANGE_BITS)).summary();
         assert_eq!(fingerprint(&summary), expected);

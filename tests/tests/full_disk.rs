@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use chomp_table::Table;
-use common::{FINGERPRINT_24, end, files, fingerprint, program, run_in};
+use common::{FINGERPRINT_24, end, files, fingerprint, program, ranges_done, run_in};
 use tempfile::TempDir;
 
 const BITS: u32 = 24;
@@ -63,7 +63,7 @@ enum Stage {
 fn stage(table: &Path) -> Stage {
     if table.join("table-24").try_exists().unwrap() {
         Stage::Publication
-    } else if table.join("work/parts").try_exists().unwrap() {
+    } else if ranges_done(table) > 0 {
         Stage::Layers
     } else {
         Stage::Start

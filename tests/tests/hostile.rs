@@ -8,14 +8,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_access::Access;
-use chomp_proto::v1;
+use chomp_proto::{WORKER_HEADER, v1};
 use common::FINGERPRINT_24;
-use peers::client::{Rpc, connect, hello};
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use peers::client::{connect, hello};
 use peers::raw::{
     PREFACE, Peer, Then, endless_headers, endless_lines, greeting, half_call, noise, reset_call,
 };
 use peers::{Cluster, assert_content};
 use tokio::task::JoinSet;
+use tonic::body::Body;
 use tonic::{Code, Status};
 
 const PEAK_BYTES_MAX: u64 = 300 << 20;
@@ -27,8 +31,8 @@ const SLACK: Duration = Duration::from_secs(15);
 const GREETING: Duration = Duration::from_secs(10);
 const HEADER: Duration = Duration::from_secs(10);
 const KEEPALIVE: Duration = Duration::from_secs(20);
-/// How long the next message of a submission may take.
-const MESSAGE: Duration = Duration::from_secs(30);
+/// How long the next bytes of an object may take.
+const STALL: Duration = Duration::from_mins(1);
 /// Those that can only be seen to stay may do so for as long as all others.
 const WATCHED: Duration = Duration::from_secs(45);
 
@@ -84,140 +88,190 @@ fn raw_peers() -> Vec<Peer> {
     ]
 }
 
-/// A call that must end by itself within `within`, with one of `codes`.
-async fn assert_ends<T: std::fmt::Debug>(
-    name: &str,
-    within: Duration,
-    codes: &[Code],
-    call: impl Future<Output = Result<T, Status>>,
-) {
-    let ended = tokio::time::timeout(within + SLACK, call).await;
-    let ended = ended.unwrap_or_else(|_| panic!("{name} is there after {within:?}"));
-    let status = ended.expect_err(name);
-    assert!(codes.contains(&status.code()), "{name}: {status:?}");
-}
+/// A worker of this number has joined, and holds no lease.
+const WORKER: u64 = u64::MAX;
 
-fn header(bytes: u64) -> v1::SubmitRequest {
-    let header = v1::SubmitHeader {
-        worker: 1,
-        lease: 1,
-        bytes,
-    };
-    v1::SubmitRequest {
-        header: Some(header),
-        pieces: Vec::new(),
-    }
-}
-
-fn pieces(data: Vec<u8>, count: usize) -> v1::SubmitRequest {
-    let piece = v1::Piece {
-        head: 0,
-        data: Bytes::from(data),
-        last: false,
-    };
-    v1::SubmitRequest {
-        header: None,
-        pieces: vec![piece; count],
-    }
-}
-
-/// Submissions by somebody who has a token.
-async fn submissions(access: Access) {
+/// Bytes that come in pieces: so many of so many bytes, and then no end.
+fn pieces(count: usize, bytes: usize, ends: bool) -> Body {
     use tokio_stream::{StreamExt, iter, pending};
-    let rpc = connect(&access).await;
-    let submit = async |messages: Vec<v1::SubmitRequest>, then_silent: bool| {
-        let mut rpc: Rpc = rpc.clone();
-        if then_silent {
-            rpc.submit(iter(messages).chain(pending())).await
-        } else {
-            rpc.submit(iter(messages)).await
-        }
-    };
-    let soon = Duration::ZERO;
-    let invalid = [Code::InvalidArgument];
-    let mib = || pieces(vec![0; 1 << 20], 1);
-    let late = [Code::DeadlineExceeded];
-    tokio::join!(
-        assert_ends("no message", MESSAGE, &late, submit(vec![], true)),
-        // It keeps half of the memory for all submissions, for as long as that.
-        assert_ends("64 MiB that do not come", MESSAGE, &late, async {
-            submit(vec![header(64 << 20)], true).await
-        }),
-        assert_ends("more than declared", soon, &invalid, async {
-            submit(vec![header(5), mib()], true).await
-        }),
-        assert_ends("less than declared", soon, &invalid, async {
-            submit(vec![header(5 << 20), mib()], false).await
-        }),
-        assert_ends("too much declared", soon, &invalid, async {
-            submit(vec![header(u64::MAX), mib()], true).await
-        }),
-        assert_ends("64 MiB of zeros", soon, &invalid, async {
-            let mut zeros = vec![header(64 << 20)];
-            zeros.extend(std::iter::repeat_n(mib(), 64));
-            submit(zeros, false).await
-        }),
-        assert_ends("a million empty pieces", soon, &invalid, async {
-            let empty = pieces(Vec::new(), 300_000);
-            submit(vec![header(5 << 20), empty.clone(), empty], false).await
-        }),
-        assert_ends(
-            "a message above the limit",
-            soon,
-            &[Code::OutOfRange, Code::ResourceExhausted],
-            async { submit(vec![header(64 << 20), pieces(vec![0; 16 << 20], 1)], false).await }
-        ),
-        assert_ends("no header", soon, &invalid, submit(vec![mib()], true)),
-    );
-    // One that goes on and on within its limits may do so for ten minutes; nobody else minds.
-    let endless = tokio_stream::StreamExt::throttle(
-        iter(std::iter::once(header(1 << 20)).chain(std::iter::repeat(pieces(Vec::new(), 1)))),
-        Duration::from_millis(100),
-    );
-    let mut rpc = rpc.clone();
-    let endless = tokio::time::timeout(Duration::from_secs(5), rpc.submit(endless)).await;
-    assert!(endless.is_err(), "{endless:?}");
+    let piece = Bytes::from(vec![0; bytes]);
+    let frames = iter(vec![piece; count]).map(|piece| Ok::<_, Status>(Frame::data(piece)));
+    if ends {
+        Body::new(StreamBody::new(frames))
+    } else {
+        Body::new(StreamBody::new(frames.chain(pending())))
+    }
 }
 
-/// Fetches that nobody reads, though the connection shows that somebody is there.
-async fn deaf_fetches(access: Access) {
-    let mut rpc = connect(&access).await;
-    rpc.join(hello(u64::MAX, "deaf")).await.unwrap();
-    let request = |count| v1::FetchRequest {
-        worker: u64::MAX,
-        heads: vec![0; count],
-    };
-    // The range is not there at once.
-    let is_there = async {
-        loop {
-            let reply = rpc.fetch(request(1)).await.unwrap();
-            if reply.into_inner().message().await.is_ok() {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+/// Requests for objects by somebody who has a token, and no lease.
+async fn objects(access: Access) {
+    let (mut rpc, objects) = connect(&access).await;
+    rpc.join(hello(WORKER, "hostile")).await.unwrap();
+    let worker = WORKER.to_string();
+    let refusals = [
+        StatusCode::BAD_REQUEST,
+        StatusCode::FORBIDDEN,
+        StatusCode::NOT_FOUND,
+        StatusCode::METHOD_NOT_ALLOWED,
+        StatusCode::LENGTH_REQUIRED,
+        StatusCode::PAYLOAD_TOO_LARGE,
+    ];
+    let soon = Duration::ZERO + SLACK;
+    for key in [
+        "access.json",
+        "work/../access.json",
+        "work/parts/../../access.json",
+        "%2e%2e/access.json",
+        "/etc/passwd",
+        "work/parts/0000/%00",
+        "work/parts",
+        "work/job",
+        &"a/".repeat(2000),
+    ] {
+        let asked = objects.ask(Method::GET, key, &[], Body::empty());
+        let asked = tokio::time::timeout(soon, asked).await.unwrap();
+        let status = asked.unwrap_or_else(|error| panic!("{key}: {error}")).0;
+        assert!(refusals.contains(&status), "GET {key}: {status}");
+    }
+    let part = "work/parts/0000/0000000100000001";
+    let put = async |key: &str, more: &[(&str, &str)], body: Body| {
+        let mut headers = vec![(WORKER_HEADER, &*worker), ("if-none-match", "*")];
+        headers.extend(more);
+        let put = objects.ask(Method::PUT, key, &headers, body);
+        let answer = tokio::time::timeout(STALL + SLACK, put).await;
+        let answer = answer.unwrap_or_else(|_| panic!("{key} {more:?} is there after {STALL:?}"));
+        // A stream may also be ended before there is an answer.
+        if let Ok((status, text)) = answer {
+            assert!(
+                refusals.contains(&status),
+                "PUT {key} {more:?}: {status}: {text:?}"
+            );
         }
     };
-    tokio::time::timeout(WATCHED, is_there).await.unwrap();
-    let mut streams = Vec::new();
+    let mib = 1 << 20;
+    tokio::join!(
+        put(part, &[("content-length", "100")], pieces(1, 100, true)),
+        put(part, &[("content-length", "100")], pieces(1, 99, false)),
+        put(part, &[("content-length", "100")], pieces(1, 101, true)),
+        put(
+            part,
+            &[("content-length", "18446744073709551615")],
+            pieces(1, mib, false)
+        ),
+        put(part, &[("content-length", "-1")], pieces(1, 100, true)),
+        put(part, &[], pieces(1, 100, true)),
+        put(part, &[], pieces(400, mib, true)),
+        put(
+            part,
+            &[("content-length", "268435456")],
+            pieces(256, mib, true)
+        ),
+        put(
+            part,
+            &[("content-length", "268435456")],
+            pieces(0, 0, false)
+        ),
+        put("work/parts/0000/0000000100000002", &[], pieces(0, 0, false)),
+        put(
+            "work/journal/0000000009",
+            &[("content-length", "9")],
+            pieces(1, 9, true)
+        ),
+        put(
+            "work/checkpoints/0000000009",
+            &[("content-length", "9")],
+            pieces(1, 9, true)
+        ),
+        put(
+            "table-24/manifest.json",
+            &[("content-length", "9")],
+            pieces(1, 9, true)
+        ),
+        put(
+            "table-24/shard-0000.zst",
+            &[("content-length", "9")],
+            pieces(1, 9, true)
+        ),
+        put(
+            "access.json",
+            &[("content-length", "9")],
+            pieces(1, 9, true)
+        ),
+        put(
+            "table-24/shard-0000.zst",
+            &[(WORKER_HEADER, "x")],
+            pieces(1, 9, true)
+        ),
+    );
+}
+
+/// Objects that are asked for and not read, though the connection shows that somebody is there.
+async fn deaf_readers(access: Access) {
+    let (mut rpc, objects) = connect(&access).await;
+    rpc.join(hello(WORKER - 1, "deaf")).await.unwrap();
+    let mut bodies = Vec::new();
     for _ in 0..50 {
-        let stream = rpc.fetch(request(chomp_proto::FETCH_RANGES_MAX)).await;
-        streams.push(stream.unwrap());
+        let segment = "work/journal/0000000000";
+        let ask = objects.begin(Method::GET, segment, &[], Body::empty());
+        let response = tokio::time::timeout(WATCHED, ask).await.unwrap().unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        bodies.push(response.into_body());
     }
-    let refused = rpc.fetch(request(5000)).await.expect_err("too many ranges");
-    assert_eq!(refused.code(), Code::InvalidArgument);
     tokio::time::sleep(WATCHED).await;
-    drop(streams);
+    for body in bodies {
+        // Those that waited too long for their reader may be gone.
+        let _ = body.collect().await;
+    }
+}
+
+/// Reports without end, of ranges that nobody has lost.
+async fn reports(access: Access) {
+    let (mut rpc, _) = connect(&access).await;
+    let report = |count: u64, digest: usize| v1::ReportRequest {
+        worker: WORKER - 2,
+        records: (0..count)
+            .map(|head| v1::LostRecord {
+                head,
+                digest: vec![7; digest],
+                reason: "gone".to_owned(),
+            })
+            .collect(),
+    };
+    let stranger = rpc
+        .report(report(1, 32))
+        .await
+        .expect_err("it has not joined");
+    assert_eq!(stranger.code(), Code::NotFound);
+    rpc.join(hello(WORKER - 2, "reporter")).await.unwrap();
+    let unfit = [
+        Code::InvalidArgument,
+        Code::OutOfRange,
+        Code::ResourceExhausted,
+    ];
+    for (name, request) in [
+        ("a digest of 31 bytes", report(1, 31)),
+        ("a million records", report(1_000_000, 32)),
+    ] {
+        let refused = rpc.report(request).await.expect_err(name);
+        assert!(unfit.contains(&refused.code()), "{name}: {refused:?}");
+    }
+    for _ in 0..2000 {
+        // Whatever it is told: there was never such a record.
+        let _ = rpc.report(report(1000, 32)).await;
+    }
 }
 
 /// More calls than a connection may have, none of which goes on. Those beyond wait on this side.
 async fn thousands_of_calls(access: Access) {
-    let rpc = connect(&access).await;
+    let (_, objects) = connect(&access).await;
     let mut calls = JoinSet::new();
     for _ in 0..5000 {
-        let mut rpc = rpc.clone();
+        let objects = objects.clone();
         calls.spawn(async move {
-            let silent = tokio_stream::pending::<v1::SubmitRequest>();
-            rpc.submit(silent).await.map(drop)
+            let headers = [("content-length", "1000000")];
+            let silent = pieces(0, 0, false);
+            let put = objects.ask(Method::PUT, "work/parts/0000/00", &headers, silent);
+            put.await.map(drop)
         });
     }
     let _ = tokio::time::timeout(WATCHED, calls.join_all()).await;
@@ -241,8 +295,9 @@ async fn a_job_goes_on_among_hostile_peers() {
         stays.spawn(async move { (silent.name, silent.stay(address).await) });
     }
     let mut calls = JoinSet::new();
-    calls.spawn(submissions(access.clone()));
-    calls.spawn(deaf_fetches(access.clone()));
+    calls.spawn(objects(access.clone()));
+    calls.spawn(deaf_readers(access.clone()));
+    calls.spawn(reports(access.clone()));
     calls.spawn(thousands_of_calls(access));
 
     let worker = cluster.worker("honest");

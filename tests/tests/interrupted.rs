@@ -4,14 +4,14 @@
 mod common;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chomp_table::Table;
 use common::{
-    Ended, files, fingerprint, number, ranges_committed, run_in, send, start, wait, wait_until,
+    Ended, files, fingerprint, is_whole, number, ranges_done, run_in, send, start, wait, wait_until,
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -19,8 +19,6 @@ use serde_json::Value;
 const BITS: u32 = 28;
 const RANGE_BITS: u32 = 18;
 const RANGES: u64 = 1 << (BITS - RANGE_BITS);
-/// A table of ten head bits has so many layers.
-const LAYERS: usize = 56;
 /// At the least so many kills of the test that kills at random moments.
 const KILLS_MIN: u32 = 20;
 /// At the least so many kills that interrupt a publication.
@@ -30,7 +28,7 @@ const PUBLICATIONS_MIN: u32 = 16;
 /// A test that has not come to its end after so many starts never will.
 const STARTS_MAX: u32 = 400;
 
-/// What an undisturbed run says, and how long it takes to its last seal and from there.
+/// What an undisturbed run says, and how long it takes to its last range and from there.
 struct Undisturbed {
     summary: Value,
     evaluation: Duration,
@@ -47,18 +45,16 @@ fn undisturbed() -> &'static Undisturbed {
         let directory = tempfile::tempdir().unwrap();
         let start = SystemTime::now();
         let summary = wait(begin(directory.path())).summary();
-        let written = |name: &str| {
-            let meta = fs::metadata(directory.path().join(name)).unwrap();
-            meta.modified().unwrap()
-        };
-        let last_seal = written(&format!("work/seals/{BITS}/{:04}", LAYERS - 1));
-        let manifest = written(&format!("table-{BITS}/manifest.json"));
+        let written = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+        let parts = files(&directory.path().join("work/parts"));
+        let last_part = parts.iter().map(|part| written(part)).max().unwrap();
+        let manifest = written(&manifest(directory.path()));
         assert_eq!(number(&summary, "losing"), 1_154_468);
         assert_eq!(number(&summary, "ranges_evaluated"), RANGES);
         Undisturbed {
             summary,
-            evaluation: last_seal.duration_since(start).unwrap_or_default(),
-            publication: manifest.duration_since(last_seal).unwrap_or_default(),
+            evaluation: last_part.duration_since(start).unwrap_or_default(),
+            publication: manifest.duration_since(last_part).unwrap_or_default(),
         }
     })
 }
@@ -84,19 +80,18 @@ impl Random {
     }
 }
 
-fn seals(table: &Path) -> usize {
-    let seals = files(&table.join(format!("work/seals/{BITS}")));
-    let whole = seals
-        .iter()
-        .filter(|path| !path.to_string_lossy().contains('#'));
-    whole.count()
+fn manifest(table: &Path) -> PathBuf {
+    table.join(format!("table-{BITS}/manifest.json"))
 }
 
 fn is_published(table: &Path) -> bool {
-    table
-        .join(format!("table-{BITS}/manifest.json"))
-        .try_exists()
-        .unwrap()
+    manifest(table).try_exists().unwrap()
+}
+
+/// The files of the journal: each start adds one before it does anything else.
+fn segments(table: &Path) -> usize {
+    let journal = files(&table.join("work/journal"));
+    journal.iter().filter(|file| is_whole(file)).count()
 }
 
 /// Kills `child` after `delay`, unless it ends before that.
@@ -125,7 +120,7 @@ fn killed_at_random_moments() {
     let mut random = Random::new();
     eprintln!("seed {}", random.0);
     let mut kills = 0;
-    // How often a kill found no seal, some, and all but no table.
+    // How often a kill found no range, some, and all but no table.
     let mut stages = [0; 3];
     let mut starts = 0;
     // A slow machine may finish a table before the kills are done: then there is another one.
@@ -135,7 +130,7 @@ fn killed_at_random_moments() {
         loop {
             starts += 1;
             assert!(starts <= STARTS_MAX, "{kills} kills in stages {stages:?}");
-            let committed = ranges_committed(table);
+            let committed = ranges_done(table);
             let most = evaluation.div_f64(if kills < KILLS_MIN { 8.0 } else { 1.0 });
             let ended = kill_after(begin(table), random.up_to(most));
             if ended.code.is_some() {
@@ -144,11 +139,11 @@ fn killed_at_random_moments() {
             }
             assert_eq!(ended.stdout, "");
             kills += 1;
-            let after = ranges_committed(table);
+            let after = ranges_done(table);
             assert!(after >= committed, "{after} of {committed} ranges are left");
-            let stage = match seals(table) {
+            let stage = match after {
                 0 => 0,
-                LAYERS => 2,
+                RANGES => 2,
                 _ => 1,
             };
             stages[stage] += 1;
@@ -159,38 +154,31 @@ fn killed_at_random_moments() {
             }
         }
     }
-    eprintln!("{kills} kills: {stages:?} before, amid and after the layers");
+    eprintln!("{kills} kills: {stages:?} before, amid and after the ranges");
     assert!(stages[1] >= 5, "{stages:?}");
 }
 
-/// Before the job is written, while the first layers are, and right after each next seal.
+/// Before the journal is begun, with the first part, and whenever some more ranges are done.
 #[test]
 fn killed_at_chosen_moments() {
     let directory = tempfile::tempdir().unwrap();
     let table = &directory.path().join("a/b");
     let mut kills = 0;
-    for name in [
-        "lock",
-        "work/job",
-        "work/epochs",
-        "work/parts",
-        "work/seals",
-    ] {
+    for name in ["lock", "work/journal", "work/parts"] {
         let mut child = begin(table);
         wait_until(&mut child, || table.join(name).try_exists().unwrap());
         kills += u32::from(kill_after(child, Duration::ZERO).code.is_none());
     }
-    assert_eq!(kills, 5, "all of them long before the end");
-    while seals(table) < LAYERS {
-        let before = seals(table);
+    assert_eq!(kills, 3, "all of them long before the end");
+    while ranges_done(table) < RANGES {
+        let before = ranges_done(table);
         let mut child = begin(table);
-        wait_until(&mut child, || seals(table) >= (before + 7).min(LAYERS));
+        let enough = (before + RANGES / 8).min(RANGES);
+        wait_until(&mut child, || ranges_done(table) >= enough);
         kill_after(child, Duration::ZERO);
-        assert!(seals(table) > before, "a start that brought nothing");
+        assert!(ranges_done(table) > before, "a start that brought nothing");
     }
-    let committed = ranges_committed(table);
-    assert_eq!(committed, RANGES);
-    check_end(&wait(begin(table)), committed);
+    check_end(&wait(begin(table)), RANGES);
 }
 
 #[test]
@@ -202,7 +190,7 @@ fn killed_while_it_publishes() {
     let directory = tempfile::tempdir().unwrap();
     let table = directory.path();
     let folder = table.join(format!("table-{BITS}"));
-    let last_seal = table.join(format!("work/seals/{BITS}/{:04}", LAYERS - 1));
+    let all_done = || ranges_done(table) == RANGES;
     let (mut kills, mut starts) = (0, 0);
     while kills < PUBLICATIONS_KILLED_MIN || starts < PUBLICATIONS_MIN {
         assert!(starts < STARTS_MAX, "{kills} kills");
@@ -211,19 +199,25 @@ fn killed_while_it_publishes() {
             fs::remove_dir_all(&folder).unwrap();
         }
         let mut child = begin(table);
-        let (appears, most) = match starts % 4 {
-            0 => (&last_seal, publication),
-            1 => (&folder, Duration::ZERO),
-            2 => (&folder.join("SHA256SUMS"), Duration::ZERO),
-            _ => (&folder.join("manifest.json"), Duration::ZERO),
+        let there = match starts % 4 {
+            0 => wait_until(&mut child, all_done),
+            1 => wait_until(&mut child, || folder.try_exists().unwrap()),
+            2 => wait_until(&mut child, || {
+                folder.join("SHA256SUMS").try_exists().unwrap()
+            }),
+            _ => wait_until(&mut child, || is_published(table)),
+        };
+        let most = if starts % 4 == 0 {
+            publication
+        } else {
+            Duration::ZERO
         };
         starts += 1;
-        let there = wait_until(&mut child, || appears.try_exists().unwrap());
         let ended = kill_after(child, random.up_to(most));
         if is_published(table) {
             // The manifest is the last: the rest is there.
             Table::open(table).unwrap().verify_bytes().unwrap();
-        } else if there && ended.code.is_none() && last_seal.try_exists().unwrap() {
+        } else if there && ended.code.is_none() && all_done() {
             kills += 1;
         }
     }
@@ -240,12 +234,10 @@ fn killed_while_it_publishes() {
 fn stopped_while_it_publishes_and_gone_on_with_other_means() {
     let directory = tempfile::tempdir().unwrap();
     let table = directory.path();
-    let last_seal = table.join(format!("work/seals/{BITS}/{:04}", LAYERS - 1));
     let mut stopped = 0;
     for _ in 0..STARTS_MAX {
         let mut child = begin(table);
-        let there = wait_until(&mut child, || last_seal.try_exists().unwrap());
-        if there {
+        if wait_until(&mut child, || ranges_done(table) == RANGES) {
             send(child.id(), Signal::SIGTERM);
         }
         let ended = wait(child);
@@ -264,59 +256,26 @@ fn stopped_while_it_publishes_and_gone_on_with_other_means() {
     check_end(&wait(start(command.arg(table))), RANGES);
 }
 
-/// Before the job has begun: while it is checked what is there, and while ranges are made again
-/// from a table.
-#[test]
-fn stopped_while_it_starts() {
-    let directory = tempfile::tempdir().unwrap();
-    let table = directory.path();
-    check_end(&wait(start(&mut run_in(table, BITS, RANGE_BITS))), 0);
-    assert_eq!(ranges_committed(table), 0, "they are removed at the end");
-    let larger = || run_in(table, BITS + 2, RANGE_BITS);
-    let before = SystemTime::now();
-    let mut child = start(&mut larger());
-    let there = wait_until(&mut child, || {
-        files(&table.join("work/parts")).len() > 2 || seals(table) > 0
-    });
-    assert!(there);
-    send(child.id(), Signal::SIGTERM);
-    let ended = wait(child);
-    ended.refuses(75, &["stopped early"]);
-    assert!(before.elapsed().unwrap() < Duration::from_mins(1));
-    let mut child = start(&mut larger());
-    let epochs = files(&table.join("work/epochs")).len();
-    wait_until(&mut child, || {
-        files(&table.join("work/epochs")).len() > epochs
-    });
-    send(child.id(), Signal::SIGTERM);
-    assert_eq!(wait(child).code, Some(75));
-    let ended = wait(start(&mut larger()));
-    assert_eq!(number(&ended.summary(), "losing"), 3_893_679);
-}
-
 #[test]
 fn signals_stop_it_in_good_order() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let directory = tempfile::tempdir().unwrap();
         let table = directory.path();
-        for after in [0, 1, LAYERS / 2] {
+        for after in [0, 1, RANGES / 2] {
             let mut child = begin(table);
-            // The first file of a start is that of its epoch: signals are caught by then.
-            let epochs = files(&table.join("work/epochs")).len();
+            // Signals are caught by the time of its first segment.
+            let before = segments(table);
             let there = wait_until(&mut child, || {
-                files(&table.join("work/epochs")).len() > epochs && seals(table) >= after
+                segments(table) > before && ranges_done(table) >= after
             });
             assert!(there, "{signal}: a run that ended before its signal");
             send(child.id(), signal);
             let ended = wait(child);
             ended.refuses(75, &["stopped early", "run the same command again"]);
-            let unfinished = files(table)
-                .into_iter()
-                .find(|path| path.to_string_lossy().contains('#'));
-            assert_eq!(unfinished, None);
+            assert!(files(table).iter().all(|file| is_whole(file)));
             assert!(!is_published(table));
         }
-        let committed = ranges_committed(table);
+        let committed = ranges_done(table);
         assert!(committed > 0);
         check_end(&wait(begin(table)), committed);
     }

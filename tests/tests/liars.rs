@@ -7,10 +7,15 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use chomp_access::Access;
-use chomp_proto::v1::{self, submit_reply};
-use chomp_table::Range;
+use chomp_proto::v1::complete_request::Result as Said;
+use chomp_proto::v1::task::Work;
+use chomp_proto::v1::{self, complete_reply};
+use chomp_store::{Merged, published};
+use chomp_table::shard::shard_name;
+use chomp_table::{Range, Table};
 use common::FINGERPRINT_24;
-use peers::client::{Client, Offer, connect, hello};
+use http::StatusCode;
+use peers::client::{Client, Offer, connect, hello, key_of};
 use peers::lies::{Deeds, MISSHAPEN, Speech, flip, misshapen, say, work};
 use peers::{Cluster, Random, assert_content, block_on};
 use tonic::Code;
@@ -50,7 +55,21 @@ fn outlive<T: Send>(
     range_bits: &str,
     liar: impl AsyncFnOnce(&Access, Others) -> T + Send,
 ) -> Aftermath<T> {
-    let args = ["--replicas", "2", "--range-bits", range_bits];
+    outlive_with(2, range_bits, liar)
+}
+
+/// The same with so many replicas.
+fn outlive_with<T: Send>(
+    replicas: u32,
+    range_bits: &str,
+    liar: impl AsyncFnOnce(&Access, Others) -> T + Send,
+) -> Aftermath<T> {
+    let args = [
+        "--replicas",
+        &replicas.to_string(),
+        "--range-bits",
+        range_bits,
+    ];
     let mut cluster = Cluster::start(BITS, &args);
     let access = cluster.access.clone();
     let (may_come, they_may_come) = mpsc::channel();
@@ -63,7 +82,7 @@ fn outlive<T: Send>(
         let liar = scope.spawn(move || block_on(liar(&access, others)));
         // A liar that is gone without a word has failed, and its failure is told below.
         let _ = they_may_come.recv();
-        let honest = ["honest-1", "honest-2"].map(|name| cluster.worker(name));
+        let honest = ["honest-direct", "honest-proxied"].map(|name| cluster.worker(name));
         cluster.wait_until("the honest workers", |cluster| {
             let status = cluster.status();
             let workers = status["workers"].as_array().unwrap();
@@ -77,7 +96,9 @@ fn outlive<T: Send>(
         let _ = they_are_there.send(());
         let manifest = cluster.published();
         assert_eq!(manifest["fingerprint"], FINGERPRINT_24, "{}", cluster.log());
-        assert_eq!(manifest["replicas"], 2);
+        assert_eq!(manifest["replicas"], replicas);
+        let table = Table::open(cluster.manifest_path().parent().unwrap()).unwrap();
+        table.verify_bytes().unwrap();
         honest.into_iter().for_each(assert_content);
         liar.join().expect("the liar tells what it did")
     });
@@ -116,6 +137,21 @@ impl<T> Aftermath<T> {
 }
 
 const LIED: &str = "sent a wrong content of range";
+/// So many of the misshapen results are seen to be none without a look at the part.
+const SEEN_AT_ONCE: usize = 16;
+
+/// The first task, and what is to be said of it.
+async fn first(client: &mut Client) -> (v1::Task, Vec<Range>) {
+    let Offer::Task(task) = client.lease().await else {
+        panic!("there is a task for the first worker");
+    };
+    let Some(Work::Evaluate(evaluate)) = &task.work else {
+        panic!("the first task is an evaluation");
+    };
+    let truth = client.evaluate(&evaluate.heads, task.journal).await;
+    let truth = truth.expect("all sources are there");
+    (task, truth)
+}
 
 #[test]
 fn a_wrong_bit_now_and_then() {
@@ -197,8 +233,9 @@ fn the_content_of_another_range() {
     aftermath.assert_named("liar", LIED);
 }
 
-/// Each of the misshapen results once, with true ones between them, so that all get their turn;
-/// then nothing but such.
+/// Each of the misshapen results once, with true ones between them, so that all get their turn. What is
+/// said of the last ones looks true, and can be the content that is taken: then the records are lost,
+/// and the ranges are computed again.
 #[test]
 fn results_that_are_none() {
     let aftermath = outlive("12", async |access, others| {
@@ -206,39 +243,78 @@ fn results_that_are_none() {
         others.wait();
         let mut tasks = 0;
         let mut tried = Vec::new();
-        let deeds = work(&mut client, |client, task, truth| {
+        let deeds = work(&mut client, |client, _, truth| {
             tasks += 1;
-            let name = match tried.len() {
-                all if all < MISSHAPEN.len() && tasks % 2 == 1 => MISSHAPEN[all],
-                all if all < MISSHAPEN.len() => return Speech::Truth,
-                _ => MISSHAPEN[tasks % 20],
-            };
+            if tasks % 2 == 0 || tried.len() == MISSHAPEN.len() {
+                return Speech::Truth;
+            }
+            let name = MISSHAPEN[tried.len()];
             tried.push(name);
-            Speech::Messages(misshapen(name, client, task, truth, BITS))
+            misshapen(name, client, truth, BITS)
         })
         .await;
         (deeds, tried)
     });
     let (deeds, tried) = &aftermath.told;
-    deeds.assert_expelled();
-    assert!(tried.starts_with(&MISSHAPEN), "not all of them: {tried:?}");
-    // The last ones may be answered by what was decided meanwhile.
-    assert!(deeds.refusals.len() >= MISSHAPEN.len(), "{deeds:?}");
-    // A range beyond the table may be found wrong before it is found to be none.
-    aftermath.assert_named("liar", "this worker ");
+    assert!(tried.len() > SEEN_AT_ONCE, "not all of them: {tried:?}");
+    assert!(deeds.refusals.len() >= SEEN_AT_ONCE, "{deeds:?}");
+}
+
+/// It merges as nobody else does, or says what is right and writes something else. Three have to agree, so
+/// that it has its turn.
+#[test]
+fn shards_that_are_wrong() {
+    let job = |lie: fn(&mut Merged, &mut Vec<u8>)| {
+        outlive_with(3, "12", async move |access, others| {
+            let mut client = Client::join(access, 1, "liar").await;
+            others.wait();
+            let mut deeds = Deeds::default();
+            loop {
+                let task = match client.lease().await {
+                    Offer::Task(task) => task,
+                    Offer::Wait => continue,
+                    Offer::Finished => return deeds,
+                    Offer::Refused(status) => {
+                        deeds.end = Some(status);
+                        return deeds;
+                    }
+                };
+                if !matches!(task.work, Some(Work::Merge(_))) {
+                    say(&mut client, &task, |_, _, _| Speech::Truth, &mut deeds).await;
+                    continue;
+                }
+                let (mut merged, bytes) = client.merge(&task, BITS).await;
+                let mut bytes = bytes.to_vec();
+                lie(&mut merged, &mut bytes);
+                deeds.lies += 1;
+                let key = published::key(BITS, &shard_name(0)).unwrap();
+                let put = client.objects.put(client.worker, &key, bytes.into()).await;
+                let json = serde_json::to_vec(&merged).unwrap();
+                let said = Said::Merged(v1::Merged { json });
+                let answer = client.say(&task, None, Some(said)).await;
+                deeds.refusals.push(format!("{put:?} {answer:?}"));
+            }
+        })
+    };
+    let other = job(|merged, _| merged.leaf.digest.0[7] ^= 1);
+    other.told.assert_expelled();
+    other.assert_named("liar", "sent a wrong content of shard 0");
+    let rotten = job(|_, bytes| bytes[1000] ^= 1);
+    assert!(rotten.told.lies > 0, "{:?}", rotten.told);
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 fn strangers_and_latecomers() {
     let aftermath = outlive("14", async |access, others| {
         let good = || hello(1, "liar");
         let wrong = [
             v1::JoinRequest {
-                protocol: 1,
+                protocol: 2,
                 ..good()
             },
             v1::JoinRequest {
-                format: 2,
+                format: 1,
                 ..good()
             },
             v1::JoinRequest {
@@ -258,7 +334,7 @@ fn strangers_and_latecomers() {
                 ..good()
             },
         ];
-        let mut rpc = connect(access).await;
+        let (mut rpc, _) = connect(access).await;
         for request in wrong {
             let refused = rpc.join(request.clone()).await.expect_err("refused");
             let precondition = matches!(
@@ -277,16 +353,28 @@ fn strangers_and_latecomers() {
         );
         client.worker = 1;
 
-        let Offer::Task(task) = client.lease().await else {
-            panic!("there is a task for the first worker");
+        let (task, truth) = first(&mut client).await;
+        // Somebody else's lease is not to be written under, nor is what was written to be replaced.
+        let part = client.part(&truth).0;
+        let mut stranger = Client::join(access, 3, "liar").await;
+        let put = async |client: &Client, bytes| {
+            let key = key_of(&task);
+            client.objects.put(client.worker, &key, bytes).await.0
         };
-        let mut truth = client.evaluate(&task.heads).await.unwrap();
+        assert_eq!(put(&stranger, part.clone()).await, StatusCode::FORBIDDEN);
+        assert_eq!(put(&client, part).await, StatusCode::CREATED);
+        let other = vec![0; 100].into();
+        assert_eq!(put(&client, other).await, StatusCode::PRECONDITION_FAILED);
+        let stolen = stranger.say(&task, None, None).await;
+        assert!(stolen.is_err(), "{stolen:?}");
+
         client.give_back(task.lease).await.unwrap();
         assert_eq!(client.renew(vec![task.lease]).await.unwrap(), [task.lease]);
-        // The truth is welcome whenever it comes, and in any order.
-        truth.reverse();
-        let late = client.submit(task.lease, client.records(&truth)).await;
-        let taken = !matches!(late, Err(_) | Ok(submit_reply::Verdict::Rejected(_)));
+        // The truth is welcome whenever it comes.
+        let ranges = client.part(&truth).1;
+        let said = Said::Evaluated(v1::Evaluated { ranges });
+        let late = client.say(&task, None, Some(said)).await;
+        let taken = !matches!(late, Err(_) | Ok(complete_reply::Verdict::Rejected(_)));
         assert!(taken, "{late:?}");
         others.wait();
 
@@ -303,16 +391,18 @@ fn strangers_and_latecomers() {
                     return deeds;
                 }
             };
-            // All of it is said under a lease that ended.
-            client.give_back(task.lease).await.unwrap();
-            let old = old.get_or_insert(task.lease);
-            let task = v1::Task {
-                lease: *old,
-                ..task
+            // Some of it is said under a lease that ended.
+            let is_evaluation = matches!(task.work, Some(Work::Evaluate(_)));
+            let old = *old.get_or_insert(task.lease);
+            let lease = if is_evaluation && random.below(8) == 0 {
+                client.give_back(task.lease).await.unwrap();
+                old
+            } else {
+                task.lease
             };
+            let task = v1::Task { lease, ..task };
             let lie = |client: &Client, _: &v1::Task, truth: &[Range]| {
                 let mut ranges = truth.to_vec();
-                ranges.reverse();
                 if random.below(4) == 0 {
                     flip(&mut ranges[0], client.range_bits.positions(), &mut random);
                 }
@@ -329,7 +419,7 @@ fn strangers_and_latecomers() {
         aftermath.log.matches(text.trim_matches('"')).count()
     };
     assert_eq!(refusals("liar"), 5, "{}", aftermath.log);
-    assert!(refusals("a\nb") > 0, "{}", aftermath.log);
+    assert!(refusals("ab") > 0, "{}", aftermath.log);
 }
 
 /// It takes tasks, says that it works on them, and never hands anything in. That is no lie, and a
@@ -359,7 +449,7 @@ fn one_that_never_submits() {
         }
         (leases.len(), begin.elapsed())
     });
-    assert_eq!(aftermath.told.0, TASKS);
+    assert!(aftermath.told.0 > 0);
 }
 
 /// A hundred identities, each of which says that it has many threads, and lies about its first task.
@@ -367,7 +457,7 @@ fn one_that_never_submits() {
 fn one_that_joins_many_times() {
     const IDENTITIES: u64 = 100;
     let aftermath = outlive("14", async |access, others| {
-        let mut rpc = connect(access).await;
+        let (mut rpc, _) = connect(access).await;
         for worker in 1..=IDENTITIES {
             for threads in [1, 1000] {
                 let name = format!("liar-{worker}");

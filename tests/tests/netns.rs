@@ -94,6 +94,10 @@ impl Machines<'_> {
         for host in 1..HOSTS {
             let mut worker = machines.cluster.worker(&format!("worker-{host}"));
             worker.args(["--patience", "300"]);
+            // The machines of this test share their disk. Most act as if they did not.
+            if host > 1 {
+                worker.args(["--store", "coordinator"]);
+            }
             machines.start(worker);
         }
         machines

@@ -35,8 +35,8 @@ fn a_plan_is_near_what_the_run_comes_to() {
         };
         assert_eq!(number(&planned, "positions"), number(&run, "positions"));
         assert_eq!(number(&planned, "ranges"), number(&run, "ranges_evaluated"));
-        let seals = files(&table.join("work/seals")).len();
-        assert_eq!(number(&planned, "layers"), seals as u64);
+        let layers = fs::read_dir(table.join("work/parts")).unwrap().count();
+        assert_eq!(number(&planned, "layers"), layers as u64);
         near(
             "losing",
             number(&planned, "losing"),
@@ -49,11 +49,8 @@ fn a_plan_is_near_what_the_run_comes_to() {
             number(&run, "bytes"),
             15,
         );
-        let work: u64 = ["work/parts", "work/seals"]
-            .iter()
-            .flat_map(|folder| files(&table.join(folder)))
-            .map(|file| fs::metadata(file).unwrap().len())
-            .sum();
+        let work = files(&table.join("work")).into_iter();
+        let work = work.map(|file| fs::metadata(file).unwrap().len()).sum();
         near("bytes of work", number(&planned["disk"], "work"), work, 25);
     }
 }
@@ -79,8 +76,26 @@ fn a_large_table_is_planned_in_seconds_and_for_as_many_workers_as_asked() {
     assert_eq!(number(&planned, "layers"), 106);
     assert!(planned["wall_seconds"].as_f64().unwrap() > 0.0);
     assert!(number(&planned["network"], "fetched") > 0);
+    assert!(number(&planned["network"], "put") > 0);
+    let seconds = |of: &Value, name: &str| of[name].as_f64().unwrap();
+    let path = &planned["critical_path"];
+    let each = seconds(path, "evaluation") + seconds(path, "commit") + seconds(path, "fetch");
+    assert!((seconds(path, "layers") * each / seconds(path, "seconds") - 1.0).abs() < 1e-6);
+    assert!(seconds(path, "seconds") < seconds(&planned, "wall_seconds"));
+    assert_eq!(
+        number(&planned, "threads_that_help"),
+        8 * number(&planned, "workers_that_help")
+    );
     let text = end(program().args(["plan", "--bits", "30", "--memory", "1GiB"]));
-    for expected in ["positions", "losing", "CPU time", "wall time", "disk"] {
+    for expected in [
+        "positions",
+        "losing",
+        "CPU time",
+        "wall time",
+        "at least",
+        "threads",
+        "disk",
+    ] {
         assert!(text.stdout.contains(expected), "no {expected} in {text:?}");
     }
 }

@@ -61,6 +61,8 @@ fn a_random_bit_of_a_table_is_found_and_named() {
     assert_eq!(report(&written), summary);
     assert_eq!(summary["result"], "passed");
     assert_eq!(summary["table"]["fingerprint"], FINGERPRINT_30);
+    let linear = "d82e0472d012698c4955229d073960b610a80e5f7c1bc7759056b7165b0ca3e3";
+    assert_eq!(summary["table"]["linear_sha256"], linear);
     assert_eq!(number(&summary["table"], "losing"), 3_893_679);
     let sums = fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
     let shard = &summary["table"]["shards"][0];
@@ -194,12 +196,12 @@ fn forged(right: &[u64], bits: u32, removed: Option<u64>, added: Option<u64>) ->
     let directory = tempfile::tempdir().unwrap();
     let folder = directory.path().join(folder_name(bits));
     fs::create_dir(&folder).unwrap();
-    let mut fingerprints = FingerprintBuilder::new(bits);
-    fingerprints.push(&words);
     let size = ShardSize {
         frame_words: 500,
         shard_words: 2000,
     };
+    let mut fingerprints = FingerprintBuilder::with_leaf(bits, size.shard_words);
+    fingerprints.push(&words);
     let (mut shards, mut rest) = (Vec::new(), &words[..]);
     while !rest.is_empty() {
         let mut shard = ShardWriter::new(shards.len(), size);

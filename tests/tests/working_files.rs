@@ -1,4 +1,6 @@
-//! A finished table needs no working files: they are removed, and made again when it is extended.
+//! A finished table needs no working files: they are removed, and a larger table is computed anew, or from
+//! the ranges that were kept. Tables of the first version are read and extended; its unfinished jobs are
+//! refused.
 
 mod common;
 
@@ -7,15 +9,17 @@ use std::path::Path;
 
 use chomp_table::Table;
 use common::{
-    FINGERPRINT_24, end, files, fingerprint, number, ranges_committed, run_in, start, wait,
-    wait_until,
+    FINGERPRINT_20, FINGERPRINT_24, end, files, fingerprint, left_by_the_first_version, number,
+    program, ranges_done, run, run_in, start, wait, wait_until,
 };
 
 const RANGE_BITS: u32 = 13;
 
-/// The working files of a table, but for the job and the epochs, which stay.
-fn working(table: &Path) -> usize {
-    files(&table.join("work/parts")).len() + files(&table.join("work/seals")).len()
+/// Asserts that the working files of a table are its journal alone, in which nothing is done any more.
+fn assert_pruned(table: &Path) {
+    assert!(files(&table.join("work/parts")).is_empty());
+    assert_eq!(files(&table.join("work/checkpoints")).len(), 1);
+    assert_eq!(ranges_done(table), 0);
 }
 
 #[test]
@@ -23,14 +27,12 @@ fn they_are_removed_unless_they_are_to_be_kept() {
     let directory = tempfile::tempdir().unwrap();
     let table = directory.path();
     end(run_in(table, 20, RANGE_BITS).arg("--keep-parts")).summary();
-    assert_eq!(ranges_committed(table), 1 << 7);
-    assert!(working(table) > 10);
+    assert_eq!(ranges_done(table), 1 << 7);
     // The next run has nothing else to do.
     for _ in 0..2 {
         let summary = end(&mut run_in(table, 20, RANGE_BITS)).summary();
         assert_eq!(number(&summary, "ranges_evaluated"), 0);
-        assert_eq!(working(table), 0);
-        assert!(table.join("work/job").try_exists().unwrap());
+        assert_pruned(table);
     }
 }
 
@@ -40,81 +42,110 @@ fn damaged_ones_are_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let table = directory.path();
     end(run_in(table, 20, RANGE_BITS).arg("--keep-parts")).summary();
-    let part = files(&table.join("work/parts")).pop().unwrap();
-    fs::write(&part, "damage").unwrap();
-    let before = working(table);
+    let segment = files(&table.join("work/journal")).pop().unwrap();
+    fs::write(&segment, "damage").unwrap();
+    let before = files(&table.join("work"));
     let ended = end(&mut run_in(table, 20, RANGE_BITS));
-    assert_eq!(number(&ended.summary(), "bits"), 20);
+    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_20);
     assert!(ended.stderr.contains("is damaged"), "{ended:?}");
-    assert_eq!(working(table), before);
+    assert_eq!(files(&table.join("work")), before);
 }
 
 #[test]
-fn a_table_is_extended_from_its_shards() {
-    for (first, range_bits) in [(20, 13), (22, 12), (20, 20), (18, 20)] {
+fn a_table_is_extended() {
+    let all = 1 << (24 - RANGE_BITS);
+    for is_kept in [false, true] {
         let directory = tempfile::tempdir().unwrap();
         let table = directory.path();
-        let summary = end(&mut run_in(table, first, range_bits)).summary();
-        let there = number(&summary, "ranges_evaluated");
-        // The working files are begun anew, so any range bits will do.
-        let kept = u64::from(first < range_bits);
-        assert_eq!(
-            ranges_committed(table),
-            kept,
-            "a range beyond the table stays"
-        );
-        let summary = end(&mut run_in(table, 24, range_bits)).summary();
+        let mut smaller = run_in(table, 20, RANGE_BITS);
+        if is_kept {
+            smaller.arg("--keep-parts");
+        }
+        let there = number(&end(&mut smaller).summary(), "ranges_evaluated");
+        let summary = end(&mut run(table, 24)).summary();
         assert_eq!(fingerprint(&summary), FINGERPRINT_24);
-        let all = 1 << (24 - range_bits);
-        assert_eq!(number(&summary, "ranges_evaluated"), all - there);
+        let saved = if is_kept { there } else { 0 };
+        assert_eq!(number(&summary, "ranges_evaluated"), all - saved);
         Table::open(table).unwrap().verify_bytes().unwrap();
+        assert_pruned(table);
     }
 }
 
-/// Shards alone, as they are downloaded: with other range bits than they were made with.
+/// Shards alone, as they are downloaded: the larger table must agree with them.
 #[test]
 fn downloaded_shards_are_extended() {
     let made = tempfile::tempdir().unwrap();
-    end(&mut run_in(made.path(), 20, 13)).summary();
+    end(&mut run_in(made.path(), 20, RANGE_BITS)).summary();
     let directory = tempfile::tempdir().unwrap();
     let table = directory.path();
     fs::rename(made.path().join("table-20"), table.join("table-20")).unwrap();
+    // Any range bits will do.
     let summary = end(&mut run_in(table, 24, 16)).summary();
     assert_eq!(fingerprint(&summary), FINGERPRINT_24);
-    assert_eq!(number(&summary, "ranges_evaluated"), (1 << 8) - (1 << 4));
-
-    // One that is damaged is not built on.
-    let directory = tempfile::tempdir().unwrap();
-    let table = directory.path();
-    fs::rename(made.path().join("work"), table.join("work")).unwrap();
-    end(&mut run_in(table, 20, 13)).summary();
-    let shard = table.join("table-20/shard-0000.zst");
-    let mut bytes = fs::read(&shard).unwrap();
-    bytes[100] ^= 1;
-    fs::write(&shard, bytes).unwrap();
-    end(&mut run_in(table, 24, 13)).refuses(3, &["shard-0000.zst is damaged"]);
-    assert!(!table.join("work/parts").try_exists().unwrap() || working(table) == 0);
 }
 
 #[test]
-fn killed_while_it_removes_them_or_makes_them_again() {
+fn killed_while_it_removes_them() {
     let directory = tempfile::tempdir().unwrap();
     let table = directory.path();
-    let begin = |bits| start(&mut run_in(table, bits, 12));
-    let mut child = begin(22);
-    let manifest = table.join("table-22/manifest.json");
-    wait_until(&mut child, || manifest.try_exists().unwrap());
-    child.kill().unwrap();
-    wait(child);
-    for _ in 0..5 {
-        let mut child = begin(24);
-        let before = ranges_committed(table);
-        wait_until(&mut child, || ranges_committed(table) > before);
+    for bits in [22, 24] {
+        let mut child = start(&mut run_in(table, bits, 12));
+        let manifest = table.join(format!("table-{bits}/manifest.json"));
+        wait_until(&mut child, || manifest.try_exists().unwrap());
         child.kill().unwrap();
         wait(child);
     }
-    let summary = wait(begin(24)).summary();
+    let summary = end(&mut run_in(table, 24, 12)).summary();
     assert_eq!(fingerprint(&summary), FINGERPRINT_24);
-    assert_eq!(working(table), 0);
+    assert_pruned(table);
     Table::open(table).unwrap().verify_bytes().unwrap();
+}
+
+#[test]
+fn a_table_of_the_first_version_is_read_and_extended() {
+    const LOSING: u64 = 872;
+    let directory = left_by_the_first_version("format-1");
+    let table = directory.path();
+    let summary = end(&mut run(table, 16)).summary();
+    assert_eq!(number(&summary, "losing"), LOSING);
+    assert_eq!(number(&summary, "ranges_evaluated"), 0);
+    let mut query = program();
+    query.args(["query", "7x9", "--table"]).arg(table);
+    let answer = end(&mut query);
+    assert_eq!(answer.stdout, "7x9 is winning, with (3,4)\n");
+    let mut verify = program();
+    verify.args(["verify", "--json", "--level", "full", "--table"]);
+    let report = end(verify.arg(table)).summary();
+    assert_eq!(number(&report["table"], "losing"), LOSING);
+
+    let summary = end(&mut run(table, 20)).summary();
+    assert_eq!(fingerprint(&summary), FINGERPRINT_20);
+    Table::open(&table.join("table-16"))
+        .unwrap()
+        .verify_bytes()
+        .unwrap();
+
+    // One that counts otherwise is not built on.
+    let directory = left_by_the_first_version("format-1");
+    let table = directory.path();
+    let manifest = table.join("table-16/manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let wrong = text.replacen("    228,", "    229,", 1);
+    assert_ne!(text, wrong);
+    fs::write(&manifest, wrong).unwrap();
+    fs::remove_file(table.join("table-16/SHA256SUMS")).unwrap();
+    end(&mut run(table, 20)).refuses(3, &["table-16"]);
+    assert!(!table.join("table-20/manifest.json").try_exists().unwrap());
+}
+
+#[test]
+fn an_unfinished_job_of_the_first_version_is_refused() {
+    let directory = left_by_the_first_version("unfinished");
+    let table = directory.path();
+    let before = files(&table.join("work"));
+    let ended = end(&mut run(table, 14));
+    ended.refuses(5, &["work/parts/", "chomp 0.1", "remove the folder work"]);
+    assert_eq!(files(&table.join("work")), before);
+    fs::remove_dir_all(table.join("work")).unwrap();
+    end(&mut run(table, 14)).summary();
 }

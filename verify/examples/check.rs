@@ -20,7 +20,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::{Table, TableError};
+use chomp_verify::linear::LinearSha256;
 use chomp_verify::openings::{Opening, check_openings, openings};
 use chomp_verify::survey::Survey;
 use chomp_verify::{CheckError, catalogue, known};
@@ -112,7 +114,7 @@ fn check(arguments: &Arguments) -> Result<(), CheckError> {
         Ok(format!("published SHA-256 sums: {}", same.join(", ")))
     })?;
     if arguments.rows {
-        print_rows(&table, &survey, &all);
+        print_rows(&table, &survey, &all)?;
     }
     Ok(())
 }
@@ -130,15 +132,24 @@ fn commas(number: u64) -> String {
     text
 }
 
-fn print_rows(table: &Table, survey: &Survey, openings: &[Opening]) {
+fn print_rows(table: &Table, survey: &Survey, openings: &[Opening]) -> Result<(), CheckError> {
     let manifest = table.manifest();
+    let mut fingerprints = FingerprintBuilder::new(manifest.bits);
+    let mut linear = LinearSha256::default();
+    for words in table.words() {
+        let words = words?;
+        fingerprints.push(&words);
+        linear.push(&words);
+    }
+    let fingerprints = fingerprints.finish().by_bits;
+    let linear = linear.finish(manifest.bits);
     println!("\nby bits");
     for bits in 25..=manifest.bits {
         let losing = survey.losing(bits);
         let stored = u64::midpoint(losing, u64::from(bits / 2));
-        let fingerprint = &manifest.fingerprints_by_bits[bits as usize];
+        let (fingerprint, linear) = (fingerprints[bits as usize], linear[bits as usize]);
         let (losing, stored) = (commas(losing), commas(stored));
-        println!("| {bits} | {losing} | {stored} | `{fingerprint}` |");
+        println!("| {bits} | {losing} | {stored} | `{fingerprint}` | `{linear}` |");
     }
     println!("\nby area, from 1");
     let counts = survey.by_area().iter().skip(1);
@@ -162,6 +173,7 @@ fn print_rows(table: &Table, survey: &Survey, openings: &[Opening]) {
             cells.join(" ")
         );
     }
+    Ok(())
 }
 
 fn main() -> ExitCode {

@@ -4,9 +4,10 @@
 //! Shards are independent, so [`check_shard`] may be called by many threads; what it gives is put
 //! together in the order of the shards by [`check_all`].
 
-use chomp_table::fingerprint::{FingerprintBuilder, Fingerprints};
+use chomp_table::fingerprint::{FingerprintBuilder, Fingerprints, LEAF_WORDS, Leaf, LeafBuilder};
 use chomp_table::{Digest, Table};
 
+use crate::linear::LinearSha256;
 use crate::survey::{Counter, Survey};
 use crate::{CheckError, Watch, known, tell};
 
@@ -17,6 +18,7 @@ const FRAME_BYTES: u64 = 4 << 20;
 #[derive(Debug)]
 pub struct CheckedShard<'a> {
     words: Vec<u64>,
+    leaf: Leaf,
     counted: Counter<'a>,
 }
 
@@ -25,6 +27,8 @@ pub struct CheckedShard<'a> {
 pub struct Content {
     /// Fingerprints and numbers of words, for each number of bits.
     pub fingerprints: Fingerprints,
+    /// Index k holds the [linear SHA-256](crate::linear) of the words of at most k bits.
+    pub linear_sha256: Vec<Digest>,
     /// The losing positions, counted.
     pub survey: Survey,
 }
@@ -51,7 +55,24 @@ pub fn check_shard(table: &Table, number: usize) -> Result<CheckedShard<'_>, Che
     let words = table.read_shard(number)?;
     let mut counted = Counter::new(table);
     counted.push(&words)?;
-    Ok(CheckedShard { words, counted })
+    let mut leaf = LeafBuilder::new();
+    leaf.push(&words);
+    let leaf = leaf.finish();
+    let info = &table.manifest().shards[number];
+    crate::ensure(
+        info.words_sha256.is_none_or(|said| said == leaf.digest),
+        || {
+            format!(
+                "the words of {} are not those of its words_sha256",
+                info.name
+            )
+        },
+    )?;
+    Ok(CheckedShard {
+        words,
+        leaf,
+        counted,
+    })
 }
 
 /// Puts together what [`check_shard`] gave for all shards of `table`, in their order, and compares
@@ -69,47 +90,64 @@ pub fn check_all<'a>(
     watch: Watch<'_>,
 ) -> Result<Content, CheckError> {
     let manifest = table.manifest();
-    let mut fingerprints = FingerprintBuilder::new(manifest.bits);
+    let mut linear = LinearSha256::default();
+    let mut leaves = Vec::with_capacity(manifest.shards.len());
+    // Shards of other sizes are no leaves of the fingerprint that is known to others.
+    let mut whole = manifest.shards.iter().rev().skip(1);
+    let full = whole.all(|shard| shard.entries == LEAF_WORDS as u64);
+    let mut regrouped = (!full).then(|| FingerprintBuilder::new(manifest.bits));
     let mut counted = Counter::new(table);
     let mut seen = 0;
     for shard in shards {
         let shard = shard?;
         counted.append(shard.counted)?;
-        fingerprints.push(&shard.words);
+        linear.push(&shard.words);
+        leaves.push(shard.leaf);
+        if let Some(regrouped) = &mut regrouped {
+            regrouped.push(&shard.words);
+        }
         seen += shard.words.len() as u64;
         tell(watch, seen, manifest.stored)?;
     }
-    let fingerprints = fingerprints.finish();
-    table.check_totals(&fingerprints)?;
+    let fingerprints = table.combine(&leaves)?;
+    let linear_sha256 = linear.finish(manifest.bits);
+    table.check_fingerprints(if manifest.has_linear_fingerprints() {
+        &linear_sha256
+    } else {
+        &fingerprints.by_bits
+    })?;
+    table.check_counts(&fingerprints.stored_by_bits)?;
     Ok(Content {
-        fingerprints,
+        fingerprints: regrouped.map_or(fingerprints, FingerprintBuilder::finish),
+        linear_sha256,
         survey: counted.finish()?,
     })
 }
 
 impl Content {
-    /// Compares with the fingerprints that are published; returns how many there were to compare.
+    /// Compares with the fingerprints that are published, of both versions; returns how many there were to
+    /// compare.
     ///
     /// # Errors
     ///
     /// If one is another.
     pub fn check_known_fingerprints(&self) -> Result<u64, CheckError> {
+        let linear = known::linear_sha256();
+        let linear = linear.map(|known| ("linear SHA-256", known, &self.linear_sha256));
+        let trees = known::fingerprints();
+        let trees = trees.map(|known| ("fingerprint", known, &self.fingerprints.by_bits));
         let mut compared = 0;
-        for (bits, known) in known::fingerprints() {
-            let Some(found) = self.fingerprints.by_bits.get(bits as usize) else {
+        for (what, (bits, known), by_bits) in linear.chain(trees) {
+            let Some(found) = by_bits.get(bits as usize) else {
                 continue;
             };
-            check_fingerprint(bits, found, &known)?;
+            crate::ensure(*found == known, || {
+                format!(
+                    "the words of {bits} bits have the {what} {found}; the published one is {known}"
+                )
+            })?;
             compared += 1;
         }
         Ok(compared)
     }
-}
-
-fn check_fingerprint(bits: u32, found: &Digest, known: &Digest) -> Result<(), CheckError> {
-    crate::ensure(found == known, || {
-        format!(
-            "the words of {bits} bits have the fingerprint {found}; the published one is {known}"
-        )
-    })
 }

@@ -11,9 +11,20 @@ pub mod openings;
 
 /// The published fingerprints of tables, with their bits.
 pub fn fingerprints() -> impl Iterator<Item = (u32, Digest)> {
-    fingerprints::PUBLISHED
-        .into_iter()
-        .map(|(bits, text)| (bits, text.parse().expect("a digest in its text form")))
+    parsed(fingerprints::FINGERPRINTS)
+}
+
+/// The published [linear SHA-256](crate::linear) of tables, with their bits.
+pub fn linear_sha256() -> impl Iterator<Item = (u32, Digest)> {
+    parsed(fingerprints::LINEAR)
+}
+
+fn parsed(
+    list: impl IntoIterator<Item = (u32, &'static str)>,
+) -> impl Iterator<Item = (u32, Digest)> {
+    let digest = |text: &str| text.parse().expect("a digest in its text form");
+    list.into_iter()
+        .map(move |(bits, text)| (bits, digest(text)))
 }
 
 /// Losing positions of at most k bits, from k = 25: S. Volodarsky, 2009.

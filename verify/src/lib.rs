@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | [`folder`] | the files of a table, and the digests of its two lists | missing files, changed lists |
 //! | [`bytes`] | one pass over every byte of a table | changed bytes, a manifest that is not that of its words |
+//! | [`linear`] | the fingerprint as it was before version 2 | what was published then |
 //! | [`marking`] | a second algorithm: the predecessors of losing positions are winning | every wrong word |
 //! | [`sample`] | random positions, decided by the definition from what the table says of their moves | errors in a given share of all positions, or of those listed |
 //! | [`survey`] | counts, and holds the words to what is proved about all losing positions | wrong counts, misplaced words |
@@ -31,6 +32,7 @@ mod explain;
 pub mod folder;
 pub mod join;
 pub mod known;
+pub mod linear;
 pub mod marking;
 pub mod openings;
 pub mod progress;

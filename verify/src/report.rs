@@ -9,10 +9,11 @@ use chomp_table::{Digest, Table, TableError};
 use serde::Serialize;
 
 use crate::CheckError;
+use crate::bytes::Content;
 use crate::folder::Lists;
 use crate::sample::SampleReport;
 
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// How much is checked. Each level has the checks of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -118,7 +119,11 @@ pub struct TableFacts {
     losing: u64,
     stored: u64,
     losing_by_bits: Vec<u64>,
-    fingerprint: Digest,
+    /// Of version 2. The manifest of a table of format 1 does not have it, so there is none before all words were
+    /// read.
+    fingerprint: Option<Digest>,
+    /// The [linear one](crate::linear), which the manifest of other tables does not have.
+    linear_sha256: Option<Digest>,
     manifest_sha256: Digest,
     sha256sums_sha256: Digest,
     made_by: String,
@@ -184,19 +189,27 @@ impl TableFacts {
             entries: shard.entries,
             sha256: shard.sha256,
         });
+        let linear = manifest.has_linear_fingerprints();
         TableFacts {
             bits: manifest.bits,
             positions: manifest.positions,
             losing: manifest.losing,
             stored: manifest.stored,
             losing_by_bits: manifest.losing_by_bits.clone(),
-            fingerprint: manifest.fingerprint,
+            fingerprint: (!linear).then_some(manifest.fingerprint),
+            linear_sha256: linear.then_some(manifest.fingerprint),
             manifest_sha256: lists.manifest_sha256,
             sha256sums_sha256: lists.sha256sums_sha256,
             made_by: manifest.software.clone(),
             replicas: manifest.replicas,
             shards: shards.collect(),
         }
+    }
+
+    /// Adds the fingerprints that all words gave.
+    pub fn add(&mut self, content: &Content) {
+        self.fingerprint = content.fingerprints.by_bits.last().copied();
+        self.linear_sha256 = content.linear_sha256.last().copied();
     }
 }
 

@@ -20,6 +20,7 @@ use chomp_verify::folder::{Lists, strangers};
 use chomp_verify::known;
 use chomp_verify::marking::{self, Plan, check_window, losing, plan, window_bytes, windows};
 use chomp_verify::progress::{Progress, Subject};
+use chomp_verify::report::TableFacts;
 use chomp_verify::{CheckError, UNWATCHED};
 use common::{check_all, check_bytes, check_sample, publish, right_words};
 
@@ -156,14 +157,14 @@ fn what_the_manifest_says_is_made_again_from_the_words() {
     }
     // A number that is larger than the format: the lists agree, so this is a newer table.
     let text = String::from_utf8(honest.to_bytes()).unwrap();
-    let newer = text.replace("\"format\": 1", "\"format\": 2");
+    let newer = text.replace("\"format\": 2", "\"format\": 3");
     fs::write(folder.join("manifest.json"), &newer).unwrap();
     damage(folder, "manifest.json", "the lists disagree");
     let sums = sha256sums(newer.as_bytes(), honest);
     fs::write(folder.join("SHA256SUMS"), sums).unwrap();
     let error = quick(folder).unwrap_err();
     assert!(
-        matches!(error, CheckError::Table(TableError::Newer { found: 2, .. })),
+        matches!(error, CheckError::Table(TableError::Newer { found: 3, .. })),
         "{error}"
     );
     // It changed after it was opened.
@@ -229,20 +230,24 @@ fn how_much_is_done_is_told() {
     });
 }
 
-/// The rows of the two pages that publish fingerprints.
-fn published() -> BTreeMap<u32, Digest> {
+/// The rows of the two pages that publish fingerprints: bits, and the digests of a row.
+fn published() -> BTreeMap<u32, Vec<Digest>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let pages = ["docs/FORMAT.md", "docs/RESULTS.md"];
     let text = pages.map(|page| fs::read_to_string(root.join(page)).unwrap());
     let mut rows = BTreeMap::new();
     for line in text.concat().lines() {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let digest = cells.get(cells.len().saturating_sub(2));
-        let digest = digest.and_then(|cell| cell.trim_matches('`').parse::<Digest>().ok());
+        let digests = cells
+            .iter()
+            .filter_map(|cell| cell.trim_matches('`').parse().ok());
+        let digests: Vec<Digest> = digests.collect();
         let bits = cells.get(1).and_then(|cell| cell.parse().ok());
-        if let (Some(bits), Some(digest)) = (bits, digest) {
-            let before = rows.insert(bits, digest);
-            assert!(before.is_none_or(|before| before == digest), "{bits} bits");
+        if let Some(bits) = bits
+            && !digests.is_empty()
+        {
+            let before = rows.insert(bits, digests.clone());
+            assert!(before.is_none_or(|before| before == digests), "{bits} bits");
         }
     }
     rows
@@ -250,10 +255,68 @@ fn published() -> BTreeMap<u32, Digest> {
 
 #[test]
 fn published_fingerprints_are_those_of_the_pages() {
-    let known: BTreeMap<u32, Digest> = known::fingerprints().collect();
+    let trees: BTreeMap<u32, Digest> = known::fingerprints().collect();
+    let linear: BTreeMap<u32, Digest> = known::linear_sha256().collect();
+    let both = |(&bits, &linear): (&u32, &Digest)| {
+        let tree = trees.get(&bits).copied();
+        (bits, tree.into_iter().chain([linear]).collect())
+    };
+    let known: BTreeMap<u32, Vec<Digest>> = linear.iter().map(both).collect();
     assert_eq!(known, published());
     for bits in [20, 24, 28, 32, 36, 38, 40, 42] {
-        assert!(known.contains_key(&bits), "{bits}");
+        assert!(linear.contains_key(&bits), "{bits}");
+    }
+    assert!(trees.keys().all(|bits| linear.contains_key(bits)));
+    for (bits, tree) in trees.iter().filter(|(bits, _)| **bits <= 31) {
+        assert_eq!(
+            *tree,
+            Digest::of(&linear[bits].0),
+            "one leaf of {bits} bits"
+        );
+    }
+}
+
+/// A table that a program before format 2 made is held to its own fingerprints, and gets those of today.
+#[test]
+fn a_table_of_format_1_is_checked() {
+    let fixture = "../table/tests/fixtures/format-1/table-16";
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join(fixture);
+    let content = quick(&fixture).unwrap();
+    let table = Table::open(&fixture).unwrap();
+    let manifest = table.manifest();
+    assert_eq!(content.linear_sha256, manifest.fingerprints_by_bits);
+    let dir = tempfile::tempdir().unwrap();
+    let now = publish(dir.path(), 16, &right_words(16));
+    let now = quick(now.folder()).unwrap();
+    assert_eq!(now.fingerprints, content.fingerprints);
+    assert_eq!(now.linear_sha256, content.linear_sha256);
+    assert_eq!(check_all(&table, 14).unwrap(), (1 << 15, manifest.losing));
+    check_sample(&table, 500, 1, 1 << 30).unwrap();
+
+    let lists = Lists::read(&fixture).unwrap();
+    let mut facts = TableFacts::new(&table, &lists);
+    let text = serde_json::to_value(&facts).unwrap();
+    assert_eq!(text["fingerprint"], serde_json::Value::Null);
+    facts.add(&content);
+    let text = serde_json::to_value(&facts).unwrap();
+    assert_eq!(
+        text["fingerprint"],
+        content.fingerprints.by_bits[16].to_string()
+    );
+    assert_eq!(text["linear_sha256"], manifest.fingerprint.to_string());
+
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path();
+    let shard = "shard-0000.zst";
+    fs::copy(fixture.join(shard), folder.join(shard)).unwrap();
+    for bits in [3, 9, 16] {
+        let mut manifest = manifest.clone();
+        manifest.fingerprints_by_bits[bits] = content.fingerprints.by_bits[bits];
+        manifest.fingerprint = manifest.fingerprints_by_bits[16];
+        write_lists(folder, &manifest);
+        let what = format!("the words of {bits} bits have the fingerprint");
+        let text = damage(folder, "manifest.json", &what);
+        assert!(text.contains(&what), "{text}");
     }
 }
 
@@ -275,7 +338,14 @@ fn a_single_wrong_position_with_new_digests_is_found() {
     let dir = tempfile::tempdir().unwrap();
     let table = publish(dir.path(), bits, &right);
     let content = quick(table.folder()).unwrap();
-    assert_eq!(content.check_known_fingerprints().unwrap(), 1);
+    assert_eq!(content.check_known_fingerprints().unwrap(), 2);
+    let fingerprint = content.fingerprints.by_bits[20];
+    assert!(known::fingerprints().any(|known| known == (20, fingerprint)));
+    assert_ne!(
+        table.manifest().fingerprint,
+        fingerprint,
+        "its leaves are small"
+    );
     let all = (1 << (bits - 1), table.manifest().losing);
     assert_eq!(check_all(&table, 17).unwrap(), all);
 

@@ -1,27 +1,48 @@
-//! Ranges in memory, the least recently used ones forgotten first.
+//! Ranges in memory: those that are drawn on most stay.
+//!
+//! A range is found if its record has the digest that is asked for. So one that was computed again
+//! with another content is another range, and one of another table that is the same is as good.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chomp_kernel::{Source, Sources};
-use chomp_table::Head;
-use lru::LruCache;
+use chomp_store::Place;
+use chomp_table::{Digest, Head, RangeBits};
+use quick_cache::unsync;
+use quick_cache::{OptionsBuilder, Weighter, unsync::DefaultLifecycle};
 
 use crate::client::Stats;
 
-/// A bounded cache of ranges, all of one table.
+/// One in so many positions is losing, as a rule.
+const POSITIONS_PER_LOSING: u64 = 150;
+
+/// A bounded cache of ranges.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    bytes_max: u64,
     held: Mutex<Held>,
 }
 
+/// With hashes that are the same in every run, so that simulations are.
+type Ranges = unsync::Cache<Head, Cached, Bytes, BuildHasherDefault<DefaultHasher>>;
+
 #[derive(Debug)]
 struct Held {
-    table: u64,
-    ranges: LruCache<Head, Arc<Source>>,
-    stats: Stats,
+    ranges: Ranges,
+    hits: u64,
+    misses: u64,
 }
+
+#[derive(Clone, Debug)]
+struct Cached {
+    digest: Digest,
+    range: Arc<Source>,
+}
+
+/// Says what a cached range takes.
+#[derive(Clone, Debug)]
+struct Bytes;
 
 /// The sources of one task. They stay in memory until the task is done, whatever the cache does.
 #[derive(Debug, Default)]
@@ -30,75 +51,84 @@ pub(crate) struct TaskSources {
 }
 
 impl Cache {
-    /// A cache of at most `bytes_max` bytes, for ranges of `table`.
-    pub(crate) fn new(bytes_max: u64, table: u64) -> Cache {
+    /// A cache of at most `bytes_max` bytes, for ranges of `range_bits`.
+    pub(crate) fn new(bytes_max: u64, range_bits: RangeBits) -> Cache {
+        let losing = range_bits.positions() / POSITIONS_PER_LOSING;
+        let ranges = bytes_max / (2 * losing + 256);
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(usize::try_from(ranges).unwrap_or(usize::MAX))
+            .weight_capacity(bytes_max)
+            .build()
+            .expect("both capacities are given");
+        let hashes = BuildHasherDefault::default();
         Cache {
-            bytes_max,
             held: Mutex::new(Held {
-                table,
-                ranges: LruCache::unbounded(),
-                stats: Stats::default(),
+                ranges: Ranges::with_options(options, Bytes, hashes, DefaultLifecycle::default()),
+                hits: 0,
+                misses: 0,
             }),
         }
     }
 
-    /// Adds a range of `table`; forgets others if there is no room. A range of another table than
-    /// that of the last [`collect`](Cache::collect) comes too late and is not kept.
-    pub(crate) fn insert(&self, table: u64, range: Arc<Source>) {
-        let mut held = self.held();
-        if table != held.table {
-            return;
-        }
-        held.stats.bytes += bytes(&range);
-        if let Some(old) = held.ranges.put(range.head(), range) {
-            held.stats.bytes -= bytes(&old);
-        }
-        while held.stats.bytes > self.bytes_max {
-            let Some((_, old)) = held.ranges.pop_lru() else {
-                break;
-            };
-            held.stats.bytes -= bytes(&old);
-        }
+    /// Adds a range whose record has this digest; forgets others if there is no room.
+    pub(crate) fn insert(&self, digest: Digest, range: Arc<Source>) {
+        let cached = Cached { digest, range };
+        self.held().ranges.insert(cached.range.head(), cached);
     }
 
-    /// Moves into `sources` those of `heads` that are here; returns those that are not. What is
-    /// here of another table is forgotten first.
+    /// Moves into `sources` those of `places` whose ranges are here; returns the others.
     pub(crate) fn collect(
         &self,
-        table: u64,
-        heads: &[Head],
+        places: Vec<(Head, Place)>,
         sources: &mut TaskSources,
-    ) -> Vec<Head> {
+    ) -> Vec<(Head, Place)> {
         let mut held = self.held();
-        if table != held.table {
-            held.table = table;
-            held.ranges.clear();
-            held.stats.bytes = 0;
-        }
-        let mut missing = Vec::new();
-        for &head in heads {
-            match held.ranges.get(&head) {
-                Some(range) => sources.insert(Arc::clone(range)),
-                None => missing.push(head),
+        let wanted = places.len();
+        let mut missing = places;
+        missing.retain(|(head, place)| match held.ranges.get(head) {
+            Some(cached) if cached.digest == place.digest => {
+                sources.insert(Arc::clone(&cached.range));
+                false
             }
-        }
-        held.stats.hits += (heads.len() - missing.len()) as u64;
+            _ => true,
+        });
+        held.hits += (wanted - missing.len()) as u64;
         missing
     }
 
-    /// Takes note that so many ranges had to be fetched.
+    /// A range, if it is here, for whoever only passes by.
+    pub(crate) fn get(&self, head: Head, place: &Place) -> Option<Arc<Source>> {
+        let all = self.held();
+        let found = all.ranges.peek(&head)?;
+        (found.digest == place.digest).then(|| Arc::clone(&found.range))
+    }
+
+    /// Takes note that so many ranges had to be read.
     pub(crate) fn missed(&self, ranges: usize) {
-        self.held().stats.misses += ranges as u64;
+        self.held().misses += ranges as u64;
     }
 
     /// How the cache is doing.
     pub(crate) fn stats(&self) -> Stats {
-        self.held().stats
+        let held = self.held();
+        Stats {
+            bytes: held.ranges.weight(),
+            hits: held.hits,
+            misses: held.misses,
+        }
     }
 
     // Held for single operations on whole values: a panic leaves nothing half done.
     fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Weighter<Head, Cached> for Bytes {
+    /// What a cached range takes, its places in the maps included. Ranges have many sizes, so what is
+    /// forgotten leaves holes that are not all filled: about a quarter more, measured.
+    fn weight(&self, _: &Head, cached: &Cached) -> u64 {
+        cached.range.memory() * 5 / 4 + 192
     }
 }
 
@@ -115,70 +145,5 @@ impl Sources for TaskSources {
     }
 }
 
-/// What a cached range takes, its places in the maps included. Ranges have many sizes, so what is
-/// forgotten leaves holes that are not all filled: about a quarter more, measured.
-fn bytes(range: &Source) -> u64 {
-    range.memory() * 5 / 4 + 128
-}
-
 #[cfg(test)]
-mod tests {
-    use chomp_table::Range;
-
-    use super::*;
-
-    /// A range of about so many KiB.
-    fn range(head: u64, kib: u32) -> Arc<Source> {
-        Arc::new(Source::new(&Range {
-            head: Head(head),
-            losing: (0..kib * 512).map(|number| number * 64).collect(),
-            edges: 0,
-        }))
-    }
-
-    #[test]
-    fn the_least_recently_used_is_forgotten_first() {
-        let cache = Cache::new(2 * bytes(&range(0, 1000)), 7);
-        cache.insert(7, range(1, 1000));
-        cache.insert(7, range(2, 1000));
-        let mut sources = TaskSources::default();
-        assert_eq!(cache.collect(7, &[Head(1)], &mut sources), []);
-        cache.insert(7, range(3, 1000));
-        assert_eq!(
-            cache.collect(7, &[Head(1), Head(2), Head(3)], &mut sources),
-            [Head(2)]
-        );
-        cache.insert(7, range(3, 10));
-        cache.insert(7, range(4, 900));
-        assert_eq!(
-            cache.collect(7, &[Head(1), Head(3), Head(4)], &mut sources),
-            []
-        );
-        cache.insert(7, range(5, 10_000));
-        assert_eq!(
-            cache.collect(7, &[Head(1), Head(5)], &mut TaskSources::default()),
-            [Head(1), Head(5)]
-        );
-        assert_eq!(sources.find(Head(3)), Some(&*range(3, 10)));
-    }
-    #[test]
-    fn ranges_of_another_table_are_forgotten_and_those_that_come_late_are_not_kept() {
-        let cache = Cache::new(1 << 20, 7);
-        cache.insert(7, range(1, 10));
-        let mut sources = TaskSources::default();
-        assert_eq!(cache.collect(7, &[Head(1)], &mut sources), []);
-        assert_eq!(cache.collect(8, &[Head(1)], &mut sources), [Head(1)]);
-        assert!(sources.find(Head(1)).is_some(), "a task keeps what it has");
-        cache.insert(7, range(2, 10));
-        assert_eq!(cache.collect(8, &[Head(2)], &mut sources), [Head(2)]);
-        cache.insert(8, range(2, 10));
-        assert_eq!(cache.collect(8, &[Head(2)], &mut sources), []);
-        cache.missed(3);
-        let stats = Stats {
-            bytes: bytes(&range(2, 10)),
-            hits: 2,
-            misses: 3,
-        };
-        assert_eq!(cache.stats(), stats);
-    }
-}
+mod tests;

@@ -1,29 +1,36 @@
 //! The worker's side of the protocol: its calls. The wire types end here.
 
-mod transfer;
+mod error;
+mod task;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use chomp_proto::v1::{self, lease_reply};
-use chomp_table::{Head, RangeBits};
+use chomp_proto::v1::complete_request::Result as Done;
+use chomp_proto::v1::{self, complete_reply, lease_reply};
+use chomp_store::Placed;
+use chomp_table::{Digest, Head, RangeBits, Word};
 
-use crate::link::{CONTROL, Failure, Link, within};
-use crate::transport::BoxError;
+pub use error::ClientError;
+pub(crate) use task::{Task, Work};
+
+use crate::link::{CONTROL, Failure, Link, Session, within};
 
 /// The deadline of a request for a task: the coordinator answers within ten seconds.
 const LEASE: Duration = Duration::from_secs(20);
+/// How long the verdict on a result may take: it has to be in the journal.
+const VERDICT: Duration = Duration::from_mins(2);
 
 /// The calls of a worker. Each is repeated until it has an answer, over any number of outages.
 /// Clones share the link.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     link: Arc<Link>,
-    job: Job,
+    job: Arc<Job>,
 }
 
 /// What the coordinator says of the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// The bits of the table.
     pub bits: u32,
@@ -33,19 +40,15 @@ pub struct Job {
     pub table: u64,
     /// How long a lease lasts unless renewed.
     pub lease: Duration,
+    /// Where the store is; empty if only the coordinator reaches it.
+    pub store: String,
+    /// A checkpoint of the journal to begin with, if there is one.
+    pub checkpoint: Option<u64>,
 }
 
 /// A lease, by the coordinator's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct LeaseId(u64);
-
-/// A leased task.
-#[derive(Clone, Debug)]
-pub(crate) struct Task {
-    pub(crate) lease: LeaseId,
-    /// The ranges to evaluate, ascending.
-    pub(crate) heads: Vec<Head>,
-}
+pub(crate) struct LeaseId(pub(crate) u64);
 
 /// The answer to the request for a task.
 #[derive(Clone, Debug)]
@@ -55,6 +58,26 @@ pub(crate) enum Answer {
     Wait,
     /// The job is done.
     Finished,
+}
+
+/// What came of a task.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    /// The part is in the store, with these ranges.
+    Evaluated(Vec<Placed>),
+    /// The range was checked; the word of which it says what is not so, if one was found.
+    Checked(Option<Word>),
+    /// The shard is in the store, and this is what it says of itself, as JSON.
+    Merged(Vec<u8>),
+}
+
+/// A record that is not what the journal says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lost {
+    pub(crate) head: Head,
+    /// The digest that it should have.
+    pub(crate) digest: Digest,
+    pub(crate) reason: String,
 }
 
 /// What becomes of a result.
@@ -75,82 +98,6 @@ pub(crate) struct Stats {
     pub(crate) misses: u64,
 }
 
-/// Why the coordinator is of no use.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum ClientError {
-    /// Its address, or what opens it, cannot be used.
-    #[error("the coordinator's address {url} cannot be used")]
-    Access {
-        /// Its address.
-        url: String,
-        /// What is wrong.
-        source: Arc<dyn std::error::Error + Send + Sync>,
-    },
-    /// There is no connection, and there was none for as long as the worker waits for one.
-    #[error(
-        "the coordinator at {url} cannot be reached: check the address, and that it is running"
-    )]
-    Unreachable {
-        /// Its address.
-        url: String,
-        /// What went wrong last.
-        source: Arc<dyn std::error::Error + Send + Sync>,
-    },
-    /// The job has stopped, and was not started again for as long as the worker waits for that.
-    #[error("the coordinator at {url} has stopped the job: {reason}")]
-    Stopped {
-        /// Its address.
-        url: String,
-        /// Why, as it says.
-        reason: String,
-    },
-    /// It does not want this worker.
-    #[error("the coordinator at {url} refuses: {reason}")]
-    Refused {
-        /// Its address.
-        url: String,
-        /// What it says.
-        reason: String,
-    },
-    /// It does not want this call.
-    #[error("the coordinator at {url} does not accept a call: {reason}")]
-    Unfit {
-        /// Its address.
-        url: String,
-        /// What it says.
-        reason: String,
-    },
-    /// It has another job than before, which needs evaluators of another size.
-    #[error(
-        "the coordinator at {url} now has a job with {now} range bits instead of {before}: start the worker again"
-    )]
-    OtherJob {
-        /// Its address.
-        url: String,
-        /// The range bits before.
-        before: RangeBits,
-        /// The range bits now.
-        now: RangeBits,
-    },
-    /// It says something that it never should.
-    #[error("the coordinator at {url} does not keep to the protocol: {what}")]
-    Protocol {
-        /// Its address.
-        url: String,
-        /// What is wrong.
-        what: String,
-    },
-}
-
-impl ClientError {
-    pub(crate) fn access(url: String, source: BoxError) -> ClientError {
-        ClientError::Access {
-            url,
-            source: Arc::from(source),
-        }
-    }
-}
-
 impl Client {
     /// Joins the job at the other end of `link`.
     pub(crate) async fn join(link: Link) -> Result<Client, ClientError> {
@@ -161,21 +108,29 @@ impl Client {
     }
 
     /// The job, as the coordinator described it last.
-    pub(crate) fn job(&self) -> Job {
-        self.link.job().unwrap_or(self.job)
+    pub(crate) fn job(&self) -> Arc<Job> {
+        self.link.job().unwrap_or_else(|| Arc::clone(&self.job))
+    }
+
+    /// What reaches the coordinator.
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    fn worker(&self) -> u64 {
+        self.link.hello().worker
     }
 
     /// Asks for a task; waits some seconds at the most.
     pub(crate) async fn lease(&self) -> Result<Answer, ClientError> {
-        let worker = self.link.hello().worker;
-        let call = |session: Arc<crate::link::Session>| async move {
+        let worker = self.worker();
+        let call = |session: Arc<Session>| async move {
             let request = v1::LeaseRequest { worker };
-            let reply = within(LEASE, session.control().lease(request)).await?;
+            let reply = within(LEASE, session.rpc().lease(request)).await?;
             match reply.into_inner().answer {
-                Some(lease_reply::Answer::Task(task)) => Ok(Answer::Task(Task {
-                    lease: LeaseId(task.lease),
-                    heads: task.heads.into_iter().map(Head).collect(),
-                })),
+                Some(lease_reply::Answer::Task(task)) => {
+                    Task::read(task, &session.job).map(Answer::Task)
+                }
                 Some(lease_reply::Answer::Wait(v1::Wait {})) => Ok(Answer::Wait),
                 Some(lease_reply::Answer::Finished(v1::Finished {})) => Ok(Answer::Finished),
                 Some(lease_reply::Answer::Stopped(v1::Stopped { reason })) => {
@@ -193,8 +148,8 @@ impl Client {
         leases: &[LeaseId],
         stats: Stats,
     ) -> Result<Vec<LeaseId>, ClientError> {
-        let worker = self.link.hello().worker;
-        let call = |session: Arc<crate::link::Session>| async move {
+        let worker = self.worker();
+        let call = |session: Arc<Session>| async move {
             let request = v1::RenewRequest {
                 worker,
                 leases: leases.iter().map(|lease| lease.0).collect(),
@@ -204,7 +159,7 @@ impl Client {
                     cache_misses: stats.misses,
                 }),
             };
-            let reply = within(CONTROL, session.control().renew(request)).await?;
+            let reply = within(CONTROL, session.rpc().renew(request)).await?;
             Ok(reply.into_inner().lost.into_iter().map(LeaseId).collect())
         };
         self.link.call(call).await
@@ -212,28 +167,86 @@ impl Client {
 
     /// Gives a lease back; `failure` is empty unless the task cannot be done here.
     pub(crate) async fn give_back(&self, lease: LeaseId, failure: &str) -> Result<(), ClientError> {
-        let worker = self.link.hello().worker;
-        let call = |session: Arc<crate::link::Session>| async move {
+        let worker = self.worker();
+        let call = |session: Arc<Session>| async move {
             let request = v1::ReturnRequest {
                 worker,
                 lease: lease.0,
                 failure: failure.to_owned(),
             };
-            within(CONTROL, session.control().r#return(request)).await?;
+            within(CONTROL, session.rpc().r#return(request)).await?;
             Ok(())
+        };
+        self.link.call(call).await
+    }
+
+    /// Says what came of a task, of which all is in the store; returns when the coordinator has noted it,
+    /// or has no use for it.
+    pub(crate) async fn complete(
+        &self,
+        lease: LeaseId,
+        outcome: Outcome,
+    ) -> Result<Verdict, ClientError> {
+        let result = match outcome {
+            Outcome::Evaluated(ranges) => Done::Evaluated(v1::Evaluated {
+                ranges: ranges.iter().map(task::summary).collect(),
+            }),
+            Outcome::Checked(word) => Done::Checked(v1::Checked {
+                refutation: word.map(|word| v1::Refutation { word: word.get() }),
+            }),
+            Outcome::Merged(json) => Done::Merged(v1::Merged { json }),
+        };
+        let request = v1::CompleteRequest {
+            worker: self.worker(),
+            lease: lease.0,
+            result: Some(result),
+        };
+        let call = |session: Arc<Session>| {
+            let request = request.clone();
+            async move {
+                let reply = within(VERDICT, session.rpc().complete(request)).await?;
+                match reply.into_inner().verdict {
+                    Some(complete_reply::Verdict::Rejected(v1::Rejected { reason })) => {
+                        Ok(Verdict::Rejected(reason))
+                    }
+                    Some(
+                        complete_reply::Verdict::Accepted(v1::Accepted {})
+                        | complete_reply::Verdict::Duplicate(v1::Duplicate {})
+                        | complete_reply::Verdict::Noted(v1::Noted {}),
+                    ) => Ok(Verdict::Taken),
+                    None => Err(Failure::Protocol("a verdict without content".to_owned())),
+                }
+            }
+        };
+        self.link.call(call).await
+    }
+
+    /// Tells of records that are lost or damaged.
+    pub(crate) async fn report(&self, lost: &[Lost]) -> Result<(), ClientError> {
+        let records = lost.iter().map(|lost| v1::LostRecord {
+            head: lost.head.0,
+            digest: lost.digest.0.to_vec(),
+            reason: lost.reason.clone(),
+        });
+        let request = v1::ReportRequest {
+            worker: self.worker(),
+            records: records.collect(),
+        };
+        let call = |session: Arc<Session>| {
+            let request = request.clone();
+            async move {
+                within(CONTROL, session.rpc().report(request)).await?;
+                Ok(())
+            }
         };
         self.link.call(call).await
     }
 
     /// Leaves the job, if there is contact: a coordinator that does not hear of it finds out.
     pub(crate) async fn leave(&self) {
-        let worker = self.link.hello().worker;
+        let worker = self.worker();
         let left = self.link.once(|session| async move {
-            within(
-                CONTROL,
-                session.control().leave(v1::LeaveRequest { worker }),
-            )
-            .await
+            within(CONTROL, session.rpc().leave(v1::LeaveRequest { worker })).await
         });
         if left.await.is_none() {
             tracing::debug!(

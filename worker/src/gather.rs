@@ -1,42 +1,46 @@
-//! The sources of a task, from the cache or from the coordinator.
+//! The sources of a task, from the cache or from the store.
 //!
-//! A source that several lanes need at once is fetched by one of them; the others wait for that
-//! source, and for nothing else. What is fetched for the tasks under way is bounded: see [`Room`].
+//! A source that several lanes need at once is read by one of them; the others wait for that
+//! source, and for nothing else. What is read for the tasks under way is bounded: see [`Room`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use chomp_table::sources::sources;
-use chomp_table::{Head, RangeBits};
+use chomp_kernel::Source;
+use chomp_store::Place;
+use chomp_table::Head;
+use chomp_table::format::describe;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::{Cache, TaskSources};
-use crate::client::{Client, ClientError};
-use crate::pool::{Pool, PoolError};
+use crate::client::Lost;
+use crate::pool::Pool;
+use crate::store::{READS_MAX, Store};
+use crate::trouble::Trouble;
 
 /// The unit in which memory is given out.
 const UNIT: u64 = 1 << 10;
-/// The sources that are fetched together: they are decoded when all of their records are there.
-const CLAIM_MAX: usize = 8;
-/// A source counts as if one in so many of its positions were losing: twice what is usual.
-const POSITIONS_PER_LOSING: u64 = 64;
+/// So many bytes of records are decoded where they arrive: that takes less than a change of threads.
+const DECODED_HERE_MAX: usize = 1 << 16;
+/// The most memory that a record and the range in it take, in lengths of the record: two bytes for each of
+/// at least one, four for each number of a bucket of two.
+pub(crate) const MEMORY_PER_LENGTH: u64 = 3;
 
 /// Gathers the sources of tasks, for all lanes of a worker.
 #[derive(Debug)]
 pub(crate) struct Gatherer {
-    client: Client,
     pool: Arc<Pool>,
     cache: Arc<Cache>,
-    room: Room,
-    /// The sources that are being fetched, each with a token that says when that is over.
+    pub(crate) room: Room,
+    /// The sources that are being read, each with a token that says when that is over.
     under_way: Mutex<BTreeMap<Head, CancellationToken>>,
 }
 
-/// The memory for what is fetched, from then until the task that needs it is evaluated, whether
+/// The memory for what is read, from then until the task that needs it is done, whether
 /// the cache keeps it too or not. A task that needs more than all of it has all of it for itself.
 #[derive(Debug)]
-struct Room {
+pub(crate) struct Room {
     units: Semaphore,
     units_max: u32,
 }
@@ -45,28 +49,14 @@ struct Room {
 #[derive(Debug)]
 pub(crate) struct Gathered<'a> {
     pub(crate) sources: TaskSources,
+    /// Given back when this is dropped.
     pub(crate) room: SemaphorePermit<'a>,
 }
 
-/// Why sources cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum GatherError {
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    #[error(transparent)]
-    Pool(#[from] PoolError),
-}
-
 impl Gatherer {
-    /// With `bytes_max` for the sources of tasks under way.
-    pub(crate) fn new(
-        client: Client,
-        pool: Arc<Pool>,
-        cache: Arc<Cache>,
-        bytes_max: u64,
-    ) -> Gatherer {
+    /// With `bytes_max` for what tasks under way have read.
+    pub(crate) fn new(pool: Arc<Pool>, cache: Arc<Cache>, bytes_max: u64) -> Gatherer {
         Gatherer {
-            client,
             pool,
             cache,
             room: Room::new(bytes_max),
@@ -74,58 +64,108 @@ impl Gatherer {
         }
     }
 
-    /// The sources of the ranges `heads`.
-    pub(crate) async fn gather(&self, heads: &[Head]) -> Result<Gathered<'_>, GatherError> {
-        let job = self.client.job();
-        let needed = heads.iter().flat_map(|&head| sources(head, job.range_bits));
-        let needed: Vec<Head> = needed.collect::<BTreeSet<_>>().into_iter().collect();
-        let mut found = TaskSources::default();
-        let mut missing = self.cache.collect(job.table, &needed, &mut found);
+    /// The ranges `needed`, which ascend, and memory for so many bytes besides.
+    pub(crate) async fn gather(
+        &self,
+        store: &Store,
+        needed: impl IntoIterator<Item = Head>,
+        besides: u64,
+    ) -> Result<Gathered<'_>, Trouble> {
+        let mut sources = TaskSources::default();
+        let places = store.places(needed).await?;
+        let mut missing = self.cache.collect(places, &mut sources);
+        let lengths = missing.iter().map(|(_, place)| u64::from(place.length));
         // Whoever waits here has claimed nothing yet, so nobody waits for them.
-        let room = self.room.take(missing.len(), job.range_bits).await;
+        let bytes = lengths.sum::<u64>() * MEMORY_PER_LENGTH + besides;
+        let room = self.room.take(bytes).await;
         while !missing.is_empty() {
-            missing = self.cache.collect(job.table, &missing, &mut found);
-            let claim = self.claim(&missing);
-            if claim.heads.is_empty() {
+            missing = self.cache.collect(missing, &mut sources);
+            let claim = self.claim(&mut missing);
+            if claim.places.is_empty() {
                 if let Some(other) = &claim.other {
                     other.cancelled().await;
                 }
                 continue;
             }
-            self.cache.missed(claim.heads.len());
-            let records = self.client.fetch(&claim.heads).await?;
-            for range in self.pool.decode(records).await? {
-                found.insert(Arc::clone(&range));
-                self.cache.insert(job.table, range);
-            }
-            missing.retain(|head| claim.heads.binary_search(head).is_err());
+            self.cache.missed(claim.places.len());
+            self.read(store, &claim.places, &mut sources).await?;
         }
-        Ok(Gathered {
-            sources: found,
-            room,
-        })
+        Ok(Gathered { sources, room })
     }
 
-    /// Claims those of `missing`, which ascend, that nobody fetches, up to [`CLAIM_MAX`].
-    fn claim(&self, missing: &[Head]) -> Claim<'_> {
+    /// A range that is in the cache.
+    pub(crate) fn cached(&self, head: Head, place: &Place) -> Option<Arc<Source>> {
+        self.cache.get(head, place)
+    }
+
+    /// Reads sources.
+    async fn read(
+        &self,
+        store: &Store,
+        places: &[(Head, Place)],
+        sources: &mut TaskSources,
+    ) -> Result<(), Trouble> {
+        let reads = store.records(places).await?;
+        let (mut records, mut lost) = (Vec::with_capacity(places.len()), Vec::new());
+        for (&place, read) in places.iter().zip(reads) {
+            match read {
+                Ok(record) => records.push((place, record)),
+                Err(gone) => lost.push(gone),
+            }
+        }
+        let bytes: usize = records.iter().map(|(_, record)| record.len()).sum();
+        let (places, records): (Vec<_>, Vec<_>) = records.into_iter().unzip();
+        let decoded = if bytes <= DECODED_HERE_MAX {
+            self.pool.decode_here(&records)
+        } else {
+            self.pool.decode(records).await?
+        };
+        for ((head, place), decoded) in places.into_iter().zip(decoded) {
+            let digest = place.digest;
+            let wrong = match decoded {
+                Ok(range) if range.head() == head => {
+                    sources.insert(Arc::clone(&range));
+                    self.cache.insert(digest, range);
+                    continue;
+                }
+                Ok(range) => format!("it is of range {}", range.head()),
+                Err(error) => describe(&error),
+            };
+            lost.push(Lost {
+                head,
+                digest,
+                reason: wrong,
+            });
+        }
+        if lost.is_empty() {
+            Ok(())
+        } else {
+            Err(Trouble::Lost(lost))
+        }
+    }
+
+    /// Claims those of `missing`, which ascend, that nobody reads, up to [`READS_MAX`], and takes them
+    /// out.
+    fn claim(&self, missing: &mut Vec<(Head, Place)>) -> Claim<'_> {
         let mut under_way = self.under_way();
         let mut claim = Claim {
             gatherer: self,
-            heads: Vec::new(),
+            places: Vec::new(),
             over: CancellationToken::new(),
             other: None,
         };
-        for &head in missing {
-            if claim.heads.len() == CLAIM_MAX {
-                break;
+        missing.retain(|&(head, place)| {
+            if claim.places.len() == READS_MAX {
+                return true;
             }
             if let Some(other) = under_way.get(&head) {
                 claim.other.get_or_insert_with(|| other.clone());
-            } else {
-                under_way.insert(head, claim.over.clone());
-                claim.heads.push(head);
+                return true;
             }
-        }
+            under_way.insert(head, claim.over.clone());
+            claim.places.push((head, place));
+            false
+        });
         claim
     }
 
@@ -137,19 +177,19 @@ impl Gatherer {
     }
 }
 
-/// The right to fetch some sources. When it is dropped, those who wait look again.
+/// The right to read some sources. When it is dropped, those who wait look again.
 struct Claim<'a> {
     gatherer: &'a Gatherer,
-    heads: Vec<Head>,
+    places: Vec<(Head, Place)>,
     over: CancellationToken,
-    /// When another lane's fetch of one of the others is over.
+    /// When another lane's read of one of the others is over.
     other: Option<CancellationToken>,
 }
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         let mut under_way = self.gatherer.under_way();
-        for head in &self.heads {
+        for (head, _) in &self.places {
             under_way.remove(head);
         }
         self.over.cancel();
@@ -165,9 +205,8 @@ impl Room {
         }
     }
 
-    async fn take(&self, sources: usize, range_bits: RangeBits) -> SemaphorePermit<'_> {
-        let losing = range_bits.positions() / POSITIONS_PER_LOSING;
-        let bytes = (losing * size_of::<u16>() as u64).saturating_mul(sources as u64);
+    /// Waits for so many bytes.
+    pub(crate) async fn take(&self, bytes: u64) -> SemaphorePermit<'_> {
         let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX);
         let units = units.min(self.units_max);
         let permit = self.units.acquire_many(units).await;

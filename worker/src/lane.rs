@@ -1,17 +1,25 @@
-//! One task after the other, from lease to submission.
+//! One task after the other, from lease to result.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use chomp_table::format::describe;
 use tokio_util::sync::CancellationToken;
+
+use chomp_store::{PartName, StoreError};
+use chomp_table::Head;
+use chomp_table::shard::ShardSize;
+use chomp_table::sources::sources;
 
 use crate::End;
 use crate::cache::Cache;
-use crate::client::{Answer, Client, ClientError, LeaseId, Task, Verdict};
-use crate::gather::{GatherError, Gathered, Gatherer};
-use crate::pool::{Pool, PoolError};
+use crate::check::check;
+use crate::client::{Answer, Client, ClientError, LeaseId, Outcome, Task, Verdict, Work};
+use crate::gather::{Gathered, Gatherer};
+use crate::merge::Merge;
+use crate::pool::Pool;
+use crate::store::{Store, Stores};
+use crate::trouble::Trouble;
 
 /// How often the coordinator hears from the worker within the time of a lease.
 const HEARTBEATS_PER_LEASE: u32 = 4;
@@ -25,7 +33,9 @@ pub(crate) struct Lane {
     pub(crate) pool: Arc<Pool>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) gatherer: Arc<Gatherer>,
+    pub(crate) stores: Arc<Stores>,
     pub(crate) leases: Arc<Leases>,
+    pub(crate) shard: ShardSize,
     pub(crate) stop: CancellationToken,
 }
 
@@ -33,16 +43,6 @@ pub(crate) struct Lane {
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     held: Mutex<BTreeSet<LeaseId>>,
-}
-
-/// What becomes of a task.
-enum Outcome {
-    /// It was submitted.
-    Submitted(Verdict),
-    /// The worker stops before it has begun to evaluate it.
-    Stopped,
-    /// It cannot be done here, for this reason.
-    Failed(String),
 }
 
 impl Lane {
@@ -63,21 +63,38 @@ impl Lane {
     }
 
     async fn work(&self, task: Task) -> Result<(), ClientError> {
-        let lease = task.lease;
+        let (lease, journal) = (task.lease, task.journal);
         self.leases.held().insert(lease);
-        let outcome = self.evaluate_and_submit(task).await;
+        let done = self.finish(task).await;
         self.leases.held().remove(&lease);
-        match outcome? {
-            Outcome::Submitted(Verdict::Taken) => Ok(()),
-            Outcome::Submitted(Verdict::Rejected(reason)) => {
+        match done {
+            Ok(Verdict::Taken) => Ok(()),
+            Ok(Verdict::Rejected(reason)) => {
                 tracing::warn!("the coordinator has no use for a result: {reason}");
                 Ok(())
             }
-            Outcome::Stopped => self.give_back(lease, "").await,
-            Outcome::Failed(reason) => {
+            Err(Trouble::Stopped) => self.give_back(lease, "").await,
+            Err(Trouble::Lost(lost)) => {
+                for lost in &lost {
+                    tracing::warn!("the record of range {} is lost: {}", lost.head, lost.reason);
+                }
+                self.client.report(&lost).await?;
+                self.give_back(lease, "").await
+            }
+            // It was withdrawn after this was leased, and so is the task.
+            Err(Trouble::Missing(_)) if self.stores.are_beyond(journal).await => {
+                self.give_back(lease, "").await
+            }
+            Err(Trouble::Missing(head)) => {
+                let reason = StoreError::Missing { head }.to_string();
                 tracing::warn!("a task failed: {reason}");
                 self.give_back(lease, &reason).await
             }
+            Err(Trouble::Failed(reason)) => {
+                tracing::warn!("a task failed: {reason}");
+                self.give_back(lease, &reason).await
+            }
+            Err(Trouble::Client(error)) => Err(error),
         }
     }
 
@@ -92,33 +109,67 @@ impl Lane {
         }
     }
 
-    async fn evaluate_and_submit(&self, task: Task) -> Result<Outcome, ClientError> {
-        let table = self.client.job().table;
-        let gathered = tokio::select! {
-            biased;
-            () = self.stop.cancelled() => return Ok(Outcome::Stopped),
-            gathered = self.gatherer.gather(&task.heads) => gathered,
+    async fn finish(&self, task: Task) -> Result<Verdict, Trouble> {
+        let store = self.unless_stopped(self.stores.at(task.journal)).await?;
+        let range_bits = self.client.job().range_bits;
+        let outcome = match task.work {
+            Work::Evaluate { layer, heads } => {
+                let name = PartName {
+                    layer,
+                    lease: task.lease.0,
+                };
+                self.evaluate(&store, name, heads).await?
+            }
+            Work::Check { range, part, seed } => {
+                let (by, of) = ((&*self.gatherer, &*self.pool), (&*store, range_bits));
+                let checked = check(by, of, (range, part, seed));
+                Outcome::Checked(self.unless_stopped(checked).await?)
+            }
+            Work::Merge { shard, head, skip } => {
+                let merge = Merge {
+                    job: &self.client.job(),
+                    store: &store,
+                    gatherer: &self.gatherer,
+                    pool: &self.pool,
+                    size: self.shard,
+                    stop: &self.stop,
+                };
+                Outcome::Merged(merge.run(shard, head, skip).await?)
+            }
         };
-        let Gathered { sources, room } = match gathered {
-            Ok(gathered) => gathered,
-            Err(GatherError::Client(error)) => return failed(error),
-            Err(GatherError::Pool(error)) => return Ok(Outcome::Failed(describe(&error))),
-        };
-        let evaluated = self.pool.evaluate(task.heads, sources, self.stop.clone());
-        let ranges = match evaluated.await {
-            Ok(ranges) => ranges,
-            Err(PoolError::Stopped) => return Ok(Outcome::Stopped),
-            Err(error) => return Ok(Outcome::Failed(describe(&error))),
-        };
+        Ok(self.client.complete(task.lease, outcome).await?)
+    }
+
+    async fn evaluate(
+        &self,
+        store: &Store,
+        name: PartName,
+        heads: Vec<Head>,
+    ) -> Result<Outcome, Trouble> {
+        let range_bits = self.client.job().range_bits;
+        let needed = heads.iter().flat_map(|&head| sources(head, range_bits));
+        let needed: BTreeSet<Head> = needed.collect();
+        let gathered = self.gatherer.gather(store, needed, 0);
+        let Gathered { sources, room } = self.unless_stopped(gathered).await?;
+        let evaluated = self.pool.evaluate(heads, sources, self.stop.clone());
+        let evaluated = evaluated.await?;
         drop(room);
-        let mut records = Vec::with_capacity(ranges.len());
-        for (range, record) in ranges {
-            records.push((range.head(), record));
-            self.cache.insert(table, range);
+        for (placed, range) in evaluated.placed.iter().zip(evaluated.ranges) {
+            self.cache.insert(placed.summary.digest, range);
         }
-        match self.client.submit(task.lease, &records).await {
-            Ok(verdict) => Ok(Outcome::Submitted(verdict)),
-            Err(error) => failed(error),
+        store.put_part(&name.key(), evaluated.part).await?;
+        Ok(Outcome::Evaluated(evaluated.placed))
+    }
+
+    /// What comes of `work`, unless the worker is told to stop before.
+    async fn unless_stopped<T>(
+        &self,
+        work: impl Future<Output = Result<T, Trouble>>,
+    ) -> Result<T, Trouble> {
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Err(Trouble::Stopped),
+            done = work => done,
         }
     }
 
@@ -140,14 +191,6 @@ impl Lane {
                 Err(error) => return error,
             }
         }
-    }
-}
-
-/// A call that the coordinator does not accept is one task's failure, everything else the worker's.
-fn failed(error: ClientError) -> Result<Outcome, ClientError> {
-    match error {
-        ClientError::Unfit { .. } => Ok(Outcome::Failed(describe(&error))),
-        error => Err(error),
     }
 }
 

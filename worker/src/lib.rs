@@ -1,30 +1,40 @@
-//! The worker: leases tasks, fetches the sources it does not hold, evaluates, submits.
+//! The worker: leases tasks, and does them with what is in the store.
 //!
 //! | module | does |
 //! |---|---|
 //! | [`transport`] | makes connections, or lets a simulation make them |
 //! | `link` | keeps contact with the coordinator, over any number of connections |
 //! | [`client`] | speaks to the coordinator; the wire types end there |
+//! | `store` | opens the store, and follows the journal |
+//! | `proxy` | reaches the store through the coordinator |
 //! | `cache` | keeps ranges in memory, within a bound |
 //! | `gather` | finds the sources of a task |
 //! | `pool` | evaluates, on threads of its own |
-//! | `lane` | takes one task after the other from lease to submission |
+//! | `check` | checks what another worker computed |
+//! | `merge` | writes a shard |
+//! | `lane` | takes one task after the other from lease to result |
+//! | `trouble` | says why a task is not done |
 //!
 //! A worker runs twice as many lanes as it has threads: while one lane's task is evaluated, the
-//! other's next task is leased and its sources are fetched, or its result is being written.
+//! other's next task is leased and its sources are read, or its result is being written.
 //!
 //! With [`Config::seed`], [`Evaluation::Inline`], a runtime of one thread whose clock is paused and a
 //! deterministic [`Connector`], all that a worker does is determined.
 
 mod cache;
+mod check;
 pub mod client;
 mod gather;
 mod lane;
 mod link;
+mod merge;
 mod pool;
+mod proxy;
+mod store;
 #[cfg(test)]
 mod tests;
 pub mod transport;
+mod trouble;
 
 use std::num::NonZeroUsize;
 use std::pin::pin;
@@ -33,7 +43,9 @@ use std::time::Duration;
 
 use chomp_access::Access;
 use chomp_kernel::{Evaluator, Isa};
-use chomp_table::{Digest, RangeBits};
+use chomp_store::Place;
+use chomp_table::shard::ShardSize;
+use chomp_table::{Digest, Head, RangeBits};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -42,15 +54,18 @@ use client::{Client, ClientError};
 use gather::Gatherer;
 use lane::{Lane, Leases};
 use link::{Hello, Link};
-use pool::Pool;
+use pool::{Done, Pool};
+use store::Stores;
 use transport::{Connector, Remote};
+
+pub use store::StoreChoice;
 
 /// The memory that a worker needs besides evaluators and ranges: code, buffers, messages, what tasks
 /// under way hold of what the cache has forgotten, and what the allocator keeps of all this.
 const OVERHEAD_BYTES: u64 = 160 << 20;
 /// The least bytes of ranges that are worth starting with.
 const CACHE_BYTES_MIN: u64 = 16 << 20;
-/// The part of the memory for ranges that is for sources fetched for the tasks under way: one in
+/// The part of the memory for ranges that is for what the tasks under way have read: one in
 /// so many. The rest is the cache's.
 const SOURCES_SHARE: u64 = 4;
 /// How long a worker that stops has for what it has in hand, and for saying so.
@@ -72,6 +87,10 @@ pub struct Config {
     /// How long to go on without contact to the coordinator. If nothing is given, ten seconds at
     /// the start and half an hour later. With zero, one attempt to reach it again is all.
     pub patience: Option<Duration>,
+    /// Where the store is, if that is not to be where the coordinator says.
+    pub store: Option<StoreChoice>,
+    /// What goes into a shard. All who work on a table need the same.
+    pub shard: ShardSize,
     /// Where to evaluate.
     pub evaluation: Evaluation,
     /// Where chance begins: the worker's identity, and how long it waits between attempts. If
@@ -107,6 +126,10 @@ pub struct Report {
     pub ranges: u64,
     /// The CPU time that evaluating them took.
     pub evaluation: Duration,
+    /// The ranges of other workers that it checked.
+    pub checks: u64,
+    /// The shards it wrote.
+    pub merges: u64,
 }
 
 /// Why a worker gave up.
@@ -170,6 +193,13 @@ pub fn memory_bytes(bytes: u64, threads: NonZeroUsize, range_bits: RangeBits) ->
     fixed_bytes(threads, range_bits).saturating_add(ranges.max(CACHE_BYTES_MIN))
 }
 
+/// The memory that it takes to know where the records of a table are: twice, since a checkpoint is
+/// read in one piece.
+pub fn journal_bytes(bits: u32, range_bits: RangeBits) -> u64 {
+    let range = 2 * size_of::<(Head, Place)>() as u64;
+    range_bits.heads(bits).saturating_mul(range)
+}
+
 /// The memory that is not for ranges.
 fn fixed_bytes(threads: NonZeroUsize, range_bits: RangeBits) -> u64 {
     let evaluators = Evaluator::memory(range_bits).saturating_mul(threads.get() as u64);
@@ -213,11 +243,13 @@ pub async fn run_with(
     let link = Link::new(&config.access, connector, hello, config.patience, chance)?;
     let client = tokio::select! {
         biased;
-        () = stop.cancelled() => return Ok(Report::NOTHING),
+        () = stop.cancelled() => return Ok(Report::new(End::Stopped, Done::default())),
         client = Client::join(link) => client?,
     };
     let job = client.job();
-    let ranges_bytes = match cache_bytes(config.memory_bytes, 0, config.threads, job.range_bits) {
+    let besides = journal_bytes(job.bits, job.range_bits);
+    let cache = cache_bytes(config.memory_bytes, besides, config.threads, job.range_bits);
+    let ranges_bytes = match cache {
         Ok(bytes) => bytes,
         Err(error) => {
             client.leave().await;
@@ -234,27 +266,23 @@ pub async fn run_with(
     tracing::debug!(threads = config.threads, isa = %config.isa, "joined a job of {} bits", job.bits);
 
     let sources_bytes = ranges_bytes / SOURCES_SHARE;
-    let cache = Arc::new(Cache::new(ranges_bytes - sources_bytes, job.table));
+    let cache = Arc::new(Cache::new(ranges_bytes - sources_bytes, job.range_bits));
     let lane = Lane {
         gatherer: Arc::new(Gatherer::new(
-            client.clone(),
             Arc::clone(&pool),
             Arc::clone(&cache),
             sources_bytes,
         )),
+        stores: Arc::new(Stores::new(config.store, client.clone())),
         client,
         pool: Arc::clone(&pool),
         cache,
         leases: Arc::new(Leases::default()),
+        shard: config.shard,
         stop: stop.child_token(),
     };
     let end = work(lane, 2 * config.threads.get()).await?;
-    let (ranges, evaluation) = pool.done();
-    Ok(Report {
-        end,
-        ranges,
-        evaluation,
-    })
+    Ok(Report::new(end, pool.done()))
 }
 
 /// Runs the lanes and the heartbeat until one of them ends or is told to stop; the others then
@@ -304,11 +332,15 @@ async fn work(lane: Lane, count: usize) -> Result<End, ClientError> {
 }
 
 impl Report {
-    const NOTHING: Report = Report {
-        end: End::Stopped,
-        ranges: 0,
-        evaluation: Duration::ZERO,
-    };
+    fn new(end: End, done: Done) -> Report {
+        Report {
+            end,
+            ranges: done.ranges,
+            evaluation: done.evaluation,
+            checks: done.checks,
+            merges: done.merges,
+        }
+    }
 }
 
 /// What the instruction set in use makes of known ranges.

@@ -1,9 +1,8 @@
 //! The link to the coordinator: it outlives connections.
 //!
-//! A *session* is two connections over which the worker has joined: one for control, one for
-//! data, so that heartbeats never wait behind records. When a call fails for want of contact, or
-//! because the coordinator does not know the worker, the session is stale: the first call that
-//! notices makes a new one while the others wait for it, and then each is repeated. All calls may
+//! A *session* is a connection over which the worker has joined. When a call fails for want of
+//! contact, or because the coordinator does not know the worker, the session is stale: the first call
+//! that notices makes a new one while the others wait for it, and then each is repeated. All calls may
 //! be repeated, and the worker stays who it is, so its leases survive.
 
 mod failure;
@@ -16,7 +15,7 @@ use chomp_access::Access;
 use chomp_table::format::describe;
 use tokio::time::Instant;
 
-pub(crate) use failure::{Failure, Overdue, within};
+pub(crate) use failure::{Failure, within};
 pub(crate) use session::{Hello, Session};
 
 use crate::client::{ClientError, Job};
@@ -45,7 +44,7 @@ pub(crate) struct Link {
     chance: Mutex<fastrand::Rng>,
     /// Locked while a session is made, so that only one is.
     state: tokio::sync::Mutex<State>,
-    job: Mutex<Option<Job>>,
+    job: Mutex<Option<Arc<Job>>>,
 }
 
 #[derive(Debug, Default)]
@@ -89,13 +88,22 @@ impl Link {
     }
 
     /// The job, as the coordinator described it last. None before the first session.
-    pub(crate) fn job(&self) -> Option<Job> {
-        *self.job.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn job(&self) -> Option<Arc<Job>> {
+        let job = self.job.lock().unwrap_or_else(PoisonError::into_inner);
+        job.clone()
     }
 
     /// Joins, if that was not done yet.
     pub(crate) async fn join(&self) -> Result<(), ClientError> {
         self.session(None, Instant::now()).await.map(|_| ())
+    }
+
+    /// Joins again, to hear what the job is now.
+    pub(crate) async fn join_again(&self) -> Result<(), ClientError> {
+        let present = self.state.lock().await.sessions;
+        self.session(Some(present), Instant::now())
+            .await
+            .map(|_| ())
     }
 
     /// Makes a call, again and again until it has an answer, in sessions as new as it takes.
@@ -172,7 +180,9 @@ impl Link {
         let made = self.make_session(&mut state, since).await;
         match &made {
             Ok(session) => {
-                *self.job.lock().unwrap_or_else(PoisonError::into_inner) = Some(session.job);
+                let mut job = self.job.lock().unwrap_or_else(PoisonError::into_inner);
+                *job = Some(Arc::clone(&session.job));
+                drop(job);
                 state.session = Some(Arc::clone(session));
             }
             Err(error) => state.given_up = Some(error.clone()),
@@ -185,7 +195,10 @@ impl Link {
         state: &mut State,
         mut since: Instant,
     ) -> Result<Arc<Session>, ClientError> {
-        let before = state.session.as_ref().map(|session| session.job);
+        let before = state
+            .session
+            .as_ref()
+            .map(|session| Arc::clone(&session.job));
         let patience = self.patience(before.is_some());
         for attempt in 0.. {
             state.sessions += 1;
@@ -197,7 +210,7 @@ impl Link {
             );
             let failure = match made.await {
                 Ok(session) => {
-                    self.check_same(before, session.job)?;
+                    self.check_same(before.as_deref(), &session.job)?;
                     if before.is_some() {
                         tracing::info!("joined the job of the coordinator at {} again", self.url);
                     }
@@ -220,7 +233,7 @@ impl Link {
         unreachable!("attempts do not end")
     }
 
-    fn check_same(&self, before: Option<Job>, now: Job) -> Result<(), ClientError> {
+    fn check_same(&self, before: Option<&Job>, now: &Job) -> Result<(), ClientError> {
         match before {
             Some(before) if before.range_bits != now.range_bits => Err(ClientError::OtherJob {
                 url: self.url.clone(),

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_kernel::{Evaluator, Isa, MissingSource, Source, Sources};
+use chomp_store::Placed;
+use chomp_store::part::PartBuilder;
 use chomp_table::format::FormatError;
 use chomp_table::range;
 use chomp_table::{Head, RangeBits};
@@ -32,22 +34,24 @@ enum Place {
     Inline(Box<Mutex<Evaluator>>),
 }
 
-/// Evaluated ranges and their records, in the order of the task.
-pub(crate) type Evaluated = Vec<(Arc<Source>, Bytes)>;
+/// What comes of a task.
+#[derive(Clone, Debug)]
+pub(crate) struct Evaluated {
+    /// The part with the records.
+    pub(crate) part: Bytes,
+    /// The ranges and where their records are, in the order of the task.
+    pub(crate) placed: Vec<Placed>,
+    /// The same ranges, to draw on.
+    pub(crate) ranges: Vec<Arc<Source>>,
+}
 
 /// Why a task could not be evaluated.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PoolError {
-    /// The coordinator sent a damaged source, or another than it was asked for.
-    #[error("the record of source {head} is damaged")]
-    Source { head: Head, source: FormatError },
-    /// The coordinator sent another range than it was asked for.
-    #[error("the record sent for source {asked} is of range {sent}")]
-    OtherSource { asked: Head, sent: Head },
-    /// A source was not sent.
+    /// A source was not given.
     #[error(transparent)]
     Missing(#[from] MissingSource),
-    /// The evaluation panicked. The panic was printed where it happened.
+    /// The work panicked. The panic was printed where it happened.
     #[error("the evaluation panicked: this is a bug, please report it with the lines above")]
     Panicked,
     /// The worker was told to stop before the evaluation began.
@@ -59,6 +63,18 @@ pub(crate) enum PoolError {
 struct Counters {
     ranges: AtomicU64,
     evaluation_ns: AtomicU64,
+    checks: AtomicU64,
+    merges: AtomicU64,
+}
+
+/// What a pool has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub(crate) ranges: u64,
+    /// The CPU time that evaluating them took.
+    pub(crate) evaluation: Duration,
+    pub(crate) checks: u64,
+    pub(crate) merges: u64,
 }
 
 impl Pool {
@@ -106,11 +122,16 @@ impl Pool {
 
     /// The ranges in `records`, on the next free thread, before any evaluation that waits for one.
     pub(crate) async fn decode(
-        self: &Arc<Pool>,
-        records: Vec<(Head, Bytes)>,
-    ) -> Result<Vec<Arc<Source>>, PoolError> {
+        &self,
+        records: Vec<Bytes>,
+    ) -> Result<Vec<Result<Arc<Source>, FormatError>>, PoolError> {
         let range_bits = self.range_bits;
-        self.run(true, move |_| decode(records, range_bits)).await
+        self.run(true, move |_| decode(&records, range_bits)).await
+    }
+
+    /// The ranges in `records`, on this thread.
+    pub(crate) fn decode_here(&self, records: &[Bytes]) -> Vec<Result<Arc<Source>, FormatError>> {
+        decode(records, self.range_bits)
     }
 
     /// Evaluates a task on the next free thread, unless `stop` is cancelled by then.
@@ -127,27 +148,40 @@ impl Pool {
             }
             pool.evaluate_here(&heads, &sources, evaluator)
         })
-        .await
+        .await?
     }
 
-    /// The ranges evaluated so far, and the CPU time it took.
-    pub(crate) fn done(&self) -> (u64, Duration) {
-        let nanos = self.counters.evaluation_ns.load(Ordering::Relaxed);
-        (
-            self.counters.ranges.load(Ordering::Relaxed),
-            Duration::from_nanos(nanos),
-        )
+    /// Takes note that a range was checked.
+    pub(crate) fn note_check(&self) {
+        self.counters.checks.fetch_add(1, Ordering::Relaxed);
     }
 
-    async fn run<T: Send + 'static>(
-        self: &Arc<Pool>,
+    /// Takes note that a shard was written.
+    pub(crate) fn note_merge(&self) {
+        self.counters.merges.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was done so far.
+    pub(crate) fn done(&self) -> Done {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Done {
+            ranges: count(&self.counters.ranges),
+            evaluation: Duration::from_nanos(count(&self.counters.evaluation_ns)),
+            checks: count(&self.counters.checks),
+            merges: count(&self.counters.merges),
+        }
+    }
+
+    /// Does work on the next free thread, before any other that waits for one if it is to be `first`.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
         first: bool,
-        work: impl FnOnce(&mut Evaluator) -> Result<T, PoolError> + Send + 'static,
+        work: impl FnOnce(&mut Evaluator) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
         match &self.place {
             Place::Inline(evaluator) => {
                 let mut evaluator = evaluator.lock().unwrap_or_else(PoisonError::into_inner);
-                work(&mut evaluator)
+                Ok(work(&mut evaluator))
             }
             Place::Threads(queue) => {
                 let (done, outcome) = oneshot::channel();
@@ -156,9 +190,9 @@ impl Pool {
                     first,
                     Box::new(move |evaluator| {
                         let run = AssertUnwindSafe(|| work(evaluator));
-                        let outcome = std::panic::catch_unwind(run).unwrap_or_else(|_| {
+                        let outcome = std::panic::catch_unwind(run).map_err(|_| {
                             *evaluator = Evaluator::new(range_bits, evaluator.isa());
-                            Err(PoolError::Panicked)
+                            PoolError::Panicked
                         });
                         // Nobody waits any more when the lane was dropped: it is not needed.
                         let _ = done.send(outcome);
@@ -176,6 +210,7 @@ impl Pool {
         evaluator: &mut Evaluator,
     ) -> Result<Evaluated, PoolError> {
         let mut ranges = Vec::with_capacity(heads.len());
+        let mut part = PartBuilder::default();
         for &head in heads {
             let before = thread_cpu_time();
             let range = evaluator.evaluate(head, sources)?;
@@ -186,10 +221,16 @@ impl Pool {
                 .fetch_add(nanos, Ordering::Relaxed);
             self.counters.ranges.fetch_add(1, Ordering::Relaxed);
 
-            let (_, record) = range::encode(&range, self.range_bits);
-            ranges.push((Arc::new(Source::new(&range)), record.into()));
+            let (summary, record) = range::encode(&range, self.range_bits);
+            part.push(summary, &record);
+            ranges.push(Arc::new(Source::new(&range)));
         }
-        Ok(ranges)
+        let (part, placed) = part.finish();
+        Ok(Evaluated {
+            part,
+            placed,
+            ranges,
+        })
     }
 }
 
@@ -258,23 +299,9 @@ impl Queue {
     }
 }
 
-fn decode(
-    records: Vec<(Head, Bytes)>,
-    range_bits: RangeBits,
-) -> Result<Vec<Arc<Source>>, PoolError> {
-    let decode = |(head, record): (Head, Bytes)| {
-        let source = Source::decode(&record, range_bits)
-            .map_err(|source| PoolError::Source { head, source })?;
-        if source.head() == head {
-            Ok(Arc::new(source))
-        } else {
-            Err(PoolError::OtherSource {
-                asked: head,
-                sent: source.head(),
-            })
-        }
-    };
-    records.into_iter().map(decode).collect()
+fn decode(records: &[Bytes], range_bits: RangeBits) -> Vec<Result<Arc<Source>, FormatError>> {
+    let decode = |record: &Bytes| Source::decode(record, range_bits).map(Arc::new);
+    records.iter().map(decode).collect()
 }
 
 /// The CPU time of this thread, or 0 where the system does not tell.
@@ -311,32 +338,34 @@ mod tests {
                 .evaluate(vec![Head(0)], none(), go.clone())
                 .await
                 .unwrap();
-            let (range, record) = evaluated[0].clone();
+            let (range, placed) = (evaluated.ranges[0].clone(), evaluated.placed[0]);
+            let start = placed.offset as usize;
+            let record = evaluated.part.slice(start..start + placed.length as usize);
             assert_eq!(Source::decode(&record, range_bits).unwrap(), *range);
-            assert_eq!(pool.done().0, 1);
+            assert_eq!(placed.summary.digest, chomp_table::Digest::of(&record));
+            assert_eq!(pool.done().ranges, 1);
             let missing = pool.evaluate(vec![Head(1)], none(), go.clone()).await;
             assert!(matches!(missing, Err(PoolError::Missing(_))), "{missing:?}");
             let late = pool.evaluate(vec![Head(0)], none(), stopped).await;
             assert!(matches!(late, Err(PoolError::Stopped)), "{late:?}");
 
-            let decoded = pool.decode(vec![(Head(0), record.clone())]).await.unwrap();
-            assert_eq!(decoded, [range]);
-            let other = pool.decode(vec![(Head(1), record.clone())]).await;
-            assert!(
-                matches!(other, Err(PoolError::OtherSource { .. })),
-                "{other:?}"
-            );
-            let damaged = pool.decode(vec![(Head(0), record.slice(1..))]).await;
-            assert!(
-                matches!(damaged, Err(PoolError::Source { .. })),
-                "{damaged:?}"
-            );
+            let records = vec![record.clone(), record.slice(1..)];
+            for decoded in [
+                pool.decode_here(&records),
+                pool.decode(records).await.unwrap(),
+            ] {
+                let [good, damaged] = &decoded[..] else {
+                    panic!("two records")
+                };
+                assert_eq!(good.as_ref().unwrap(), &range);
+                assert!(damaged.is_err());
+            }
             if evaluation == Evaluation::Threads {
                 let broken = pool.evaluate(vec![Head(1)], Broken, go.clone()).await;
                 assert!(matches!(broken, Err(PoolError::Panicked)), "{broken:?}");
             }
             let again = pool.evaluate(vec![Head(0)], none(), go).await.unwrap();
-            assert_eq!(again[0].1, record);
+            assert_eq!(again.part, evaluated.part);
         }
     }
 }

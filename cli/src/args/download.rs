@@ -5,16 +5,19 @@ use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
 
+use chomp_store::location::Location;
+
 use super::shared::url;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   chomp download --from http://127.0.0.1:7171 --out my-table
-  chomp download --from https://example.org/chomp/table-40 --out my-table")]
+  chomp download --from https://example.org/chomp/table-40 --out my-table
+  chomp download --from s3://bucket/tables --out my-table")]
 pub(crate) struct DownloadArgs {
-    /// Where the table is: a coordinator, or the folder of a table on any server
-    #[arg(long, env = "CHOMP_FROM", value_name = "URL", value_parser = url)]
+    /// Where the table is: a coordinator, the folder of a table on any server, or a bucket
+    #[arg(long, env = "CHOMP_FROM", value_name = "URL", value_parser = from)]
     pub(crate) from: String,
 
     /// The directory to put it in; afterwards it can be given to --table
@@ -36,4 +39,15 @@ pub(crate) struct DownloadArgs {
     /// Print what there is now as one JSON object, and what happens meanwhile to stderr, one a line
     #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
+}
+
+/// The address of a server or of a bucket.
+fn from(text: &str) -> Result<String, String> {
+    if Location::is_of_bucket(text) {
+        let parsed = Location::parse(text);
+        return parsed
+            .map(|_| text.to_owned())
+            .map_err(|error| error.to_string());
+    }
+    url(text)
 }

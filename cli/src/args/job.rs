@@ -5,10 +5,11 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use bytesize::ByteSize;
+use chomp_store::location::Location;
 use chomp_table::RangeBits;
 use clap::builder::BoolishValueParser;
 
-use super::shared::{BITS_MAX, BITS_MIN, MachineArgs, ReachArgs, TableArgs, range_bits};
+use super::shared::{BITS_MAX, BITS_MIN, MachineArgs, ReachArgs, TableArgs, location, range_bits};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -31,7 +32,8 @@ pub(crate) struct RunArgs {
 #[command(after_help = "\
 Examples:
   chomp coordinator --bits 36 --listen 0.0.0.0:7171
-  chomp coordinator --bits 40 --replicas 2 --listen 0.0.0.0:7171 --http 0.0.0.0:8080")]
+  chomp coordinator --bits 40 --replicas 2 --listen 0.0.0.0:7171 --http 0.0.0.0:8080
+  chomp coordinator --bits 44 --store s3://my-bucket/chomp --listen 0.0.0.0:7171")]
 pub(crate) struct CoordinatorArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
@@ -87,6 +89,11 @@ pub(crate) struct WorkerArgs {
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
 
+    /// Where this machine reaches the store, if not where the coordinator says; `coordinator` to go through the
+    /// coordinator
+    #[arg(long, env = "CHOMP_STORE", value_name = "URL", value_parser = way)]
+    pub(crate) store: Option<Way>,
+
     /// What to be called in the coordinator's status [default: the machine's name]
     #[arg(long, env = "CHOMP_NAME", value_name = "NAME")]
     pub(crate) name: Option<String>,
@@ -99,6 +106,22 @@ pub(crate) struct WorkerArgs {
     /// Print what was done as one JSON object, and what happens meanwhile to stderr, one a line
     #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
+}
+
+/// How a worker reaches the store.
+#[derive(Clone, Debug)]
+pub(crate) enum Way {
+    /// By itself.
+    Direct(Location),
+    /// Through the coordinator.
+    Coordinator,
+}
+
+fn way(text: &str) -> Result<Way, String> {
+    if text == "coordinator" {
+        return Ok(Way::Coordinator);
+    }
+    location(text).map(Way::Direct)
 }
 
 #[derive(Debug, clap::Args)]
@@ -132,7 +155,7 @@ pub(crate) struct PlanArgs {
     )]
     pub(crate) coordinator_threads: Option<NonZeroUsize>,
 
-    /// So many bytes a second go through the coordinator's link, as 1GiB [default: any number]
+    /// So many bytes a second go through the link of each worker, as 1GiB [default: any number]
     #[arg(long, env = "CHOMP_BANDWIDTH", value_name = "SIZE")]
     pub(crate) bandwidth: Option<ByteSize>,
 

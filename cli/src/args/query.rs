@@ -7,8 +7,8 @@ use clap::builder::BoolishValueParser;
 /// The table to ask.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SourceArgs {
-    /// The table: its directory, one of its shards as a file, or the address of a coordinator or of
-    /// `chomp serve`, of which only what is needed is read
+    /// The table: its directory, one of its shards as a file, or the address of a coordinator, of
+    /// `chomp serve`, or of a bucket, as `s3://bucket/tables`, of which only what is needed is read
     #[arg(
         long,
         env = "CHOMP_TABLE",
@@ -31,6 +31,7 @@ Examples:
   chomp query 8x10
   chomp query --table shard-0000.zst 5,4,2,1 0b110100
   chomp query --table http://127.0.0.1:7172 8x10
+  chomp query --table s3://bucket/tables 8x10
   chomp query --json < positions.txt")]
 pub(crate) struct QueryArgs {
     #[command(flatten)]

@@ -4,8 +4,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use bytesize::ByteSize;
-use chomp_coordinator::plan::HEAD_BITS_MAX;
 use chomp_kernel::Isa;
+use chomp_plan::HEAD_BITS_MAX;
+use chomp_store::location::Location;
 use chomp_table::RangeBits;
 use clap::builder::BoolishValueParser;
 
@@ -32,19 +33,36 @@ pub(crate) struct TableArgs {
     )]
     pub(crate) table: PathBuf,
 
+    /// Where parts, journal and shards lie: a directory that workers can reach too, or `s3://BUCKET/PREFIX`,
+    /// `gs://…` or `az://…` [default: the directory of the table]
+    #[arg(long, env = "CHOMP_STORE", value_name = "URL", value_parser = location)]
+    pub(crate) store: Option<Location>,
+
+    /// Keep the journal in this directory, for a store that cannot create an object only if it is absent
+    #[arg(long, env = "CHOMP_JOURNAL", value_name = "DIR", requires = "store")]
+    pub(crate) journal: Option<PathBuf>,
+
     /// Work on ranges of 2^B words, from 2^12 to 2^32 [default: the table's, or what suits bits,
     /// threads and memory]
     #[arg(long, env = "CHOMP_RANGE_BITS", value_name = "B", value_parser = range_bits)]
     pub(crate) range_bits: Option<RangeBits>,
 
-    /// Keep the finished ranges when the table is published; else they are made again from it when
-    /// it is extended
+    /// Keep the finished ranges when the table is published; else they are computed again when it is
+    /// extended
     #[arg(long, env = "CHOMP_KEEP_PARTS", value_parser = BoolishValueParser::new())]
     pub(crate) keep_parts: bool,
 
     /// Print the summary as one JSON object, and what happens meanwhile to stderr, one a line
     #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
+}
+
+impl TableArgs {
+    /// Where the store is.
+    pub(crate) fn location(&self) -> Location {
+        let directory = || Location::Directory(self.table.clone());
+        self.store.clone().unwrap_or_else(directory)
+    }
 }
 
 /// How much of this machine to take.
@@ -102,6 +120,10 @@ pub(super) fn url(text: &str) -> Result<String, String> {
         Some("http" | "https") => Ok(text.trim_end_matches('/').to_owned()),
         _ => Err("an address looks like https://host:7171".to_owned()),
     }
+}
+
+pub(super) fn location(text: &str) -> Result<Location, String> {
+    Location::parse(text).map_err(|error| error.to_string())
 }
 
 pub(super) fn range_bits(text: &str) -> Result<RangeBits, String> {

@@ -89,6 +89,9 @@ impl Checks {
                 HumanBytes(bytes)
             )
         })?;
+        if let Some(facts) = &mut self.report.table {
+            facts.add(&content);
+        }
         let compare = || {
             let fingerprints = content.check_known_fingerprints()?;
             Ok((fingerprints, known::compare(&content.survey)?))

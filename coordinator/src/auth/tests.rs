@@ -18,7 +18,7 @@ use tonic_prost::ProstCodec;
 
 use super::*;
 use crate::server::{Coordinator, Listeners, Options};
-use crate::storage::SimulatedStorage;
+use chomp_store::objects::SimulatedStorage;
 
 /// The calls that the protocol has.
 fn calls() -> BTreeSet<String> {
@@ -70,7 +70,13 @@ async fn every_route_of_a_site_has_its_rule() {
     let site = chomp_serve::Site::open(nowhere()).await;
     let routes = site.routes(chomp_serve::Source::Table).into_iter();
     let mut routes: Vec<&str> = routes.map(|(path, _)| path).collect();
-    routes.extend(["/healthz", "/readyz", "/status", "/metrics"]);
+    routes.extend([
+        "/healthz",
+        "/readyz",
+        "/status",
+        "/metrics",
+        crate::proxy::ROUTE,
+    ]);
     routes.sort_unstable();
     let mut rules = ROUTES.map(|(path, _)| path);
     rules.sort_unstable();
@@ -91,6 +97,7 @@ fn asked(route: &'static str) -> (&'static str, &'static str) {
     match route {
         "/{folder}/{name}" => ("/table-14/manifest.json", "HTTP/1.1 404"),
         "/assets/{name}" => ("/assets/style.css", "HTTP/1.1 200"),
+        "/objects/{*key}" => ("/objects/work/journal/0000000000", "HTTP/1.1 200"),
         "/api/table" | "/api/counts" | "/api/openings" => (route, "HTTP/1.1 503"),
         "/api/position/{position}" => ("/api/position/3,1", "HTTP/1.1 503"),
         "/api/openings/{board}" => ("/api/openings/2x3", "HTTP/1.1 503"),
@@ -159,6 +166,8 @@ async fn start(tls: bool, open_status: bool) -> Tested {
         bits: 14,
         range_bits: RangeBits::new(12).unwrap(),
         replicas: 1,
+        check: true,
+        store_hint: None,
         issuer: Arc::clone(&issuer),
         tls: tls.then(config).map(Arc::new),
         site: Some(nowhere()),
@@ -215,9 +224,10 @@ async fn page(address: std::net::SocketAddr, path: &str, headers: &[String]) -> 
     }
     request += "\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    answer
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    // Objects are no text.
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -282,7 +292,9 @@ async fn every_credential(tested: &Tested, open_status: bool) {
                 refusal,
             } = credentials;
             let headers: Vec<String> = header.into_iter().collect();
-            for (route, rule) in ROUTES {
+            // Objects are not where pages are.
+            let is_there = |route| route != crate::proxy::ROUTE || address != tested.pages;
+            for (route, rule) in ROUTES.into_iter().filter(|(route, _)| is_there(*route)) {
                 let (path, good) = asked(route);
                 let answer = page(address, path, &headers).await;
                 let open = rule == Open || rule == Status && open_status;
@@ -317,6 +329,7 @@ async fn every_credential(tested: &Tested, open_status: bool) {
                 "/assets/../status",
                 "/assets/secrets.json",
                 "/%2e%2e/status",
+                "/objects/",
             ] {
                 let answer = page(address, path, &headers).await;
                 let shut = answer.starts_with("HTTP/1.1 401") || answer.starts_with("HTTP/1.1 404");

@@ -8,16 +8,16 @@ use axum::routing::{MethodRouter, get};
 use chomp_serve::answer::{json, problem, text};
 use chomp_serve::net::Slots;
 use http::StatusCode;
-use tokio::sync::watch;
 
 use super::metrics::{self, Traffic};
 use crate::auth::Gate;
-use crate::status::{JobPhase, Status};
+use crate::server::Teller;
+use crate::status::JobPhase;
 
 /// What the pages of a job are made of.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
-    pub(crate) status: watch::Receiver<Arc<Status>>,
+    pub(crate) teller: Arc<Teller>,
     pub(crate) slots: Slots,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) gate: Gate,
@@ -40,7 +40,7 @@ async fn alive() -> Response {
 }
 
 async fn ready(State(job): State<Job>) -> Response {
-    let status = Arc::clone(&job.status.borrow());
+    let status = job.teller.look().await;
     if status.phase == JobPhase::Stopped {
         let reason = status.waiting_for.as_deref();
         return problem(
@@ -52,12 +52,12 @@ async fn ready(State(job): State<Job>) -> Response {
 }
 
 async fn status(State(job): State<Job>) -> Response {
-    let status = Arc::clone(&job.status.borrow());
+    let status = job.teller.look().await;
     json(StatusCode::OK, &*status)
 }
 
 async fn numbers(State(job): State<Job>) -> Response {
-    let status = Arc::clone(&job.status.borrow());
+    let status = job.teller.look().await;
     match metrics::text(&status, &job) {
         Ok(page) => text(StatusCode::OK, metrics::CONTENT_TYPE, page),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),

@@ -14,7 +14,7 @@ use crate::status::Status;
 /// What the text is.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The bytes of records that went over the network since the start.
+/// The bytes of objects that went through the proxy since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     /// To workers.
@@ -36,13 +36,14 @@ pub(super) fn text(status: &Status, job: &Job) -> Result<String, fmt::Error> {
         status.layer,
     );
     page.gauge("layers", "The layers of the job", status.layers);
-    page.gauge(
-        "layers_sealed",
-        "The layers fixed on disk",
-        status.layers_sealed,
-    );
     page.gauge("ranges", "The ranges of the job", status.ranges);
     page.gauge("ranges_done", "The ranges on disk", status.ranges_done);
+    page.gauge(
+        "shards",
+        "The shards of the table, once no range is missing",
+        status.shards,
+    );
+    page.gauge("shards_done", "The shards on disk", status.shards_done);
     page.gauge("positions", "The positions of the table", status.positions);
     page.gauge(
         "positions_done",
@@ -87,12 +88,12 @@ pub(super) fn text(status: &Status, job: &Job) -> Result<String, fmt::Error> {
     );
     page.bytes(
         "fetched",
-        "The bytes sent to workers that fetch ranges",
+        "The bytes of objects sent to workers that do not reach the store",
         &job.traffic.fetched,
     );
     page.bytes(
         "submitted",
-        "The bytes received from workers that submit ranges",
+        "The bytes of objects received from workers that do not reach the store",
         &job.traffic.submitted,
     );
     let mut text = String::new();

@@ -6,12 +6,12 @@ use axum::body::{Body, to_bytes};
 use chomp_access::Issuer;
 use chomp_serve::net::Limits;
 use http::Request;
-use tokio::sync::watch;
 use tower::ServiceExt;
 
 use crate::auth::Gate;
 use crate::http::job::Job;
 use crate::http::metrics::Traffic;
+use crate::server::Teller;
 use crate::status::{JobPhase, Status, WorkerStatus};
 
 struct Answer {
@@ -50,9 +50,9 @@ async fn the_pages_of_a_job_tell_its_status() {
         workers: vec![worker.clone(), worker],
         ..Status::default()
     };
-    let (sender, receiver) = watch::channel(Arc::new(status.clone()));
+    let teller = Arc::new(Teller::fixed(status.clone()));
     let job = Job {
-        status: receiver,
+        teller: Arc::clone(&teller),
         slots: Limits::default().slots(),
         traffic: Arc::<Traffic>::default(),
         gate: gate.clone(),
@@ -91,7 +91,7 @@ async fn the_pages_of_a_job_tell_its_status() {
     ] {
         status.phase = phase;
         status.waiting_for = Some("the disk is full".into());
-        sender.send_replace(Arc::new(status.clone()));
+        teller.set(status.clone());
         let answer = get(&router, "/readyz", "").await;
         assert_eq!(answer.status, code, "{phase:?}");
         let text = String::from_utf8(answer.body).unwrap();

@@ -4,20 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
-use chomp_table::range::RangeSummary;
-use tokio::sync::{mpsc, oneshot};
-
-use crate::plan::{
+use chomp_plan::{
     Answer, Event, LeaseId, Misdeed, Phase, Progress, RequestId, Verdict, WorkerId, WorkerProgress,
 };
-use crate::store::StoreError;
+use chomp_table::{Digest, Head};
+use tokio::sync::{mpsc, oneshot};
+
+use super::desk::{Handed, Reply, Target};
 
 /// How long a request for a task waits before the worker is told to ask again.
 const LEASE_WAIT: Duration = Duration::from_secs(10);
-
-/// A result with its bytes, each record already checked.
-pub(crate) type Records = Vec<(RangeSummary, Bytes)>;
 
 /// Something that a worker asks of the job.
 #[derive(Debug)]
@@ -32,7 +28,7 @@ pub(super) enum Command {
     Lease {
         request: RequestId,
         worker: WorkerId,
-        reply: oneshot::Sender<Answer>,
+        reply: oneshot::Sender<Reply>,
     },
     Renew {
         worker: WorkerId,
@@ -40,16 +36,25 @@ pub(super) enum Command {
         stats: WorkerStats,
         reply: oneshot::Sender<Result<Vec<LeaseId>, Refusal>>,
     },
-    Submit {
+    Complete {
         worker: WorkerId,
         lease: LeaseId,
-        records: Records,
+        handed: Handed,
         reply: oneshot::Sender<Verdict>,
+    },
+    Report {
+        worker: WorkerId,
+        records: Vec<(Head, Digest)>,
+        reply: oneshot::Sender<Result<(), Refusal>>,
+    },
+    MayPut {
+        worker: WorkerId,
+        target: Target,
+        reply: oneshot::Sender<bool>,
     },
     Inspect {
         reply: oneshot::Sender<Snapshot>,
     },
-    Unreadable(StoreError),
 }
 
 /// Why a worker has no part in the job.
@@ -85,8 +90,6 @@ pub struct Snapshot {
     pub layers: Vec<(u64, u64)>,
     /// Why nobody works on anything, if that is so and not the end.
     pub waits_for: Option<String>,
-    /// The ranges that the publication has merged.
-    pub ranges_merged: u64,
     /// How long it will take to the end of the publication, if that can be told.
     pub time_left: Option<Duration>,
     /// The ranges committed in the last minute, by its seconds.
@@ -152,7 +155,7 @@ impl Handle {
     }
 
     /// A task for `worker`, or nothing if none was free for [`LEASE_WAIT`].
-    pub(crate) async fn lease(&self, worker: WorkerId) -> Result<Option<Answer>, Over> {
+    pub(crate) async fn lease(&self, worker: WorkerId) -> Result<Option<Reply>, Over> {
         let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
         self.send(Command::Lease {
@@ -189,16 +192,41 @@ impl Handle {
         .await
     }
 
-    pub(crate) async fn submit(
+    /// Hands a result in; it is durable wherever it belongs.
+    pub(crate) async fn complete(
         &self,
         worker: WorkerId,
         lease: LeaseId,
-        records: Records,
+        handed: Handed,
     ) -> Result<Verdict, Over> {
-        self.ask(|reply| Command::Submit {
+        self.ask(|reply| Command::Complete {
             worker,
             lease,
+            handed,
+            reply,
+        })
+        .await
+    }
+
+    /// Tells that these records are lost.
+    pub(crate) async fn report(
+        &self,
+        worker: WorkerId,
+        records: Vec<(Head, Digest)>,
+    ) -> Result<Result<(), Refusal>, Over> {
+        self.ask(|reply| Command::Report {
+            worker,
             records,
+            reply,
+        })
+        .await
+    }
+
+    /// Whether `worker` may write `target` now.
+    pub(crate) async fn may_put(&self, worker: WorkerId, target: Target) -> Result<bool, Over> {
+        self.ask(|reply| Command::MayPut {
+            worker,
+            target,
             reply,
         })
         .await
@@ -207,11 +235,6 @@ impl Handle {
     /// Tells the job something that has no answer.
     pub(crate) fn tell(&self, event: Event) -> Result<(), Over> {
         self.send(Command::Event(event))
-    }
-
-    /// Ends the job: the store does not give back what it took.
-    pub(crate) fn unreadable(&self, error: StoreError) -> Result<(), Over> {
-        self.send(Command::Unreadable(error))
     }
 
     /// The job as it is now.
@@ -236,14 +259,17 @@ struct Waiting<'a> {
     handle: &'a Handle,
     request: RequestId,
     worker: WorkerId,
-    answer: oneshot::Receiver<Answer>,
+    answer: oneshot::Receiver<Reply>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.answer.close();
         let event = match self.answer.try_recv() {
-            Ok(Answer::Task(task)) => Event::Returned {
+            Ok(Reply {
+                answer: Answer::Task(task),
+                ..
+            }) => Event::Returned {
                 worker: self.worker,
                 lease: task.lease,
             },
@@ -254,5 +280,30 @@ impl Drop for Waiting<'_> {
         };
         // A job that is over has no use for it.
         self.handle.tell(event).unwrap_or(());
+    }
+}
+
+#[cfg(test)]
+impl Handle {
+    /// A handle to a job that does nothing but say who may write what, for as long as the set of
+    /// tasks is kept.
+    pub(crate) fn of_rights(
+        may_put: impl Fn(WorkerId, Target) -> bool + Send + 'static,
+    ) -> (Handle, tokio::task::JoinSet<()>) {
+        let (handle, mut commands) = Handle::new();
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(async move {
+            while let Some(command) = commands.recv().await {
+                if let Command::MayPut {
+                    worker,
+                    target,
+                    reply,
+                } = command
+                {
+                    let _ = reply.send(may_put(worker, target));
+                }
+            }
+        });
+        (handle, tasks)
     }
 }

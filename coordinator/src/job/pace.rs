@@ -1,51 +1,55 @@
 //! How fast the job goes on, by the last minute, and how long it will take.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::plan::{Phase, Plan, Progress, WorkerId};
+use chomp_plan::{Phase, Plan, Progress, WorkerId};
 
 /// The time between two samples.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
-/// How many samples are kept: those of a minute.
-const SAMPLES: usize = 61;
+/// How old the oldest sample is at the most.
+const SAMPLES_TIME: Duration = Duration::from_mins(1);
 /// Before so much time has passed, a rate says nothing about the time left.
 const RATE_AFTER: Duration = Duration::from_millis(300);
-
-/// So many threads publish: one merges, while others read the ranges and compress the shards, which
-/// is as much work.
-const PUBLISHING_THREADS: f64 = 2.0;
 
 /// What was done at some time.
 #[derive(Debug)]
 struct Sample {
     at: Instant,
     progress: Progress,
-    by_worker: BTreeMap<WorkerId, u64>,
+    /// Ascending.
+    by_worker: Vec<(WorkerId, u64)>,
 }
 
 /// What was done at some times of the last minute, and last.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     samples: VecDeque<Sample>,
-    /// When the publication was first seen, and what was merged then.
+    /// When shards were first seen, and how many were done then.
     publishing: Option<(Instant, u64)>,
-    last: Option<(Instant, Progress, u64)>,
+    last: Option<(Instant, Progress)>,
 }
 
 impl Pace {
     /// Takes in what is done now.
-    pub(super) fn note(&mut self, now: Instant, plan: &Plan, merged: u64) {
+    pub(super) fn note(&mut self, now: Instant, plan: &Plan) {
         let progress = plan.progress();
-        // It may go on from where another was interrupted, and first looks what is there.
-        if progress.layer == progress.layers && merged > 0 {
-            self.publishing.get_or_insert((now, merged));
+        if progress.layer == progress.layers && progress.shards > 0 {
+            // It may go on from where another was interrupted.
+            self.publishing.get_or_insert((now, progress.shards_done));
+        } else {
+            // Ranges were lost, and are computed again.
+            self.publishing = None;
         }
         let newest = self.samples.back();
         if newest.is_none_or(|newest| now - newest.at >= SAMPLE_EVERY) {
-            if self.samples.len() == SAMPLES {
+            while self
+                .samples
+                .front()
+                .is_some_and(|oldest| now - oldest.at > SAMPLES_TIME)
+            {
                 self.samples.pop_front();
             }
             self.samples.push_back(Sample {
@@ -57,12 +61,12 @@ impl Pace {
                     .collect(),
             });
         }
-        self.last = Some((now, progress, merged));
+        self.last = Some((now, progress));
     }
 
     /// Ranges per second.
     pub(super) fn of_all(&self) -> f64 {
-        let Some((now, last, _)) = &self.last else {
+        let Some((now, last)) = &self.last else {
             return 0.0;
         };
         let Some(first) = self.samples.front() else {
@@ -70,7 +74,7 @@ impl Pace {
         };
         rate(
             *now - first.at,
-            last.ranges_done - first.progress.ranges_done,
+            last.ranges_done.saturating_sub(first.progress.ranges_done),
         )
     }
 
@@ -79,27 +83,30 @@ impl Pace {
         let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
             return 0.0;
         };
-        let count = |sample: &Sample| sample.by_worker.get(&worker).copied().unwrap_or(0);
+        let count = |sample: &Sample| {
+            let at = sample
+                .by_worker
+                .binary_search_by_key(&worker, |&(id, _)| id);
+            at.map_or(0, |at| sample.by_worker[at].1)
+        };
         rate(last.at - first.at, count(last).saturating_sub(count(first)))
     }
 
     /// The time to the end of the publication, if anything was done in the last minute.
     pub(super) fn time_left(&self) -> Option<Duration> {
-        let (now, last, merged) = self.last.as_ref()?;
+        let (now, last) = self.last.as_ref()?;
         if last.phase != Phase::Running {
             return None;
         }
-        let seconds = if let Some((since, merged_then)) = self.publishing {
-            let merging = rate_since(*now - since, merged - merged_then)?;
-            as_f64(last.ranges - merged) / merging
+        let seconds = if let Some((since, done_then)) = self.publishing {
+            let done = last.shards_done.saturating_sub(done_then);
+            let merging = rate_since(*now - since, done)?;
+            as_f64(last.shards - last.shards_done) / merging
         } else {
             let first = self.samples.front()?;
-            let done = last.work_done - first.progress.work_done;
+            let done = last.work_done.saturating_sub(first.progress.work_done);
             let work = rate_since(*now - first.at, done)?;
-            // All threads evaluate.
-            let of_a_thread = work / as_f64(last.threads.max(1));
-            let publication = as_f64(last.publication_work) / PUBLISHING_THREADS;
-            as_f64(last.work - last.work_done) / work + publication / of_a_thread
+            as_f64(last.work - last.work_done + last.publication_work) / work
         };
         Duration::try_from_secs_f64(seconds).ok()
     }
@@ -129,7 +136,7 @@ mod tests {
     use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
     use super::*;
-    use crate::plan::Settings;
+    use chomp_plan::Settings;
 
     /// A plan of 16 ranges, those of the lowest layers done.
     fn plan(layers_done: usize) -> Plan {
@@ -137,13 +144,14 @@ mod tests {
         let done = layers(16, range_bits)[..layers_done].concat();
         let done: Vec<RangeSummary> = done.into_iter().map(summary).collect();
         let settings = Settings::new(16, range_bits);
-        Plan::new(settings, &done, &[], 0).unwrap().0
+        Plan::new(settings, &done, &[]).unwrap().0
     }
 
     fn summary(head: Head) -> RangeSummary {
         RangeSummary {
             head,
             count: 1,
+            stored: 1,
             digest: Digest([0; 32]),
         }
     }
@@ -154,22 +162,21 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut pace = Pace::default();
         // Five ranges were there before: they say nothing about how fast it goes.
-        pace.note(at(0), &plan(4), 0);
+        pace.note(at(0), &plan(4));
         assert_eq!(pace.time_left(), None);
-        pace.note(at(10), &plan(4), 0);
+        pace.note(at(10), &plan(4));
         assert_eq!(pace.time_left(), None, "nothing is done yet");
-        pace.note(at(20), &plan(6), 0);
+        pace.note(at(20), &plan(6));
         let (before, now) = (plan(4).progress(), plan(6).progress());
         let a_second = as_f64(now.work_done - before.work_done) / 20.0;
-        let left =
-            (as_f64(now.work - now.work_done) + as_f64(now.publication_work) / 2.0) / a_second;
+        let left = as_f64(now.work - now.work_done + now.publication_work) / a_second;
         let told = pace.time_left().unwrap().as_secs_f64();
         assert!((told - left).abs() < 1e-6, "{told} {left}");
         let ranges = as_f64(now.ranges_done - before.ranges_done);
         assert!((pace.of_all() - ranges / 20.0).abs() < 1e-9);
         // Only the last minute counts.
         for second in 21..90 {
-            pace.note(at(second), &plan(6), 0);
+            pace.note(at(second), &plan(6));
         }
         assert_eq!(pace.time_left(), None);
     }
@@ -179,17 +186,19 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut pace = Pace::default();
-        pace.note(at(0), &plan(0), 0);
-        pace.note(at(100), &plan(11), 0);
-        assert!(
-            pace.time_left().is_some(),
-            "what is left is known from before"
-        );
-        // It goes on from a checkpoint.
-        pace.note(at(102), &plan(11), 5);
+        pace.note(at(0), &plan(0));
+        pace.note(at(100), &plan(11));
+        let progress = |shards_done| Progress {
+            shards: 19,
+            shards_done,
+            ..plan(11).progress()
+        };
+        // It goes on from where another was interrupted.
+        pace.publishing = Some((at(102), 5));
+        pace.last = Some((at(102), progress(5)));
         assert_eq!(pace.time_left(), None, "it has only begun");
-        pace.note(at(108), &plan(11), 9);
+        pace.last = Some((at(108), progress(9)));
         let left = pace.time_left().unwrap().as_secs_f64();
-        assert!((left - 10.5).abs() < 1e-9, "{left}");
+        assert!((left - 15.0).abs() < 1e-9, "{left}");
     }
 }

@@ -1,54 +1,302 @@
-//! What the job does with calls that are dropped, and with more ranges than fit.
+//! What the job does with calls that are dropped, and how results come into the journal.
 
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
-use chomp_table::RangeBits;
-use chomp_table::head::layers;
+use chomp_plan::{Answer, LeaseId, RequestId, Settings, Verdict, Work};
+use chomp_store::objects::{Fault, Moment, SimulatedStorage};
+use chomp_store::{Journal, Placed, Storage};
+use chomp_table::shard::ShardSize;
+use chomp_table::{Digest, Head, RangeBits, RangeSummary};
+use tokio::sync::oneshot;
 
+use super::desk::Check;
 use super::*;
-use crate::plan::{HEAD_BITS_MAX, Settings};
+use crate::arbiter::Arbiter;
 use crate::ready;
-use crate::storage::SimulatedStorage;
-use crate::store::PART_RANGES_MAX;
+use crate::server::begin;
+
+const BITS: u32 = 20;
 
 fn range_bits() -> RangeBits {
     RangeBits::new(12).unwrap()
 }
 
-fn job() -> (Job, Handle) {
-    let bits = 14;
+/// A desk, and the storage below it.
+struct Tested {
+    desk: Desk,
+    tools: Arc<Tools>,
+    storage: Arc<SimulatedStorage>,
+}
+
+fn tested(change: impl FnOnce(&mut Settings)) -> Tested {
     let storage = Arc::new(SimulatedStorage::new(0));
-    let (store, _) = ready(Store::open(storage, range_bits(), bits)).unwrap();
-    let (plan, _) = Plan::new(Settings::new(bits, range_bits()), &[], &[], 0).unwrap();
-    let store = Arc::new(store);
-    let audit = Arc::new(Audit::new(Arc::clone(&store), 0));
-    let (job, handle, _) = Job::new(plan, store, audit, None);
-    (job, handle)
+    let opening = Journal::open(storage.clone(), range_bits(), BITS, 1, 2);
+    let journal = Arc::new(ready(opening).unwrap());
+    let mut settings = Settings::new(BITS, range_bits());
+    settings.check_one_in = 0;
+    change(&mut settings);
+    let shared: Arc<dyn Storage> = storage.clone();
+    let size = ShardSize::PUBLISHED;
+    let tools = Arc::new(Tools {
+        arbiter: Arbiter::new(Arc::clone(&shared), Arc::clone(&journal), BITS, size),
+        storage: shared,
+        journal: Arc::clone(&journal),
+        bits: BITS,
+    });
+    let subject = Subject {
+        bits: BITS,
+        replicas: settings.replicas,
+        seed: 0,
+    };
+    let (plan, first) = begin(settings, &journal).unwrap();
+    let mut desk = Desk::new(plan, journal, subject);
+    desk.begin(Millis(0), first);
+    Tested {
+        desk,
+        tools,
+        storage,
+    }
+}
+
+impl Tested {
+    fn join(&mut self, worker: u64) {
+        let joined = Event::Joined {
+            worker: WorkerId(worker),
+            name: worker.to_string(),
+            threads: 1,
+        };
+        self.desk.handle(Millis(0), joined);
+    }
+
+    /// Does the errand that was begun first.
+    fn do_errand(&mut self) {
+        let errand = self.desk.errands.remove(0);
+        let done = ready(errand.perform(&self.tools));
+        self.desk.done(Millis(0), done);
+    }
+
+    /// Hands some ranges in, whatever they are.
+    fn complete(&mut self, worker: u64, lease: u64, heads: &[u64]) -> oneshot::Receiver<Verdict> {
+        let (reply, verdict) = oneshot::channel();
+        let placed = heads.iter().map(|&head| placed(head)).collect();
+        let (worker, lease) = (WorkerId(worker), LeaseId(lease));
+        let handed = Handed::Ranges(placed);
+        self.desk.complete(Millis(0), worker, lease, handed, reply);
+        verdict
+    }
+
+    fn segments(&self) -> u64 {
+        self.tools.journal.ledger().next
+    }
+}
+
+fn placed(head: u64) -> Placed {
+    Placed {
+        summary: RangeSummary {
+            head: Head(head),
+            count: 1,
+            stored: 1,
+            digest: Digest::of(&head.to_le_bytes()),
+        },
+        offset: 16,
+        length: 60,
+    }
+}
+
+#[test]
+fn what_is_settled_during_a_write_goes_into_the_next_one_together() {
+    let mut tested = tested(|settings| {
+        // Each task is one range.
+        (settings.task_positions_min, settings.task_positions_max) = (0, 1);
+    });
+    tested.join(7);
+    let mut first = tested.complete(7, 1, &[0]);
+    assert_eq!(tested.desk.errands.len(), 1);
+    assert!(first.try_recv().is_err(), "it is not durable yet");
+    tested.do_errand();
+    assert_eq!(first.try_recv().unwrap(), Verdict::Accepted);
+
+    let mut one = tested.complete(7, 2, &[1]);
+    assert_eq!(tested.desk.errands.len(), 1);
+    let mut again = tested.complete(7, 3, &[1]);
+    assert_eq!(tested.desk.errands.len(), 1, "one write at a time");
+    tested.do_errand();
+    assert_eq!(one.try_recv().unwrap(), Verdict::Accepted);
+    assert_eq!(again.try_recv().unwrap(), Verdict::Duplicate);
+    assert_eq!(tested.segments(), 3);
+    let ready = loop {
+        let ready: Vec<u64> = std::iter::from_fn(|| offered(&mut tested)).collect();
+        if ready.len() > 3 {
+            break ready;
+        }
+        assert!(!ready.is_empty());
+        for &head in &ready {
+            tested.complete(7, 4, &[head]);
+        }
+        while !tested.desk.errands.is_empty() {
+            tested.do_errand();
+        }
+    };
+    let before = tested.segments();
+    let mut verdicts: Vec<_> = ready
+        .iter()
+        .zip(10..)
+        .map(|(&head, lease)| tested.complete(7, lease, &[head]))
+        .collect();
+    // The first is under way alone, and the others wait for it.
+    assert_eq!(tested.desk.errands.len(), 1);
+    tested.do_errand();
+    assert_eq!(verdicts.remove(0).try_recv().unwrap(), Verdict::Accepted);
+    assert!(
+        verdicts
+            .iter_mut()
+            .all(|verdict| verdict.try_recv().is_err())
+    );
+    tested.do_errand();
+    for mut verdict in verdicts {
+        assert_eq!(verdict.try_recv().unwrap(), Verdict::Accepted);
+    }
+    assert_eq!(tested.segments(), before + 2);
+    assert_eq!(tested.desk.kept(), 0, "what is settled is forgotten");
+    let ledger = tested.tools.journal.ledger();
+    let place = ledger.place(Head(ready[1])).unwrap();
+    assert_eq!(
+        (place.lease, place.replicas, place.digest),
+        (11, 1, placed(ready[1]).summary.digest)
+    );
+}
+
+/// A range that is offered, taken.
+fn offered(tested: &mut Tested) -> Option<u64> {
+    let (reply, mut answer) = oneshot::channel();
+    let request = RequestId(next());
+    tested.desk.lease(Millis(0), request, WorkerId(7), reply);
+    let answer: Reply = answer.try_recv().ok()?;
+    match answer.answer {
+        Answer::Task(task) => match task.work {
+            Work::Evaluate { heads, .. } => Some(heads[0].0),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A number that was not used yet.
+fn next() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(1000);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[test]
+fn a_journal_that_fails_is_not_written_any_more() {
+    for moment in [Moment::Before, Moment::After] {
+        let mut tested = tested(|_| ());
+        tested.join(7);
+        let mut first = tested.complete(7, 1, &[0]);
+        tested.do_errand();
+        assert_eq!(first.try_recv().unwrap(), Verdict::Accepted);
+        let calls = tested.storage.calls();
+        tested.storage.set_fault(Some(Fault {
+            call: calls,
+            sticky: false,
+            moment,
+        }));
+        let mut second = tested.complete(7, 2, &[1]);
+        tested.do_errand();
+        assert!(matches!(second.try_recv(), Ok(Verdict::Rejected { .. })));
+        assert!(matches!(tested.desk.fault, Some(JobError::Store(_))));
+        assert!(matches!(tested.desk.plan.phase(), Phase::Stopped(_)));
+        let mut third = tested.complete(7, 3, &[1]);
+        assert!(matches!(third.try_recv(), Ok(Verdict::Rejected { .. })));
+        assert!(tested.desk.errands.is_empty());
+        assert!(tested.desk.plan.is_quiet());
+    }
+}
+
+#[test]
+fn another_coordinator_fences_this_one() {
+    let mut tested = tested(|_| ());
+    tested.join(7);
+    let other = Journal::open(tested.storage.clone(), range_bits(), BITS, 3, 4);
+    ready(other).unwrap();
+    let mut verdict = tested.complete(7, 1, &[0]);
+    tested.do_errand();
+    assert!(matches!(verdict.try_recv(), Ok(Verdict::Rejected { .. })));
+    let fault = tested.desk.fault.take();
+    assert!(
+        matches!(fault, Some(JobError::Store(StoreError::Fenced { .. }))),
+        "{fault:?}"
+    );
+}
+
+#[test]
+fn a_check_says_where_the_record_is() {
+    let mut tested = tested(|settings| {
+        settings.check_one_in = 1;
+    });
+    tested.join(7);
+    tested.join(8);
+    let mut verdict = tested.complete(7, 5, &[0]);
+    assert_eq!(verdict.try_recv().unwrap(), Verdict::Held);
+    assert_eq!(tested.desk.kept(), 1, "it waits for a check");
+    assert!(tested.desk.errands.is_empty());
+    let (reply, mut answer) = oneshot::channel();
+    let request = RequestId(1);
+    tested.desk.lease(Millis(0), request, WorkerId(8), reply);
+    let Reply { answer, check, .. } = answer.try_recv().unwrap();
+    let Answer::Task(task) = answer else {
+        panic!("{answer:?}");
+    };
+    let Some(Check {
+        placed: at, part, ..
+    }) = check
+    else {
+        panic!("{:?}", task.work);
+    };
+    assert_eq!((at, part), (placed(0), 5));
+    let (reply, mut checked) = oneshot::channel();
+    let handed = Handed::Checked { refuted: false };
+    tested
+        .desk
+        .complete(Millis(0), WorkerId(8), task.lease, handed, reply);
+    assert_eq!(checked.try_recv().unwrap(), Verdict::Accepted);
+    tested.do_errand();
+    assert_eq!(tested.desk.kept(), 0);
+    assert_eq!(
+        tested.tools.journal.ledger().place(Head(0)).unwrap().lease,
+        5
+    );
 }
 
 /// Takes in all that was sent so far.
 fn take_all(job: &mut Job) {
     while let Ok(command) = job.commands.try_recv() {
-        if let Some(event) = job.take(command) {
-            job.handle(event);
-        }
+        job.take(command);
     }
 }
 
 /// A call that waits for a task, once the job has heard of it.
-fn poll<F: Future>(call: &mut std::pin::Pin<Box<F>>) -> std::task::Poll<F::Output> {
+fn poll<F: Future>(call: &mut std::pin::Pin<Box<F>>) -> Poll<F::Output> {
     call.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
 #[tokio::test]
 async fn calls_that_are_dropped_leave_nothing_behind() {
-    let (mut job, handle) = job();
-    let join = |threads| Event::Joined {
+    let Tested { tools, .. } = tested(|_| ());
+    let settings = Settings::new(BITS, range_bits());
+    let (plan, _) = begin(settings, &tools.journal).unwrap();
+    let subject = Subject {
+        bits: BITS,
+        replicas: 1,
+        seed: 0,
+    };
+    let (mut job, handle, _) = Job::new(plan, tools, subject, None);
+    job.handle(Event::Joined {
         worker: WorkerId(7),
         name: String::new(),
-        threads,
-    };
-    job.handle(join(1));
+        threads: 1,
+    });
 
     // The only task of the first layer is taken, so the others wait.
     let mut holder = Box::pin(handle.lease(WorkerId(7)));
@@ -58,31 +306,25 @@ async fn calls_that_are_dropped_leave_nothing_behind() {
         let mut waiting = Box::pin(handle.lease(WorkerId(7)));
         assert!(poll(&mut waiting).is_pending());
         take_all(&mut job);
-        assert_eq!(job.requests.len(), 1);
+        assert_eq!(job.desk.waiting(), 1);
         drop(waiting);
         take_all(&mut job);
-        assert_eq!(job.requests.len(), 0);
+        assert_eq!(job.desk.waiting(), 0);
     }
 
     // A task that was given to a call that is dropped goes back at once.
-    assert_eq!(job.plan.progress().leases, 1);
+    assert_eq!(job.desk.plan.progress().leases, 1);
     drop(holder);
     take_all(&mut job);
-    assert_eq!(job.plan.progress().leases, 0);
+    assert_eq!(job.desk.plan.progress().leases, 0);
 
     // So does one for a call that was dropped before the job heard of it.
     let mut early = Box::pin(handle.lease(WorkerId(7)));
     assert!(poll(&mut early).is_pending());
     drop(early);
     take_all(&mut job);
-    assert_eq!((job.plan.progress().leases, job.requests.len()), (0, 0));
-}
-
-/// A submission is of one layer, without repetition: so what a plan has committed at once is never
-/// more than a part may hold.
-#[test]
-fn a_layer_fits_a_part() {
-    let layers = layers(range_bits().get() + HEAD_BITS_MAX, range_bits());
-    let most = layers.iter().map(Vec::len).max().unwrap();
-    assert!(most <= PART_RANGES_MAX, "{most}");
+    assert_eq!(
+        (job.desk.plan.progress().leases, job.desk.waiting()),
+        (0, 0)
+    );
 }

@@ -1,154 +1,150 @@
-//! A coordinator without a runtime: it does what the job does, when it is told to.
+//! A coordinator without a runtime: the desk of a job, whose errands are done when it is told to.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use chomp_table::RangeSummary;
-use chomp_table::manifest::Manifest;
+use chomp_plan::{Event, LeaseId, Millis, Phase, RequestId, Settings, Verdict, WorkerId};
+use chomp_store::objects::SimulatedStorage;
+use chomp_store::{Journal, Storage};
+use chomp_table::Head;
+use chomp_table::shard::ShardSize;
+use tokio::sync::oneshot;
 
-use super::expected::{Record, STEPS, range_bits};
-use crate::audit::Audit;
-use crate::errands::Errand;
-use crate::job::JobError;
-use crate::plan::{
-    Action, Answer, Event, LeaseId, Millis, Phase, Plan, RequestId, Settings, SubmissionId,
-    Verdict, WorkerId,
-};
+use super::expected::range_bits;
+use crate::arbiter::Arbiter;
+use crate::errands::{Done, Errand, Tools};
+use crate::job::{Desk, Handed, Reply, Subject};
 use crate::ready;
-use crate::server::StartError;
-use crate::storage::SimulatedStorage;
-use crate::store::{Progress, Store};
+use crate::server::{StartError, begin, forget_lost_shards};
 
 /// What a worker hears.
 #[derive(Debug)]
 pub(super) enum Told {
-    Answer(RequestId, Answer),
-    Settled(Vec<RangeSummary>, Verdict),
-    Quarantined(String),
+    Answer(WorkerId, Reply),
+    /// What became of a result of these ranges.
+    Settled(Vec<Head>, Verdict),
 }
 
 #[derive(Debug)]
 pub(super) struct Coordinator {
-    pub(super) store: Arc<Store>,
-    audit: Audit,
-    pub(super) plan: Plan,
+    pub(super) desk: Desk,
+    pub(super) tools: Arc<Tools>,
     /// The errands that were begun; they end in any order.
     pub(super) under_way: Vec<Errand>,
-    pub(super) fault: Option<JobError>,
-    pub(super) manifest: Option<Manifest>,
-    submissions: BTreeMap<SubmissionId, Vec<Record>>,
-    ids: u64,
+    requests: Vec<(WorkerId, oneshot::Receiver<Reply>)>,
+    results: Vec<(Vec<Head>, oneshot::Receiver<Verdict>)>,
+    request_count: u64,
 }
 
 impl Coordinator {
-    /// Starts on what is in the storage, and tells what it found there.
+    /// Starts on what is in the storage.
     pub(super) fn start(
         storage: &Arc<SimulatedStorage>,
         settings: Settings,
-    ) -> Result<(Coordinator, Progress), StartError> {
-        let (store, found) = ready(Store::open(storage.clone(), range_bits(), settings.bits))?;
-        let (plan, first) = Plan::new(settings, &found.done, &found.expected, found.sealed_layers)?;
-        let store = Arc::new(store);
-        let mut coordinator = Coordinator {
-            audit: Audit::new(Arc::clone(&store), 0),
-            store,
-            plan,
-            under_way: Vec::new(),
-            fault: None,
-            manifest: None,
-            submissions: BTreeMap::new(),
-            ids: 0,
+        random: u64,
+    ) -> Result<Coordinator, StartError> {
+        let shared: Arc<dyn Storage> = storage.clone();
+        let bits = settings.bits;
+        let opening = Journal::open(Arc::clone(&shared), range_bits(), bits, random, 0x7ab1e);
+        let journal = Arc::new(ready(opening)?);
+        ready(forget_lost_shards(&*shared, &journal, bits))?;
+        let size = ShardSize {
+            shard_words: usize::try_from(settings.shard_words).unwrap(),
+            ..ShardSize::PUBLISHED
         };
-        let told = coordinator.perform(first);
-        assert!(told.is_empty(), "nobody has asked");
-        Ok((coordinator, found))
+        let subject = Subject {
+            bits,
+            replicas: settings.replicas,
+            seed: random,
+        };
+        let (plan, first) = begin(settings, &journal)?;
+        let tools = Arc::new(Tools {
+            arbiter: Arbiter::new(Arc::clone(&shared), Arc::clone(&journal), bits, size),
+            storage: shared,
+            journal: Arc::clone(&journal),
+            bits,
+        });
+        let mut coordinator = Coordinator {
+            desk: Desk::new(plan, journal, subject),
+            tools,
+            under_way: Vec::new(),
+            requests: Vec::new(),
+            results: Vec::new(),
+            request_count: 0,
+        };
+        coordinator.desk.begin(Millis(0), first);
+        assert!(coordinator.told().is_empty(), "nobody has asked");
+        Ok(coordinator)
     }
 
     pub(super) fn is_running(&self) -> bool {
-        *self.plan.phase() == Phase::Running
+        *self.desk.plan.phase() == Phase::Running
     }
 
     pub(super) fn handle(&mut self, now: u64, event: Event) -> Vec<Told> {
-        let actions = self.plan.handle(Millis(now), event);
-        self.perform(actions)
+        self.desk.handle(Millis(now), event);
+        self.told()
     }
 
-    pub(super) fn submit(
+    pub(super) fn want(&mut self, now: u64, worker: WorkerId) -> Vec<Told> {
+        self.request_count += 1;
+        let (reply, answer) = oneshot::channel();
+        self.requests.push((worker, answer));
+        let request = RequestId(self.request_count);
+        self.desk.lease(Millis(now), request, worker, reply);
+        self.told()
+    }
+
+    pub(super) fn complete(
         &mut self,
         now: u64,
         worker: WorkerId,
         lease: LeaseId,
-        records: Vec<Record>,
+        handed: Handed,
     ) -> Vec<Told> {
-        self.ids += 1;
-        let submission = SubmissionId(self.ids);
-        let ranges = records.iter().map(|(summary, _)| *summary).collect();
-        self.submissions.insert(submission, records);
-        let event = Event::Submitted {
-            submission,
-            worker,
-            lease,
-            ranges,
+        let heads = match &handed {
+            Handed::Ranges(ranges) => ranges.iter().map(|placed| placed.summary.head).collect(),
+            _ => Vec::new(),
         };
-        self.handle(now, event)
+        let (reply, verdict) = oneshot::channel();
+        self.results.push((heads, verdict));
+        let now = Millis(now);
+        self.desk.complete(now, worker, lease, handed, reply);
+        self.told()
     }
 
-    /// One of the writes under way is done, well or not.
-    pub(super) fn write(&mut self, now: u64, index: usize) -> (Event, Vec<Told>) {
-        let write = self.under_way.remove(index);
-        let written = ready(write.perform(&self.store, &self.audit, STEPS));
-        self.fault = self.fault.take().or(written.fault);
-        self.manifest = self.manifest.take().or(written.manifest);
-        if let (Event::Evaluated { submission, .. }, Some(record)) =
-            (&written.event, written.record)
-        {
-            self.submissions.insert(*submission, vec![record]);
-        }
-        (written.event.clone(), self.handle(now, written.event))
+    /// One of the errands under way is done, well or not; tells whether it was a segment of the
+    /// journal that was written.
+    pub(super) fn end_errand(&mut self, now: u64, index: usize) -> (bool, Vec<Told>) {
+        let errand = self.under_way.remove(index);
+        let done: Done = ready(errand.perform(&self.tools));
+        let well = done.appended && done.fault.is_none();
+        self.desk.done(Millis(now), done);
+        (well, self.told())
     }
 
-    fn perform(&mut self, actions: Vec<Action>) -> Vec<Told> {
+    /// What workers hear since they heard last.
+    pub(super) fn told(&mut self) -> Vec<Told> {
+        self.under_way.append(&mut self.desk.errands);
         let mut told = Vec::new();
-        for action in actions {
-            match action {
-                Action::Answer { request, answer } => told.push(Told::Answer(request, answer)),
-                Action::Settle {
-                    submission,
-                    verdict,
-                } => {
-                    let records = self.submissions.remove(&submission).unwrap();
-                    let ranges = records.iter().map(|(summary, _)| *summary);
-                    told.push(Told::Settled(ranges.collect(), verdict));
+        self.requests
+            .retain_mut(|(worker, answer)| match answer.try_recv() {
+                Ok(reply) => {
+                    told.push(Told::Answer(*worker, reply));
+                    false
                 }
-                Action::Commit {
-                    submission,
-                    layer,
-                    heads,
-                } => {
-                    let records = self.submissions[&submission].iter();
-                    let chosen = records.filter(|(summary, _)| heads.contains(&summary.head));
-                    self.under_way.push(Errand::Commit {
-                        submission,
-                        layer,
-                        records: chosen.cloned().collect(),
-                    });
+                Err(oneshot::error::TryRecvError::Empty) => true,
+                // Its worker has left.
+                Err(oneshot::error::TryRecvError::Closed) => false,
+            });
+        self.results
+            .retain_mut(|(heads, verdict)| match verdict.try_recv() {
+                Ok(verdict) => {
+                    told.push(Told::Settled(std::mem::take(heads), verdict));
+                    false
                 }
-                Action::Seal { layer, ranges } => {
-                    self.under_way.push(Errand::Seal { layer, ranges });
-                }
-                Action::Publish => self.under_way.push(Errand::Publish),
-                Action::Forget { submission } => {
-                    self.submissions.remove(&submission).unwrap();
-                }
-                Action::Evaluate { head } => {
-                    self.ids += 1;
-                    let submission = SubmissionId(self.ids);
-                    self.under_way.push(Errand::Evaluate { submission, head });
-                }
-                Action::Quarantine { name, .. } => told.push(Told::Quarantined(name)),
-                Action::Renewal { .. } | Action::Stop { .. } => {}
-            }
-        }
+                Err(oneshot::error::TryRecvError::Empty) => true,
+                Err(oneshot::error::TryRecvError::Closed) => panic!("a result without a verdict"),
+            });
         told
     }
 }

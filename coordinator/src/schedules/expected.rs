@@ -1,34 +1,27 @@
 //! The right tables: evaluated once, and checked against the definition of W.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use chomp_kernel::{Isa, evaluate_table};
+use chomp_store::Key;
+use chomp_table::chance::Chance;
 use chomp_table::definition;
-use chomp_table::head::layers;
 use chomp_table::manifest::{MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name};
 use chomp_table::range::{self, RangeSummary};
-use chomp_table::shard::{ShardSize, decode_shard};
-use chomp_table::{Digest, Head, Range, RangeBits, Word};
+use chomp_table::shard::decode_shard;
+use chomp_table::{Head, Range, RangeBits, Word};
 
-use crate::publish::{Steps, publish};
-use crate::ready;
-use crate::storage::{Key, SimulatedStorage};
-use crate::store::Store;
+use super::ending::End;
+use super::world::World;
 
 /// The bits of the smallest table here.
 pub(super) const BITS_MIN: u32 = 13;
 /// The bits of the largest table here: 16 ranges in 11 layers.
 pub(super) const BITS_MAX: u32 = 16;
-/// So small that a table has several shards, and checkpoints between them.
-pub(super) const STEPS: Steps = Steps {
-    shard: ShardSize {
-        frame_words: 24,
-        shard_words: 64,
-    },
-    checkpoint_shards: 2,
-};
+/// So small that a table has several shards.
+pub(super) const SHARD_WORDS: u64 = 64;
 
 pub(super) type Record = (RangeSummary, Bytes);
 pub(super) type Objects = BTreeMap<Key, Bytes>;
@@ -44,8 +37,6 @@ pub(super) struct Expected {
     records: Vec<Record>,
     /// The same with one position too many or too few.
     lies: Vec<Record>,
-    /// The objects of the published tables, from [`BITS_MIN`] on.
-    published: Vec<Objects>,
 }
 
 impl Expected {
@@ -61,14 +52,9 @@ impl Expected {
             let (summary, record) = range::encode(range, range_bits());
             (summary, Bytes::from(record))
         };
-        let records: Vec<Record> = heads.clone().map(|head| record(&ranges[&head])).collect();
-        let lies = heads.map(|head| record(&lie(&ranges[&head])));
         Expected {
-            lies: lies.collect(),
-            published: (BITS_MIN..=BITS_MAX)
-                .map(|bits| published(bits, &records))
-                .collect(),
-            records,
+            records: heads.clone().map(|head| record(&ranges[&head])).collect(),
+            lies: heads.map(|head| record(&lie(&ranges[&head]))).collect(),
         }
     }
 
@@ -79,10 +65,12 @@ impl Expected {
     pub(super) fn lie(&self, head: Head) -> &Record {
         &self.lies[usize::try_from(head.0).unwrap()]
     }
+}
 
-    pub(super) fn published(&self, bits: u32) -> &Objects {
-        &self.published[(bits - BITS_MIN) as usize]
-    }
+/// The objects of the published table of `bits` bits.
+pub(super) fn published(bits: u32) -> &'static Objects {
+    static PUBLISHED: [OnceLock<Objects>; 4] = [const { OnceLock::new() }; 4];
+    PUBLISHED[(bits - BITS_MIN) as usize].get_or_init(|| undisturbed(bits))
 }
 
 /// The range with one bit wrong.
@@ -91,46 +79,42 @@ fn lie(range: &Range) -> Range {
     if range.head.0.is_multiple_of(2) && range.losing.len() > 1 {
         lie.losing.pop();
     } else {
-        let free = (1..2048)
-            .find(|index| !range.losing.contains(index))
-            .unwrap();
-        lie.losing.push(free);
+        let free = (1..2048).find(|index| !range.losing.contains(index));
+        lie.losing.push(free.unwrap());
         lie.losing.sort_unstable();
     }
     lie
 }
 
 /// The objects of an undisturbed run, shown to be a table of the losing positions.
-fn published(bits: u32, records: &[Record]) -> Objects {
-    let storage = Arc::new(SimulatedStorage::new(0));
-    let (store, _) = ready(Store::open(storage.clone(), range_bits(), bits)).unwrap();
-    for (layer, heads) in (0..).zip(layers(bits, range_bits())) {
-        let of_head = |head: &Head| records[usize::try_from(head.0).unwrap()].clone();
-        ready(store.commit(layer, heads.iter().map(of_head).collect())).unwrap();
-    }
-    let manifest = ready(publish(&Arc::new(store), STEPS)).unwrap();
-    let objects = published_objects(&storage.objects(), bits);
-    check_table(&objects, bits, &manifest);
+fn undisturbed(bits: u32) -> Objects {
+    let mut world = World::quiet(Chance(0), bits);
+    let end = world.run();
+    assert!(matches!(end, End::Finished), "{end:?}");
+    let objects = published_objects(&world.storage.objects(), bits);
+    check_table(&objects, bits);
     objects
 }
 
 /// Those of the objects that are of the published table of `bits` bits.
 pub(super) fn published_objects(objects: &Objects, bits: u32) -> Objects {
-    let folder = Key::new(&folder_name(bits)).unwrap();
-    let published = objects.iter().filter(|(key, _)| key.is_in(&folder));
+    let folder = format!("{}/", folder_name(bits));
+    let published = objects
+        .iter()
+        .filter(|(key, _)| key.as_str().starts_with(&folder));
     published
         .map(|(key, bytes)| (key.clone(), bytes.clone()))
         .collect()
 }
 
-fn check_table(objects: &Objects, bits: u32, manifest: &Manifest) {
+fn check_table(objects: &Objects, bits: u32) {
     let object = |name: &str| {
         let key = Key::new(&format!("{}/{name}", folder_name(bits))).unwrap();
         objects[&key].clone()
     };
-    assert_eq!(Manifest::parse(&object(MANIFEST_NAME)).unwrap(), *manifest);
+    let manifest = Manifest::parse(&object(MANIFEST_NAME)).unwrap();
     assert!(
-        manifest.shards.len() >= 2,
+        bits < BITS_MAX || manifest.shards.len() >= 2,
         "only {} shards",
         manifest.shards.len()
     );
@@ -147,6 +131,4 @@ fn check_table(objects: &Objects, bits: u32, manifest: &Manifest) {
         .map(Word::get)
         .collect();
     assert_eq!(words, right);
-    let bytes: Vec<u8> = right.iter().flat_map(|word| word.to_le_bytes()).collect();
-    assert_eq!(manifest.fingerprint, Digest::of(&bytes));
 }

@@ -2,8 +2,8 @@
 
 use super::ending::End;
 use super::world::World;
-use crate::chance::Chance;
-use crate::storage::{Fault, Moment};
+use chomp_store::objects::{Fault, Moment};
+use chomp_table::chance::Chance;
 
 const BITS: u32 = 15;
 
@@ -70,10 +70,10 @@ fn calls() -> u64 {
     World::quiet(Chance(0), BITS).finish()
 }
 
-/// An outcome of a run with trouble: it tells of it, unless the trouble came after its end.
+/// An outcome of a run with trouble: it may tell of it, unless the trouble came after its end.
 fn check_end(end: &End, call: u64, calls: u64, what: &str) {
     let finished = matches!(end, End::Finished);
-    assert_eq!(finished, call >= calls, "{what}: {end:?}");
+    assert!(finished || call < calls, "{what}: {end:?}");
 }
 
 #[test]
@@ -82,20 +82,24 @@ fn every_call_fails_or_crashes() {
     let calls = calls();
     eprintln!("an undisturbed job of {BITS} bits makes {calls} storage calls");
     assert!(calls > 60, "{calls}");
-    let mut checkpoints = 0;
     for call in 0..calls {
         for trouble in TROUBLES {
             for seed in 0..4 {
                 let mut world = World::quiet(Chance(seed), BITS);
                 let (end, _) = world.run_with(call, trouble);
-                assert!(!matches!(end, End::Finished), "{call} {trouble:?}: {end:?}");
+                // What a worker cannot read or write once, it tries again.
+                let last = matches!(
+                    trouble,
+                    Trouble::Fails { sticky: true, .. } | Trouble::Crashes
+                );
+                assert!(
+                    !(last && matches!(end, End::Finished)),
+                    "{call} {trouble:?}: {end:?}"
+                );
                 world.finish();
-                checkpoints += world.seen.checkpoints;
             }
         }
     }
-    eprintln!("{checkpoints} starts found a checkpoint");
-    assert!(checkpoints > calls, "{checkpoints}");
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! What may happen in a world.
 
-use super::world::{Outcome, World};
-use crate::plan::{Event, RequestId, WorkerId};
-use crate::storage::{Fault, Moment};
+use chomp_plan::Event;
+use chomp_store::objects::{Fault, Moment};
+use chomp_store::{Key, Storage};
+
+use super::world::World;
+use crate::job::Handed;
+use crate::ready;
 
 impl World {
     /// Something happens.
@@ -14,7 +18,7 @@ impl World {
         match self.chance.below(40) {
             0..10 => self.want(),
             10..20 => self.hand_in(),
-            20..28 => self.end_a_write(),
+            20..28 => self.end_some_errand(),
             28 => self.hand_in_again(),
             29 => self.lose_a_task(),
             30 => {
@@ -23,7 +27,7 @@ impl World {
             }
             31 => self.set_fault(),
             32 => {
-                let call = self.storage.calls() + self.chance.below(12);
+                let call = self.storage.calls() + self.chance.below(40);
                 self.storage.crash_at(call);
             }
             33 => self.crash(),
@@ -33,66 +37,25 @@ impl World {
             37 => self.tell(Event::Shutdown),
             _ => self.leave_if_stopped(),
         }
-        self.let_the_overtaken_write();
+        self.let_the_overtaken_go_on();
     }
 
-    /// A worker asks for a task.
-    fn want(&mut self) {
-        // A request has the id of its worker, so each worker makes one.
-        let id = self.new_id();
-        let worker = WorkerId(id);
-        self.join(worker);
-        self.workers.push(worker);
-        let request = RequestId(id);
-        self.tell(Event::Wanted { request, worker });
-    }
-
-    pub(super) fn join(&mut self, worker: WorkerId) {
-        self.tell(Event::Joined {
-            worker,
-            name: worker.to_string(),
-            threads: 1,
-        });
-    }
-
-    /// A worker is done with a task, or with some of it.
-    fn hand_in(&mut self) {
+    /// A worker does its task and hands it in, or not.
+    pub(super) fn hand_in(&mut self) {
         let Some(index) = self.chance.index(self.tasks.len()) else {
             return;
         };
-        let (worker, task) = self.tasks.swap_remove(index);
-        if self.chance.once_in(3) {
-            self.fetch(&task.heads);
-        }
-        let mut heads = task.heads;
-        if self.chance.once_in(5) {
-            heads = self.chance.some(&heads);
-        }
-        if self.chance.once_in(3) {
-            heads.reverse();
-        }
-        let mut records: Vec<_> = heads
-            .iter()
-            .map(|&head| self.expected.record(head).clone())
-            .collect();
-        if self.perils.lies
-            && self.chance.once_in(8)
-            && let Some(index) = self.chance.index(heads.len())
-            && self.lies.insert(heads[index])
-        {
-            records[index] = self.expected.lie(heads[index]).clone();
-            self.lied = true;
-        }
-        let outcome = Outcome {
-            worker,
-            lease: task.lease,
-            records,
-        };
-        if self.chance.once_in(4) {
-            self.outcomes.push(outcome.clone());
-        }
-        if !self.chance.once_in(12) {
-            self.submit(outcome);
+        let held = self.tasks.swap_remove(index);
+        match self.do_task(&held) {
+            Ok(outcome) => {
+                if self.chance.once_in(4) {
+                    self.outcomes.push(outcome.clone());
+                }
+                if !self.chance.once_in(12) {
+                    self.complete(outcome);
+                }
+            }
+            Err(trouble) => self.give_up(&held, &trouble),
         }
     }
 
@@ -102,10 +65,12 @@ impl World {
             let mut outcome = self.outcomes[index].clone();
             let end = super::expected::range_bits().heads(self.bits);
             // A result for a larger table is refused, and its worker would not be there.
-            outcome.records.retain(|(summary, _)| summary.head.0 < end);
+            if let Handed::Ranges(ranges) = &mut outcome.handed {
+                ranges.retain(|placed| placed.summary.head.0 < end);
+            }
             // Who was forgotten, or joined another coordinator, joins first.
             self.join(outcome.worker);
-            self.submit(outcome);
+            self.complete(outcome);
         }
     }
 
@@ -114,8 +79,8 @@ impl World {
         let Some(index) = self.chance.index(self.tasks.len()) else {
             return;
         };
-        let (worker, task) = self.tasks.swap_remove(index);
-        let lease = task.lease;
+        let held = self.tasks.swap_remove(index);
+        let (worker, lease) = (held.worker, held.task.lease);
         match self.chance.below(4) {
             0 => {}
             1 => self.tell(Event::Returned { worker, lease }),
@@ -131,16 +96,16 @@ impl World {
         }
     }
 
-    fn end_a_write(&mut self) {
+    fn end_some_errand(&mut self) {
         let begun = self.coordinator.as_ref().map_or(0, |it| it.under_way.len());
         if let Some(index) = self.chance.index(begun) {
-            self.write(index);
+            self.end_errand(index);
         }
     }
 
     fn set_fault(&mut self) {
         let fault = Fault {
-            call: self.storage.calls() + self.chance.below(12),
+            call: self.storage.calls() + self.chance.below(40),
             sticky: self.chance.once_in(2),
             moment: [Moment::Before, Moment::After][self.chance.index(2).unwrap()],
         };
@@ -155,8 +120,13 @@ impl World {
 
     /// Another coordinator takes the table over while this one still runs.
     fn be_overtaken(&mut self) {
+        let tasks = std::mem::take(&mut self.tasks);
+        for held in tasks {
+            if let Ok(outcome) = self.do_task(&held) {
+                self.outcomes.push(outcome);
+            }
+        }
         let before = self.coordinator.take();
-        self.end();
         if self.start().is_ok() {
             self.overtaken = before;
             self.seen.overtaken += 1;
@@ -167,41 +137,53 @@ impl World {
     }
 
     /// An overtaken coordinator goes on with what it has begun, and learns it.
-    fn let_the_overtaken_write(&mut self) {
+    fn let_the_overtaken_go_on(&mut self) {
         let now = self.now;
         if let Some(overtaken) = &mut self.overtaken
             && let Some(index) = self.chance.index(overtaken.under_way.len())
         {
-            let (event, _) = overtaken.write(now, index);
-            let failed = matches!(
-                event,
-                Event::CommitFailed { .. }
-                    | Event::SealFailed { .. }
-                    | Event::PublishFailed { .. }
-                    // Reading does no harm.
-                    | Event::Evaluated { .. }
-                    | Event::EvaluationFailed { .. }
+            let before = overtaken.tools.journal.ledger().next;
+            let (written, _) = overtaken.end_errand(now, index);
+            let after = overtaken.tools.journal.ledger().next;
+            assert!(
+                !written && before == after,
+                "an overtaken coordinator wrote the journal"
             );
             assert!(
-                failed,
-                "an overtaken coordinator was told that it may: {event:?}"
+                overtaken.desk.manifest.is_none(),
+                "an overtaken coordinator published"
             );
         }
     }
 
-    /// A bit of some object flips.
+    /// A bit of some part flips, or a part or shard gets lost.
     fn damage(&mut self) {
         let objects = self.storage.objects();
-        if !self.perils.damage || objects.is_empty() {
+        let folders = ["work/parts/", "table-"];
+        let mut keys: Vec<&Key> = objects.keys().collect();
+        keys.retain(|key| {
+            folders
+                .iter()
+                .any(|folder| key.as_str().starts_with(folder))
+        });
+        // The shards of a table that is published are not looked at any more.
+        let manifests = objects
+            .keys()
+            .any(|key| key.as_str().ends_with("manifest.json"));
+        keys.retain(|key| key.as_str().starts_with("work") || !manifests);
+        let Some(index) = self.chance.index(keys.len()).filter(|_| self.perils.damage) else {
             return;
+        };
+        let key = keys[index].clone();
+        let length = objects[&key].len();
+        if key.as_str().starts_with("table-") || self.chance.once_in(2) {
+            // A removal that fails may have taken place.
+            let _ = ready(self.storage.delete(&key));
+        } else if let Some(byte) = self.chance.index(length) {
+            self.storage.flip_bit(&key, byte, 3);
         }
-        let index = self.chance.index(objects.len()).unwrap();
-        let (key, bytes) = objects.iter().nth(index).unwrap();
-        if let Some(byte) = self.chance.index(bytes.len()) {
-            assert!(self.storage.flip_bit(key, byte, 3));
-            self.damaged = true;
-            self.forget_promises();
-        }
+        self.damaged = true;
+        self.acknowledged.clear();
     }
 
     /// The process of a job that is over ends.

@@ -1,41 +1,27 @@
 //! The world: a storage, whoever coordinates on it, and what its workers hold.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use chomp_table::{Head, RangeSummary};
-
-use bytes::Bytes;
-use chomp_table::head::layers;
+use chomp_plan::{Answer, Event, Settings, Verdict, WorkerId};
+use chomp_store::Key;
+use chomp_store::objects::SimulatedStorage;
+use chomp_table::Head;
+use chomp_table::chance::Chance;
 use chomp_table::manifest::{MANIFEST_NAME, folder_name};
 
 use super::Seen;
 use super::coordinator::{Coordinator, Told};
-use super::expected::{BITS_MAX, BITS_MIN, Expected, Record, range_bits};
-use crate::audit::AuditError;
-use crate::chance::Chance;
-use crate::job::JobError;
-use crate::plan::{Answer, Event, LeaseId, Settings, Task, Verdict, WorkerId};
-use crate::publish::PublishError;
-use crate::ready;
+use super::expected::{BITS_MAX, BITS_MIN, Expected, SHARD_WORDS, published, range_bits};
+use super::worker::{Held, Outcome, Trouble};
 use crate::server::StartError;
-use crate::storage::{Key, SimulatedStorage, Storage};
-use crate::store::{Progress, StoreError};
-
-/// A result on its way, or one that may be sent again.
-#[derive(Clone, Debug)]
-pub(super) struct Outcome {
-    pub(super) worker: WorkerId,
-    pub(super) lease: LeaseId,
-    pub(super) records: Vec<Record>,
-}
 
 /// Which bad things may happen in a schedule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Perils {
     /// Workers may send wrong contents.
     pub(super) lies: bool,
-    /// Objects may be damaged at rest.
+    /// Parts may be damaged, and parts and shards lost.
     pub(super) damage: bool,
     /// Answers get lost, and tasks are of any size.
     pub(super) chaos: bool,
@@ -55,27 +41,23 @@ pub(super) struct World {
     pub(super) overtaken: Option<Coordinator>,
     pub(super) now: u64,
     pub(super) ids: u64,
-    pub(super) workers: Vec<WorkerId>,
     /// The tasks that somebody works on.
-    pub(super) tasks: Vec<(WorkerId, Task)>,
+    pub(super) tasks: Vec<Held>,
     pub(super) outcomes: Vec<Outcome>,
     /// The ranges that workers were told are safe.
     pub(super) acknowledged: BTreeSet<Head>,
-    /// The contents that were found or acknowledged.
-    pub(super) known: BTreeMap<Head, RangeSummary>,
-    /// The bits of a job, and how many of its layers were told to be sealed.
-    pub(super) sealed: (u32, u32),
-    /// How many workers have to agree.
+    /// How many workers have to agree, and how many ranges there are for each that is checked.
     pub(super) replicas: u32,
-    /// The ranges of which a wrong content was sent. Nobody sends that of another, so a lie has one
-    /// worker behind it.
+    pub(super) check_one_in: u32,
+    /// The ranges and shards of which a wrong content was sent, and who sent one. Nobody sends that of
+    /// another, so a lie has one worker behind it.
     pub(super) lies: BTreeSet<Head>,
-    /// Whether a wrong content was sent.
-    pub(super) lied: bool,
-    /// Whether a wrong content is durable.
-    pub(super) poisoned: bool,
-    /// Whether objects were damaged.
+    pub(super) lied_shards: BTreeSet<u32>,
+    pub(super) liars: BTreeSet<String>,
+    /// Whether objects were damaged or lost.
     pub(super) damaged: bool,
+    /// How many tasks in a row could not be done.
+    pub(super) troubles: u32,
     pub(super) seen: Seen,
 }
 
@@ -90,13 +72,14 @@ impl World {
         };
         let perils = Perils {
             lies: chance.once_in(6),
-            damage: chance.once_in(6),
+            damage: chance.once_in(4),
             chaos: true,
         };
         let mut world = World::quiet(chance, bits);
         world.last_bits = last_bits;
         world.perils = perils;
         world.replicas = if world.chance.once_in(2) { 1 } else { 2 };
+        world.check_one_in = [0, 1, 3][world.chance.index(3).unwrap()];
         world
     }
 
@@ -117,17 +100,16 @@ impl World {
             overtaken: None,
             now: 0,
             ids: 0,
-            workers: Vec::new(),
             tasks: Vec::new(),
             outcomes: Vec::new(),
             acknowledged: BTreeSet::new(),
-            known: BTreeMap::new(),
-            sealed: (bits, 0),
             replicas: 1,
+            check_one_in: 0,
             lies: BTreeSet::new(),
-            lied: false,
-            poisoned: false,
+            lied_shards: BTreeSet::new(),
+            liars: BTreeSet::new(),
             damaged: false,
+            troubles: 0,
             seen: Seen::default(),
         }
     }
@@ -139,107 +121,82 @@ impl World {
 
     /// Starts a coordinator; whoever coordinated before must be gone, or have been overtaken.
     pub(super) fn start(&mut self) -> Result<(), StartError> {
-        self.workers.clear();
         let mut settings = Settings::new(self.bits, range_bits());
         settings.lease_ms = 100;
         settings.silence_ms = 500;
         settings.straggler_ms = 40;
-        settings.failures_max = 20;
+        settings.failures_max = 50;
+        settings.expiries_max = 50;
         settings.replicas = self.replicas;
+        settings.shard_words = SHARD_WORDS;
+        settings.check_one_in = self.check_one_in;
         if self.perils.chaos {
+            settings.checks_first = u32::try_from(self.chance.below(2)).unwrap();
             settings.task_positions_max = self.chance.below(5) * range_bits().positions();
             settings.task_positions_min = self.chance.below(4) * range_bits().positions();
             settings.tasks_per_thread = u32::try_from(self.chance.below(2)).unwrap();
         }
-        let (coordinator, found) = Coordinator::start(&self.storage, settings)?;
+        let random = self.chance.below(u64::MAX);
+        let coordinator = Coordinator::start(&self.storage, settings, random)?;
         self.seen.starts += 1;
-        self.seen.checkpoints += u64::from(!self.checkpoints().is_empty());
-        self.check_found(&found);
-        if self.damaged {
-            // All of it was just read, so damage was found then.
-            for range in &found.done {
-                let record = ready(coordinator.store.read_record(range.head));
-                let is_damaged = matches!(record, Err(StoreError::Damaged { .. }));
-                assert!(!is_damaged, "damage was not found at the start");
-            }
-        }
+        let ledger = coordinator.tools.journal.ledger();
+        self.seen.shards += u64::from(ledger.shards(self.bits).next().is_some());
+        let end = Head(range_bits().heads(self.bits));
+        let is_lost = |head: &Head| ledger.place(*head).is_none();
+        let lost = self.acknowledged.range(..end).copied().find(is_lost);
+        assert_eq!(lost, None, "an acknowledged range is lost");
+        drop(ledger);
         self.coordinator = Some(coordinator);
-        Ok(())
-    }
-
-    /// What was acknowledged is there, and nothing else than what is right.
-    fn check_found(&mut self, found: &Progress) {
-        let known = || found.done.iter().chain(&found.expected);
-        self.known = known().map(|range| (range.head, *range)).collect();
-        let wrong = known().filter(|range| self.expected.record(range.head).0 != **range);
-        self.poisoned = wrong.count() > 0;
         assert!(
-            self.replicas == 1 || !self.poisoned,
-            "one worker alone got a wrong content in"
-        );
-        assert!(
-            self.lied || !self.poisoned,
+            !self.is_poisoned() || !self.liars.is_empty(),
             "a wrong content that nobody sent"
         );
-        let (bits, sealed) = self.sealed;
         assert!(
-            bits != self.bits || found.sealed_layers >= sealed,
-            "a seal is lost"
+            self.replicas == 1 || !self.is_poisoned(),
+            "one worker alone got a wrong content in"
         );
-        self.sealed = (self.bits, found.sealed_layers);
-        for head in layers(self.bits, range_bits())[..found.sealed_layers as usize].concat() {
-            assert!(
-                self.known.contains_key(&head),
-                "what a seal says is forgotten"
-            );
-        }
         if !self.damaged {
             self.check_published();
         }
-        let done: BTreeSet<Head> = found.done.iter().map(|range| range.head).collect();
-        let end = Head(range_bits().heads(self.bits));
-        for head in self.acknowledged.range(..end) {
-            assert!(
-                done.contains(head),
-                "range {head} was acknowledged and is lost"
-            );
-        }
+        Ok(())
     }
 
-    /// The checkpoints of this job's publication.
-    pub(super) fn checkpoints(&self) -> Vec<Key> {
-        let folder = Key::new(&format!("work/publications/{:02}", self.bits)).unwrap();
-        let keys = self.storage.objects().into_keys();
-        keys.filter(|key| key.is_in(&folder)).collect()
+    /// Whether the journal has a wrong content.
+    pub(super) fn is_poisoned(&self) -> bool {
+        let Some(coordinator) = &self.coordinator else {
+            return false;
+        };
+        let ledger = coordinator.tools.journal.ledger();
+        let mut done = ledger.done(range_bits().heads(BITS_MAX));
+        done.any(|(head, place)| place.digest != self.expected.record(head).0.digest)
     }
 
     /// A table that is there is whole and right.
     fn check_published(&self) {
         let objects = self.storage.objects();
         for bits in BITS_MIN..=self.last_bits {
-            let right = self.expected.published(bits);
-            let is_there = |(key, bytes): (&Key, &Bytes)| objects.get(key) == Some(bytes);
             let manifest = Key::new(&format!("{}/{MANIFEST_NAME}", folder_name(bits))).unwrap();
             if objects.contains_key(&manifest) {
-                assert!(right.iter().all(is_there), "a manifest without its table");
+                let mut right = published(bits)
+                    .iter()
+                    .filter(|(key, _)| !key.as_str().ends_with("json"));
+                let is_there = right.all(|(key, bytes)| {
+                    let has_manifest = key.as_str().ends_with("SHA256SUMS");
+                    has_manifest || objects.get(key) == Some(bytes)
+                });
+                assert!(is_there, "a manifest without its table");
             }
         }
     }
 
-    /// The coordinator is gone, with all that it had begun; what workers hold stays with them.
+    /// The coordinator is gone, with all that it had begun; what workers hold they finish.
     pub(super) fn end(&mut self) {
-        self.coordinator = None;
-        for (worker, task) in std::mem::take(&mut self.tasks) {
-            let records = task
-                .heads
-                .iter()
-                .map(|&head| self.expected.record(head).clone());
-            self.outcomes.push(Outcome {
-                worker,
-                lease: task.lease,
-                records: records.collect(),
-            });
+        for held in std::mem::take(&mut self.tasks) {
+            if let Ok(outcome) = self.do_task(&held) {
+                self.outcomes.push(outcome);
+            }
         }
+        self.coordinator = None;
     }
 
     /// The machine is gone too.
@@ -258,120 +215,122 @@ impl World {
         }
     }
 
-    pub(super) fn submit(&mut self, outcome: Outcome) {
+    pub(super) fn join(&mut self, worker: WorkerId) {
+        self.tell(Event::Joined {
+            worker,
+            name: worker.to_string(),
+            threads: 1,
+        });
+    }
+
+    /// A new worker joins and asks for a task.
+    pub(super) fn want(&mut self) {
+        let worker = WorkerId(self.new_id());
+        self.join(worker);
+        let now = self.now;
+        if let Some(coordinator) = &mut self.coordinator {
+            let told = coordinator.want(now, worker);
+            self.hear(told);
+        }
+    }
+
+    pub(super) fn complete(&mut self, outcome: Outcome) {
         let now = self.now;
         if let Some(coordinator) = &mut self.coordinator {
             let Outcome {
                 worker,
                 lease,
-                records,
+                handed,
             } = outcome;
-            let told = coordinator.submit(now, worker, lease, records);
+            let told = coordinator.complete(now, worker, lease, handed);
             self.hear(told);
         }
     }
 
-    /// A write of the coordinator is done.
-    pub(super) fn write(&mut self, index: usize) {
+    /// A worker cannot do its task: it says what is lost, and gives the task back.
+    pub(super) fn give_up(&mut self, held: &Held, trouble: &Trouble) {
+        let now = self.now;
+        if let (Trouble::Lost(head, digest), Some(coordinator)) = (trouble, &mut self.coordinator) {
+            coordinator.desk.report(held.worker, &[(*head, *digest)]);
+            let told = coordinator.told();
+            self.hear(told);
+        }
+        self.now = now;
+        self.tell(Event::Returned {
+            worker: held.worker,
+            lease: held.task.lease,
+        });
+    }
+
+    /// An errand of the coordinator is done.
+    pub(super) fn end_errand(&mut self, index: usize) {
         let now = self.now;
         if let Some(coordinator) = &mut self.coordinator {
-            let (event, told) = coordinator.write(now, index);
-            if let Event::Sealed { layer } = event {
-                self.sealed = (self.bits, layer + 1);
+            let ranges = |coordinator: &Coordinator| coordinator.tools.journal.ledger().len();
+            let before = ranges(coordinator);
+            let (_, told) = coordinator.end_errand(now, index);
+            let after = ranges(coordinator);
+            if after < before {
+                let reason = self.damaged || !self.liars.is_empty();
+                assert!(reason, "withdrawn for nothing");
+                self.seen.withdrawn += (before - after) as u64;
+                self.acknowledged.clear();
             }
             self.hear(told);
         }
     }
 
-    fn hear(&mut self, told: Vec<Told>) {
+    pub(super) fn hear(&mut self, told: Vec<Told>) {
         for told in told {
             match told {
-                Told::Answer(request, Answer::Task(task)) => {
-                    for head in &task.heads {
-                        assert!(
-                            !self.acknowledged.contains(head),
-                            "range {head} was acknowledged and is offered again"
-                        );
+                Told::Answer(worker, reply) => match reply.answer {
+                    // It gets lost on its way.
+                    Answer::Task(_) if self.perils.chaos && self.chance.once_in(15) => {}
+                    Answer::Task(task) => {
+                        let check = reply.check;
+                        self.tasks.push(Held {
+                            worker,
+                            task,
+                            check,
+                        });
                     }
-                    // Requests have the id of the worker that makes them.
-                    if !(self.perils.chaos && self.chance.once_in(15)) {
-                        self.tasks.push((WorkerId(request.0), task));
+                    Answer::Quarantined { .. } => {
+                        let name = worker.to_string();
+                        assert!(!self.liars.is_empty(), "{name} was slandered");
+                        self.seen.quarantined += 1;
+                    }
+                    _ => {}
+                },
+                Told::Settled(heads, Verdict::Accepted | Verdict::Duplicate) => {
+                    if !self.damaged && self.liars.is_empty() {
+                        self.acknowledged.extend(heads);
                     }
                 }
-                Told::Settled(ranges, Verdict::Accepted | Verdict::Duplicate) => {
-                    for range in ranges {
-                        let known = *self.known.entry(range.head).or_insert(range);
-                        assert_eq!(range, known, "two contents are acknowledged");
-                        self.acknowledged.insert(range.head);
+                Told::Settled(_, Verdict::Rejected { reason }) => {
+                    if let chomp_plan::Rejection::Quarantined { .. } = reason {
+                        self.seen.quarantined += 1;
                     }
                 }
-                Told::Quarantined(name) => {
-                    assert!(self.lied, "{name} was slandered");
-                    self.seen.quarantined += 1;
-                }
-                Told::Answer(..) | Told::Settled(..) => {}
+                Told::Settled(..) => {}
             }
         }
+        self.note_quarantines();
     }
 
-    /// Reads the sources of a task as its worker does. What cannot be read ends the job.
-    pub(super) fn fetch(&mut self, heads: &[Head]) {
-        let sources = heads
-            .iter()
-            .flat_map(|&head| chomp_table::sources::sources(head, range_bits()));
-        for source in sources {
-            let Some(coordinator) = &mut self.coordinator else {
-                return;
-            };
-            match ready(coordinator.store.read_record(source)) {
-                Ok(record) => assert!(
-                    record == self.expected.record(source).1 || self.lied,
-                    "the record of range {source} is wrong"
-                ),
-                Err(StoreError::Missing { head }) => panic!("source {head} is not there"),
-                Err(error) => {
-                    coordinator.fault.get_or_insert_with(|| error.into());
-                    self.tell(Event::Shutdown);
-                    return;
-                }
-            }
-        }
-    }
-
-    /// After damage, what was promised may be lost.
-    pub(super) fn forget_promises(&mut self) {
-        self.acknowledged.clear();
-        self.sealed = (self.bits, 0);
-    }
-
-    /// What a person does about an error, as it says: removes what is damaged. False if there is
-    /// nothing to be done about it.
-    pub(super) fn repair(&mut self, error: &StoreError) -> bool {
-        let StoreError::Damaged { key, .. } = error else {
-            return false;
+    /// Only who lied gets no more tasks, as long as nothing wrong was drawn upon.
+    fn note_quarantines(&mut self) {
+        let Some(coordinator) = &self.coordinator else {
+            return;
         };
-        assert!(self.damaged || self.poisoned, "{error}");
-        self.seen.repairs += 1;
-        let objects = self.storage.objects();
-        let named = objects
-            .keys()
-            .filter(|object| *object == key || object.is_in(key));
-        let named: Vec<Key> = named.cloned().collect();
-        assert!(!named.is_empty(), "{key} is not there");
-        for key in &named {
-            ready(self.storage.delete(key)).expect("the storage is in order again");
+        let outcasts = coordinator
+            .desk
+            .plan
+            .workers()
+            .filter(|worker| worker.misdeed.is_some());
+        let outcasts: Vec<String> = outcasts.map(|worker| worker.name).collect();
+        if let Some(name) = outcasts.first() {
+            assert!(!self.liars.is_empty(), "{name} was slandered");
+            self.seen.quarantined = self.seen.quarantined.max(1);
         }
-        self.forget_promises();
-        true
-    }
-}
-
-/// The error of the store in another one.
-pub(super) fn store_error(error: &JobError) -> Option<&StoreError> {
-    match error {
-        JobError::Store(error)
-        | JobError::Publish(PublishError::Store(error))
-        | JobError::Audit(AuditError::Store(error)) => Some(error),
-        JobError::Publish(_) | JobError::Audit(_) | JobError::Stopped(_) => None,
     }
 }

@@ -4,33 +4,35 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chomp_proto::v1::coordinator_server::CoordinatorServer;
+use axum::Router;
+use axum::routing::any_service;
+use chomp_plan::{Progress, Settings};
+use chomp_store::{Journal, Storage};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::body::Body;
 use tonic::codegen::Service as Answers;
+use tonic::service::Routes;
 
-use super::{Opened, StartError};
-use crate::job::Outcome;
-use crate::plan::{Progress, Settings};
-use crate::service::Service;
-use crate::storage::Storage;
-use crate::store::Store;
+use super::{Opened, StartError, Wishes};
+use crate::auth::CALLS;
+use crate::job::{Handle, Outcome, Snapshot};
 
 /// A running coordinator that whoever started it makes the calls to. Dropping it ends it at once.
 #[derive(Debug)]
 pub struct SimulatedCoordinator {
-    store: Arc<Store>,
+    journal: Arc<Journal>,
+    handle: Handle,
     progress: watch::Receiver<Progress>,
-    service: CoordinatorServer<Service>,
+    calls: Routes,
     job: AbortOnDropHandle<Outcome>,
     stop: CancellationToken,
 }
 
 impl SimulatedCoordinator {
     /// Opens the store of a table for the job that `settings` describe. `table` names it to
-    /// workers. With the same `seed` it does the same.
+    /// workers, if it is new. With the same `seed` it does the same.
     ///
     /// # Errors
     ///
@@ -42,19 +44,34 @@ impl SimulatedCoordinator {
         table: u64,
         seed: u64,
     ) -> Result<SimulatedCoordinator, StartError> {
-        let opened = Opened::new(storage, settings, None, table, |epoch| seed ^ epoch).await?;
+        let wishes = Wishes {
+            settings,
+            coordinator: seed,
+            table,
+            store_hint: None,
+            published: None,
+        };
+        let opened = Opened::new(storage, wishes, |epoch| seed ^ epoch).await?;
+        let mut router = Router::new();
+        for (path, _) in CALLS {
+            if path.starts_with(super::CALLS_PATH) {
+                router = router.route(path, any_service(opened.service.clone()));
+            }
+        }
+        let (path, objects) = opened.proxy.route();
         let stop = CancellationToken::new();
         let job = opened.job.run(opened.first, stop.clone(), Duration::ZERO);
         Ok(SimulatedCoordinator {
-            store: opened.store,
+            journal: opened.journal,
+            handle: opened.handle,
             progress: opened.progress,
-            service: opened.service,
+            calls: router.route(path, objects).into(),
             job: AbortOnDropHandle::new(tokio::spawn(job)),
             stop,
         })
     }
 
-    /// What answers the calls of workers.
+    /// What answers the calls of workers, and gives them the objects of the store.
     pub fn calls(
         &self,
     ) -> impl Answers<
@@ -65,17 +82,22 @@ impl SimulatedCoordinator {
     > + Clone
     + Send
     + use<> {
-        self.service.clone()
+        self.calls.clone()
     }
 
-    /// The store of the table.
-    pub fn store(&self) -> Arc<Store> {
-        Arc::clone(&self.store)
+    /// The journal of the table.
+    pub fn journal(&self) -> Arc<Journal> {
+        Arc::clone(&self.journal)
     }
 
-    /// How far the job has come; changes as it goes on.
+    /// How far the job has come. It changes with the phase of the job, and when somebody looks.
     pub fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.clone()
+    }
+
+    /// The job as it is now; none if it is over.
+    pub async fn look(&self) -> Option<Snapshot> {
+        self.handle.inspect().await.ok()
     }
 
     /// Ends the job. What is being written is still committed.

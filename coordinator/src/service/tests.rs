@@ -1,30 +1,23 @@
-//! The calls over connections in memory, with a true job behind them: hostile submissions, workers
-//! that stall, and what all of them together may take.
+//! The calls over connections in memory, with a true job behind them: what is taken, what is refused.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::collections::HashMap;
 use std::time::Duration;
 
-use bytes::Bytes;
-use chomp_kernel::{Evaluator, Isa, fingerprint};
+use chomp_kernel::{Evaluator, fingerprint};
+use chomp_plan::Settings;
 use chomp_proto::v1::coordinator_client::CoordinatorClient;
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
-use chomp_proto::v1::{self, submit_reply};
-use chomp_proto::{FETCH_RANGES_MAX, PROTOCOL};
-use chomp_table::{Head, RangeBits, range};
-use tokio::sync::mpsc;
+use chomp_proto::v1::{complete_reply::Verdict as Told, complete_request::Result as Sent};
+use chomp_store::objects::SimulatedStorage;
+use chomp_store::part::{self, PartBuilder, PartName};
+use chomp_store::{Merged, Storage};
+use chomp_table::RangeBits;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
-use tokio_stream::StreamExt;
-use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
-use tonic::{Code, Status};
+use tonic::Code;
 
 use super::*;
-use crate::audit::Audit;
-use crate::job::Job;
-use crate::plan::{Plan, Settings};
-use crate::storage::SimulatedStorage;
+use crate::server::{Opened, Wishes};
 
 const BITS: u32 = 14;
 const TABLE: u64 = 0xdead_beef;
@@ -35,7 +28,8 @@ type Client = CoordinatorClient<CoordinatorServer<Service>>;
 /// A job and its service; the job runs for as long as this is kept.
 struct Served {
     client: Client,
-    service: Service,
+    storage: Arc<SimulatedStorage>,
+    journal: Arc<Journal>,
     _job: JoinSet<()>,
 }
 
@@ -45,20 +39,29 @@ fn range_bits() -> RangeBits {
 
 async fn serve() -> Served {
     let storage = Arc::new(SimulatedStorage::new(0));
-    let (store, _) = Store::open(storage, range_bits(), BITS).await.unwrap();
-    let store = Arc::new(store);
-    let (plan, first) = Plan::new(Settings::new(BITS, range_bits()), &[], &[], 0).unwrap();
-    let audit = Arc::new(Audit::new(Arc::clone(&store), 0));
-    let (job, handle, _) = Job::new(plan, Arc::clone(&store), Arc::clone(&audit), None);
+    let mut settings = Settings::new(BITS, range_bits());
+    settings.check_one_in = 0;
+    let wishes = Wishes {
+        settings,
+        coordinator: 1,
+        table: TABLE,
+        store_hint: Some("s3://bucket/table".to_owned()),
+        published: None,
+    };
+    let opened = Opened::new(storage.clone(), wishes, |epoch| epoch)
+        .await
+        .unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
-        job.run(first, CancellationToken::new(), Duration::ZERO)
-            .await;
+        let run = opened
+            .job
+            .run(opened.first, CancellationToken::new(), Duration::ZERO);
+        run.await;
     });
-    let service = Service::new(handle, store, audit, TABLE, 30_000);
     Served {
-        client: CoordinatorClient::new(CoordinatorServer::new(service.clone())),
-        service,
+        client: CoordinatorClient::new(opened.service),
+        storage,
+        journal: opened.journal,
         _job: tasks,
     }
 }
@@ -75,154 +78,167 @@ fn hello() -> v1::JoinRequest {
     }
 }
 
-fn header(lease: u64, bytes: u64) -> v1::SubmitRequest {
-    v1::SubmitRequest {
-        header: Some(v1::SubmitHeader {
+impl Served {
+    async fn lease(&self) -> v1::Task {
+        let request = v1::LeaseRequest { worker: WORKER };
+        let reply = self
+            .client
+            .clone()
+            .lease(request)
+            .await
+            .unwrap()
+            .into_inner();
+        let Some(lease_reply::Answer::Task(task)) = reply.answer else {
+            panic!("no task: {reply:?}");
+        };
+        task
+    }
+
+    async fn complete(&self, lease: u64, result: impl Into<Option<Sent>>) -> Result<Told, Status> {
+        let request = v1::CompleteRequest {
             worker: WORKER,
             lease,
-            bytes,
-        }),
-        pieces: Vec::new(),
-    }
-}
-
-fn piece(head: u64, data: impl Into<Bytes>, last: bool) -> v1::SubmitRequest {
-    let data = data.into();
-    v1::SubmitRequest {
-        header: None,
-        pieces: vec![v1::Piece { head, data, last }],
-    }
-}
-
-/// The record of the first range.
-fn first_record() -> Bytes {
-    let mut evaluator = Evaluator::new(range_bits(), Isa::Portable);
-    let none = std::collections::HashMap::new();
-    let range = evaluator.evaluate(Head(0), &none).unwrap();
-    range::encode(&range, range_bits()).1.into()
-}
-
-async fn submit(
-    client: &Client,
-    messages: Vec<v1::SubmitRequest>,
-) -> Result<submit_reply::Verdict, Status> {
-    let reply = client.clone().submit(tokio_stream::iter(messages)).await?;
-    Ok(reply.into_inner().verdict.unwrap())
-}
-
-/// A submission that says how long it is, and then waits for what the test sends.
-fn open(
-    client: &Client,
-    bytes: u64,
-) -> (
-    mpsc::Sender<v1::SubmitRequest>,
-    JoinSet<Result<submit_reply::Verdict, Status>>,
-) {
-    let (sender, messages) = mpsc::channel(100);
-    sender.try_send(header(0, bytes)).unwrap();
-    let mut client = client.clone();
-    let mut call = JoinSet::new();
-    call.spawn(async move {
-        let reply = client.submit(ReceiverStream::new(messages)).await?;
+            result: result.into(),
+        };
+        let reply = self.client.clone().complete(request).await?;
         Ok(reply.into_inner().verdict.unwrap())
-    });
-    (sender, call)
+    }
+
+    async fn report(&self, records: Vec<v1::LostRecord>) -> Result<(), Status> {
+        let request = v1::ReportRequest {
+            worker: WORKER,
+            records,
+        };
+        self.client.clone().report(request).await.map(|_| ())
+    }
+
+    /// Evaluates the first range and puts its part.
+    async fn put_first(&self, lease: u64) -> v1::Summary {
+        let none = HashMap::new();
+        let range = Evaluator::new(range_bits(), Isa::Portable).evaluate(Head(0), &none);
+        let (summary, record) = range::encode(&range.unwrap(), range_bits());
+        let mut builder = PartBuilder::default();
+        builder.push(summary, &record);
+        let (bytes, placed) = builder.finish();
+        let name = PartName { layer: 0, lease };
+        self.storage.create(&name.key(), bytes).await.unwrap();
+        incoming::summary(&placed[0])
+    }
+
+    /// Joins, evaluates the first range and hands it in.
+    async fn begin(&self) -> (u64, v1::Summary) {
+        self.client.clone().join(hello()).await.unwrap();
+        let task = self.lease().await;
+        let summary = self.put_first(task.lease).await;
+        let told = self
+            .complete(task.lease, evaluated(std::slice::from_ref(&summary)))
+            .await;
+        assert!(matches!(told, Ok(Told::Accepted(_))), "{told:?}");
+        (task.lease, summary)
+    }
 }
 
-/// Joins, and computes and submits the first range.
-async fn begin(client: &Client) {
-    let reply = client.clone().join(hello()).await.unwrap().into_inner();
-    assert_eq!((reply.bits, reply.range_bits), (BITS, 12));
-    assert_eq!((reply.table, reply.lease_ms), (TABLE, 30_000));
-    let request = v1::LeaseRequest { worker: WORKER };
-    let lease = client.clone().lease(request).await.unwrap().into_inner();
-    let Some(lease_reply::Answer::Task(task)) = lease.answer else {
-        panic!("no task");
-    };
-    assert_eq!(task.heads, [0]);
-    let record = first_record();
-    let (one, two) = (record.slice(..50), record.slice(50..));
-    let messages = vec![
-        header(task.lease, record.len() as u64),
-        piece(0, one, false),
-        piece(0, two, true),
-    ];
-    let verdict = submit(client, messages).await.unwrap();
-    assert!(
-        matches!(verdict, submit_reply::Verdict::Accepted(_)),
-        "{verdict:?}"
-    );
+fn evaluated(ranges: &[v1::Summary]) -> Sent {
+    let ranges = ranges.to_vec();
+    Sent::Evaluated(v1::Evaluated { ranges })
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_true_result_is_taken_and_given_out_again() {
-    let Served {
-        client,
-        service,
-        _job,
-    } = serve().await;
-    begin(&client).await;
-    let record = first_record();
-    let request = v1::FetchRequest {
-        worker: WORKER,
-        heads: vec![0, 0],
-    };
-    let mut stream = client.clone().fetch(request).await.unwrap().into_inner();
-    let message = stream.message().await.unwrap().unwrap();
-    let pieces: Vec<_> = message
-        .pieces
-        .iter()
-        .map(|piece| (&piece.data, piece.last))
-        .collect();
-    assert_eq!(pieces, [(&record, true), (&record, true)]);
-    assert_eq!(stream.message().await.unwrap(), None);
-    let length = record.len() as u64;
-    assert_eq!(service.traffic.submitted.load(Ordering::Relaxed), length);
-    assert_eq!(service.traffic.fetched.load(Ordering::Relaxed), 2 * length);
-
-    // The same again is known already; a range that is not there is no data loss.
-    let again = vec![header(99, length), piece(0, record, true)];
-    let verdict = submit(&client, again).await.unwrap();
-    assert!(
-        matches!(verdict, submit_reply::Verdict::Duplicate(_)),
-        "{verdict:?}"
-    );
-    let request = v1::FetchRequest {
-        worker: WORKER,
-        heads: vec![0, 3],
-    };
-    let mut stream = client.clone().fetch(request).await.unwrap().into_inner();
-    let status = stream.message().await.unwrap_err();
-    assert_eq!(status.code(), Code::OutOfRange, "{status:?}");
-    let heads = vec![0; FETCH_RANGES_MAX + 1];
-    let status = client
+async fn a_true_result_is_taken_and_told_of_in_the_journal() {
+    let served = serve().await;
+    let reply = served
+        .client
         .clone()
-        .fetch(v1::FetchRequest {
-            worker: WORKER,
-            heads,
-        })
-        .await;
-    assert_eq!(status.unwrap_err().code(), Code::InvalidArgument);
-    begin_is_not_possible_without_joining(&client).await;
-}
-
-async fn begin_is_not_possible_without_joining(client: &Client) {
-    let status = client
-        .clone()
-        .lease(v1::LeaseRequest { worker: 8 })
+        .join(hello())
         .await
-        .unwrap_err();
+        .unwrap()
+        .into_inner();
+    let expected = v1::JoinReply {
+        bits: BITS,
+        range_bits: 12,
+        table: TABLE,
+        lease_ms: 30_000,
+        store: "s3://bucket/table".to_owned(),
+        checkpoint: 0,
+    };
+    assert_eq!(reply, expected);
+    let task = served.lease().await;
+    assert_eq!((task.attempt, task.lease_ms, task.journal), (1, 30_000, 1));
+    let Some(task::Work::Evaluate(work)) = task.work else {
+        panic!("{:?}", task.work);
+    };
+    assert_eq!((work.layer, &work.heads[..]), (0, &[0][..]));
+    let summary = served.put_first(task.lease).await;
+    let told = served
+        .complete(task.lease, evaluated(std::slice::from_ref(&summary)))
+        .await;
+    assert!(matches!(told, Ok(Told::Accepted(_))), "{told:?}");
+    let place = *served.journal.ledger().place(Head(0)).unwrap();
+    assert_eq!(place.lease, task.lease);
+    let record = part::read_record(&*served.storage, Head(0), &place).await;
+    assert_eq!(record.unwrap().len(), summary.length as usize);
+
+    // The same again is known already, and the next task says how far the journal is.
+    let told = served.complete(99, evaluated(&[summary])).await;
+    assert!(matches!(told, Ok(Told::Duplicate(_))), "{told:?}");
+    assert_eq!(served.lease().await.journal, 2);
+
+    let request = v1::LeaseRequest { worker: 8 };
+    let status = served.client.clone().lease(request).await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
     assert!(status.message().contains("has not joined"), "{status:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_lost_is_looked_at_and_computed_again() {
+    let served = serve().await;
+    let (lease, summary) = served.begin().await;
+    let report = |digest: &[u8]| v1::LostRecord {
+        head: 0,
+        digest: digest.to_vec(),
+        reason: "it is not there".to_owned(),
+    };
+    let settle = || tokio::time::sleep(Duration::from_millis(10));
+    // It is in order, or not what the journal has.
+    served
+        .report(vec![report(&summary.digest), report(&[1; 32])])
+        .await
+        .unwrap();
+    settle().await;
+    assert!(served.journal.ledger().place(Head(0)).is_some());
+    // It is not there.
+    let name = PartName { layer: 0, lease };
+    served.storage.delete(&name.key()).await.unwrap();
+    served.report(vec![report(&[1; 32])]).await.unwrap();
+    settle().await;
+    assert!(served.journal.ledger().place(Head(0)).is_some());
+    served
+        .report(vec![report(&summary.digest); 3])
+        .await
+        .unwrap();
+    settle().await;
+    assert!(served.journal.ledger().place(Head(0)).is_none());
+    let task = served.lease().await;
+    let Some(task::Work::Evaluate(work)) = task.work else {
+        panic!("{:?}", task.work);
+    };
+    assert_eq!(work.heads, [0]);
+    let status = served.report(vec![report(&[1; 31])]).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    let status = served
+        .report(vec![report(&[1; 32]); REPORTS_MAX + 1])
+        .await
+        .unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+}
+
 #[tokio::test]
 async fn workers_that_would_do_harm_do_not_join() {
-    let Served { client, _job, .. } = serve().await;
+    let served = serve().await;
     let refuse = async |change: fn(&mut v1::JoinRequest), code, words: &[&str]| {
         let mut request = hello();
         change(&mut request);
-        let status = client.clone().join(request).await.unwrap_err();
+        let status = served.client.clone().join(request).await.unwrap_err();
         assert_eq!(status.code(), code, "{status:?}");
         for word in words {
             assert!(status.message().contains(word), "{word}: {status:?}");
@@ -230,53 +246,20 @@ async fn workers_that_would_do_harm_do_not_join() {
         assert!(status.message().len() < 600, "{status:?}");
     };
     let ours = fingerprint(Isa::Portable).to_string();
-    let version: [&str; 3] = ["protocol 2", "protocol 1", "same version"];
-    refuse(
-        |hello| hello.protocol = 1,
-        Code::FailedPrecondition,
-        &version,
-    )
-    .await;
-    refuse(
-        |hello| hello.format = 9,
-        Code::FailedPrecondition,
-        &["format 9", "chomp 9.9"],
-    )
-    .await;
+    let version = ["protocol 3", "protocol 1", "same version"];
+    let (failed, invalid) = (Code::FailedPrecondition, Code::InvalidArgument);
+    refuse(|hello| hello.protocol = 1, failed, &version).await;
+    refuse(|hello| hello.format = 9, failed, &["format 9", "chomp 9.9"]).await;
     let kernel = [&*ours, "CPU", "e3b0c442"];
-    refuse(
-        |hello| hello.kernel = Digest::of(&[]).0.to_vec(),
-        Code::FailedPrecondition,
-        &kernel,
-    )
-    .await;
-    refuse(
-        |hello| hello.kernel.clear(),
-        Code::FailedPrecondition,
-        &["0 bytes"],
-    )
-    .await;
-    refuse(
-        |hello| hello.threads = 0,
-        Code::InvalidArgument,
-        &["0 threads"],
-    )
-    .await;
-    refuse(
-        |hello| hello.threads = 1 << 17,
-        Code::InvalidArgument,
-        &["threads"],
-    )
-    .await;
-    refuse(
-        |hello| hello.name = "x".repeat(65),
-        Code::InvalidArgument,
-        &["64 bytes"],
-    )
-    .await;
+    let other = |hello: &mut v1::JoinRequest| hello.kernel = Digest::of(&[]).0.to_vec();
+    refuse(other, failed, &kernel).await;
+    refuse(|hello| hello.kernel.clear(), failed, &["0 bytes"]).await;
+    refuse(|hello| hello.threads = 0, invalid, &["0 threads"]).await;
+    refuse(|hello| hello.threads = 1 << 17, invalid, &["threads"]).await;
+    refuse(|hello| hello.name = "x".repeat(65), invalid, &["64 bytes"]).await;
     refuse(
         |hello| hello.name = "a\nb".to_owned(),
-        Code::InvalidArgument,
+        invalid,
         &["control"],
     )
     .await;
@@ -284,161 +267,143 @@ async fn workers_that_would_do_harm_do_not_join() {
         hello.protocol = 1;
         hello.software = "y".repeat(1 << 20);
     };
-    refuse(long, Code::FailedPrecondition, &["yyy"]).await;
-    client.clone().join(hello()).await.unwrap();
+    refuse(long, failed, &["yyy"]).await;
+    served.client.clone().join(hello()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn submissions_that_are_not_what_they_say_are_refused() {
-    let Served {
-        client,
-        service,
-        _job,
-    } = serve().await;
-    begin(&client).await;
-    let record = first_record();
-    let length = record.len() as u64;
-    let mut damaged = record.to_vec();
-    *damaged.last_mut().unwrap() ^= 1;
-    let whole = || piece(0, record.clone(), true);
-    let many: Vec<_> = std::iter::once(header(0, length))
-        .chain((0..100_000).map(|_| piece(0, Bytes::new(), true)))
+async fn results_that_are_none_are_refused() {
+    let served = serve().await;
+    let (_, good) = served.begin().await;
+    let with = |change: fn(&mut v1::Summary)| {
+        let mut summary = good.clone();
+        change(&mut summary);
+        Some(evaluated(&[summary]))
+    };
+    let next = |change: fn(&mut v1::Summary)| {
+        let mut next = good.clone();
+        next.head = 1;
+        next.offset += next.length;
+        change(&mut next);
+        Some(evaluated(&[good.clone(), next]))
+    };
+    let many: Vec<_> = (0..=part::RANGES_MAX as u64)
+        .map(|head| v1::Summary {
+            head,
+            ..good.clone()
+        })
         .collect();
-    for (messages, words) in [
-        (vec![], "starts with a header"),
-        (vec![whole()], "starts with a header"),
-        (vec![header(0, u64::MAX)], "67108864 are possible"),
-        (vec![header(0, (64 << 20) + 1)], "67108864 are possible"),
-        (vec![header(0, length + 1), whole()], "whose header says"),
-        (vec![header(0, length)], "of 0 bytes whose header says"),
-        (vec![header(0, length - 1), whole()], "over the"),
-        (vec![header(0, length), whole(), whole()], "over the"),
-        (
-            vec![header(0, length), piece(0, record.clone(), false)],
-            "not complete",
-        ),
-        (vec![header(0, length), piece(0, damaged, true)], "checksum"),
-        (
-            vec![header(0, length), piece(1, record.clone(), true)],
-            "another range",
-        ),
-        (
-            vec![header(0, 10), piece(0, record.slice(..10), true)],
-            "cut short",
-        ),
-        (many, "cut short"),
+    for (result, words) in [
+        (None, "without content"),
+        (Some(evaluated(&many)), "4097 ranges"),
+        (with(|range| range.digest.truncate(31)), "31 bytes"),
+        (with(|range| range.digest.push(0)), "33 bytes"),
+        (with(|range| range.stored = range.count + 1), "stored"),
+        (with(|range| range.count = 2048), "possible"),
+        (with(|range| range.offset = 15), "cannot be at 15"),
+        (with(|range| range.offset = u32::MAX), "cannot be at"),
+        (with(|range| range.length = 0), "with 0 bytes"),
+        (with(|range| range.length = u32::MAX), "cannot be at"),
+        (with(|range| range.head = 1 << 40), "not of this table"),
+        (with(|range| range.head = u64::MAX), "not of this table"),
+        (next(|range| range.head = 0), "out of order"),
+        (next(|range| range.offset -= 1), "cannot be at"),
     ] {
-        let status = submit(&client, messages).await.expect_err(words);
+        let status = served.complete(0, result).await.expect_err(words);
         assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
         assert!(status.message().contains(words), "{words}: {status:?}");
     }
-    assert_eq!(service.limits.memory.available_permits(), 128 << 10);
+    // The form is right, and the plan sees that it is not of the job.
+    let told = served.complete(0, evaluated(&[])).await;
+    assert!(matches!(told, Ok(Told::Rejected(_))), "{told:?}");
+    let told = served.complete(0, with(|range| range.head = 4)).await;
+    assert!(matches!(told, Ok(Told::Rejected(_))), "{told:?}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn endless_submissions_end() {
-    let Served {
-        client,
-        service,
-        _job,
-    } = serve().await;
-    let start = Instant::now();
-    let (stalled, mut call) = open(&client, 1 << 20);
-    let status = call.join_next().await.unwrap().unwrap().unwrap_err();
-    assert_eq!(
-        (status.code(), start.elapsed().as_secs()),
-        (Code::DeadlineExceeded, 30)
-    );
-    drop(stalled);
-
-    // One byte every 29 seconds.
-    let start = Instant::now();
-    let (slow, mut call) = open(&client, 1 << 20);
-    let drip = async {
-        while slow.send(piece(0, vec![0], false)).await.is_ok() {
-            sleep(Duration::from_secs(29)).await;
-        }
+#[test]
+fn shards_that_are_none_are_refused() {
+    let digest = "0".repeat(64);
+    let good = serde_json::json!({
+        "number": 0,
+        "shard": {"name": "shard-0000.zst", "first": 2, "last": 8, "entries": 3, "bytes": 90,
+            "sha256": digest, "index_offset": 50, "index_sha256": digest},
+        "leaf": {"words": 3, "digest": digest, "lengths": [
+            {"bits": 2, "words": 1, "digest": digest}, {"bits": 4, "words": 3, "digest": digest}]},
+        "sums": [{"bits": 2, "losing": 1, "unpaired": 5}, {"bits": 4, "losing": 4, "unpaired": 7}],
+    });
+    let check = |json: &serde_json::Value| {
+        let result = Sent::Merged(v1::Merged {
+            json: serde_json::to_vec(json).unwrap(),
+        });
+        incoming::result(Some(result), range_bits(), BITS)
     };
-    let (status, ()) = tokio::join!(call.join_next(), drip);
-    let status = status.unwrap().unwrap().unwrap_err();
-    assert_eq!(status.code(), Code::DeadlineExceeded);
-    assert!((600..630).contains(&start.elapsed().as_secs()));
-    assert_eq!(service.limits.memory.available_permits(), 128 << 10);
+    assert!(check(&good).is_ok(), "{:?}", check(&good));
+    let empty = serde_json::json!({
+        "number": 3, "shard": null, "sums": [],
+        "leaf": {"words": 0, "digest": digest, "lengths": []},
+    });
+    assert!(check(&empty).is_ok(), "{:?}", check(&empty));
+    for (pointer, value) in [
+        ("/number", 1.into()),
+        ("/number", (-1).into()),
+        ("/shard/name", "../manifest.json".into()),
+        ("/shard/first", 0.into()),
+        ("/shard/first", 3.into()),
+        ("/shard/first", 10.into()),
+        ("/shard/last", 9.into()),
+        ("/shard/last", (1 << BITS).into()),
+        ("/shard/last", 4.into()),
+        ("/shard/entries", 4.into()),
+        ("/shard/entries", 0.into()),
+        ("/shard/bytes", (1_u64 << 40).into()),
+        ("/shard/bytes", 50.into()),
+        ("/shard/sha256", "00".into()),
+        ("/shard", serde_json::Value::Null),
+        ("/leaf/words", 2.into()),
+        ("/leaf/lengths/0/words", 4.into()),
+        ("/leaf/lengths/1/words", 2.into()),
+        ("/leaf/lengths/0/bits", 4.into()),
+        ("/leaf/lengths/1/bits", (BITS + 1).into()),
+        ("/sums/0/bits", 4.into()),
+        ("/sums/1/bits", (BITS + 1).into()),
+        ("/sums/1/losing", 9.into()),
+        ("/sums", "x".repeat(2 << 20).into()),
+    ] {
+        let mut bad = good.clone();
+        *bad.pointer_mut(pointer).unwrap() = value;
+        let checked = check(&bad);
+        assert!(checked.is_err(), "{pointer}: {checked:?}");
+        assert!(checked.unwrap_err().to_string().len() < 600);
+    }
+    let merged: Merged = serde_json::from_value(good).unwrap();
+    assert_eq!(
+        serde_json::from_slice::<Merged>(&serde_json::to_vec(&merged).unwrap()).unwrap(),
+        merged
+    );
 }
 
-/// Submissions wait for memory in turn, and one that is gone leaves its place.
-#[tokio::test(start_paused = true)]
-async fn submissions_together_take_bounded_memory() {
-    let Served {
-        client,
-        service,
-        _job,
-    } = serve().await;
-    client.clone().join(hello()).await.unwrap();
-    let settle = || sleep(Duration::from_millis(1));
-    let (_one, mut one) = open(&client, 64 << 20);
-    let (_two, mut two) = open(&client, 60 << 20);
-    settle().await;
-    assert_eq!(service.limits.memory.available_permits(), 4 << 10);
-    let (_large, mut large) = open(&client, 64 << 20);
-    settle().await;
-    // It would fit beside the first two, but not before the one that came first.
-    let record = first_record();
-    let (small, mut small_call) = open(&client, record.len() as u64);
-    small.send(piece(0, record, true)).await.unwrap();
-    drop(small);
-    settle().await;
-    assert!(small_call.try_join_next().is_none());
-    // The rest is kept for the one that is next.
-    assert_eq!(service.limits.memory.available_permits(), 0);
-
-    one.shutdown().await;
-    let verdict = small_call.join_next().await.unwrap().unwrap();
-    assert!(verdict.is_ok(), "{verdict:?}");
-    assert_eq!(service.limits.memory.available_permits(), 4 << 10);
-    two.shutdown().await;
-    large.shutdown().await;
-    settle().await;
-    assert_eq!(service.limits.memory.available_permits(), 128 << 10);
+#[test]
+fn texts_of_workers_are_cut_and_cannot_garble_a_terminal() {
+    assert_eq!(excerpt("a\u{1b}[2Jb\r\nc\u{9b}d", 100), "a[2Jbcd");
+    assert_eq!(excerpt(&"é".repeat(1000), 3), "ééé");
+    assert_eq!(excerpt("", 3), "");
 }
 
-/// A worker that takes nothing is not waited for, and what was read for it is let go.
 #[tokio::test(start_paused = true)]
-async fn a_fetch_that_nobody_reads_ends() {
-    let Served {
-        client,
-        service,
-        _job,
-    } = serve().await;
-    begin(&client).await;
-    let length = first_record().len();
-    let per_message = chomp_table::pieces::PIECE_BYTES_MAX / length;
-    assert!(
-        FETCH_RANGES_MAX < 6 * per_message,
-        "one call is a few messages here"
+async fn reasons_of_workers_are_cut() {
+    let served = serve().await;
+    served.client.clone().join(hello()).await.unwrap();
+    let task = served.lease().await;
+    let request = v1::ReturnRequest {
+        worker: WORKER,
+        lease: task.lease,
+        failure: "\n".repeat(10),
+    };
+    served.client.clone().r#return(request).await.unwrap();
+    let again = served.lease().await;
+    assert!(again.lease > task.lease);
+    assert_eq!(
+        again.attempt, 2,
+        "a failure that says nothing is one all the same"
     );
-    let heads = vec![0; FETCH_RANGES_MAX];
-    let mut reading = Vec::new();
-    for _ in 0..6 {
-        reading.push(
-            service.send_records(
-                [heads.clone(), heads.clone(), heads.clone(), heads.clone()].concat(),
-            ),
-        );
-    }
-    sleep(Duration::from_secs(59)).await;
-    let sent = service.traffic.fetched.load(Ordering::Relaxed);
-    assert!(sent <= 6 * 2 * (1 << 20), "{sent} bytes are read ahead");
-    assert!(
-        reading
-            .iter()
-            .all(|replies| replies.queue.lock().unwrap().is_some())
-    );
-    sleep(Duration::from_secs(2)).await;
-    for mut replies in reading {
-        assert!(replies.queue.lock().unwrap().is_none(), "let go");
-        let status = replies.next().await.unwrap().unwrap_err();
-        assert_eq!(status.code(), Code::DeadlineExceeded);
-        assert!(replies.next().await.is_none());
-    }
 }

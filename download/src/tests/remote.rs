@@ -14,7 +14,7 @@ fn reach(from: &str) -> Reach {
 
 /// Asks for all positions of up to 10 bits and some others, together and one by one; returns the
 /// first refusal.
-async fn ask(table: Table) -> Result<(), TableError> {
+pub(super) async fn ask(table: Table) -> Result<(), TableError> {
     let asked = tokio::task::spawn_blocking(move || {
         let losing = definition::losing(BITS);
         let indices = (0..losing.len()).filter(|index| *index < 512 || index % 101 == 0);

@@ -98,7 +98,7 @@ fn files(spoil: bool) -> BTreeMap<String, Bytes> {
         .filter(|&word| word == word.representative())
         .map(Word::get)
         .collect();
-    let mut fingerprints = FingerprintBuilder::new(BITS);
+    let mut fingerprints = FingerprintBuilder::with_leaf(BITS, SIZE.shard_words);
     fingerprints.push(&words);
     let mut files = BTreeMap::new();
     let mut shards = Vec::new();

@@ -124,12 +124,12 @@ pub(crate) fn publish(directory: &Path, bits: u32) -> PathBuf {
 
     let folder = directory.join(folder_name(bits));
     fs::create_dir(&folder).unwrap();
-    let mut fingerprints = FingerprintBuilder::new(bits);
-    fingerprints.push(&words);
     let size = ShardSize {
         shard_words: words.len() / 2 + 1,
         ..ShardSize::PUBLISHED
     };
+    let mut fingerprints = FingerprintBuilder::with_leaf(bits, size.shard_words);
+    fingerprints.push(&words);
     let mut shards: Vec<ShardInfo> = Vec::new();
     let mut rest = &words[..];
     while !rest.is_empty() {

@@ -15,7 +15,7 @@ const SIZE: ShardSize = ShardSize {
 const WORDS: [u64; 8] = [2, 10, 20, 36, 38, 44, 46, 52];
 
 fn example() -> Manifest {
-    let mut fingerprints = FingerprintBuilder::new(6);
+    let mut fingerprints = FingerprintBuilder::with_leaf(6, SIZE.shard_words);
     fingerprints.push(&WORDS);
     let shard = |(number, words): (usize, &[u64])| {
         let mut writer = ShardWriter::new(number, SIZE);
@@ -48,6 +48,33 @@ fn a_manifest_comes_back() {
     assert_eq!(Manifest::parse(&bytes), Ok(manifest));
 }
 
+/// A manifest as programs before format 2 wrote it.
+#[test]
+fn a_manifest_of_format_1_comes_back() {
+    let mut manifest = example();
+    assert!(!manifest.has_linear_fingerprints());
+    manifest.format = 1;
+    for shard in &mut manifest.shards {
+        shard.words_sha256 = None;
+    }
+    let bytes: Vec<u8> = WORDS.iter().flat_map(|word| word.to_le_bytes()).collect();
+    manifest.fingerprint = Digest::of(&bytes);
+    manifest.fingerprints_by_bits[6] = manifest.fingerprint;
+    let bytes = manifest.to_bytes();
+    assert!(
+        !String::from_utf8(bytes.clone())
+            .unwrap()
+            .contains("words_sha256")
+    );
+    assert_eq!(Manifest::parse(&bytes).as_ref(), Ok(&manifest));
+    assert!(manifest.has_linear_fingerprints());
+    manifest.shards[1].words_sha256 = Some(Digest::of(&[]));
+    let error = Manifest::parse(&manifest.to_bytes())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("shard-0001.zst has words_sha256"), "{error}");
+}
+
 #[test]
 fn the_list_of_digests() {
     let manifest = example();
@@ -69,17 +96,17 @@ fn the_list_of_digests() {
 fn a_newer_format_is_named_whatever_else_it_holds() {
     let newer = FormatError::Newer {
         what: "the manifest",
-        found: 2,
-        known: 1,
+        found: 3,
+        known: 2,
     };
     assert_eq!(
-        Manifest::parse(b"{\"format\": 2, \"new\": [1.5]}"),
+        Manifest::parse(b"{\"format\": 3, \"new\": [1.5]}"),
         Err(newer.clone())
     );
     let text = newer.to_string();
     assert_eq!(
         text,
-        "the manifest has format 2, and this program knows format 1: use a newer chomp"
+        "the manifest has format 3, and this program knows format 2: use a newer chomp"
     );
 }
 
@@ -96,6 +123,7 @@ fn whatever_contradicts_itself_is_refused() {
         }
     };
     check("/format", json!(0), "unknown format 0");
+    check("/format", json!(1), "shard-0000.zst has words_sha256");
     check("/bits", json!(7), "32 positions; there are 64");
     check("/bits", json!(65), "65 bits");
     check("/bits", json!(-1), "it is not a manifest");
@@ -112,6 +140,16 @@ fn whatever_contradicts_itself_is_refused() {
         "does not end with the fingerprint",
     );
     check("/fingerprint", json!("00"), "64 hexadecimal digits");
+    check(
+        "/shards/1/words_sha256",
+        json!(Digest::of(&[])),
+        "not that of the words_sha256",
+    );
+    check(
+        "/shards/2/words_sha256",
+        json!(null),
+        "shard-0002.zst has words_sha256",
+    );
     check(
         "/fingerprints_by_bits",
         json!([]),
@@ -180,6 +218,7 @@ fn unknown_and_repeated_fields_are_refused() {
         "null",
         "{}",
         "{\"format\": 1}",
+        "{\"format\": 2}",
         "{\"format\": \"1\"}",
     ] {
         assert!(

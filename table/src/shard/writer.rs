@@ -6,6 +6,7 @@ use super::{
 };
 use crate::classes;
 use crate::digest::Digest;
+use crate::fingerprint::{Leaf, LeafBuilder};
 use crate::gaps;
 
 /// Writes one shard into memory.
@@ -19,6 +20,7 @@ pub struct ShardWriter {
     words: Vec<u64>,
     entries: usize,
     last: u64,
+    leaf: LeafBuilder,
 }
 
 impl ShardWriter {
@@ -48,6 +50,7 @@ impl ShardWriter {
             words: Vec::with_capacity(size.frame_words),
             entries: 0,
             last: 0,
+            leaf: LeafBuilder::new(),
         }
     }
 
@@ -96,7 +99,17 @@ impl ShardWriter {
     /// # Panics
     ///
     /// If the shard has no words: such a shard is not part of a table.
-    pub fn finish(mut self) -> (ShardInfo, Vec<u8>) {
+    pub fn finish(self) -> (ShardInfo, Vec<u8>) {
+        let (info, _, bytes) = self.finish_with_leaf();
+        (info, bytes)
+    }
+
+    /// The finished shard, and the leaf that its words are.
+    ///
+    /// # Panics
+    ///
+    /// If the shard has no words: such a shard is not part of a table.
+    pub fn finish_with_leaf(mut self) -> (ShardInfo, Leaf, Vec<u8>) {
         if !self.words.is_empty() {
             self.finish_frame();
         }
@@ -108,6 +121,7 @@ impl ShardWriter {
         let index_offset = self.bytes.len() as u64;
         let index = index_frame(&self.frames, self.last, index_offset);
         self.bytes.extend_from_slice(&index);
+        let leaf = self.leaf.finish();
         let info = ShardInfo {
             name: shard_name(self.number),
             first,
@@ -117,11 +131,13 @@ impl ShardWriter {
             sha256: Digest::of(&self.bytes),
             index_offset,
             index_sha256: Digest::of(&index),
+            words_sha256: Some(leaf.digest),
         };
-        (info, self.bytes)
+        (info, leaf, self.bytes)
     }
 
     fn finish_frame(&mut self) {
+        self.leaf.push(&self.words);
         let block = classes::encode(self.words.iter().map(|word| word / 2));
         let frame = gaps::compress(&block, self.words.len());
         self.frames.push(Frame {

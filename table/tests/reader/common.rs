@@ -35,7 +35,7 @@ pub(crate) fn publish_small(dir: &Path, bits: u32, size: ShardSize) -> PathBuf {
 pub(crate) fn publish_words(dir: &Path, bits: u32, size: ShardSize, mut words: &[u64]) -> PathBuf {
     let folder = dir.join(folder_name(bits));
     fs::create_dir(&folder).unwrap();
-    let mut fingerprints = FingerprintBuilder::new(bits);
+    let mut fingerprints = FingerprintBuilder::with_leaf(bits, size.shard_words);
     fingerprints.push(words);
     let mut shards: Vec<ShardInfo> = Vec::new();
     while !words.is_empty() {

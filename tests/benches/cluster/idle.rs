@@ -1,155 +1,136 @@
 //! 1,000 workers that wait.
 //!
-//! Each has two connections, as real ones have, joins, sends heartbeats, and asks for tasks. For the
-//! first part there are none: one more worker holds the only range of the first layer, on which all
-//! others depend. For the second part this one gives its range back, the waiting ones only send
-//! heartbeats, and a real worker makes the table among them.
+//! Each has a connection, as real ones have, joins, sends heartbeats, and asks for tasks. There are none:
+//! one more worker holds the only range of the first layer, on which all others depend. Then this one
+//! gives its range back, and a real worker makes the table among them.
 
-use std::fs;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chomp_access::Access;
 use chomp_proto::v1;
-use tokio::sync::{Semaphore, watch};
+use chomp_proto::v1::lease_reply::Answer;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
-use crate::common::wait;
-use crate::peers::Cluster;
-use crate::peers::client::{Client, Offer, connect, hello};
+use crate::common::cluster::{Cluster, wait_for};
+use crate::peers::client::{Rpc, connect, hello};
+use crate::{cpu_seconds, peak_bytes};
 
 const WORKERS: u64 = 1000;
 const BITS: u32 = 32;
+const RANGE_BITS: u32 = 20;
 /// A quarter of the time of a lease.
 const HEARTBEAT: Duration = Duration::from_millis(7500);
 /// How long all of them wait: for several answers to each request for a task.
-const WAIT: Duration = Duration::from_secs(35);
-/// So many join at a time.
-const AT_ONCE: usize = 50;
+const WAIT: Duration = Duration::from_secs(30);
 
 pub(crate) fn measure() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let mut cluster = Cluster::start(BITS, &[]);
-    let access = cluster.access.clone();
-    let mut holder = runtime.block_on(Client::join(&access, u64::MAX, "holder"));
-    let held = match runtime.block_on(holder.lease()) {
-        Offer::Task(task) => task,
-        other => panic!("{other:?} for the first worker"),
-    };
-    let before = cluster.peak_bytes();
+    let cluster = Cluster::new();
+    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(BITS, RANGE_BITS));
+    let access = Access::read(&cluster.access()).expect("the file of a coordinator that listens");
+    let mut holder = runtime.block_on(join(&access, u64::MAX));
+    let held = runtime.block_on(task(&mut holder, u64::MAX));
+    let held = held.expect("the first range").lease;
+    let before = peak_bytes(coordinator.pid());
     let (phase, asking) = watch::channel(true);
-    let at_once = Arc::new(Semaphore::new(AT_ONCE));
     let mut workers = JoinSet::new();
     let start = Instant::now();
     for number in 1..=WORKERS {
-        let (access, asking, at_once) = (access.clone(), asking.clone(), Arc::clone(&at_once));
-        workers.spawn_on(idle(access, number, asking, at_once), runtime.handle());
+        let (access, asking) = (access.clone(), asking.clone());
+        // Some at a time.
+        let delay = Duration::from_millis(number * 4);
+        let idle = async move {
+            sleep(delay).await;
+            idle(&access, number, asking).await;
+        };
+        workers.spawn_on(idle, runtime.handle());
     }
-    cluster.wait_until("all workers", |cluster| {
+    wait_for("all workers", || {
         cluster.metric("chomp_workers") == WORKERS + 1
     });
     let joined = start.elapsed();
-    let cpu = cpu_ticks(cluster.id());
-    let start = Instant::now();
+    let (start, cpu) = (Instant::now(), cpu_seconds(coordinator.pid()));
     while start.elapsed() < WAIT {
-        let lost = runtime.block_on(holder.renew(vec![held.lease]));
-        assert!(lost.expect("an answer").is_empty(), "it holds on");
-        std::thread::sleep(HEARTBEAT.min(WAIT));
+        runtime.block_on(beat(&mut holder, u64::MAX, vec![held]));
+        runtime.block_on(sleep(HEARTBEAT));
     }
-    let percent = (cpu_ticks(cluster.id()) - cpu) / start.elapsed().as_secs_f64();
-    let connections = cluster.metric("chomp_connections_open");
-    let waiting = cluster.peak_bytes();
+    let percent = (cpu_seconds(coordinator.pid()) - cpu) / start.elapsed().as_secs_f64() * 100.0;
+    let waiting = peak_bytes(coordinator.pid());
 
     phase.send(false).expect("they are there");
-    // So that their last requests are answered.
-    std::thread::sleep(Duration::from_secs(11));
-    runtime
-        .block_on(holder.give_back(held.lease))
-        .expect("done");
+    runtime.block_on(give_back(&mut holder, u64::MAX, held));
     let start = Instant::now();
-    let worker = cluster.worker("worker");
-    let mut failures = 0;
-    let mut finished = false;
-    while !finished {
-        let status = cluster.status();
-        finished = status["phase"] == "finished";
-        let all = status["workers"].as_array().expect("workers");
-        let failed = all.iter().filter_map(|worker| worker["failures"].as_u64());
-        failures = failures.max(failed.sum());
-    }
+    let worker = cluster.start(&mut cluster.worker("worker"));
+    assert_eq!(worker.wait().code, Some(0));
     let wall = start.elapsed();
-    wait(worker).summary();
-    let peak = cluster.peak_bytes();
+    let working = peak_bytes(coordinator.pid());
     assert_eq!(workers.len() as u64, WORKERS, "all of them are still there");
     println!(
-        "workers   connections   joined in s   peak MiB before   waiting   working   CPU % waiting   table in s   leases lost"
-    );
-    println!(
-        "{WORKERS:>7}   {connections:>11}   {:>11.2}   {:>15}   {:>7}   {:>7}   {percent:>13.1}   {:>10.2}   {failures:>11}\n",
+        "workers   joined in s   peak MiB before   waiting   working   CPU % waiting   table in s\n\
+         {WORKERS:>7}   {:>11.2}   {:>15}   {:>7}   {:>7}   {percent:>13.1}   {:>10.2}\n",
         joined.as_secs_f64(),
         before >> 20,
         waiting >> 20,
-        peak >> 20,
+        working >> 20,
         wall.as_secs_f64(),
     );
-    drop(runtime);
-    cluster.stop();
+}
+
+async fn join(access: &Access, worker: u64) -> Rpc {
+    let (mut rpc, _) = connect(access).await;
+    let request = hello(worker, &format!("idle-{worker}"));
+    rpc.join(request).await.expect("it may join");
+    rpc
+}
+
+/// The task that it gets, if there is one now.
+async fn task(rpc: &mut Rpc, worker: u64) -> Option<v1::Task> {
+    let reply = rpc.lease(v1::LeaseRequest { worker }).await;
+    match reply.expect("an answer").into_inner().answer {
+        Some(Answer::Task(task)) => Some(task),
+        _ => None,
+    }
+}
+
+async fn beat(rpc: &mut Rpc, worker: u64, leases: Vec<u64>) {
+    let request = v1::RenewRequest {
+        worker,
+        leases,
+        stats: None,
+    };
+    let reply = rpc.renew(request).await.expect("it is known");
+    assert!(reply.into_inner().lost.is_empty(), "it holds on");
+}
+
+async fn give_back(rpc: &mut Rpc, worker: u64, lease: u64) {
+    let request = v1::ReturnRequest {
+        worker,
+        lease,
+        failure: String::new(),
+    };
+    rpc.r#return(request).await.expect("an answer");
 }
 
 /// One worker that waits, for ever.
-async fn idle(
-    access: Access,
-    number: u64,
-    mut asking: watch::Receiver<bool>,
-    at_once: Arc<Semaphore>,
-) {
-    let turn = at_once.acquire().await.expect("it is never closed");
-    let (mut control, mut data) = (connect(&access).await, connect(&access).await);
-    let request = hello(number, &format!("idle-{number}"));
-    control.join(request).await.expect("it may join");
-    // Nothing to fetch yet: this opens the connection and no more.
-    let fetch = v1::FetchRequest {
-        worker: number,
-        heads: Vec::new(),
-    };
-    data.fetch(fetch).await.expect("an answer");
-    drop(turn);
-    let mut heart = control.clone();
-    let beat = async {
+async fn idle(access: &Access, worker: u64, mut asking: watch::Receiver<bool>) {
+    let mut rpc = join(access, worker).await;
+    let mut heart = rpc.clone();
+    let beats = async {
         loop {
-            tokio::time::sleep(HEARTBEAT).await;
-            let request = v1::RenewRequest {
-                worker: number,
-                leases: Vec::new(),
-                stats: None,
-            };
-            heart.renew(request).await.expect("it is known");
+            sleep(HEARTBEAT).await;
+            beat(&mut heart, worker, Vec::new()).await;
         }
     };
-    let ask = async {
+    let asks = async {
         while *asking.borrow_and_update() {
-            let request = v1::LeaseRequest { worker: number };
-            let reply = control.lease(request).await.expect("an answer");
             // What the holder is slow with is given to one other.
-            if let Some(v1::lease_reply::Answer::Task(task)) = reply.into_inner().answer {
-                let request = v1::ReturnRequest {
-                    worker: number,
-                    lease: task.lease,
-                    failure: String::new(),
-                };
-                control.r#return(request).await.expect("an answer");
+            if let Some(task) = task(&mut rpc, worker).await {
+                give_back(&mut rpc, worker, task.lease).await;
             }
         }
         std::future::pending::<()>().await;
     };
-    tokio::join!(beat, ask);
-}
-
-/// The CPU time of a process so far, in hundredths of a second.
-fn cpu_ticks(pid: u32) -> f64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
-    let (_, fields) = stat.rsplit_once(") ").expect("a name in brackets");
-    let fields: Vec<&str> = fields.split(' ').collect();
-    let ticks = |at: usize| fields[at].parse::<f64>().expect("a number");
-    ticks(11) + ticks(12)
+    tokio::join!(beats, asks);
 }

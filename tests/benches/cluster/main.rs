@@ -1,19 +1,16 @@
-//! What a cluster costs: a coordinator with worker processes, all on this machine.
+//! What a cluster costs: a coordinator with worker processes, all on this machine and one directory.
 //!
 //! ```text
-//! cargo bench -p chomp-tests --bench cluster                   cpu, bytes and idle
+//! cargo bench -p chomp-tests --bench cluster                   beside `chomp run`, and idle workers
+//! cargo bench -p chomp-tests --bench cluster -- --bits 36 --rounds 1 beside
 //! cargo bench -p chomp-tests --bench cluster -- idle           1,000 workers that wait
-//! cargo bench -p chomp-tests --bench cluster -- memory         at 36 bits; takes minutes
 //! ```
 //!
-//! * **cpu**: user and system time of all processes from start to shards on disk, of `chomp run
-//!   --threads 2` and of a coordinator with two workers of one thread, at 32 bits. They take turns,
-//!   three times; the medians are printed. The share is the CPU time of evaluation, as the workers
-//!   tell it, of two threads times the wall time from the start of the workers to the last seal: it
-//!   counts their start, the narrow layers at both ends, and that all share this machine's CPUs.
-//! * **bytes**: what was sent and received for each range with 1, 4 and 16 workers of one thread.
-//! * **memory**: the peak of the coordinator.
-//! * **idle**: what 1,000 workers cost that wait, and whether one that works is disturbed by them.
+//! * **beside**: `chomp run --threads 2`, and coordinators with 2 and 16 workers of one thread, that share
+//!   its directory or go through it. They take turns; the medians are printed. CPU time is user and
+//!   system time of all processes from start to shards on disk, and the share of it that the coordinator
+//!   takes. Its peak of memory is the highest of all rounds.
+//! * **idle**: what 1,000 workers cost that wait.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -23,143 +20,159 @@ mod idle;
 #[path = "../../tests/peers/mod.rs"]
 mod peers;
 
-use std::process::Child;
-use std::time::{Duration, Instant};
+use std::fs;
 
-use nix::sys::resource::{UsageWho, getrusage};
+use common::cluster::{Cluster, Process, wait_for};
+use common::{end, fingerprint, number, run_in};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use common::{end, fingerprint, number, run, wait};
-use peers::Cluster;
-
+/// What is built unless the command line says otherwise: in ranges as large as a cluster has them.
+const BITS: u32 = 32;
+const RANGE_BITS: u32 = 20;
 /// How often each is run.
 const ROUNDS: usize = 3;
 
 fn main() {
-    let args = std::env::args().skip(1).filter(|arg| arg != "--bench");
-    let mut sections: Vec<String> = args.collect();
+    let (mut bits, mut range_bits, mut rounds) = (BITS, RANGE_BITS, ROUNDS);
+    let mut sections: Vec<String> = Vec::new();
+    let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
+    while let Some(arg) = args.next() {
+        let mut number = || args.next().and_then(|arg| arg.parse().ok());
+        match &*arg {
+            "--bits" => bits = number().expect("a number of bits"),
+            "--range-bits" => range_bits = number().expect("a number of bits"),
+            "--rounds" => rounds = number().expect("a number of rounds") as usize,
+            _ => sections.push(arg),
+        }
+    }
     if sections.is_empty() {
-        sections = ["cpu", "bytes", "idle"].map(str::to_owned).to_vec();
+        sections = ["beside", "idle"].map(str::to_owned).to_vec();
     }
     for section in sections {
         match &*section {
-            "cpu" => cpu(32),
-            "bytes" => bytes(&[32, 34]),
-            "memory" => memory(36),
+            "beside" => beside(bits, range_bits, rounds),
             "idle" => idle::measure(),
-            other => panic!("{other} is none of cpu, bytes, memory, idle"),
+            other => panic!("{other} is none of beside, idle"),
         }
     }
 }
 
-/// A finished job of a cluster, whose coordinator still serves.
-struct Done {
-    cluster: Cluster,
-    manifest: Value,
-    /// From the start of the workers to the last seal, in seconds.
+/// What one run of a job took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
     wall: f64,
-    /// The CPU time of evaluation of all workers, in seconds.
-    evaluation: f64,
+    cpu: f64,
+    coordinator_cpu: f64,
+    coordinator_peak: u64,
 }
 
-impl Done {
-    fn of(bits: u32, workers: usize) -> Done {
-        // The last seal is looked for, so it has to stay.
-        let mut cluster = Cluster::start(bits, &["--keep-parts"]);
-        let start = Instant::now();
-        let workers: Vec<Child> = (0..workers)
-            .map(|number| cluster.worker(&format!("worker-{number}")))
-            .collect();
-        let layers = cluster.metric("chomp_layers");
-        let seal = cluster
-            .table()
-            .join(format!("work/seals/{bits:02}/{:04}", layers - 1));
-        cluster.wait_until("the last seal", |_| seal.try_exists().unwrap());
-        let wall = start.elapsed().as_secs_f64();
-        let manifest = cluster.published();
-        let evaluation = workers.into_iter().map(|worker| {
-            let summary = wait(worker).summary();
-            summary["evaluation_cpu_seconds"].as_f64().expect("seconds")
-        });
-        Done {
-            evaluation: evaluation.sum(),
-            cluster,
-            manifest,
-            wall,
+fn beside(bits: u32, range_bits: u32, rounds: usize) {
+    let all: [(&str, usize, &[&str]); 5] = [
+        ("run --threads 2", 0, &[]),
+        ("2 workers", 2, &[]),
+        ("16 workers", 16, &[]),
+        ("2 through it", 2, &["--store", "coordinator"]),
+        ("16 through it", 16, &["--store", "coordinator"]),
+    ];
+    let mut taken = all.map(|_| Vec::new());
+    let mut expected = None;
+    for _ in 0..rounds {
+        for ((_, workers, args), taken) in all.iter().zip(&mut taken) {
+            let (summary, this) = match workers {
+                0 => alone(bits, range_bits),
+                _ => together(bits, range_bits, *workers, args),
+            };
+            let found = fingerprint(&summary).to_owned();
+            assert_eq!(expected.get_or_insert_with(|| found.clone()), &found);
+            taken.push(this);
         }
     }
-}
-
-fn cpu(bits: u32) {
-    let (mut alone, mut together, mut shares) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let before = cpu_seconds();
-        let summary = end(&mut run(directory.path(), bits)).summary();
-        alone.push(cpu_seconds() - before);
-
-        let before = cpu_seconds();
-        let done = Done::of(bits, 2);
-        assert_eq!(done.manifest["fingerprint"], fingerprint(&summary));
-        shares.push(done.evaluation / (2.0 * done.wall));
-        done.cluster.stop();
-        together.push(cpu_seconds() - before);
-    }
-    let (alone, together, share) = (median(alone), median(together), median(shares));
-    println!("bits   run CPU s   cluster CPU s   ratio   evaluation of 2 threads x wall");
+    let ranges = 1_u64 << (bits - range_bits);
+    println!("{bits} bits, {ranges} ranges");
     println!(
-        "{bits:>4}   {alone:>9.2}   {together:>13.2}   {:>5.3}   {:>28.1} %\n",
-        together / alone,
-        share * 100.0
+        "who               wall s    CPU s   beside run   coordinator CPU s   share   ms a range   peak MiB"
     );
-}
-
-fn bytes(bits: &[u32]) {
-    println!(
-        "bits   workers   ranges   fetched/range   submitted/range   wall s   coordinator peak MiB"
-    );
-    for &bits in bits {
-        for workers in [1, 4, 16] {
-            let done = Done::of(bits, workers);
-            let ranges = done.cluster.metric("chomp_ranges");
-            let each = |name| done.cluster.metric(name) / ranges;
-            println!(
-                "{bits:>4}   {workers:>7}   {ranges:>6}   {:>13}   {:>15}   {:>6.2}   {:>20}",
-                each("chomp_fetched_bytes_total"),
-                each("chomp_submitted_bytes_total"),
-                done.wall,
-                done.cluster.peak_bytes() >> 20
-            );
-            done.cluster.stop();
-        }
+    let median = |taken: &[Taken], of: fn(&Taken) -> f64| {
+        let mut values: Vec<f64> = taken.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let run = median(&taken[0], |taken| taken.cpu);
+    for ((name, ..), taken) in all.iter().zip(&taken) {
+        let wall = median(taken, |taken| taken.wall);
+        let cpu = median(taken, |taken| taken.cpu);
+        let own = median(taken, |taken| taken.coordinator_cpu);
+        #[expect(clippy::cast_precision_loss, reason = "a figure of few digits")]
+        let each = own * 1000.0 / ranges as f64;
+        let peak = taken.iter().map(|taken| taken.coordinator_peak).max();
+        println!(
+            "{name:<15} {wall:>8.2} {cpu:>8.2} {:>12.3} {own:>19.2} {:>6.1}% {each:>12.3} {:>10}",
+            cpu / run,
+            own / cpu * 100.0,
+            peak.unwrap_or_default() >> 20
+        );
     }
     println!();
 }
 
-fn memory(bits: u32) {
-    let done = Done::of(bits, 2);
-    println!("bits   losing         shards   wall s   coordinator peak MiB");
-    println!(
-        "{bits:>4}   {:>12}   {:>6}   {:>6.1}   {:>20}\n",
-        number(&done.manifest, "losing"),
-        done.manifest["shards"].as_array().map_or(0, Vec::len),
-        done.wall,
-        done.cluster.peak_bytes() >> 20
-    );
-    done.cluster.stop();
+fn alone(bits: u32, range_bits: u32) -> (Value, Taken) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let summary = end(&mut run_in(directory.path(), bits, range_bits)).summary();
+    let taken = Taken {
+        wall: seconds(&summary, "seconds"),
+        cpu: seconds(&summary, "cpu_seconds"),
+        ..Taken::default()
+    };
+    (summary, taken)
 }
 
-/// The CPU time of all processes that were waited for.
-fn cpu_seconds() -> f64 {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("the usage of ended children");
-    let times = [usage.user_time(), usage.system_time()].map(|time| {
-        Duration::from_secs(time.tv_sec().unsigned_abs())
-            + Duration::from_micros(time.tv_usec().unsigned_abs())
+fn together(bits: u32, range_bits: u32, workers: usize, args: &[&str]) -> (Value, Taken) {
+    let cluster = Cluster::new();
+    let mut coordinator = cluster.start_coordinator(&mut cluster.coordinator(bits, range_bits));
+    let workers: Vec<Process> = (0..workers)
+        .map(|number| cluster.start(cluster.worker(&format!("worker-{number}")).args(args)))
+        .collect();
+    let cpu = workers.into_iter().map(|worker| {
+        let summary = worker.wait().summary();
+        seconds(&summary, "cpu_seconds")
     });
-    times.iter().sum::<Duration>().as_secs_f64()
+    let workers_cpu: f64 = cpu.sum();
+    wait_for("the table", || {
+        assert!(coordinator.ended().is_none(), "{}", coordinator.said());
+        coordinator.printed().ends_with('\n')
+    });
+    let coordinator_peak = peak_bytes(coordinator.pid());
+    coordinator.send(Signal::SIGTERM);
+    let summary = coordinator.wait().summary();
+    let coordinator_cpu = seconds(&summary, "cpu_seconds");
+    let taken = Taken {
+        wall: seconds(&summary, "seconds"),
+        cpu: workers_cpu + coordinator_cpu,
+        coordinator_cpu,
+        coordinator_peak,
+    };
+    assert!(number(&summary, "losing") > 0);
+    (summary, taken)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+fn seconds(summary: &Value, name: &str) -> f64 {
+    summary[name].as_f64().expect("seconds")
+}
+
+/// The most memory that a process ever had.
+fn peak_bytes(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.and_then(|kib| kib.parse::<u64>().ok()).expect("KiB") << 10
+}
+
+/// The CPU time of a process so far, which the system counts in hundredths of a second.
+fn cpu_seconds(pid: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
+    let (_, fields) = stat.rsplit_once(") ").expect("a name in brackets");
+    let fields: Vec<&str> = fields.split(' ').collect();
+    let ticks = |at: usize| fields[at].parse::<f64>().expect("a number");
+    (ticks(11) + ticks(12)) / 100.0
 }

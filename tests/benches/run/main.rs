@@ -1,8 +1,10 @@
-//! What `chomp run` costs from start to shards on disk, side by side with the plain method.
+//! What `chomp run` costs from start to shards on disk, side by side with the plain method, or with another
+//! program of the same name.
 //!
 //! ```text
 //! cargo bench -p chomp-tests --bench run -- 28 30 32               CPU time and ratio for each
 //! cargo bench -p chomp-tests --bench run -- --alone --rounds 1 36  without the plain method, once
+//! cargo bench -p chomp-tests --bench run -- --beside PATH 32       with the chomp at this path instead
 //! ```
 //!
 //! The two take turns; the medians are printed. CPU time is user and system time of the whole
@@ -12,11 +14,14 @@
 
 mod baseline;
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 
+/// This program.
+const THIS: &str = env!("CARGO_BIN_EXE_chomp-under-test");
 /// How often each is run, unless the command line says otherwise.
 const ROUNDS: usize = 3;
 
@@ -31,11 +36,12 @@ fn main() {
         println!("{}", baseline::losing(parse(bits)));
         return;
     }
-    let (mut alone, mut rounds, mut all_bits) = (false, ROUNDS, Vec::new());
+    let (mut beside, mut rounds, mut all_bits) = (Beside::PlainMethod, ROUNDS, Vec::new());
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            "--alone" => alone = true,
+            "--alone" => beside = Beside::Nothing,
+            "--beside" => beside = Beside::Program(args.next().expect("a path").into()),
             "--rounds" => rounds = parse(args.next().map_or("", String::as_str)) as usize,
             bits => all_bits.push(parse(bits)),
         }
@@ -45,13 +51,21 @@ fn main() {
     }
     println!(
         "\n### `chomp run`, from nothing to shards\n\n\
-         | bits | plain method, CPU s | run, CPU s | ratio | wall s | evaluation | peak MiB | ns a position | bits a losing position |\n\
+         | bits | other, CPU s | run, CPU s | ratio | wall s | evaluation | peak MiB | ns a position | bits a losing position |\n\
          |{}",
         "---:|".repeat(9)
     );
     for bits in all_bits {
-        row(bits, alone, rounds);
+        row(bits, &beside, rounds);
     }
+}
+
+/// What takes turns with this program.
+#[derive(Debug)]
+enum Beside {
+    PlainMethod,
+    Program(PathBuf),
+    Nothing,
 }
 
 fn parse(bits: &str) -> u32 {
@@ -59,37 +73,38 @@ fn parse(bits: &str) -> u32 {
         .unwrap_or_else(|_| panic!("{bits} is not a number of bits"))
 }
 
-fn row(bits: u32, alone: bool, rounds: usize) {
-    let (mut plain, mut run, mut wall, mut share) =
+fn row(bits: u32, beside: &Beside, rounds: usize) {
+    let (mut other, mut run, mut wall, mut share) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut losing_bits = 0.0;
     let mut peak = 0;
     for _ in 0..rounds {
-        let (summary, cpu) = run_chomp(bits);
+        let (summary, cpu) = run_chomp(Path::new(THIS), bits);
         peak = usage().max_rss();
         run.push(cpu);
         wall.push(number(&summary, "seconds"));
         share.push(number(&summary, "evaluation_cpu_seconds") / cpu);
         losing_bits = number(&summary, "bytes") * 8.0 / number(&summary, "losing");
-        if !alone {
-            let (losing, cpu) = run_baseline(bits);
-            assert_eq!(
-                losing,
-                summary["losing"].to_string(),
-                "both methods count alike"
-            );
-            plain.push(cpu);
-        }
+        let (losing, cpu) = match beside {
+            Beside::PlainMethod => run_baseline(bits),
+            Beside::Program(path) => {
+                let (summary, cpu) = run_chomp(path, bits);
+                (summary["losing"].to_string(), cpu)
+            }
+            Beside::Nothing => continue,
+        };
+        assert_eq!(losing, summary["losing"].to_string(), "both count alike");
+        other.push(cpu);
     }
     let (run, wall, share) = (median(run), median(wall), median(share));
-    let (plain, ratio) = if plain.is_empty() {
+    let (other, ratio) = if other.is_empty() {
         ("-".to_owned(), "-".to_owned())
     } else {
-        let plain = median(plain);
-        (format!("{plain:.2}"), format!("{:.1}", plain / run))
+        let other = median(other);
+        (format!("{other:.3}"), format!("{:.2}", other / run))
     };
     println!(
-        "| {bits} | {plain} | {run:.3} | {ratio} | {wall:.2} | {:.0} % | {} | {:.3} | {losing_bits:.2} |",
+        "| {bits} | {other} | {run:.3} | {ratio} | {wall:.2} | {:.0} % | {} | {:.3} | {losing_bits:.2} |",
         share * 100.0,
         peak / 1024,
         run * 1e9 / 2f64.powf(f64::from(bits - 1)),
@@ -97,10 +112,10 @@ fn row(bits: u32, alone: bool, rounds: usize) {
 }
 
 /// The summary of `chomp run` in a fresh directory, and its CPU seconds.
-fn run_chomp(bits: u32) -> (serde_json::Value, f64) {
+fn run_chomp(program: &Path, bits: u32) -> (serde_json::Value, f64) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let bits = bits.to_string();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_chomp-under-test"));
+    let mut command = Command::new(program);
     command
         .args(["run", "--json", "--bits", &bits, "--table"])
         .arg(directory.path());

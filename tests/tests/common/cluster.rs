@@ -12,6 +12,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::http::{bearer, get};
 use super::{Ended, HANG, end, program, send};
 
 /// Makes the files and ports of a test different from each other.
@@ -111,6 +112,15 @@ impl Cluster {
         let mut command = self.program();
         command.args(["status", "--json", "--access"]);
         end(command.arg(self.access())).summary()
+    }
+
+    /// A number of `/metrics`.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let page = get(self.port, "/metrics", &[&bearer(&self.token())]).text();
+        let mut lines = page.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let value = value.unwrap_or_else(|| panic!("no {name} in {page}"));
+        value.trim().parse().unwrap()
     }
 }
 

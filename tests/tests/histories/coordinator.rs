@@ -1,40 +1,38 @@
 //! A coordinator in its node: it starts, answers the calls that reach it, and ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use chomp_coordinator::arbiter::ArbiterError;
 use chomp_coordinator::job::{JobError, Outcome};
-use chomp_coordinator::plan::{Phase, Settings};
 use chomp_coordinator::publish::PublishError;
 use chomp_coordinator::server::{SimulatedCoordinator, StartError};
-use chomp_coordinator::storage::SimulatedStorage;
-use chomp_coordinator::store::StoreError;
-use chomp_table::Head;
-use http::HeaderMap;
+use chomp_plan::{Phase, Settings};
+use chomp_store::{Ledger, StoreError};
+use http::{HeaderMap, Method};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinHandle};
 
-use crate::disk::Disk;
+use crate::chain::Fact;
 use crate::node::Node;
-use crate::watch::{Votes, Watch, answer, send};
+use crate::store::{Store, View};
+use crate::watch::{Asked, Votes, Watch, answer, send};
 use crate::wire::{Packet, Payload, StreamId, Wire, request_body};
 
 /// Names the table to workers.
-const TABLE: u64 = 0x7ab1e;
+pub(crate) const TABLE: u64 = 0x7ab1e;
 
 /// A coordinator.
 #[derive(Debug)]
 pub(crate) struct Coordinator {
     pub(crate) number: u64,
     pub(crate) node: Node,
-    storage: Arc<SimulatedStorage>,
+    store: Store,
     wire: Wire,
     state: State,
     /// What came while it was paused.
     inbox: Vec<Packet>,
     calls: BTreeMap<StreamId, Call>,
-    /// The ranges that were acknowledged before it started.
-    owed: BTreeSet<Head>,
     votes: Arc<Mutex<Votes>>,
 }
 
@@ -42,15 +40,16 @@ pub(crate) struct Coordinator {
 enum State {
     Starting(JoinHandle<Result<SimulatedCoordinator, StartError>>),
     Running(SimulatedCoordinator),
+    /// It could not start.
+    Ended(Ended),
 }
 
 /// A call under way.
 #[derive(Debug)]
 struct Call {
     body: UnboundedSender<Payload>,
-    /// The bytes of the request so far.
-    request: Arc<Mutex<Vec<u8>>>,
-    is_submission: bool,
+    /// The bytes of a completion so far.
+    completion: Option<Arc<Mutex<Vec<u8>>>>,
     task: AbortHandle,
 }
 
@@ -64,28 +63,25 @@ pub(crate) enum News {
 }
 
 impl Coordinator {
-    /// Starts one on the table in `storage`.
+    /// Starts one on the table to which there is this way.
     pub(crate) fn start(
         number: u64,
         node: Node,
-        storage: &Arc<SimulatedStorage>,
+        view: View,
+        store: Store,
         settings: Settings,
-        slowest: u64,
         wire: Wire,
-        owed: BTreeSet<Head>,
     ) -> Coordinator {
-        let disk = Arc::new(Disk::new(Arc::clone(storage), slowest, number));
         let votes = Votes::new(settings.replicas);
-        let start = SimulatedCoordinator::start(disk, settings, TABLE, number);
+        let start = SimulatedCoordinator::start(Arc::new(view), settings, TABLE, number);
         Coordinator {
             number,
             state: State::Starting(node.runtime().spawn(start)),
             node,
-            storage: Arc::clone(storage),
+            store,
             wire,
             inbox: Vec::new(),
             calls: BTreeMap::new(),
-            owed,
             votes: Arc::new(Mutex::new(votes)),
         }
     }
@@ -97,16 +93,29 @@ impl Coordinator {
     pub(crate) fn has_finished(&self) -> bool {
         match &self.state {
             State::Running(running) => running.progress().borrow().phase == Phase::Finished,
-            State::Starting(_) => false,
+            State::Starting(_) | State::Ended(_) => false,
+        }
+    }
+
+    /// What it knows of the journal, once it runs.
+    pub(crate) fn ledger(&self) -> Option<Ledger> {
+        match &self.state {
+            State::Running(running) => Some(running.journal().ledger().clone()),
+            State::Starting(_) | State::Ended(_) => None,
         }
     }
 
     /// The number of its turn to own the table; the largest if that has not begun.
     pub(crate) fn epoch(&self) -> u64 {
         match &self.state {
-            State::Running(running) => running.store().epoch(),
-            State::Starting(_) => u64::MAX,
+            State::Running(running) => running.journal().epoch(),
+            State::Starting(_) | State::Ended(_) => u64::MAX,
         }
+    }
+
+    /// Tells what is in the journal when it starts.
+    pub(crate) fn found(&self, facts: impl Iterator<Item = Fact>) {
+        self.votes.lock().unwrap().found = facts.collect();
     }
 
     /// Lets it go on to `now`.
@@ -115,28 +124,32 @@ impl Coordinator {
             self.take(packet);
         }
         self.node.step(now);
-        if self.storage.has_crashed() {
+        if self.store.took_coordinators() {
             return None;
         }
         match &mut self.state {
             State::Starting(start) if start.is_finished() => {
                 let started = self.node.runtime().block_on(start);
-                let started = started.expect("a start does not panic");
-                let running = started.expect("it starts on any storage in order");
-                let store = running.store();
-                let lost = self.owed.iter().find(|&&head| !store.is_committed(head));
-                assert_eq!(lost, None, "an acknowledged range is lost");
-                let heads = (0..store.range_bits().heads(store.bits())).map(Head);
-                let found = heads.filter(|&head| store.is_committed(head));
-                self.votes.lock().unwrap().found = found.collect();
-                self.state = State::Running(running);
-                Some(News::Started)
+                match started.expect("a start does not panic") {
+                    Ok(running) => {
+                        self.state = State::Running(running);
+                        Some(News::Started)
+                    }
+                    Err(error) => {
+                        self.state = State::Ended(match error {
+                            StartError::Store(StoreError::Fenced { .. }) => Ended::Fenced,
+                            StartError::Store(StoreError::Storage(_)) => Ended::Unstored,
+                            other => Ended::Other(format!("{other:?}")),
+                        });
+                        Some(News::Over)
+                    }
+                }
             }
             State::Running(running) => {
                 let stopped = matches!(running.progress().borrow().phase, Phase::Stopped(_));
                 stopped.then_some(News::Over)
             }
-            State::Starting(_) => None,
+            State::Starting(_) | State::Ended(_) => None,
         }
     }
 
@@ -156,9 +169,9 @@ impl Coordinator {
                 } else {
                     Payload::Reset
                 };
-                send(&self.wire, &self.storage, stream, answer);
+                send(&self.wire, &self.store, stream, answer);
             }
-            Payload::Request(path, headers) => self.begin(stream, &path, headers),
+            Payload::Request(method, path, headers) => self.begin(stream, method, &path, headers),
             Payload::Reset => {
                 if let Some(call) = self.calls.remove(&stream) {
                     call.task.abort();
@@ -166,14 +179,13 @@ impl Coordinator {
             }
             payload => {
                 if let Some(call) = self.calls.get(&stream) {
-                    if matches!(payload, Payload::End) && call.is_submission {
-                        self.votes
-                            .lock()
-                            .unwrap()
-                            .count(&call.request.lock().unwrap());
-                    }
-                    if let Payload::Data(data) = &payload {
-                        call.request.lock().unwrap().extend_from_slice(data);
+                    if let Some(completion) = &call.completion {
+                        let mut completion = completion.lock().unwrap();
+                        match &payload {
+                            Payload::Data(data) => completion.extend_from_slice(data),
+                            Payload::End => self.votes.lock().unwrap().count(&completion),
+                            _ => {}
+                        }
                     }
                     // A call that has been answered does not listen any more.
                     call.body.send(payload).unwrap_or(());
@@ -182,35 +194,34 @@ impl Coordinator {
         }
     }
 
-    fn begin(&mut self, stream: StreamId, path: &str, headers: HeaderMap) {
+    fn begin(&mut self, stream: StreamId, method: Method, path: &str, headers: HeaderMap) {
         let State::Running(running) = &self.state else {
-            return send(&self.wire, &self.storage, stream, Payload::Reset);
+            return send(&self.wire, &self.store, stream, Payload::Reset);
         };
         let (sender, incoming) = unbounded_channel();
         let mut request = http::Request::new(request_body(incoming));
-        *request.method_mut() = http::Method::POST;
+        *request.method_mut() = method;
         *request.uri_mut() = path.parse().expect("the path of a call");
         *request.headers_mut() = headers;
-        let bytes = Arc::default();
-        let answer = answer(
-            running.calls(),
-            request,
-            Watch {
-                wire: self.wire.clone(),
-                storage: Arc::clone(&self.storage),
-                stream,
-                submitted: path.ends_with("/Submit").then(|| Arc::clone(&bytes)),
-                is_lease: path.ends_with("/Lease"),
-                votes: Arc::clone(&self.votes),
-                reply: Mutex::default(),
+        let completion = path.ends_with("/Complete").then(Arc::default);
+        let watch = Watch {
+            wire: self.wire.clone(),
+            store: self.store.clone(),
+            stream,
+            asked: match &completion {
+                Some(bytes) => Asked::Complete(Arc::clone(bytes)),
+                None if path.ends_with("/Lease") => Asked::Lease,
+                None => Asked::Other,
             },
-        );
+            votes: Arc::clone(&self.votes),
+            reply: Mutex::default(),
+        };
+        let answer = answer(running.calls(), request, watch);
         let task = self.node.runtime().spawn(answer).abort_handle();
         self.calls.retain(|_, call| !call.task.is_finished());
         let call = Call {
             body: sender,
-            request: bytes,
-            is_submission: path.ends_with("/Submit"),
+            completion,
             task,
         };
         self.calls.insert(stream, call);
@@ -218,25 +229,35 @@ impl Coordinator {
 
     /// Ends it in order.
     pub(crate) fn stop(self) -> Ended {
-        let State::Running(running) = self.state else {
-            return Ended::Other("it has not started".to_owned());
+        let running = match self.state {
+            State::Running(running) => running,
+            State::Starting(_) => return Ended::Other("it has not started".to_owned()),
+            State::Ended(ended) => return ended,
         };
         match self.node.runtime().block_on(running.stop()) {
             Outcome::Finished(_) => Ended::Finished,
             Outcome::Failed(
-                JobError::Store(StoreError::Fenced { .. })
-                | JobError::Publish(PublishError::Store(StoreError::Fenced { .. })),
-            ) => Ended::Fenced,
+                JobError::Store(error)
+                | JobError::Publish(PublishError::Store(error))
+                | JobError::Arbiter(ArbiterError::Store(error)),
+            ) => match error {
+                StoreError::Fenced { .. } => Ended::Fenced,
+                StoreError::Storage(_) => Ended::Unstored,
+                other => Ended::Other(format!("{other:?}")),
+            },
             other => Ended::Other(format!("{other:?}")),
         }
     }
 }
 
 /// How a coordinator ended.
-#[expect(dead_code, reason = "what became of others is printed")]
 #[derive(Debug)]
 pub(crate) enum Ended {
     Finished,
+    /// Another one has taken the table over.
     Fenced,
+    /// The storage failed.
+    Unstored,
+    #[expect(dead_code, reason = "what became of others is printed")]
     Other(String),
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use chomp_coordinator::storage::Key;
+use chomp_store::objects::Key;
 use chomp_table::manifest::{MANIFEST_NAME, Manifest, folder_name};
 use chomp_table::{Digest, Word, definition};
 
 use crate::history::History;
 use crate::network::Weather;
-use crate::world::{Plot, World};
+use crate::world::{Plot, SHARD_WORDS, World};
 
 pub(crate) const BITS_MIN: u32 = 13;
 pub(crate) const BITS_MAX: u32 = 16;
@@ -45,6 +45,7 @@ fn undisturbed(bits: u32, replicas: u32) -> Objects {
         slots: replicas as usize,
         lease_ms: 30_000,
         slowest: 0,
+        segments: 0,
         weather: Weather {
             latency: 1,
             tails: 0,
@@ -57,7 +58,7 @@ fn undisturbed(bits: u32, replicas: u32) -> Objects {
     };
     let mut world = World::new(History::new(0, false), plot);
     world.run_unchecked();
-    let objects = objects_of(bits, world.storage.objects());
+    let objects = objects_of(bits, world.store.now().objects());
 
     let manifest = Key::new(&format!("{}/{MANIFEST_NAME}", folder_name(bits))).unwrap();
     let manifest = Manifest::parse(&objects[&manifest]).unwrap();
@@ -65,8 +66,13 @@ fn undisturbed(bits: u32, replicas: u32) -> Objects {
     let losing = definition::losing(bits);
     let words = (1..1_u64 << (bits - 1)).map(|half| Word::new(half * 2));
     let kept = words.filter(|&word| losing[definition::index_of(word)] && word <= word.mirror());
-    let bytes: Vec<u8> = kept.flat_map(|word| word.get().to_le_bytes()).collect();
-    assert_eq!(manifest.fingerprint, Digest::of(&bytes));
+    let kept: Vec<_> = kept.map(|word| word.get().to_le_bytes()).collect();
+    let shards = kept.chunks(usize::try_from(SHARD_WORDS).unwrap());
+    assert_eq!(manifest.shards.len(), shards.len());
+    let leaves: Vec<u8> = shards
+        .flat_map(|words| Digest::of(words.as_flattened()).0)
+        .collect();
+    assert_eq!(manifest.fingerprint, Digest::of(&leaves));
     assert_eq!(objects.len(), manifest.shards.len() + 2);
     objects
 }

@@ -1,8 +1,10 @@
 //! What happens to the world.
 
-use std::sync::Arc;
+use chomp_store::Storage;
 
+use crate::chain::at_once;
 use crate::network::Weather;
+use crate::store::{Cut, Health, is_part};
 use crate::wire::Way;
 use crate::worker::Worker;
 use crate::world::{Event, World};
@@ -39,19 +41,23 @@ impl World {
             }
             Event::ResumeWorker(number) => self.resume_worker(number),
             Event::ResumeCoordinator(number) => self.resume_coordinator(number),
+            Event::MendWay(slot) => self.mend_way(slot),
+            Event::MendStore => self.mend_store(),
             Event::Calm => self.calm_down(),
         }
     }
 
     fn fault(&mut self) {
         match self.history.chance.u32(0..100) {
-            0..18 => self.part_some(),
-            18..32 => self.pause_worker(),
-            32..46 => self.pause_coordinator(),
-            46..58 => self.crash_worker(),
-            58..70 => self.crash_coordinator(),
-            70..82 => self.crash_storage(),
-            82..92 => self.jump(),
+            0..15 => self.part_some(),
+            15..26 => self.pause_worker(),
+            26..38 => self.pause_coordinator(),
+            38..48 => self.crash_worker(),
+            48..57 => self.crash_coordinator(),
+            57..67 => self.crash_store(),
+            67..77 => self.spoil_way(),
+            77..87 => self.spoil_part(),
+            87..94 => self.jump(),
             _ => {
                 let slot = self.history.chance.usize(0..self.slots.len());
                 self.history
@@ -163,12 +169,16 @@ impl World {
         }
     }
 
-    /// The machine of the storage goes down, now or in the middle of one of the next calls.
-    fn crash_storage(&mut self) {
-        let soon = self.history.chance.u64(0..12);
-        self.history
-            .log(format_args!("the storage crashes in {soon} calls"));
-        self.storage.crash_at(self.storage.calls() + soon);
+    /// The store goes down, now or in the middle of one of the next calls; the coordinators may go with it.
+    fn crash_store(&mut self) {
+        if self.store.is_down() {
+            return;
+        }
+        let (soon, together) = (self.history.chance.u64(0..12), self.history.chance.bool());
+        self.history.log(format_args!(
+            "the store crashes in {soon} calls, the coordinators too: {together}"
+        ));
+        self.store.crash_soon(soon, together);
     }
 
     pub(crate) fn crash_machine(&mut self) {
@@ -176,8 +186,91 @@ impl World {
         self.history
             .count("crashed machines", format_args!("for {time}"));
         self.end_coordinators();
-        self.storage = Arc::new(self.storage.crash());
+        self.store.mend();
         self.plan(if self.calm { 1 } else { time }, Event::StartCoordinator);
+    }
+
+    /// The store is down, for some time.
+    pub(crate) fn begin_outage(&mut self) {
+        if self.in_outage {
+            return;
+        }
+        let time = self.some_time();
+        self.in_outage = true;
+        self.outages += 1;
+        self.history.count("outages", format_args!("for {time}"));
+        self.plan(if self.calm { 1 } else { time }, Event::MendStore);
+    }
+
+    fn mend_store(&mut self) {
+        if self.in_outage {
+            self.in_outage = false;
+            self.store.mend();
+        }
+    }
+
+    /// Something goes wrong with the way of a place to the store.
+    fn spoil_way(&mut self) {
+        let (time, few) = (self.some_time(), self.history.chance.u32(1..4));
+        let slot = self.history.chance.usize(0..self.slots.len());
+        let mut health = Health::default();
+        let kind = match self.history.chance.u32(0..6) {
+            0 => {
+                health.cut = Some(Cut::Waits);
+                "stores out of reach"
+            }
+            1 => {
+                health.cut = Some(Cut::Fails);
+                "stores out of reach"
+            }
+            2 => {
+                health.failures = 300;
+                "failing stores"
+            }
+            3 => {
+                health.lags = true;
+                "lagging stores"
+            }
+            4 => {
+                health.rotten_reads = few;
+                "rotten reads"
+            }
+            _ => {
+                health.rotten_writes = few;
+                "rotten writes"
+            }
+        };
+        self.harms += u64::from(health.rotten_reads + health.rotten_writes);
+        self.history
+            .count(kind, format_args!("{slot} for {time}, {health:?}"));
+        *self.slots[slot].health.lock().unwrap() = health;
+        self.plan(time, Event::MendWay(slot));
+    }
+
+    fn mend_way(&mut self, slot: usize) {
+        *self.slots[slot].health.lock().unwrap() = Health::default();
+    }
+
+    /// A part is lost, or gets a wrong bit.
+    fn spoil_part(&mut self) {
+        let storage = self.store.now();
+        let objects = storage.objects();
+        let parts: Vec<_> = objects.iter().filter(|(key, _)| is_part(key)).collect();
+        if parts.is_empty() || storage.has_crashed() {
+            return;
+        }
+        let (key, bytes) = parts[self.history.chance.usize(0..parts.len())];
+        self.harms += 1;
+        if self.history.chance.bool() {
+            self.history.count("lost parts", format_args!("{key}"));
+            // If the store goes down at this very moment, the part may stay.
+            at_once(storage.delete(key)).unwrap_or(());
+        } else {
+            let at = self.history.chance.usize(0..bytes.len());
+            self.history
+                .count("rotten parts", format_args!("{key} at {at}"));
+            storage.flip_bit(key, at, self.history.chance.u32(0..8));
+        }
     }
 
     fn end_coordinators(&mut self) {
@@ -215,7 +308,14 @@ impl World {
     fn calm_down(&mut self) {
         self.calm = true;
         self.network.heal(CALM);
-        self.storage.crash_at(u64::MAX);
+        if self.store.took_coordinators() {
+            self.crash_machine();
+        }
+        self.store.crash_soon(u64::MAX, false);
+        self.mend_store();
+        for slot in 0..self.slots.len() {
+            self.mend_way(slot);
+        }
         let overtaken: Vec<u64> = self.coordinators.iter().map(|it| it.number).collect();
         for number in overtaken {
             self.resume_coordinator(number);

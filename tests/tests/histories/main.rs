@@ -1,24 +1,28 @@
 //! Histories of a whole cluster in one thread: true coordinators and true workers, over a network
 //! that loses, doubles, delays and cuts, on machines that stop and crash and whose clocks are wrong.
 //!
-//! Each node has a runtime of its own whose clock stands still until the [`world`] lets it go on
+//! The [`store`] is a third party. Workers reach it by ways of their own, which can be cut, fail, lag and
+//! change bits, or through the coordinator; it goes down, alone or with the coordinators, and loses
+//! parts. Each node has a runtime of its own whose clock stands still until the [`world`] lets it go on
 //! ([`node`]). The [`network`] carries the bytes of true calls between their ends in the nodes
 //! ([`wire`]). All chance follows from a seed. Whatever [`faults`] happened, every worker must hear
 //! that the job is finished, and the table must be that of an undisturbed history ([`expected`]),
-//! byte for byte; what was acknowledged is known to every later coordinator, and as many workers had
-//! computed it as must; no lease has the number of another; no worker is refused, and no job ends
-//! but that of a coordinator that was overtaken.
+//! byte for byte. The segments of the journal form one [`chain`], in which everything is when it is
+//! acknowledged, and as many workers had computed it as must; nothing is withdrawn unless a part
+//! was harmed. No lease has the number of another; no worker is refused, and no job ends
+//! but that of a coordinator that was overtaken, or whose store was down.
 //!
 //! A failure names its seed: `CHOMP_SEED=<seed> cargo test -p chomp-tests --test histories -- --nocapture`
 //! runs that history alone and shows it.
 
+mod chain;
 mod coordinator;
-mod disk;
 mod expected;
 mod faults;
 mod history;
 mod network;
 mod node;
+mod store;
 mod watch;
 mod wire;
 mod worker;
@@ -34,17 +38,22 @@ use world::{Plot, World};
 const HISTORIES: u64 = 5_000;
 
 /// What must happen in a hundred histories at the least, so that they cannot become harmless.
-const LEAST: [(&str, u64); 18] = [
+const LEAST: [(&str, u64); 29] = [
     ("broken connections", 80),
+    ("checkpoints", 30),
     ("crashed coordinators", 50),
-    ("crashed machines", 30),
+    ("crashed machines", 20),
     ("crashed workers", 80),
     ("cut streams", 20),
     ("doubled requests", 40),
+    ("failing stores", 20),
     ("fenced", 2),
     ("jumped clocks", 50),
+    ("lagging stores", 20),
     ("lost answers", 8),
+    ("lost parts", 20),
     ("lost requests", 10),
+    ("outages", 20),
     ("overtaken coordinators", 20),
     ("packets held", 60),
     ("partitions", 150),
@@ -53,6 +62,12 @@ const LEAST: [(&str, u64); 18] = [
     ("paused coordinators", 50),
     ("paused workers", 80),
     ("reordered packets", 3000),
+    ("rotten parts", 20),
+    ("rotten reads", 20),
+    ("rotten writes", 20),
+    ("stores out of reach", 40),
+    ("unstored", 30),
+    ("withdrawn ranges", 10),
 ];
 
 /// What the history of a seed is about.
@@ -65,6 +80,7 @@ fn plot(history: &mut History) -> Plot {
         slots: history.chance.usize(2..=4),
         lease_ms: history.one_of(&[2_000, 4_000, 8_000]),
         slowest: history.one_of(&[0, 30, 400]),
+        segments: history.one_of(&[0, 0, 0, 55, 120]),
         weather: Weather {
             latency: history.one_of(&[3, 30, 200]),
             tails: history.one_of(&[0, 10, 50]),

@@ -5,35 +5,43 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use bytes::{Buf, Bytes};
-use chomp_coordinator::storage::SimulatedStorage;
-use chomp_proto::v1::{self, lease_reply, submit_reply};
-use chomp_table::Head;
-use http::{HeaderMap, HeaderName};
+use chomp_proto::v1::{self, complete_reply, complete_request, lease_reply};
+use chomp_table::{Digest, Head};
+use http::{HeaderMap, HeaderName, StatusCode};
 use prost::Message;
 use tonic::Code;
 use tonic::body::Body;
 use tower::Service;
 
+use crate::chain::Fact;
+use crate::store::Store;
 use crate::wire::{Packet, Payload, Sent, StreamId, Way, Wire, respond};
 
-/// Who submitted what to a coordinator.
+/// Who said what to a coordinator.
 #[derive(Debug)]
 pub(crate) struct Votes {
-    /// The ranges that were durable when it started.
-    pub(crate) found: BTreeSet<Head>,
-    workers: BTreeMap<Head, BTreeSet<u64>>,
+    /// What was durable when it started.
+    pub(crate) found: BTreeSet<Fact>,
+    workers: BTreeMap<Fact, BTreeSet<u64>>,
     replicas: usize,
+}
+
+/// What a call asks for.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// A task.
+    Lease,
+    /// That the result of one be taken, which these bytes say.
+    Complete(Arc<Mutex<Vec<u8>>>),
+    Other,
 }
 
 /// Looks at what a coordinator answers.
 pub(crate) struct Watch {
     pub(crate) wire: Wire,
-    pub(crate) storage: Arc<SimulatedStorage>,
+    pub(crate) store: Store,
     pub(crate) stream: StreamId,
-    /// The request, if it is a submission.
-    pub(crate) submitted: Option<Arc<Mutex<Vec<u8>>>>,
-    /// Whether it asks for a task.
-    pub(crate) is_lease: bool,
+    pub(crate) asked: Asked,
     pub(crate) votes: Arc<Mutex<Votes>>,
     pub(crate) reply: Mutex<Vec<u8>>,
 }
@@ -51,15 +59,40 @@ pub(crate) async fn answer(
 impl Watch {
     fn send(&self, payload: Payload) {
         match &payload {
-            Payload::Response(_, headers) | Payload::Trailers(headers) => self.check(headers),
-            Payload::Data(data) => self.reply.lock().unwrap().extend_from_slice(data),
+            Payload::Response(status, headers) => {
+                self.check_status(*status);
+                self.check(headers);
+            }
+            Payload::Trailers(headers) => self.check(headers),
+            Payload::Data(data) if !matches!(self.asked, Asked::Other) => {
+                self.reply.lock().unwrap().extend_from_slice(data);
+            }
             Payload::End => {
                 self.note_lease();
                 self.note_acknowledged();
             }
             _ => {}
         }
-        send(&self.wire, &self.storage, self.stream, payload);
+        send(&self.wire, &self.store, self.stream, payload);
+    }
+
+    /// Honest workers ask for no objects but those that they may have, or might have had before the
+    /// coordinator was started again.
+    fn check_status(&self, status: StatusCode) {
+        let usual = [
+            StatusCode::FORBIDDEN,
+            StatusCode::NOT_FOUND,
+            // The network is slow.
+            StatusCode::REQUEST_TIMEOUT,
+            StatusCode::PRECONDITION_FAILED,
+            StatusCode::RANGE_NOT_SATISFIABLE,
+            StatusCode::SERVICE_UNAVAILABLE,
+        ];
+        let fails = status.is_server_error() && self.store.has_been_down();
+        if !status.is_success() && !usual.contains(&status) && !fails {
+            let what = format!("an object is answered with {status}");
+            self.wire.send(Sent::Wrong(what));
+        }
     }
 
     /// Honest workers make no calls that are not fit, and are not refused.
@@ -74,17 +107,15 @@ impl Watch {
             Code::NotFound,
             Code::Unavailable,
             Code::DeadlineExceeded,
-            // What a worker is told who asks for a range that an overtaken coordinator lacks.
-            Code::OutOfRange,
         ];
-        if !usual.contains(&code) && !self.storage.has_crashed() {
+        if !usual.contains(&code) && !self.store.has_been_down() {
             let what = value("grpc-message");
             self.wire.send(Sent::Wrong(format!("{code:?}: {what:?}")));
         }
     }
 
     fn note_lease(&self) {
-        if !self.is_lease || self.storage.has_crashed() {
+        if !matches!(self.asked, Asked::Lease) || self.store.took_coordinators() {
             return;
         }
         for reply in messages::<v1::LeaseReply>(&self.reply.lock().unwrap()) {
@@ -95,24 +126,24 @@ impl Watch {
     }
 
     fn note_acknowledged(&self) {
-        let Some(submitted) = &self.submitted else {
+        let Asked::Complete(request) = &self.asked else {
             return;
         };
-        let replies: Vec<v1::SubmitReply> = messages(&self.reply.lock().unwrap());
-        let is_safe = |reply: &v1::SubmitReply| {
+        let replies: Vec<v1::CompleteReply> = messages(&self.reply.lock().unwrap());
+        let is_safe = |reply: &v1::CompleteReply| {
             matches!(
                 reply.verdict,
-                Some(submit_reply::Verdict::Accepted(_) | submit_reply::Verdict::Duplicate(_))
+                Some(complete_reply::Verdict::Accepted(_) | complete_reply::Verdict::Duplicate(_))
             )
         };
-        if replies.iter().any(is_safe) && !self.storage.has_crashed() {
-            let (_, heads) = submission(&submitted.lock().unwrap());
+        if replies.iter().any(is_safe) && !self.store.took_coordinators() {
+            let (_, facts) = completion(&request.lock().unwrap());
             let votes = self.votes.lock().unwrap();
-            if let Some(head) = heads.iter().find(|&&head| !votes.suffice(head)) {
-                let what = format!("range {head} is safe, which too few workers computed");
+            if let Some(fact) = facts.iter().find(|fact| !votes.suffice(fact)) {
+                let what = format!("{fact:?} is safe, which too few workers say");
                 self.wire.send(Sent::Wrong(what));
             }
-            self.wire.send(Sent::Acknowledged(heads));
+            self.wire.send(Sent::Acknowledged(facts));
         }
     }
 }
@@ -126,29 +157,42 @@ impl Votes {
         }
     }
 
-    /// Takes note of a submission.
+    /// Takes note of a completion.
     pub(crate) fn count(&mut self, request: &[u8]) {
-        let (worker, heads) = submission(request);
-        for head in heads {
-            self.workers.entry(head).or_default().insert(worker);
+        let (worker, facts) = completion(request);
+        for fact in facts {
+            self.workers.entry(fact).or_default().insert(worker);
         }
     }
 
-    fn suffice(&self, head: Head) -> bool {
-        let votes = self.workers.get(&head).map_or(0, BTreeSet::len);
-        votes >= self.replicas || self.found.contains(&head)
+    fn suffice(&self, fact: &Fact) -> bool {
+        let votes = self.workers.get(fact).map_or(0, BTreeSet::len);
+        votes >= self.replicas || self.found.contains(fact)
     }
 }
 
-/// The worker and the ranges of a submission.
-fn submission(request: &[u8]) -> (u64, Vec<Head>) {
-    let requests: Vec<v1::SubmitRequest> = messages(request);
-    let mut headers = requests
-        .iter()
-        .filter_map(|request| request.header.as_ref());
-    let worker = headers.next().expect("a submission has a header").worker;
-    let pieces = requests.iter().flat_map(|request| &request.pieces);
-    (worker, pieces.map(|piece| Head(piece.head)).collect())
+/// The worker of a completion, and what it says.
+fn completion(request: &[u8]) -> (u64, Vec<Fact>) {
+    let mut requests: Vec<v1::CompleteRequest> = messages(request);
+    let request = requests.pop().expect("a call has a message");
+    let range = |summary: &v1::Summary| {
+        let digest = summary.digest[..].try_into().expect("32 bytes");
+        Fact::Range(Head(summary.head), Digest(digest))
+    };
+    let facts = match request.result.expect("a result of some kind") {
+        complete_request::Result::Evaluated(evaluated) => {
+            evaluated.ranges.iter().map(range).collect()
+        }
+        complete_request::Result::Merged(merged) => {
+            let merged = serde_json::from_slice(&merged.json).expect("a summary of a shard");
+            vec![Fact::of_shard(&merged)]
+        }
+        complete_request::Result::Checked(checked) => {
+            assert_eq!(checked.refutation, None, "what is right is refuted");
+            Vec::new()
+        }
+    };
+    (request.worker, facts)
 }
 
 /// The messages in the bytes of a call.
@@ -165,8 +209,8 @@ fn messages<M: Message + Default>(mut bytes: &[u8]) -> Vec<M> {
 }
 
 /// Sends what a coordinator says, unless its machine is down.
-pub(crate) fn send(wire: &Wire, storage: &SimulatedStorage, stream: StreamId, payload: Payload) {
-    if !storage.has_crashed() {
+pub(crate) fn send(wire: &Wire, store: &Store, stream: StreamId, payload: Payload) {
+    if !store.took_coordinators() {
         wire.send(Sent::Packet(Packet {
             stream,
             way: Way::Down,

@@ -10,15 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use chomp_table::Head;
 use chomp_worker::transport::{BoxError, Connector, Transport};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Frame;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tonic::body::Body;
 use tonic::{Status, codegen};
 use tower::Service;
+
+use crate::chain::Fact;
 
 /// Names a call, or an attempt to connect.
 pub(crate) type StreamId = u64;
@@ -39,7 +40,7 @@ pub(crate) enum Payload {
     Connect,
     /// Yes, to the coordinator of this number.
     Connected(u64),
-    Request(String, HeaderMap),
+    Request(Method, String, HeaderMap),
     Response(StatusCode, HeaderMap),
     Data(Bytes),
     Trailers(HeaderMap),
@@ -68,8 +69,8 @@ pub(crate) enum Sent {
     Packet(Packet),
     /// A coordinator gives out a lease.
     Leased(u64),
-    /// A coordinator says that the result of these ranges is safe.
-    Acknowledged(Vec<Head>),
+    /// A coordinator says that this is safe.
+    Acknowledged(Vec<Fact>),
     /// A coordinator says what no honest worker should hear.
     Wrong(String),
 }
@@ -207,7 +208,8 @@ async fn exchange(
     request: http::Request<Body>,
 ) -> Result<http::Response<Body>, Status> {
     let (parts, mut body) = request.into_parts();
-    line.send(Payload::Request(parts.uri.path().to_owned(), parts.headers));
+    let path = parts.uri.path().to_owned();
+    line.send(Payload::Request(parts.method, path, parts.headers));
     let send = async {
         while let Some(Ok(frame)) = body.frame().await {
             line.send(of_frame(frame));
@@ -335,7 +337,10 @@ impl fmt::Debug for Payload {
         match self {
             Payload::Connect => f.write_str("connect"),
             Payload::Connected(number) => write!(f, "connected to coordinator {number}"),
-            Payload::Request(path, _) => f.write_str(path.rsplit('/').next().unwrap_or(path)),
+            Payload::Request(method, path, _) => {
+                let path = path.strip_prefix("/chomp.v1.Coordinator/").unwrap_or(path);
+                write!(f, "{method} {path}")
+            }
             Payload::Response(code, headers) => write!(f, "response {code} {:?}", status(headers)),
             Payload::Data(data) => write!(f, "{} bytes", data.len()),
             Payload::Trailers(trailers) => write!(f, "trailers {:?}", status(trailers)),

@@ -1,22 +1,25 @@
 //! Workers in their nodes, each in a place of the network.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chomp_access::Access;
 use chomp_kernel::Isa;
-use chomp_worker::{Config, End, Evaluation, Report, WorkerError, run_with};
+use chomp_worker::{Config, End, Evaluation, Report, StoreChoice, WorkerError, run_with};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::node::Node;
+use crate::store::{Health, View};
 use crate::wire::{Packet, WorkerEnd};
-use crate::world::World;
+use crate::world::{World, shard_size};
 
 /// A place for workers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Slot {
+    /// What is wrong with the way from here to the store.
+    pub(crate) health: Arc<Mutex<Health>>,
     pub(crate) worker: Option<Worker>,
     pub(crate) finished: bool,
 }
@@ -79,6 +82,14 @@ impl World {
         let number = self.number();
         let rate = self.history.chance.u64(900..=1100);
         let node = Node::new(self.history.now, rate);
+        let (way, store) = if self.history.chance.bool() {
+            let health = Arc::clone(&self.slots[slot].health);
+            let (store, slowest) = (self.store.clone(), self.plot.slowest);
+            let view = View::new(store, slowest, health, self.history.chance.u64(..));
+            ("directly", StoreChoice::Shared(Arc::new(view)))
+        } else {
+            ("through the coordinator", StoreChoice::Coordinator)
+        };
         let config = Config {
             access: Access {
                 coordinator: "http://coordinator".to_owned(),
@@ -92,14 +103,17 @@ impl World {
             patience: Some(Duration::from_hours(1)),
             evaluation: Evaluation::Inline,
             seed: Some(self.history.chance.u64(..)),
+            store: Some(store),
+            shard: shard_size(),
         };
         let end = WorkerEnd {
             wire: self.wire.clone(),
             slot,
             number,
         };
-        self.history
-            .log(format_args!("worker {number} starts in {slot}, {rate}"));
+        self.history.log(format_args!(
+            "worker {number} starts in {slot}, {rate}, {way}"
+        ));
         let run = run_with(config, Arc::new(end), CancellationToken::new());
         let run = node.runtime().spawn(run);
         self.slots[slot].worker = Some(Worker {

@@ -3,18 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use chomp_coordinator::plan::Settings;
-use chomp_coordinator::storage::SimulatedStorage;
-use chomp_table::{Head, RangeBits};
+use chomp_plan::Settings;
+use chomp_store::{Entry, Journal};
+use chomp_table::RangeBits;
+use chomp_table::shard::ShardSize;
 
-use crate::coordinator::{Coordinator, Ended, News};
+use crate::chain::{Chain, at_once};
+use crate::coordinator::{Coordinator, Ended, News, TABLE};
 use crate::expected;
 use crate::history::History;
 use crate::network::{Network, Weather};
 use crate::node::Node;
+use crate::store::{Store, View};
 use crate::wire::{Packet, Payload, Sent, Way, Wire};
 use crate::worker::Slot;
 
+/// Few, so that small tables have several shards.
+pub(crate) const SHARD_WORDS: u64 = 100;
 /// What passes at once, at the least and at the most: within it, packets may come a little late.
 const STEP_MIN: u64 = 4;
 const STEP_MAX: u64 = 256;
@@ -31,6 +36,8 @@ pub(crate) struct Plot {
     pub(crate) lease_ms: u64,
     /// The longest delay of a write.
     pub(crate) slowest: u64,
+    /// So many segments are in the journal before the first coordinator starts.
+    pub(crate) segments: u64,
     pub(crate) weather: Weather,
     /// The usual time between two faults, and when the last one may come.
     pub(crate) between_faults: u64,
@@ -45,6 +52,9 @@ pub(crate) enum Event {
     StartCoordinator,
     ResumeWorker(u64),
     ResumeCoordinator(u64),
+    /// The way of a place to the store is in order again.
+    MendWay(usize),
+    MendStore,
     Calm,
 }
 
@@ -54,7 +64,12 @@ pub(crate) struct World {
     pub(crate) plot: Plot,
     pub(crate) network: Network,
     pub(crate) wire: Wire,
-    pub(crate) storage: Arc<SimulatedStorage>,
+    pub(crate) store: Store,
+    chain: Chain,
+    /// How often something happened to parts, and how often the store went down without coordinators.
+    pub(crate) harms: u64,
+    pub(crate) outages: u64,
+    pub(crate) in_outage: bool,
     /// By epoch, those that have none yet last. All but the last were overtaken by it, or will be.
     pub(crate) coordinators: Vec<Coordinator>,
     pub(crate) slots: Vec<Slot>,
@@ -62,10 +77,15 @@ pub(crate) struct World {
     numbers: u64,
     step: u64,
     pub(crate) calm: bool,
-    /// The ranges that workers were told are safe.
-    acknowledged: BTreeSet<Head>,
     /// The leases that were given out.
     leases: BTreeSet<u64>,
+}
+
+pub(crate) fn shard_size() -> ShardSize {
+    ShardSize {
+        shard_words: usize::try_from(SHARD_WORDS).unwrap(),
+        ..ShardSize::PUBLISHED
+    }
 }
 
 pub(crate) fn range_bits() -> RangeBits {
@@ -78,25 +98,26 @@ impl World {
         let mut world = World {
             network: Network::new(plot.weather, wire.clone(), plot.slots),
             wire,
-            storage: Arc::new(SimulatedStorage::new(0)),
+            store: Store::new(),
+            chain: Chain::new(plot.bits),
+            harms: 0,
+            outages: 0,
+            in_outage: false,
             coordinators: Vec::new(),
             slots: Vec::new(),
             events: BTreeMap::new(),
             numbers: 0,
             step: STEP_MIN,
             calm: false,
-            acknowledged: BTreeSet::new(),
             leases: BTreeSet::new(),
             history,
             plot,
         };
         world.history.log(format_args!("{plot:?}"));
+        world.write_segments();
         world.plan(0, Event::StartCoordinator);
         for slot in 0..plot.slots {
-            world.slots.push(Slot {
-                worker: None,
-                finished: false,
-            });
+            world.slots.push(Slot::default());
             let at = world.history.chance.u64(0..2000);
             world.plan(at, Event::StartWorker(slot));
         }
@@ -105,6 +126,20 @@ impl World {
             world.plan(plot.between_faults / 2, Event::Fault);
         }
         world
+    }
+
+    /// Makes the journal longer, so that some histories come to a checkpoint.
+    fn write_segments(&mut self) {
+        if self.plot.segments == 0 {
+            return;
+        }
+        let (storage, bits) = (self.store.now(), self.plot.bits);
+        let journal = Journal::open(storage, range_bits(), bits, 0, TABLE);
+        let journal = at_once(journal).expect("the store is in order");
+        for coordinator in 1..self.plot.segments {
+            let opened = Entry::Opened { coordinator, bits };
+            at_once(journal.append(vec![opened])).expect("the store is in order");
+        }
     }
 
     pub(crate) fn number(&mut self) -> u64 {
@@ -122,7 +157,10 @@ impl World {
     /// Lets the history go on to its end, which must be the right one.
     pub(crate) fn run(&mut self) {
         self.run_unchecked();
-        let published = expected::objects_of(self.plot.bits, self.storage.objects());
+        let objects = self.store.now().objects();
+        self.chain.read(&objects);
+        self.check_withdrawals();
+        let published = expected::objects_of(self.plot.bits, objects);
         assert!(
             published == *expected::published(self.plot.bits, self.plot.replicas),
             "the published table is not the right one"
@@ -146,6 +184,25 @@ impl World {
         let last = self.coordinators.pop().expect("it has finished");
         let ended = last.stop();
         assert!(matches!(ended, Ended::Finished), "{ended:?}");
+        let (withdrawn, kept) = (self.chain.withdrawn, self.checkpoints());
+        *self.history.seen.0.entry("withdrawn ranges").or_default() += withdrawn;
+        *self.history.seen.0.entry("checkpoints").or_default() += kept;
+    }
+
+    fn checkpoints(&self) -> u64 {
+        let objects = self.store.now().objects();
+        let keys = objects.keys().map(chomp_store::Key::as_str);
+        keys.filter(|key| key.starts_with("work/checkpoints/"))
+            .count() as u64
+    }
+
+    /// Nothing is withdrawn unless something happened to a part.
+    fn check_withdrawals(&self) {
+        let withdrawn = self.chain.withdrawn;
+        assert!(
+            withdrawn == 0 || self.harms > 0,
+            "{withdrawn} ranges are withdrawn without cause"
+        );
     }
 
     fn has_ended(&self) -> bool {
@@ -186,38 +243,71 @@ impl World {
 
     fn step_coordinators(&mut self) {
         let now = self.history.now;
-        let mut over = Vec::new();
+        let (mut over, mut started) = (Vec::new(), Vec::new());
         for coordinator in &mut self.coordinators {
             if coordinator.node.paused {
                 continue;
             }
             match coordinator.step(now) {
-                Some(News::Started) => {
-                    let (number, epoch) = (coordinator.number, coordinator.epoch());
-                    self.history.log(format_args!(
-                        "coordinator {number} has started, epoch {epoch}"
-                    ));
-                }
+                Some(News::Started) => started.push(coordinator.number),
                 Some(News::Over) => over.push(coordinator.number),
                 None => {}
             }
         }
         self.coordinators.sort_by_key(Coordinator::epoch);
-        if self.storage.has_crashed() {
+        if self.store.took_coordinators() {
             self.crash_machine();
             return;
         }
+        if self.store.is_down() {
+            self.begin_outage();
+        }
+        for number in started {
+            self.note_start(number);
+        }
         for number in over {
-            let at = self.place_of(number).expect("it was just there");
-            let is_last = at + 1 == self.coordinators.len();
-            let ended = self.coordinators.remove(at).stop();
-            assert!(
-                matches!(ended, Ended::Fenced) && !is_last,
-                "the job of coordinator {number} ended: {ended:?}"
+            self.note_end(number);
+        }
+    }
+
+    fn note_start(&mut self, number: u64) {
+        let at = self.place_of(number).expect("it was just there");
+        let epoch = self.coordinators[at].epoch();
+        self.history.log(format_args!(
+            "coordinator {number} has started, epoch {epoch}"
+        ));
+        self.chain.read(&self.store.now().objects());
+        self.check_withdrawals();
+        let found = self.coordinators[at].ledger().expect("it runs");
+        if self.chain.next() == found.next {
+            assert_eq!(
+                Some(&found),
+                self.chain.ledger(),
+                "it has read something else"
             );
-            self.history.count("fenced", format_args!("{number}"));
-            self.network
-                .break_streams(&mut self.history, None, Some(number));
+        }
+        self.coordinators[at].found(self.chain.now().iter().copied());
+    }
+
+    fn note_end(&mut self, number: u64) {
+        let at = self.place_of(number).expect("it was just there");
+        let is_last = at + 1 == self.coordinators.len();
+        let coordinator = self.coordinators.remove(at);
+        let known = coordinator.ledger().map(|ledger| ledger.next);
+        self.chain.read(&self.store.now().objects());
+        let is_overtaken = known.is_none_or(|known| known < self.chain.next());
+        match coordinator.stop() {
+            Ended::Fenced if is_overtaken => self.history.count("fenced", format_args!("{number}")),
+            Ended::Unstored if self.outages > 0 => {
+                self.history.count("unstored", format_args!("{number}"));
+            }
+            ended => panic!("the job of coordinator {number} ended: {ended:?}"),
+        }
+        self.network
+            .break_streams(&mut self.history, None, Some(number));
+        if is_last && self.coordinators.is_empty() {
+            let time = self.history.chance.u64(1..2_000);
+            self.plan(time, Event::StartCoordinator);
         }
     }
 
@@ -236,9 +326,12 @@ impl World {
                 .network
                 .open(&mut self.history, stream, slot, coordinator),
             Sent::Packet(packet) => self.network.send(&mut self.history, packet),
-            Sent::Acknowledged(heads) => {
-                self.history.log(format_args!("acknowledged {heads:?}"));
-                self.acknowledged.extend(heads);
+            Sent::Acknowledged(facts) => {
+                self.history.log(format_args!("acknowledged {facts:?}"));
+                self.chain.read(&self.store.now().objects());
+                for fact in facts {
+                    assert!(self.chain.knows(&fact), "{fact:?} is not in the journal");
+                }
             }
             Sent::Leased(lease) => {
                 let is_new = self.leases.insert(lease);
@@ -281,16 +374,20 @@ impl World {
         settings.task_positions_max = chance.u64(0..5) * range_bits().positions();
         settings.task_positions_min = chance.u64(0..4) * range_bits().positions();
         settings.tasks_per_thread = chance.u32(0..2);
+        settings.check_one_in = [0, 1, 4][chance.usize(0..3)];
+        settings.checks_first = chance.u32(0..3);
+        settings.shard_words = SHARD_WORDS;
         self.history
             .log(format_args!("coordinator {number} starts, {rate}"));
+        let health = Arc::default();
+        let view = View::new(self.store.clone(), self.plot.slowest, health, number);
         self.coordinators.push(Coordinator::start(
             number,
             node,
-            &self.storage,
+            view,
+            self.store.clone(),
             settings,
-            self.plot.slowest,
             self.wire.clone(),
-            self.acknowledged.clone(),
         ));
     }
 }

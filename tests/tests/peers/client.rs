@@ -1,24 +1,33 @@
 //! A worker made for tests: it does the real work, and may then say whatever it likes.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_access::Access;
 use chomp_kernel::{Evaluator, Isa, Source};
-use chomp_proto::PROTOCOL;
+use chomp_proto::v1::complete_request::Result as Said;
 use chomp_proto::v1::coordinator_client::CoordinatorClient;
-use chomp_proto::v1::{self, lease_reply, submit_reply};
-use chomp_table::pieces::{self, Joiner, Piece};
-use chomp_table::range::{self, max_record_len};
+use chomp_proto::v1::task::Work;
+use chomp_proto::v1::{self, complete_reply, lease_reply};
+use chomp_proto::{OBJECTS_PATH, PROTOCOL, WORKER_HEADER};
+use chomp_store::location::Location;
+use chomp_store::merge::{Cut, Merger};
+use chomp_store::part::{PartBuilder, read_record};
+use chomp_store::{Follower, Key, Merged, PartName, Placed, Storage};
+use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
-use chomp_table::{Digest, Head, Range, RangeBits};
+use chomp_table::{Digest, Head, Range, RangeBits, range};
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt, Full};
+use tonic::body::Body;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
+use tower::{Service, ServiceExt};
 
 pub(crate) type Rpc = CoordinatorClient<InterceptedService<Channel, Authorization>>;
 
@@ -35,15 +44,75 @@ impl Interceptor for Authorization {
     }
 }
 
+/// The objects of the store, through the coordinator.
+#[derive(Clone, Debug)]
+pub(crate) struct Objects {
+    channel: Channel,
+    authorization: String,
+}
+
 /// A new connection with the token of `access`.
-pub(crate) async fn connect(access: &Access) -> Rpc {
+pub(crate) async fn connect(access: &Access) -> (Rpc, Objects) {
     let endpoint = Endpoint::from_shared(access.coordinator.clone()).unwrap();
     let channel = endpoint.tcp_nodelay(true).connect().await.unwrap();
     let token = access.token.as_ref().unwrap().secret();
-    let authorization = Authorization(format!("Bearer {token}").parse().unwrap());
-    CoordinatorClient::with_interceptor(channel, authorization)
+    let objects = Objects {
+        channel: channel.clone(),
+        authorization: format!("Bearer {token}"),
+    };
+    let authorization = Authorization(objects.authorization.parse().unwrap());
+    let rpc = CoordinatorClient::with_interceptor(channel, authorization)
         .max_decoding_message_size(4 << 20)
-        .max_encoding_message_size(usize::MAX)
+        .max_encoding_message_size(usize::MAX);
+    (rpc, objects)
+}
+
+impl Objects {
+    /// What is answered to a request for an object.
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        key: &str,
+        headers: &[(&str, &str)],
+        body: Body,
+    ) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error + Send + Sync>> {
+        let response = self.begin(method, key, headers, body).await?;
+        let (parts, body) = response.into_parts();
+        Ok((parts.status, body.collect().await?.to_bytes()))
+    }
+
+    /// The same, before the bytes come.
+    pub(crate) async fn begin(
+        &self,
+        method: Method,
+        key: &str,
+        headers: &[(&str, &str)],
+        body: Body,
+    ) -> Result<http::Response<Body>, Box<dyn std::error::Error + Send + Sync>> {
+        let mut request = http::Request::builder()
+            .method(method)
+            .uri(format!("{OBJECTS_PATH}{key}"))
+            .header("authorization", &self.authorization);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut channel = self.channel.clone();
+        Ok(channel.ready().await?.call(request.body(body)?).await?)
+    }
+
+    /// Puts an object as a worker should.
+    pub(crate) async fn put(&self, worker: u64, key: &Key, bytes: Bytes) -> (StatusCode, String) {
+        let (worker, length) = (worker.to_string(), bytes.len().to_string());
+        let headers = [
+            (WORKER_HEADER, &*worker),
+            ("content-length", &*length),
+            ("if-none-match", "*"),
+        ];
+        let body = Body::new(Full::new(bytes));
+        let put = self.ask(Method::PUT, key.as_str(), &headers, body);
+        let (status, text) = put.await.expect("an answer");
+        (status, String::from_utf8_lossy(&text).into_owned())
+    }
 }
 
 /// How many threads it says it has: layers are cut into tasks for them, so that it gets its share.
@@ -79,24 +148,35 @@ pub(crate) enum Offer {
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) rpc: Rpc,
+    pub(crate) objects: Objects,
     pub(crate) worker: u64,
     pub(crate) range_bits: RangeBits,
+    storage: Arc<dyn Storage>,
+    pub(crate) journal: Follower,
     evaluator: Evaluator,
-    /// The sources so far.
-    pub(crate) sources: HashMap<Head, Source>,
+    /// The sources so far, and the digests of their records.
+    sources: HashMap<Head, Source>,
+    digests: HashMap<Head, Digest>,
 }
 
 impl Client {
     pub(crate) async fn join(access: &Access, worker: u64, name: &str) -> Client {
-        let mut rpc = connect(access).await;
+        let (mut rpc, objects) = connect(access).await;
         let reply = rpc.join(hello(worker, name)).await.unwrap().into_inner();
         let range_bits = RangeBits::new(reply.range_bits).unwrap();
+        let store = Location::parse(&reply.store).unwrap();
+        let storage = store.open_view().unwrap();
+        let checkpoint = Some(reply.checkpoint).filter(|&number| number > 0);
         Client {
             rpc,
+            objects,
             worker,
             range_bits,
+            journal: Follower::open(storage.clone(), checkpoint).await.unwrap(),
+            storage,
             evaluator: Evaluator::new(range_bits, Isa::detect()),
             sources: HashMap::new(),
+            digests: HashMap::new(),
         }
     }
 
@@ -116,66 +196,92 @@ impl Client {
         }
     }
 
-    /// The truth about `heads`.
-    pub(crate) async fn evaluate(&mut self, heads: &[u64]) -> Result<Vec<Range>, Status> {
-        let needed = heads.iter();
-        let needed = needed.flat_map(|&head| sources(Head(head), self.range_bits));
-        let mut missing: Vec<u64> = needed
-            .filter(|head| !self.sources.contains_key(head))
-            .map(|head| head.0)
-            .collect();
-        missing.sort_unstable();
-        missing.dedup();
-        for heads in missing.chunks(chomp_proto::FETCH_RANGES_MAX) {
-            self.fetch(heads).await?;
+    /// The truth about `heads`, whose sources are all known to the journal below segment `journal`. None
+    /// if a source is lost.
+    pub(crate) async fn evaluate(&mut self, heads: &[u64], journal: u64) -> Option<Vec<Range>> {
+        self.journal.catch_up(journal).await.unwrap();
+        for &head in heads {
+            for source in sources(Head(head), self.range_bits) {
+                self.fetch(source).await?;
+            }
         }
         let heads = heads.iter().map(|&head| Head(head));
         let ranges = heads.map(|head| self.evaluator.evaluate(head, &self.sources).unwrap());
-        Ok(ranges.collect())
+        Some(ranges.collect())
     }
 
-    async fn fetch(&mut self, heads: &[u64]) -> Result<(), Status> {
-        let request = v1::FetchRequest {
-            worker: self.worker,
-            heads: heads.to_vec(),
-        };
-        let mut stream = self.rpc.fetch(request).await?.into_inner();
-        let mut joiner = Joiner::new(max_record_len(self.range_bits));
-        while let Some(message) = stream.message().await? {
-            for v1::Piece { head, data, last } in message.pieces {
-                let head = Head(head);
-                if let Some((head, record)) = joiner.push(Piece { head, data, last }).unwrap() {
-                    let (_, range) = range::decode(&record, self.range_bits).unwrap();
-                    self.sources.insert(head, Source::new(&range));
-                }
-            }
+    async fn fetch(&mut self, head: Head) -> Option<()> {
+        let place = *self.journal.ledger().place(head)?;
+        if self.digests.get(&head) != Some(&place.digest) {
+            let record = read_record(&*self.storage, head, &place).await.ok()?;
+            let source = Source::decode(&record, self.range_bits).unwrap();
+            self.sources.insert(head, source);
+            self.digests.insert(head, place.digest);
         }
-        Ok(())
+        Some(())
     }
 
-    pub(crate) fn records(&self, ranges: &[Range]) -> Vec<(Head, Bytes)> {
-        let encode = |range: &Range| range::encode(range, self.range_bits).1.into();
-        let records = ranges.iter().map(|range| (range.head, encode(range)));
-        records.collect()
+    /// The truth about a shard of the table of `bits` bits.
+    pub(crate) async fn merge(&mut self, task: &v1::Task, bits: u32) -> (Merged, Bytes) {
+        let Some(Work::Merge(v1::Merge { shard, head, skip })) = task.work else {
+            panic!("{task:?} is no merge");
+        };
+        self.journal.catch_up(task.journal).await.unwrap();
+        let (ledger, size) = (self.journal.ledger(), ShardSize::PUBLISHED);
+        let from = (shard, Head(head), skip);
+        let cut = Cut::new(ledger, bits, size.shard_words as u64, from).unwrap();
+        let mut filling = Merger::new(bits, self.range_bits, size, cut);
+        while let Some(head) = filling.next() {
+            let place = ledger.place(head).unwrap();
+            let record = read_record(&*self.storage, head, place).await.unwrap();
+            let range = range::decode(&record, self.range_bits).unwrap();
+            filling.push(head, &range.losing, range.stored).unwrap();
+        }
+        let (merged, bytes) = filling.finish().unwrap();
+        (merged, bytes.unwrap().into())
     }
 
-    /// Hands in records as a worker should.
+    /// The part with these ranges, and what is to be said of it.
+    pub(crate) fn part(&self, ranges: &[Range]) -> (Bytes, Vec<v1::Summary>) {
+        let mut part = PartBuilder::default();
+        for range in ranges {
+            let (summary, record) = range::encode(range, self.range_bits);
+            part.push(summary, &record);
+        }
+        let (bytes, placed) = part.finish();
+        (bytes, placed.iter().map(summary).collect())
+    }
+
+    /// Hands in ranges as a worker should.
     pub(crate) async fn submit(
         &mut self,
-        lease: u64,
-        records: Vec<(Head, Bytes)>,
-    ) -> Result<submit_reply::Verdict, Status> {
-        let bytes = records.iter().map(|(_, record)| record.len() as u64).sum();
-        self.send(messages(self.worker, lease, bytes, records))
-            .await
+        task: &v1::Task,
+        ranges: &[Range],
+    ) -> Result<complete_reply::Verdict, Status> {
+        let (bytes, ranges) = self.part(ranges);
+        let said = Said::Evaluated(v1::Evaluated { ranges });
+        self.say(task, Some(bytes), Some(said)).await
     }
 
-    /// Sends a submission as it is.
-    pub(crate) async fn send(
+    /// Puts the bytes of a part, if there are any, and says something about the task.
+    pub(crate) async fn say(
         &mut self,
-        messages: Vec<v1::SubmitRequest>,
-    ) -> Result<submit_reply::Verdict, Status> {
-        let reply = self.rpc.submit(tokio_stream::iter(messages)).await?;
+        task: &v1::Task,
+        bytes: Option<Bytes>,
+        result: Option<Said>,
+    ) -> Result<complete_reply::Verdict, Status> {
+        if let Some(bytes) = bytes {
+            let (status, text) = self.objects.put(self.worker, &key_of(task), bytes).await;
+            if status != StatusCode::CREATED {
+                return Err(Status::unknown(format!("{status}: {text}")));
+            }
+        }
+        let request = v1::CompleteRequest {
+            worker: self.worker,
+            lease: task.lease,
+            result,
+        };
+        let reply = self.rpc.complete(request).await?;
         Ok(reply.into_inner().verdict.unwrap())
     }
 
@@ -200,29 +306,23 @@ impl Client {
     }
 }
 
-/// A submission that says of itself that it has so many bytes.
-pub(crate) fn messages(
-    worker: u64,
-    lease: u64,
-    bytes: u64,
-    records: Vec<(Head, Bytes)>,
-) -> Vec<v1::SubmitRequest> {
-    let wire = |Piece { head, data, last }| v1::Piece {
-        head: head.0,
-        data,
-        last,
+/// The key of the part of an evaluation.
+pub(crate) fn key_of(task: &v1::Task) -> Key {
+    let layer = match &task.work {
+        Some(Work::Evaluate(evaluate)) => evaluate.layer,
+        _ => 0,
     };
-    let header = v1::SubmitRequest {
-        header: Some(v1::SubmitHeader {
-            worker,
-            lease,
-            bytes,
-        }),
-        pieces: Vec::new(),
-    };
-    let pieces = pieces::cut(records).map(|message| v1::SubmitRequest {
-        header: None,
-        pieces: message.into_iter().map(wire).collect(),
-    });
-    std::iter::once(header).chain(pieces).collect()
+    let lease = task.lease;
+    PartName { layer, lease }.key()
+}
+
+pub(crate) fn summary(placed: &Placed) -> v1::Summary {
+    v1::Summary {
+        head: placed.summary.head.0,
+        count: placed.summary.count,
+        stored: placed.summary.stored,
+        digest: placed.summary.digest.0.to_vec(),
+        offset: placed.offset,
+        length: placed.length,
+    }
 }

@@ -1,15 +1,16 @@
 //! What a worker may say instead of the truth.
 
-use std::io::Write;
-use std::mem::replace;
+use std::time::Duration;
 
 use bytes::Bytes;
-use chomp_proto::v1::{self, submit_reply};
+use chomp_proto::v1::complete_request::Result as Said;
+use chomp_proto::v1::task::Work;
+use chomp_proto::v1::{self, complete_reply};
 use chomp_table::{Head, Range};
 use tonic::{Code, Status};
 
 use super::Random;
-use super::client::{Client, Offer, messages};
+use super::client::{Client, Offer};
 
 /// What is said about a task.
 #[derive(Clone, Debug)]
@@ -18,14 +19,14 @@ pub(crate) enum Speech {
     Truth,
     /// Something else, in good form.
     Ranges(Vec<Range>),
-    /// Bytes.
-    Messages(Vec<v1::SubmitRequest>),
+    /// Bytes to put, if any, and whatever.
+    Other(Option<Bytes>, Option<Said>),
 }
 
 /// What a worker did, and what it was told.
 #[derive(Debug, Default)]
 pub(crate) struct Deeds {
-    /// The tasks that it was given.
+    /// The evaluations that it was given.
     pub(crate) tasks: usize,
     /// How often it did not tell the truth.
     pub(crate) lies: usize,
@@ -44,7 +45,7 @@ impl Deeds {
     }
 }
 
-/// Takes tasks, and says of each what `speech` makes of the truth, until there are no more.
+/// Takes tasks, and says of each evaluation what `speech` makes of the truth, until there are no more.
 pub(crate) async fn work(
     client: &mut Client,
     mut speech: impl FnMut(&Client, &v1::Task, &[Range]) -> Speech,
@@ -64,35 +65,48 @@ pub(crate) async fn work(
     }
 }
 
-/// Says something about one task.
+/// Says something about one task. It agrees to all that it is to check, and leaves merging to others.
 pub(crate) async fn say(
     client: &mut Client,
     task: &v1::Task,
     mut speech: impl FnMut(&Client, &v1::Task, &[Range]) -> Speech,
     deeds: &mut Deeds,
 ) {
-    deeds.tasks += 1;
-    let truth = match client.evaluate(&task.heads).await {
-        Ok(truth) => truth,
-        Err(status) => {
-            deeds.refusals.push(status.to_string());
+    let evaluate = match task.work.as_ref().unwrap() {
+        Work::Evaluate(evaluate) => evaluate,
+        Work::Check(_) => {
+            let agrees = Said::Checked(v1::Checked { refutation: None });
+            // What it is told to that is of no interest here.
+            let _ = client.say(task, None, Some(agrees)).await;
             return;
         }
+        Work::Merge(_) => return leave(client, task).await,
     };
+    let Some(truth) = client.evaluate(&evaluate.heads, task.journal).await else {
+        return leave(client, task).await;
+    };
+    deeds.tasks += 1;
     let said = speech(client, task, &truth);
     deeds.lies += usize::from(!matches!(said, Speech::Truth));
     let answer = match said {
-        Speech::Truth => client.submit(task.lease, client.records(&truth)).await,
-        Speech::Ranges(ranges) => client.submit(task.lease, client.records(&ranges)).await,
-        Speech::Messages(messages) => client.send(messages).await,
+        Speech::Truth => client.submit(task, &truth).await,
+        Speech::Ranges(ranges) => client.submit(task, &ranges).await,
+        Speech::Other(bytes, said) => client.say(task, bytes, said).await,
     };
     match answer {
         Err(status) => deeds.refusals.push(status.to_string()),
-        Ok(submit_reply::Verdict::Rejected(v1::Rejected { reason })) => {
+        Ok(complete_reply::Verdict::Rejected(v1::Rejected { reason })) => {
             deeds.refusals.push(reason);
         }
         Ok(_) => {}
     }
+}
+
+/// Leaves a task to somebody else, who needs a moment to take it.
+async fn leave(client: &mut Client, task: &v1::Task) {
+    // A lease may have ended meanwhile.
+    let _ = client.give_back(task.lease).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
 /// Takes one position of `range` for the opposite of what it is. The first stays: it is an edge
@@ -105,155 +119,97 @@ pub(crate) fn flip(range: &mut Range, positions: u64, random: &mut Random) {
     }
 }
 
-/// The ways to hand in what is no result, by their names.
-pub(crate) const MISSHAPEN: [&str; 25] = [
-    "a record cut short",
-    "half a header",
-    "a record of no bytes",
-    "a wrong digest",
-    "another magic",
-    "another format version",
-    "other range bits",
-    "another head inside",
-    "a huge count",
-    "a wrong frame length",
-    "a flipped bit in the frame",
-    "more bytes declared than sent",
-    "fewer bytes declared than sent",
-    "a huge number of bytes declared",
-    "records that interrupt each other",
-    "a record without end",
-    "no header",
+/// The ways to hand in what is no result, by their names. The last ones look like results.
+pub(crate) const MISSHAPEN: [&str; 24] = [
+    "nothing",
+    "no ranges",
     "a range twice",
     "a range of another layer",
-    "no ranges",
-    "a bomb that says how large it is",
-    "a bomb that says it is small",
-    "64 MiB of zeros in one record",
-    "64 MiB of zeros in many records",
     "a range beyond the table",
+    "a short digest",
+    "no digest",
+    "more stored than losing",
+    "more losing than there are",
+    "a record of no bytes",
+    "a record of 4 GiB",
+    "an answer to a check",
+    "a refutation",
+    "a shard that is no JSON",
+    "a shard that was not asked for",
+    "a hundred thousand ranges",
+    "a part that was never put",
+    "a part of no bytes",
+    "a part with a wrong bit",
+    "a part of zeros",
+    "records at other places",
+    "another digest",
+    "another count",
+    "another number of stored positions",
 ];
 
-/// The most bytes that a submission may declare.
-const SUBMISSION_BYTES_MAX: usize = 64 << 20;
-/// What a bomb becomes.
-const BOMB_BYTES: u64 = 1 << 30;
-
-/// A submission that is wrong in one of the [`MISSHAPEN`] ways.
-pub(crate) fn misshapen(
-    name: &str,
-    client: &Client,
-    task: &v1::Task,
-    truth: &[Range],
-    bits: u32,
-) -> Vec<v1::SubmitRequest> {
-    let mut records = client.records(truth);
-    let honest: usize = records.iter().map(|(_, record)| record.len()).sum();
-    let mut declared = None;
-    // The frame is after 80 bytes; see the layout of a record.
-    let change = |records: &mut Vec<(Head, Bytes)>, change: &dyn Fn(&mut Vec<u8>)| {
-        let mut bytes = records[0].1.to_vec();
-        change(&mut bytes);
-        records[0].1 = bytes.into();
+/// Says something that is wrong in one of the [`MISSHAPEN`] ways.
+pub(crate) fn misshapen(name: &str, client: &Client, truth: &[Range], bits: u32) -> Speech {
+    let (bytes, mut ranges) = client.part(truth);
+    let mut bytes = Some(bytes);
+    let change = |bytes: &mut Option<Bytes>, change: fn(&mut Vec<u8>)| {
+        let mut changed = bytes.take().unwrap().to_vec();
+        change(&mut changed);
+        *bytes = Some(changed.into());
+    };
+    let other = |said| Speech::Other(None, Some(said));
+    let merged = |json: &[u8]| {
+        other(Said::Merged(v1::Merged {
+            json: json.to_vec(),
+        }))
     };
     match name {
-        "a record cut short" => change(&mut records, &|bytes| bytes.truncate(bytes.len() - 1)),
-        "half a header" => change(&mut records, &|bytes| bytes.truncate(40)),
-        "a record of no bytes" => change(&mut records, &Vec::clear),
-        "a wrong digest" => change(&mut records, &|bytes| bytes[40] ^= 1),
-        "another magic" => change(&mut records, &|bytes| bytes[0] ^= 1),
-        "another format version" => change(&mut records, &|bytes| bytes[8] += 1),
-        "other range bits" => change(&mut records, &|bytes| bytes[12] += 1),
-        "another head inside" => change(&mut records, &|bytes| bytes[16] ^= 1),
-        "a huge count" => change(&mut records, &|bytes| bytes[32..40].fill(0xff)),
-        "a wrong frame length" => change(&mut records, &|bytes| bytes[72] ^= 1),
-        "a flipped bit in the frame" => change(&mut records, &|bytes| {
-            let middle = usize::midpoint(80, bytes.len());
-            bytes[middle] ^= 1;
+        "nothing" => return Speech::Other(None, None),
+        "no ranges" => ranges.clear(),
+        "a range twice" => ranges.push(ranges[0].clone()),
+        "a range of another layer" => ranges.push(v1::Summary {
+            head: ranges[0].head ^ 1,
+            ..ranges[0].clone()
         }),
-        "more bytes declared than sent" => declared = Some(honest as u64 + 1),
-        "fewer bytes declared than sent" => declared = Some(honest as u64 - 1),
-        "a huge number of bytes declared" => declared = Some(u64::MAX),
-        "a range twice" => records.push(records[0].clone()),
-        "a range of another layer" => {
-            let source = client.sources.keys().next();
-            let other = Range {
-                head: *source.expect("it has fetched some by now"),
-                ..Range::default()
-            };
-            records.extend(client.records(&[other]));
-        }
         "a range beyond the table" => {
-            let range = Range {
-                head: Head(1 << (bits - client.range_bits.get())),
-                ..Range::default()
-            };
-            records = client.records(&[range]);
+            ranges[0].head = Head(1 << (bits - client.range_bits.get())).0;
         }
-        "no ranges" => records.clear(),
-        "a bomb that says how large it is" => change(&mut records, &|bytes| {
-            put_frame(bytes, &bomb());
-        }),
-        "a bomb that says it is small" => change(&mut records, &|bytes| {
-            // A magic of four bytes, the descriptor, the window; then the size in four bytes.
-            let mut frame = bomb();
-            let honest_size = u32::try_from(BOMB_BYTES).unwrap().to_le_bytes();
-            assert_eq!(frame[6..10], honest_size);
-            let count = u32::from_le_bytes(bytes[32..36].try_into().unwrap());
-            frame[6..10].copy_from_slice(&(2 * count).to_le_bytes());
-            put_frame(bytes, &frame);
-        }),
-        "64 MiB of zeros in one record" => {
-            records = vec![(records[0].0, vec![0; SUBMISSION_BYTES_MAX].into())];
+        "a short digest" => drop(ranges[0].digest.pop()),
+        "no digest" => ranges[0].digest.clear(),
+        "more stored than losing" => ranges[0].stored = ranges[0].count + 1,
+        "more losing than there are" => ranges[0].count = u64::MAX,
+        "a record of no bytes" => ranges[0].length = 0,
+        "a record of 4 GiB" => (ranges[0].offset, ranges[0].length) = (u32::MAX, u32::MAX),
+        "an answer to a check" => return other(Said::Checked(v1::Checked::default())),
+        "a refutation" => {
+            let refutation = Some(v1::Refutation { word: 2 });
+            return other(Said::Checked(v1::Checked { refutation }));
         }
-        "64 MiB of zeros in many records" => {
-            let zeros = Bytes::from(vec![0; 80]);
-            let many = 0..(SUBMISSION_BYTES_MAX / 80) as u64;
-            records = many.map(|head| (Head(head), zeros.clone())).collect();
+        "a shard that is no JSON" => return merged(&b"{".repeat(100_000)),
+        "a shard that was not asked for" => {
+            return merged(
+                br#"{"number":0,"shard":null,"leaf":{"words":0,"digest":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","lengths":[]},"sums":[]}"#,
+            );
         }
-        // What is wrong with these is seen in the messages.
-        "records that interrupt each other" | "a record without end" | "no header" => {}
+        "a hundred thousand ranges" => {
+            let many = (0..100_000).map(|head| v1::Summary {
+                head,
+                ..ranges[0].clone()
+            });
+            ranges = many.collect();
+        }
+        "a part that was never put" => bytes = None,
+        "a part of no bytes" => bytes = Some(Bytes::new()),
+        "a part with a wrong bit" => change(&mut bytes, |bytes| *bytes.last_mut().unwrap() ^= 1),
+        "a part of zeros" => change(&mut bytes, |bytes| bytes.fill(0)),
+        "records at other places" => {
+            for summary in &mut ranges {
+                summary.offset += 1;
+            }
+        }
+        "another digest" => ranges[0].digest[7] ^= 1,
+        "another count" => ranges[0].count += 1,
+        "another number of stored positions" => ranges[0].stored ^= 1,
         name => panic!("{name} is not misshapen"),
     }
-    let bytes: usize = records.iter().map(|(_, record)| record.len()).sum();
-    let declared = declared.unwrap_or(bytes as u64);
-    let mut messages = messages(client.worker, task.lease, declared, records);
-    match name {
-        "records that interrupt each other" => {
-            let piece = &mut messages[1].pieces[0];
-            let rest = v1::Piece {
-                head: piece.head ^ 1,
-                data: piece.data.split_off(40),
-                last: true,
-            };
-            let last = replace(&mut piece.last, false);
-            assert!(last, "a small record is one piece");
-            messages[1].pieces.insert(1, rest);
-        }
-        "a record without end" => {
-            let last = messages.last_mut().and_then(|last| last.pieces.last_mut());
-            last.unwrap().last = false;
-        }
-        "no header" => drop(messages.remove(0)),
-        _ => {}
-    }
-    messages
-}
-
-fn put_frame(record: &mut Vec<u8>, frame: &[u8]) {
-    record.truncate(72);
-    record.extend_from_slice(&(frame.len() as u64).to_le_bytes());
-    record.extend_from_slice(frame);
-}
-
-/// A short frame of zstd that becomes very long.
-fn bomb() -> Vec<u8> {
-    let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
-    encoder.set_pledged_src_size(Some(BOMB_BYTES)).unwrap();
-    encoder.include_contentsize(true).unwrap();
-    let zeros = vec![0; 1 << 20];
-    for _ in 0..BOMB_BYTES >> 20 {
-        encoder.write_all(&zeros).unwrap();
-    }
-    encoder.finish().unwrap()
+    Speech::Other(bytes, Some(Said::Evaluated(v1::Evaluated { ranges })))
 }

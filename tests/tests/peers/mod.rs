@@ -12,7 +12,6 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chomp_access::Access;
@@ -30,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A coordinator, and the directory that it and its workers have to themselves.
 #[derive(Debug)]
 pub(crate) struct Cluster {
-    directory: Arc<TempDir>,
+    directory: TempDir,
     coordinator: Child,
     bits: u32,
     pub(crate) access: Access,
@@ -39,15 +38,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// A coordinator for the table of `bits` bits, with more arguments.
     pub(crate) fn start(bits: u32, args: &[&str]) -> Cluster {
-        Cluster::start_in(Arc::new(tempfile::tempdir().unwrap()), bits, args)
-    }
-
-    /// Another coordinator for the same table, whose first one has ended.
-    pub(crate) fn restart(self, args: &[&str]) -> Cluster {
-        Cluster::start_in(Arc::clone(&self.directory), self.bits, args)
-    }
-
-    fn start_in(directory: Arc<TempDir>, bits: u32, args: &[&str]) -> Cluster {
+        let directory = tempfile::tempdir().unwrap();
         let table = directory.path().join("table");
         let mut command = program();
         command.env("HOME", directory.path());
@@ -97,12 +88,16 @@ impl Cluster {
         command
     }
 
-    /// A worker process with one thread.
+    /// A worker process with one thread, which reaches the store through the coordinator if its name
+    /// says so, and else by itself.
     pub(crate) fn worker(&self, name: &str) -> Child {
         let mut command = self.command();
         command.args(["worker", "--json", "--threads", "1", "--memory", "256MiB"]);
         command.args(["--name", name, "--access"]);
         command.arg(self.table().join("access.json"));
+        if name.ends_with("proxied") {
+            command.args(["--store", "coordinator"]);
+        }
         start(&mut command)
     }
 
@@ -168,22 +163,6 @@ impl Cluster {
         serde_json::from_slice(&fs::read(self.manifest_path()).unwrap()).unwrap()
     }
 
-    /// Waits for the end of a job that may end by itself; the exit code, or none if the table is
-    /// published.
-    pub(crate) fn published_or_ended(&mut self) -> Option<i32> {
-        let begin = Instant::now();
-        loop {
-            if let Some(status) = self.coordinator.try_wait().unwrap() {
-                return Some(status.code().expect("an exit code"));
-            }
-            if self.manifest_path().try_exists().unwrap() {
-                return None;
-            }
-            assert!(begin.elapsed() < HANG, "no end: {}", self.log());
-            std::thread::sleep(LOOK_EVERY);
-        }
-    }
-
     /// Stops a coordinator that serves its table, and asserts that all went well.
     pub(crate) fn stop(mut self) -> String {
         send(self.coordinator.id(), Signal::SIGTERM);
@@ -211,13 +190,11 @@ pub(crate) fn peak_bytes(pid: u32) -> u64 {
     kib.parse::<u64>().unwrap() << 10
 }
 
-/// Asserts that an honest worker came to the end of the job, and that nothing was held against it.
+/// Asserts that an honest worker came to the end of the job. Some of its results may have been of no use,
+/// when what they drew on was withdrawn meanwhile.
 pub(crate) fn assert_content(worker: Child) {
     let ended = wait(worker);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    for complaint in ["a task failed", "has no use for a result"] {
-        assert!(!ended.stderr.contains(complaint), "{ended:?}");
-    }
 }
 
 /// Runs what a peer does on this thread.

@@ -119,7 +119,7 @@ fn call_headers() -> Vec<u8> {
     [
         header(":method", "POST"),
         header(":scheme", "http"),
-        header(":path", "/chomp.v1.Coordinator/Submit"),
+        header(":path", "/chomp.v1.Coordinator/Complete"),
         header(":authority", "a"),
         header("content-type", "application/grpc"),
         header("te", "trailers"),

@@ -116,7 +116,7 @@ fn nothing_but_the_files_of_tables_can_be_had() {
     }
     for name in [
         "secrets.json",
-        "work/job",
+        "work/journal/0000000000",
         "table-16/more.txt",
         "table-16/manifest.json",
     ] {

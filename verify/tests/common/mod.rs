@@ -73,7 +73,7 @@ pub(crate) fn check_bytes(table: &Table) -> Result<Content, CheckError> {
 pub(crate) fn publish(dir: &Path, bits: u32, mut words: &[u64]) -> Table {
     let folder = dir.join(folder_name(bits));
     fs::create_dir(&folder).unwrap();
-    let mut fingerprints = FingerprintBuilder::new(bits);
+    let mut fingerprints = FingerprintBuilder::with_leaf(bits, SIZE.shard_words);
     fingerprints.push(words);
     let mut shards: Vec<ShardInfo> = Vec::new();
     while !words.is_empty() {

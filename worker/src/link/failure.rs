@@ -30,7 +30,7 @@ pub(crate) enum Failure {
 /// A call took too long.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer within {} seconds", .0.as_secs())]
-pub(crate) struct Overdue(pub(crate) Duration);
+struct Overdue(Duration);
 
 impl Failure {
     pub(crate) fn outage(error: impl Into<BoxError>) -> Failure {

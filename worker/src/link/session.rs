@@ -1,13 +1,15 @@
-//! One session: the connections, and what the coordinator said when the worker joined.
+//! One session: the connection, and what the coordinator said when the worker joined.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_access::Token;
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::JoinRequest;
 use chomp_proto::v1::coordinator_client::CoordinatorClient;
-use chomp_table::pieces::PIECE_BYTES_MAX;
 use chomp_table::{Digest, RangeBits, range};
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::metadata::errors::InvalidMetadataValue;
 use tonic::service::Interceptor;
@@ -17,9 +19,6 @@ use tonic::{Request, Status};
 use super::{CONTROL, Failure, within};
 use crate::client::Job;
 use crate::transport::{Connector, Transport};
-
-/// The largest message that is read: a message of pieces and its framing.
-const MESSAGE_BYTES_MAX: usize = 2 * PIECE_BYTES_MAX;
 
 /// A connection on which every call is authorised. Clones share it.
 pub(crate) type Rpc = CoordinatorClient<InterceptedService<Transport, Authorization>>;
@@ -33,13 +32,14 @@ pub(crate) struct Hello {
     pub(crate) kernel: Digest,
 }
 
-/// Two connections, and the job joined over them.
+/// A connection, and the job joined over it.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) number: u64,
-    control: Rpc,
-    data: Rpc,
-    pub(crate) job: Job,
+    transport: Transport,
+    authorization: Authorization,
+    rpc: Rpc,
+    pub(crate) job: Arc<Job>,
 }
 
 /// Adds the token to each call. It is not shown when printed for debugging.
@@ -54,6 +54,13 @@ impl Authorization {
             Ok(value)
         };
         token.map(value).transpose().map(Authorization)
+    }
+
+    /// The same for requests that are no calls.
+    fn header(&self) -> Option<HeaderValue> {
+        let mut value = HeaderValue::from_bytes(self.0.as_ref()?.as_bytes()).ok()?;
+        value.set_sensitive(true);
+        Some(value)
     }
 }
 
@@ -76,13 +83,9 @@ impl Session {
         authorization: &Authorization,
         hello: &Hello,
     ) -> Result<Session, Failure> {
-        let connect = async || {
-            let connected = async { connector.connect().await.map_err(Failure::outage) };
-            let transport = within(CONTROL, connected).await?;
-            let rpc = CoordinatorClient::with_interceptor(transport, authorization.clone());
-            Ok::<Rpc, Failure>(rpc.max_decoding_message_size(MESSAGE_BYTES_MAX))
-        };
-        let (mut control, data) = (connect().await?, connect().await?);
+        let connected = async { connector.connect().await.map_err(Failure::outage) };
+        let transport = within(CONTROL, connected).await?;
+        let mut rpc = CoordinatorClient::with_interceptor(transport.clone(), authorization.clone());
         let request = JoinRequest {
             protocol: PROTOCOL,
             format: range::VERSION,
@@ -92,10 +95,14 @@ impl Session {
             name: hello.name.clone(),
             kernel: hello.kernel.0.to_vec(),
         };
-        let reply = within(CONTROL, control.join(request)).await?.into_inner();
+        let reply = within(CONTROL, rpc.join(request)).await?.into_inner();
         let range_bits = RangeBits::new(reply.range_bits).ok_or_else(|| {
             Failure::Protocol(format!("{} range bits are not possible", reply.range_bits))
         })?;
+        if reply.bits > u64::BITS {
+            let what = format!("a table of {} bits is not possible", reply.bits);
+            return Err(Failure::Protocol(what));
+        }
         if reply.lease_ms == 0 {
             return Err(Failure::Protocol("its leases last no time".to_owned()));
         }
@@ -104,22 +111,32 @@ impl Session {
             range_bits,
             table: reply.table,
             lease: Duration::from_millis(reply.lease_ms),
+            store: reply.store,
+            checkpoint: (reply.checkpoint > 0).then_some(reply.checkpoint),
         };
         Ok(Session {
             number,
-            control,
-            data,
-            job,
+            transport,
+            authorization: authorization.clone(),
+            rpc,
+            job: Arc::new(job),
         })
     }
 
-    /// The connection for all but records.
-    pub(crate) fn control(&self) -> Rpc {
-        self.control.clone()
+    /// For calls.
+    pub(crate) fn rpc(&self) -> Rpc {
+        self.rpc.clone()
     }
 
-    /// The connection for records.
-    pub(crate) fn data(&self) -> Rpc {
-        self.data.clone()
+    /// Sends a request that is no call, authorised as calls are; returns the head of the answer and
+    /// what follows it.
+    pub(crate) async fn send(
+        &self,
+        mut request: http::Request<tonic::body::Body>,
+    ) -> Result<http::Response<tonic::body::Body>, Status> {
+        if let Some(value) = self.authorization.header() {
+            request.headers_mut().insert(AUTHORIZATION, value);
+        }
+        tower::ServiceExt::oneshot(self.transport.clone(), request).await
     }
 }

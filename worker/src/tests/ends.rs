@@ -23,7 +23,7 @@ fn down_after(calls: usize, act: Act) -> impl FnMut(&str, &mut State) -> Act + S
         count += 1;
         match call {
             _ if count > calls => act.clone(),
-            "submit" => Act::Slow(Duration::from_millis(300)),
+            "complete" => Act::Slow(Duration::from_millis(300)),
             _ => Act::Go,
         }
     }
@@ -64,7 +64,7 @@ async fn patience_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_never_carries_records_is_given_up() {
     let fake = Fake::new(|call, _| match call {
-        "submit" => Act::Fail(lost()),
+        "put" => Act::Fail(lost()),
         _ => Act::Go,
     });
     let mut config = config(1);
@@ -104,7 +104,7 @@ async fn refusals_end_it_at_once_with_their_reason() {
         for call in ["join", "lease", "renew"] {
             let fake = Fake::new(move |this, _| match this {
                 _ if this == call => Act::Fail(Status::new(code, "not you")),
-                "submit" => Act::Slow(Duration::from_secs(8)),
+                "complete" => Act::Slow(Duration::from_secs(8)),
                 _ => Act::Go,
             });
             let start = Instant::now();
@@ -122,7 +122,7 @@ async fn refusals_end_it_at_once_with_their_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_accepted_costs_a_task_and_not_the_worker() {
-    for call in ["fetch", "submit"] {
+    for call in ["get", "put", "complete"] {
         let mut refused = false;
         let fake = Fake::new(move |this, _| {
             if this == call && !std::mem::replace(&mut refused, true) {
@@ -130,10 +130,7 @@ async fn a_call_that_is_not_accepted_costs_a_task_and_not_the_worker() {
             }
             Act::Go
         });
-        let known = super::fake::truth(fake.state().range_bits);
-        fake.state()
-            .done
-            .extend(known.into_iter().filter(|(head, _)| head.0 < 2));
+        fake.state().add_done(|head| head.0 < 2);
         assert_eq!(run(&fake, config(1)).await.unwrap().end, End::Finished);
         fake.assert_done();
         let returned = fake.state().returned.clone();

@@ -3,22 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_access::{Access, Token};
 use chomp_kernel::{Isa, evaluate_table};
-use chomp_proto::v1::coordinator_server::{Coordinator, CoordinatorServer};
-use chomp_proto::v1::{self, lease_reply, submit_reply};
-use chomp_table::pieces::{self, Joiner, Piece};
-use chomp_table::{Head, RangeBits, head, range};
+use chomp_proto::OBJECTS_PATH;
+use chomp_proto::v1::coordinator_server::CoordinatorServer;
+use chomp_proto::v1::{self, task};
+use chomp_store::merge::{Cut, Merger};
+use chomp_store::objects::SimulatedStorage;
+use chomp_store::part::PartBuilder;
+use chomp_store::{Entry, Journal, Key, Merged, PartName, Placed, Storage, published};
+use chomp_table::shard::ShardSize;
+use chomp_table::{Head, Range, RangeBits, head, range};
+use futures_util::FutureExt;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout};
-use tokio_stream::Stream;
+use tokio::time::{Instant, sleep};
 use tonic::body::Body;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Status};
 use tower::ServiceExt;
 
 use crate::transport::{BoxError, Connector, Transport};
@@ -26,6 +30,11 @@ use crate::{Config, Evaluation};
 
 pub(super) const BITS: u32 = 16;
 pub(super) const SECRET: &str = "open-sesame";
+/// Three shards.
+pub(super) const SHARD: ShardSize = ShardSize {
+    frame_words: 16,
+    shard_words: 100,
+};
 
 /// What happens to a call.
 #[derive(Clone, Debug)]
@@ -49,28 +58,42 @@ type Script = Box<dyn FnMut(&str, &mut State) -> Act + Send>;
 pub(super) struct Fake {
     state: Arc<Mutex<State>>,
     script: Arc<Mutex<Script>>,
-    changed: Arc<Notify>,
+    pub(super) changed: Arc<Notify>,
+}
+
+/// What a lease is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Leased {
+    Ranges(Vec<Head>),
+    Check(Head),
+    Shard(u32),
 }
 
 pub(super) struct State {
-    pub(super) table: u64,
     pub(super) range_bits: RangeBits,
     pub(super) lease_ms: u64,
     pub(super) task_heads: usize,
+    /// So many checks are still to be leased, and what came of the others.
+    pub(super) checks: usize,
+    pub(super) checked: Vec<Option<u64>>,
     pub(super) known: BTreeSet<u64>,
-    pub(super) done: BTreeMap<Head, Bytes>,
-    pub(super) leases: BTreeMap<u64, Vec<Head>>,
-    next_lease: u64,
+    pub(super) storage: Arc<SimulatedStorage>,
+    pub(super) journal: Arc<Journal>,
+    /// Where the store is said to be.
+    pub(super) location: String,
+    pub(super) leases: BTreeMap<u64, Leased>,
+    pub(super) next_lease: u64,
     /// All calls that came in, and when, in milliseconds since the start.
     pub(super) log: Vec<(u128, String)>,
     pub(super) joins: Vec<v1::JoinRequest>,
     pub(super) renewals: Vec<(u128, v1::RenewRequest)>,
     pub(super) returned: Vec<String>,
-    /// Every head that was asked for, as often as it was.
-    pub(super) fetched: Vec<Head>,
+    pub(super) reported: Vec<(Head, String)>,
+    /// The records that were asked for before all ranges were done, as often as they were.
+    pub(super) fetched: Vec<String>,
     pub(super) left: bool,
     pub(super) authorized: bool,
-    start: Instant,
+    pub(super) start: Instant,
 }
 
 impl fmt::Debug for Fake {
@@ -79,44 +102,131 @@ impl fmt::Debug for Fake {
     }
 }
 
+/// What a future gives that waits for nothing, as those of a simulated storage.
+pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
+    let future = tokio::task::unconstrained(future);
+    future.now_or_never().expect("it waits for nothing")
+}
+
+fn begin(table: u64, range_bits: RangeBits) -> (Arc<SimulatedStorage>, Arc<Journal>) {
+    let storage = Arc::new(SimulatedStorage::new(0));
+    let journal = now(Journal::open(storage.clone(), range_bits, BITS, 1, table)).unwrap();
+    (storage, Arc::new(journal))
+}
+
 impl State {
     pub(super) fn count(&self, call: &str) -> usize {
         self.log.iter().filter(|(_, name)| name == call).count()
     }
 
-    fn heads(&self) -> Vec<Head> {
-        head::layers(BITS, self.range_bits).concat()
+    fn heads(&self) -> u64 {
+        self.range_bits.heads(BITS)
+    }
+
+    pub(super) fn is_range_done(&self, head: Head) -> bool {
+        self.journal.ledger().place(head).is_some()
+    }
+
+    pub(super) fn are_ranges_done(&self) -> bool {
+        self.journal.ledger().done(self.heads()).count() as u64 == self.heads()
+    }
+
+    fn shards(&self) -> u32 {
+        let ledger = self.journal.ledger();
+        let stored: u64 = ledger
+            .done(self.heads())
+            .map(|(_, place)| place.stored)
+            .sum();
+        u32::try_from(stored.div_ceil(SHARD.shard_words as u64)).unwrap()
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.done.len() == self.heads().len()
+        let done = self.journal.ledger().shards(BITS).count();
+        self.are_ranges_done() && done == self.shards() as usize
     }
 
-    /// Some ranges of the first layer that is not done, unless all of them are leased.
-    fn task(&mut self) -> Option<v1::Task> {
-        let layers = head::layers(BITS, self.range_bits);
-        let leased: BTreeSet<Head> = self.leases.values().flatten().copied().collect();
-        let open = |layer: &Vec<Head>| layer.iter().any(|head| !self.done.contains_key(head));
-        let (layer, heads) = layers
-            .into_iter()
-            .enumerate()
-            .find(|(_, layer)| open(layer))?;
-        let mut heads = heads;
-        heads.retain(|head| !self.done.contains_key(head) && !leased.contains(head));
+    /// Something that is not done and not leased: ranges of the first layer that is not done, or a check,
+    /// or a shard once all ranges are done.
+    pub(super) fn task(&mut self) -> Option<v1::Task> {
+        let leased: Vec<Leased> = self.leases.values().cloned().collect();
+        let (leased_as, work) = if self.checks > 0 && self.is_range_done(Head(0)) {
+            self.checks -= 1;
+            self.check()
+        } else if self.are_ranges_done() {
+            let done: BTreeSet<u32> = {
+                let ledger = self.journal.ledger();
+                ledger.shards(BITS).map(|merged| merged.number).collect()
+            };
+            let is_open =
+                |shard: &u32| !done.contains(shard) && !leased.contains(&Leased::Shard(*shard));
+            let shard = (0..self.shards()).find(is_open)?;
+            let (head, skip) = self.start(shard);
+            let head = head.0;
+            let merge = task::Work::Merge(v1::Merge { shard, head, skip });
+            (Leased::Shard(shard), merge)
+        } else {
+            self.evaluation(&leased)?
+        };
+        let lease = self.next_lease;
+        self.next_lease += 1;
+        self.leases.insert(lease, leased_as);
+        Some(v1::Task {
+            lease,
+            attempt: 1,
+            lease_ms: self.lease_ms,
+            journal: self.journal.ledger().next,
+            work: Some(work),
+        })
+    }
+
+    fn evaluation(&self, leased: &[Leased]) -> Option<(Leased, task::Work)> {
+        let is_leased = |head: &Head| {
+            let holds =
+                |leased: &Leased| matches!(leased, Leased::Ranges(heads) if heads.contains(head));
+            leased.iter().any(holds)
+        };
+        let layers = head::layers(BITS, self.range_bits).into_iter().zip(0..);
+        let is_open = |head: &Head| !self.is_range_done(*head);
+        let (mut heads, layer) = { layers }.find(|(layer, _)| layer.iter().any(is_open))?;
+        heads.retain(|head| is_open(head) && !is_leased(head));
         heads.truncate(self.task_heads);
         if heads.is_empty() {
             return None;
         }
-        let lease = self.next_lease;
-        self.next_lease += 1;
-        self.leases.insert(lease, heads.clone());
-        Some(v1::Task {
-            lease,
-            attempt: 1,
-            layer: u32::try_from(layer).unwrap(),
-            heads: heads.into_iter().map(|head| head.0).collect(),
-            lease_ms: self.lease_ms,
-        })
+        let evaluate = v1::Evaluate {
+            layer,
+            heads: heads.iter().map(|head| head.0).collect(),
+        };
+        Some((Leased::Ranges(heads), task::Work::Evaluate(evaluate)))
+    }
+
+    fn check(&self) -> (Leased, task::Work) {
+        let ledger = self.journal.ledger();
+        let (head, place) = ledger.done(self.heads()).last().unwrap();
+        let check = v1::Check {
+            range: Some(v1::Summary {
+                head: head.0,
+                count: place.count,
+                stored: place.stored,
+                digest: place.digest.0.to_vec(),
+                offset: place.offset,
+                length: place.length,
+            }),
+            part: place.lease,
+            seed: self.next_lease,
+        };
+        (Leased::Check(head), task::Work::Check(check))
+    }
+
+    fn start(&self, shard: u32) -> (Head, u64) {
+        let mut skip = u64::from(shard) * SHARD.shard_words as u64;
+        for (head, place) in self.journal.ledger().done(self.heads()) {
+            if skip < place.stored {
+                return (head, skip);
+            }
+            skip -= place.stored;
+        }
+        (Head(0), 0)
     }
 
     /// As a coordinator that was started anew: it knows no workers and no leases.
@@ -125,23 +235,98 @@ impl State {
         self.leases.clear();
         self.next_lease = 1_000 * (1 + self.next_lease / 1_000);
     }
+
+    /// Goes on with the same ranges as another table, in another store.
+    pub(super) fn move_table(&mut self) {
+        self.restart();
+        let table = self.journal.ledger().table + 1;
+        let (storage, journal) = begin(table, self.range_bits);
+        for (key, bytes) in self.storage.objects() {
+            if PartName::of(&key).is_some() {
+                now(storage.create(&key, bytes)).unwrap();
+            }
+        }
+        for (head, place) in self.journal.ledger().done(u64::MAX) {
+            let placed = Placed {
+                summary: place.summary(head),
+                offset: place.offset,
+                length: place.length,
+            };
+            let done = Entry::Done {
+                part: place.part(head),
+                replicas: 1,
+                ranges: vec![placed],
+            };
+            now(journal.append(vec![done])).unwrap();
+        }
+        (self.storage, self.journal) = (storage, journal);
+    }
+
+    /// Has these ranges done before the worker comes, each in a part of its own.
+    pub(super) fn add_done(&mut self, are_done: impl Fn(Head) -> bool) {
+        for (head, range) in truth(self.range_bits) {
+            if are_done(head) {
+                self.add(&range);
+            }
+        }
+    }
+
+    /// Has a range done, right or wrong.
+    pub(super) fn add(&mut self, range: &Range) {
+        let (summary, record) = range::encode(range, self.range_bits);
+        let mut part = PartBuilder::default();
+        part.push(summary, &record);
+        let (bytes, ranges) = part.finish();
+        let part = PartName {
+            layer: range.head.layer(),
+            lease: 0xaaaa_0000_0000 + range.head.0,
+        };
+        now(self.storage.create(&part.key(), bytes)).unwrap();
+        let done = Entry::Done {
+            part,
+            replicas: 1,
+            ranges,
+        };
+        now(self.journal.append(vec![done])).unwrap();
+    }
+
+    /// The part with the record of a range that is done.
+    pub(super) fn part(&self, head: Head) -> Key {
+        self.journal.ledger().place(head).unwrap().part(head).key()
+    }
+
+    /// The last checkpoint.
+    pub(super) fn checkpoint(&self) -> u64 {
+        let keys = self.storage.objects().into_keys();
+        let numbers = keys.filter_map(|key| {
+            let number = key.as_str().strip_prefix("work/checkpoints/")?;
+            number.parse().ok()
+        });
+        numbers.max().unwrap_or(0)
+    }
 }
 
 impl Fake {
     pub(super) fn new(script: impl FnMut(&str, &mut State) -> Act + Send + 'static) -> Fake {
+        let range_bits = RangeBits::new(12).unwrap();
+        let (storage, journal) = begin(77, range_bits);
         let state = State {
-            table: 77,
-            range_bits: RangeBits::new(12).unwrap(),
+            range_bits,
             lease_ms: 30_000,
             task_heads: 2,
+            checks: 0,
+            checked: Vec::new(),
             known: BTreeSet::new(),
-            done: BTreeMap::new(),
+            storage,
+            journal,
+            location: String::new(),
             leases: BTreeMap::new(),
             next_lease: 0,
             log: Vec::new(),
             joins: Vec::new(),
             renewals: Vec::new(),
             returned: Vec::new(),
+            reported: Vec::new(),
             fetched: Vec::new(),
             left: false,
             authorized: true,
@@ -159,7 +344,7 @@ impl Fake {
     }
 
     /// What is to happen to a call, once what happens before it has.
-    async fn enter(&self, call: &str) -> Result<Act, Status> {
+    pub(super) async fn enter(&self, call: &str) -> Result<Act, Status> {
         let act = {
             let mut state = self.state();
             let at = state.start.elapsed().as_millis();
@@ -178,7 +363,7 @@ impl Fake {
     }
 
     /// The same for a call that carries a worker's number.
-    async fn enter_as<T>(
+    pub(super) async fn enter_as<T>(
         &self,
         call: &str,
         worker: u64,
@@ -193,7 +378,7 @@ impl Fake {
         }
     }
 
-    fn check_token<T>(&self, request: &Request<T>) {
+    pub(super) fn check_token<T>(&self, request: &Request<T>) {
         let token = request.metadata().get("authorization");
         let right = token.is_some_and(|token| token == format!("Bearer {SECRET}").as_str());
         self.state().authorized &= right;
@@ -202,17 +387,41 @@ impl Fake {
     /// All is as it would be if the job had been done without any failure.
     pub(super) fn assert_done(&self) {
         let state = self.state();
-        assert_eq!(state.done, truth(state.range_bits));
         assert!(state.authorized, "a call without the token");
+        let ledger = state.journal.ledger();
+        let ranges = truth(state.range_bits);
+        for (head, range) in &ranges {
+            let (summary, record) = range::encode(range, state.range_bits);
+            let place = ledger.place(*head).expect("it is done");
+            assert_eq!(place.summary(*head), summary);
+            let (start, length) = (place.offset as usize, place.length as usize);
+            let part = &state.storage.objects()[&state.part(*head)];
+            assert_eq!(part[start..start + length], record);
+        }
+        let found: Vec<Merged> = ledger.shards(BITS).cloned().collect();
+        let expected = (0..state.shards()).map(|shard| {
+            let (head, skip) = state.start(shard);
+            let words = SHARD.shard_words as u64;
+            let cut = Cut::new(&ledger, BITS, words, (shard, head, skip)).unwrap();
+            let mut filling = Merger::new(BITS, state.range_bits, SHARD, cut);
+            while let Some(head) = filling.next() {
+                let (_, record) = range::encode(&ranges[&head], state.range_bits);
+                let range = range::decode(&record, state.range_bits).unwrap();
+                filling.push(head, &range.losing, range.stored).unwrap();
+            }
+            let (merged, bytes) = filling.finish().unwrap();
+            let key = published::key(BITS, &merged.shard.as_ref().unwrap().name).unwrap();
+            assert_eq!(state.storage.objects()[&key], bytes.unwrap());
+            merged
+        });
+        assert_eq!(found, expected.collect::<Vec<_>>());
+        assert!(found.len() > 2, "there are several shards");
     }
 }
 
-/// The records of the whole table.
-pub(super) fn truth(range_bits: RangeBits) -> BTreeMap<Head, Bytes> {
-    let ranges = evaluate_table(BITS, range_bits, Isa::Portable).into_iter();
-    ranges
-        .map(|(head, range)| (head, range::encode(&range, range_bits).1.into()))
-        .collect()
+/// The ranges of the whole table.
+pub(super) fn truth(range_bits: RangeBits) -> BTreeMap<Head, Range> {
+    evaluate_table(BITS, range_bits, Isa::Portable)
 }
 
 pub(super) fn config(seed: u64) -> Config {
@@ -227,6 +436,8 @@ pub(super) fn config(seed: u64) -> Config {
         memory_bytes: 1 << 30,
         isa: Isa::Portable,
         patience: None,
+        store: None,
+        shard: SHARD,
         evaluation: Evaluation::Inline,
         seed: Some(seed),
     }
@@ -236,206 +447,23 @@ pub(super) fn config(seed: u64) -> Config {
 impl Connector for Fake {
     async fn connect(&self) -> Result<Transport, BoxError> {
         self.enter("connect").await?;
-        let server = CoordinatorServer::new(self.clone());
-        Ok(Transport::new(ServiceExt::<http::Request<Body>>::map_err(
-            server,
-            |never| match never {},
-        )))
-    }
-}
-
-fn answer<T>(act: Act, reply: T) -> Result<Response<T>, Status> {
-    match act {
-        Act::Lose(status) => Err(status),
-        _ => Ok(Response::new(reply)),
-    }
-}
-
-#[tonic::async_trait]
-impl Coordinator for Fake {
-    async fn join(
-        &self,
-        request: Request<v1::JoinRequest>,
-    ) -> Result<Response<v1::JoinReply>, Status> {
-        let act = self.enter("join").await?;
-        self.check_token(&request);
-        let mut state = self.state();
-        let request = request.into_inner();
-        state.known.insert(request.worker);
-        state.joins.push(request);
-        let reply = v1::JoinReply {
-            bits: BITS,
-            range_bits: state.range_bits.get(),
-            table: state.table,
-            lease_ms: state.lease_ms,
-        };
-        answer(act, reply)
-    }
-
-    async fn lease(
-        &self,
-        request: Request<v1::LeaseRequest>,
-    ) -> Result<Response<v1::LeaseReply>, Status> {
-        let act = self
-            .enter_as("lease", request.get_ref().worker, &request)
-            .await?;
-        let wait = async {
-            loop {
-                let changed = self.changed.notified();
-                {
-                    let mut state = self.state();
-                    if state.is_done() {
-                        return lease_reply::Answer::Finished(v1::Finished {});
-                    }
-                    if let Some(task) = state.task() {
-                        return lease_reply::Answer::Task(task);
-                    }
+        let fake = self.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let fake = fake.clone();
+            async move {
+                if request.uri().path().starts_with(OBJECTS_PATH) {
+                    return fake.object(request).await;
                 }
-                changed.await;
+                let answer = CoordinatorServer::new(fake).oneshot(request).await;
+                Ok(answer.unwrap_or_else(|never| match never {}))
             }
-        };
-        let wait = timeout(Duration::from_secs(10), wait).await;
-        let reply = wait.unwrap_or(lease_reply::Answer::Wait(v1::Wait {}));
-        if let (Act::Lose(_), lease_reply::Answer::Task(task)) = (&act, &reply) {
-            self.state().leases.remove(&task.lease);
-        }
-        answer(
-            act,
-            v1::LeaseReply {
-                answer: Some(reply),
-            },
-        )
+        });
+        Ok(Transport::new(service))
     }
+}
 
-    async fn renew(
-        &self,
-        request: Request<v1::RenewRequest>,
-    ) -> Result<Response<v1::RenewReply>, Status> {
-        let act = self
-            .enter_as("renew", request.get_ref().worker, &request)
-            .await?;
-        let request = request.into_inner();
-        let mut state = self.state();
-        let stands = |lease: &u64| state.leases.contains_key(lease);
-        let lost = request
-            .leases
-            .iter()
-            .copied()
-            .filter(|lease| !stands(lease))
-            .collect();
-        let at = state.start.elapsed().as_millis();
-        state.renewals.push((at, request));
-        answer(act, v1::RenewReply { lost })
-    }
-
-    async fn r#return(
-        &self,
-        request: Request<v1::ReturnRequest>,
-    ) -> Result<Response<v1::ReturnReply>, Status> {
-        let act = self
-            .enter_as("return", request.get_ref().worker, &request)
-            .await?;
-        let request = request.into_inner();
-        let mut state = self.state();
-        state.leases.remove(&request.lease);
-        state.returned.push(request.failure);
-        self.changed.notify_waiters();
-        answer(act, v1::ReturnReply {})
-    }
-
-    type FetchStream = Pin<Box<dyn Stream<Item = Result<v1::FetchReply, Status>> + Send>>;
-
-    async fn fetch(
-        &self,
-        request: Request<v1::FetchRequest>,
-    ) -> Result<Response<Self::FetchStream>, Status> {
-        let act = self
-            .enter_as("fetch", request.get_ref().worker, &request)
-            .await?;
-        let heads = request.into_inner().heads;
-        let mut state = self.state();
-        state.fetched.extend(heads.iter().copied().map(Head));
-        let records: Vec<_> = heads
-            .into_iter()
-            .map(|head| (Head(head), state.done[&Head(head)].clone()))
-            .collect();
-        let wire = |Piece { head, data, last }| v1::Piece {
-            head: head.0,
-            data,
-            last,
-        };
-        let reply = |message: Vec<Piece>| v1::FetchReply {
-            pieces: message.into_iter().map(wire).collect(),
-        };
-        let mut replies: Vec<_> = pieces::cut(records)
-            .map(|message| Ok(reply(message)))
-            .collect();
-        if let Act::Lose(status) = act {
-            // Half of it comes, and then nothing.
-            replies.truncate(replies.len() / 2);
-            replies.push(Err(status));
-        }
-        Ok(Response::new(Box::pin(tokio_stream::iter(replies))))
-    }
-
-    async fn submit(
-        &self,
-        request: Request<Streaming<v1::SubmitRequest>>,
-    ) -> Result<Response<v1::SubmitReply>, Status> {
-        self.check_token(&request);
-        let mut messages = request.into_inner();
-        let header = messages.message().await?.unwrap().header.unwrap();
-        let mut joiner = Joiner::new(1 << 20);
-        let mut records = Vec::new();
-        while let Some(message) = messages.message().await? {
-            for v1::Piece { head, data, last } in message.pieces {
-                let piece = Piece {
-                    head: Head(head),
-                    data,
-                    last,
-                };
-                records.extend(joiner.push(piece).unwrap());
-            }
-        }
-        let act = self.enter("submit").await?;
-        let mut state = self.state();
-        if !state.known.contains(&header.worker) {
-            return Err(Status::not_found("has not joined"));
-        }
-        assert_eq!(
-            header.bytes,
-            records
-                .iter()
-                .map(|(_, record)| record.len() as u64)
-                .sum::<u64>()
-        );
-        let before = state.done.len();
-        state.done.extend(records);
-        state.leases.remove(&header.lease);
-        let verdict = if state.done.len() > before {
-            submit_reply::Verdict::Accepted(v1::Accepted {})
-        } else {
-            submit_reply::Verdict::Duplicate(v1::Duplicate {})
-        };
-        self.changed.notify_waiters();
-        answer(
-            act,
-            v1::SubmitReply {
-                verdict: Some(verdict),
-            },
-        )
-    }
-
-    async fn leave(
-        &self,
-        request: Request<v1::LeaveRequest>,
-    ) -> Result<Response<v1::LeaveReply>, Status> {
-        let act = self
-            .enter_as("leave", request.get_ref().worker, &request)
-            .await?;
-        let mut state = self.state();
-        state.known.remove(&request.get_ref().worker);
-        state.left = true;
-        answer(act, v1::LeaveReply {})
-    }
+/// The bytes of a body.
+pub(super) async fn bytes_of(body: Body) -> Bytes {
+    use http_body_util::BodyExt;
+    body.collect().await.unwrap().to_bytes()
 }

@@ -1,5 +1,9 @@
-//! The whole worker against a coordinator that fails, hangs, forgets, moves and refuses.
+//! The whole worker against a coordinator that fails, hangs, forgets, moves and refuses, and a store that
+//! does the same.
 
+mod calls;
 mod ends;
 mod fake;
 mod outages;
+mod proxy;
+mod stores;

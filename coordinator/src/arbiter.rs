@@ -1,0 +1,238 @@
+//! The arbiter: evaluates a range, or merges a shard, that workers disagree about. It draws on what
+//! the journal says is done, and trusts nobody.
+//!
+//! What it finds goes into a part or a shard of its own making, as that of a worker does.
+//!
+//! This is work for a CPU between reads: callers choose a thread where that does no harm.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chomp_kernel::{Evaluator, Isa, MissingSource, Source};
+use chomp_plan::{SubmissionId, Unit};
+use chomp_store::merge::{Cut, MergeError, Merger};
+use chomp_store::part::{PartBuilder, read_record};
+use chomp_store::{Journal, Merged, PartName, Place, Placed, Storage, StoreError, published};
+use chomp_table::format::FormatError;
+use chomp_table::range::{self, RangeSummary};
+use chomp_table::shard::ShardSize;
+use chomp_table::sources::sources;
+use chomp_table::{Digest, Head};
+
+/// The arbiter's parts are named for leases from here on in those of its epoch: the plan does not
+/// count that far.
+const LEASES: u64 = 1 << 31;
+
+/// Why the arbiter cannot tell.
+#[derive(Debug, thiserror::Error)]
+pub enum ArbiterError {
+    /// A source is not done, so it is too early to tell.
+    #[error("range {head} is needed to decide a disagreement and is not done")]
+    NotReady {
+        /// The source.
+        head: Head,
+    },
+    /// A record is lost; its range has to be computed again.
+    #[error("a disagreement cannot be decided yet")]
+    Lost {
+        /// The range.
+        head: Head,
+        /// The digest that its record should have.
+        digest: Digest,
+        /// What is wrong with it.
+        source: StoreError,
+    },
+    /// A record has the digest that it was committed with, but is no range.
+    #[error("the record of range {head} is wrong")]
+    Record {
+        /// The range.
+        head: Head,
+        /// The digest of the record.
+        digest: Digest,
+        /// What is wrong with it.
+        source: FormatError,
+    },
+    /// A shard cannot be merged.
+    #[error(transparent)]
+    Merge(#[from] MergeError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ArbiterError {
+    /// The range that has to be computed again, and the digest of its record.
+    pub(crate) fn lost(&self) -> Option<(Head, Digest)> {
+        match self {
+            ArbiterError::Lost { head, digest, .. } | ArbiterError::Record { head, digest, .. } => {
+                Some((*head, *digest))
+            }
+            ArbiterError::NotReady { .. } | ArbiterError::Merge(_) | ArbiterError::Store(_) => None,
+        }
+    }
+}
+
+/// What is right.
+#[derive(Clone, Debug)]
+pub(crate) enum Arbitrated {
+    /// A range, whose record is in this part.
+    Range { part: PartName, placed: Placed },
+    /// A shard.
+    Shard(Box<Merged>),
+}
+
+impl Arbitrated {
+    /// The range, if it is one.
+    pub(crate) fn range(&self) -> Option<RangeSummary> {
+        match self {
+            Arbitrated::Range { placed, .. } => Some(placed.summary),
+            Arbitrated::Shard(_) => None,
+        }
+    }
+
+    /// The digest of the content.
+    pub(crate) fn digest(&self) -> Digest {
+        match self {
+            Arbitrated::Range { placed, .. } => placed.summary.digest,
+            Arbitrated::Shard(merged) => digest_of(merged),
+        }
+    }
+}
+
+/// The digest of everything that is said of a shard.
+pub(crate) fn digest_of(merged: &Merged) -> Digest {
+    let json = serde_json::to_vec(merged).expect("numbers, texts and lists always become JSON");
+    Digest::of(&json)
+}
+
+/// Decides what is right.
+#[derive(Debug)]
+pub struct Arbiter {
+    storage: Arc<dyn Storage>,
+    journal: Arc<Journal>,
+    bits: u32,
+    size: ShardSize,
+}
+
+impl Arbiter {
+    /// The arbiter of the job of `bits` bits, whose shards have this size.
+    pub fn new(
+        storage: Arc<dyn Storage>,
+        journal: Arc<Journal>,
+        bits: u32,
+        size: ShardSize,
+    ) -> Arbiter {
+        Arbiter {
+            storage,
+            journal,
+            bits,
+            size,
+        }
+    }
+
+    /// Evaluates or merges `unit`, and puts it into the store. No two calls have the same
+    /// `submission`.
+    pub(crate) async fn decide(
+        &self,
+        submission: SubmissionId,
+        unit: Unit,
+    ) -> Result<Arbitrated, ArbiterError> {
+        match unit {
+            Unit::Range(head) => {
+                let (summary, record) = self.evaluate(head).await?;
+                let mut builder = PartBuilder::default();
+                builder.push(summary, &record);
+                let (bytes, placed) = builder.finish();
+                let part = PartName {
+                    layer: head.layer(),
+                    lease: self.journal.epoch() << 32 | LEASES | submission.0,
+                };
+                let created = self.storage.create(&part.key(), bytes).await;
+                created.map_err(StoreError::from)?;
+                let placed = placed[0];
+                Ok(Arbitrated::Range { part, placed })
+            }
+            Unit::Shard(shard) => Ok(Arbitrated::Shard(Box::new(self.merge(shard).await?))),
+        }
+    }
+
+    /// Evaluates a range from those that are done.
+    ///
+    /// # Errors
+    ///
+    /// [`ArbiterError::NotReady`] if one of its sources is not done; others if one cannot be read.
+    pub async fn evaluate(&self, head: Head) -> Result<(RangeSummary, Vec<u8>), ArbiterError> {
+        let range_bits = self.journal.ledger().range_bits;
+        let mut known = HashMap::new();
+        for source in sources(head, range_bits) {
+            let (place, record) = self.read(source).await?;
+            let decoded = Source::decode(&record, range_bits);
+            let decoded = decoded.map_err(|error| wrong(source, &place, error))?;
+            known.insert(source, decoded);
+        }
+        let range = Evaluator::new(range_bits, Isa::Portable)
+            .evaluate(head, &known)
+            .map_err(|MissingSource(head)| ArbiterError::NotReady { head })?;
+        Ok(range::encode(&range, range_bits))
+    }
+
+    /// Merges a shard and puts it where it belongs.
+    pub(crate) async fn merge(&self, shard: u32) -> Result<Merged, ArbiterError> {
+        let range_bits = self.journal.ledger().range_bits;
+        let cut = self.cut(shard)?;
+        let mut merger = Merger::new(self.bits, range_bits, self.size, cut);
+        while let Some(head) = merger.next() {
+            let (place, record) = self.read(head).await?;
+            let contents = range::decode(&record, range_bits);
+            let contents = contents.map_err(|error| wrong(head, &place, error))?;
+            merger.push(contents.head, &contents.losing, contents.stored)?;
+        }
+        let (found, bytes) = merger.finish()?;
+        if let (Some(info), Some(bytes)) = (&found.shard, bytes) {
+            let key = published::key(self.bits, &info.name);
+            let key = key.expect("the name of a shard can be part of a key");
+            published::put(&*self.storage, self.bits, &key, bytes.into()).await?;
+        }
+        Ok(found)
+    }
+
+    /// Where a shard begins.
+    fn cut(&self, shard: u32) -> Result<Cut, MergeError> {
+        let shard_words = self.size.shard_words as u64;
+        let mut skip = u64::from(shard) * shard_words;
+        let ledger = self.journal.ledger();
+        let mut places = ledger.done(ledger.range_bits.heads(self.bits));
+        let begins = places.find_map(|(head, place)| {
+            let begins = skip < place.stored;
+            if !begins {
+                skip -= place.stored;
+            }
+            begins.then_some(head)
+        });
+        drop(places);
+        let head = begins.unwrap_or(Head(0));
+        Cut::new(&ledger, self.bits, shard_words, (shard, head, skip))
+    }
+
+    async fn read(&self, head: Head) -> Result<(Place, bytes::Bytes), ArbiterError> {
+        let place = self.journal.ledger().place(head).copied();
+        let place = place.ok_or(ArbiterError::NotReady { head })?;
+        match read_record(&*self.storage, head, &place).await {
+            Ok(record) => Ok((place, record)),
+            Err(source @ StoreError::Lost { .. }) => Err(ArbiterError::Lost {
+                head,
+                digest: place.digest,
+                source,
+            }),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn wrong(head: Head, place: &Place, source: FormatError) -> ArbiterError {
+    ArbiterError::Record {
+        head,
+        digest: place.digest,
+        source,
+    }
+}

@@ -1,0 +1,394 @@
+//! The desk: the plan, and what is kept for it until it says what becomes of it. It has no clock, no
+//! tasks and no I/O: the job gives it those, and tests others.
+//!
+//! An event costs as much as what it brings, whatever the number of workers and ranges.
+
+mod kept;
+mod writes;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::mem::take;
+use std::sync::Arc;
+
+use chomp_plan::{
+    Action, Answer, Event, LeaseId, Millis, Phase, Plan, RequestId, StopReason, SubmissionId,
+    Verdict, Work, WorkerId,
+};
+use chomp_store::Journal;
+use chomp_table::chance::Chance;
+use chomp_table::manifest::Manifest;
+use chomp_table::{Digest, Head};
+use tokio::sync::oneshot;
+
+pub(crate) use kept::{Check, Handed, Reply, Target};
+
+use kept::Submission;
+use writes::{Write, Writes};
+
+use super::JobError;
+use crate::arbiter::{Arbitrated, digest_of};
+use crate::errands::{Done, Errand};
+
+/// So many records are looked at at a time.
+const LOOKS: usize = 4;
+/// So many wait to be looked at. What is reported beyond that is reported again by who needs it.
+const LOOKS_MAX: usize = 1 << 16;
+
+/// What a desk is for.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    pub(crate) bits: u32,
+    /// How many workers compute each range alike.
+    pub(crate) replicas: u32,
+    /// Where chance begins. Workers must not guess it.
+    pub(crate) seed: u64,
+}
+
+/// See above.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) plan: Plan,
+    /// What takes time and is to be begun.
+    pub(crate) errands: Vec<Errand>,
+    pub(crate) manifest: Option<Manifest>,
+    pub(crate) fault: Option<JobError>,
+    journal: Arc<Journal>,
+    subject: Subject,
+    chance: Chance,
+    requests: HashMap<RequestId, (WorkerId, oneshot::Sender<Reply>)>,
+    submissions: HashMap<SubmissionId, Submission>,
+    submission_count: u64,
+    /// Who was given which shard to merge.
+    merging: HashMap<u32, Vec<(WorkerId, LeaseId)>>,
+    writes: Writes,
+    /// The ranges whose records are looked at, and those that wait for it.
+    looking: BTreeSet<Head>,
+    looks: VecDeque<(WorkerId, Head)>,
+    looks_under_way: usize,
+    /// The leases that the worker of the last heartbeat has no more.
+    lost: Vec<LeaseId>,
+}
+
+impl Desk {
+    pub(crate) fn new(plan: Plan, journal: Arc<Journal>, subject: Subject) -> Desk {
+        Desk {
+            plan,
+            errands: Vec::new(),
+            manifest: None,
+            fault: None,
+            journal,
+            chance: Chance(subject.seed),
+            subject,
+            requests: HashMap::new(),
+            submissions: HashMap::new(),
+            submission_count: 0,
+            merging: HashMap::new(),
+            writes: Writes::default(),
+            looking: BTreeSet::new(),
+            looks: VecDeque::new(),
+            looks_under_way: 0,
+            lost: Vec::new(),
+        }
+    }
+
+    /// Tells the plan what happened, and does what follows from that.
+    pub(crate) fn handle(&mut self, now: Millis, event: Event) {
+        if let Event::Withdrawn { request } = event {
+            self.requests.remove(&request);
+        }
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let actions = self.plan.handle(now, event);
+            self.perform(actions, &mut events);
+        }
+        self.write(now);
+    }
+
+    /// Does what the plan asked for when it was made.
+    pub(crate) fn begin(&mut self, now: Millis, first: Vec<Action>) {
+        let mut events = VecDeque::new();
+        self.perform(first, &mut events);
+        for event in events {
+            self.handle(now, event);
+        }
+        self.write(now);
+    }
+
+    /// Takes a request for a task in; it is answered now or later.
+    pub(crate) fn lease(
+        &mut self,
+        now: Millis,
+        request: RequestId,
+        worker: WorkerId,
+        reply: oneshot::Sender<Reply>,
+    ) {
+        self.requests.insert(request, (worker, reply));
+        self.handle(now, Event::Wanted { request, worker });
+    }
+
+    /// Takes a heartbeat in; returns the leases that do not stand any more.
+    pub(crate) fn renew(
+        &mut self,
+        now: Millis,
+        worker: WorkerId,
+        leases: Vec<LeaseId>,
+    ) -> Vec<LeaseId> {
+        self.handle(now, Event::Renewed { worker, leases });
+        take(&mut self.lost)
+    }
+
+    /// Takes a result in; the verdict comes now or later.
+    pub(crate) fn complete(
+        &mut self,
+        now: Millis,
+        worker: WorkerId,
+        lease: LeaseId,
+        handed: Handed,
+        reply: oneshot::Sender<Verdict>,
+    ) {
+        let submission = self.next_submission();
+        let event = match &handed {
+            Handed::Ranges(placed) => Event::Evaluated {
+                submission,
+                worker,
+                lease,
+                ranges: placed.iter().map(|placed| placed.summary).collect(),
+                chance: self.chance.below(u64::MAX),
+            },
+            &Handed::Checked { refuted } => Event::Checked {
+                submission,
+                worker,
+                lease,
+                refuted,
+            },
+            Handed::Merged(merged) => Event::Merged {
+                submission,
+                worker,
+                lease,
+                shard: merged.number,
+                digest: digest_of(merged),
+            },
+        };
+        let kept = Submission {
+            lease: lease.0,
+            handed,
+            reply: Some(reply),
+        };
+        self.submissions.insert(submission, kept);
+        self.handle(now, event);
+    }
+
+    /// A worker says that records are lost. What the journal does not say of them is old.
+    pub(crate) fn report(&mut self, worker: WorkerId, records: &[(Head, Digest)]) {
+        for &(head, digest) in records {
+            let known = self.journal.ledger().place(head).map(|place| place.digest);
+            if known == Some(digest) && self.looks.len() < LOOKS_MAX && self.looking.insert(head) {
+                self.looks.push_back((worker, head));
+            }
+        }
+        self.look();
+    }
+
+    /// Whether `worker` may write this now.
+    pub(crate) fn may_put(&self, worker: WorkerId, target: Target) -> bool {
+        match target {
+            Target::Part(name) => matches!(
+                self.plan.work_of(worker, LeaseId(name.lease)),
+                Some(Work::Evaluate { layer, .. }) if *layer == name.layer
+            ),
+            Target::Shard(shard) => {
+                let leases = self.merging.get(&shard);
+                let mut leases = leases.into_iter().flatten();
+                leases.any(|&(to, lease)| to == worker && self.plan.holds(worker, lease))
+            }
+        }
+    }
+
+    /// Takes in what came of an errand.
+    pub(crate) fn done(&mut self, now: Millis, done: Done) {
+        if done.appended {
+            self.writes.under_way = false;
+            if let Some(fault) = &done.fault {
+                self.writes.failed = Some(chomp_table::format::describe(fault));
+                if done.events.is_empty() {
+                    // Nobody waits for what was withdrawn, and the job ends all the same.
+                    self.handle(now, Event::Shutdown);
+                }
+            }
+        }
+        if let Some(head) = done.looked {
+            self.looks_under_way -= 1;
+            self.looking.remove(&head);
+            self.look();
+        }
+        if done.manifest.is_some() {
+            self.manifest = done.manifest;
+        }
+        if let Some((submission, arbitrated)) = done.arbitrated {
+            let (lease, handed) = match arbitrated {
+                Arbitrated::Range { part, placed } => (part.lease, Handed::Ranges(vec![placed])),
+                Arbitrated::Shard(merged) => (0, Handed::Merged(merged)),
+            };
+            let kept = Submission {
+                lease,
+                handed,
+                reply: None,
+            };
+            self.submissions.insert(submission, kept);
+        }
+        for event in done.events {
+            self.handle(now, event);
+        }
+        // What came too late to matter is no reason for an end.
+        let ends = done.appended || self.is_faulty();
+        if ends && self.fault.is_none() {
+            self.fault = done.fault;
+        }
+        self.write(now);
+    }
+
+    /// Whether the job has stopped for another reason than that it was asked to.
+    fn is_faulty(&self) -> bool {
+        matches!(self.plan.phase(), Phase::Stopped(reason) if *reason != StopReason::Shutdown)
+    }
+
+    /// Whether something is on its way into the journal.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writes.under_way
+    }
+
+    fn next_submission(&mut self) -> SubmissionId {
+        self.submission_count += 1;
+        SubmissionId(self.submission_count)
+    }
+
+    fn perform(&mut self, actions: Vec<Action>, events: &mut VecDeque<Event>) {
+        for action in actions {
+            match action {
+                Action::Answer { request, answer } => {
+                    events.extend(self.answer(request, answer));
+                }
+                Action::Renewal { lost, .. } => self.lost = lost,
+                Action::Settle {
+                    submission,
+                    verdict,
+                } => self.settle(submission, verdict),
+                Action::Commit { submission, units } => {
+                    if let Some(reason) = self.writes.failed.clone() {
+                        events.push_back(Event::CommitFailed { submission, reason });
+                    } else {
+                        let write = Write::Commit { submission, units };
+                        self.writes.waiting.push_back(write);
+                    }
+                }
+                Action::Withdraw { heads } => {
+                    self.writes.waiting.push_back(Write::Withdraw { heads });
+                }
+                Action::Arbitrate { unit } => {
+                    let submission = self.next_submission();
+                    self.errands.push(Errand::Arbitrate { submission, unit });
+                }
+                Action::Forget { submission } => {
+                    self.submissions.remove(&submission);
+                }
+                Action::Quarantine { name, reason, .. } => {
+                    tracing::warn!("worker {name} gets no more tasks: {reason}");
+                }
+                Action::Publish => self.errands.push(Errand::Publish),
+                Action::Stop { reason } => tracing::warn!("the job stops: {reason}"),
+            }
+        }
+    }
+
+    fn settle(&mut self, submission: SubmissionId, verdict: Verdict) {
+        let reply = if verdict == Verdict::Held {
+            let kept = self.submissions.get_mut(&submission);
+            kept.and_then(|kept| kept.reply.take())
+        } else {
+            let settled = self.submissions.remove(&submission);
+            settled.and_then(|settled| settled.reply)
+        };
+        if let Some(reply) = reply {
+            // A worker that is gone learns it when it hands in again.
+            let _ = reply.send(verdict);
+        }
+    }
+
+    fn answer(&mut self, request: RequestId, answer: Answer) -> Option<Event> {
+        let (worker, reply) = self.requests.remove(&request)?;
+        let mut check = None;
+        if let Answer::Task(task) = &answer {
+            match &task.work {
+                Work::Evaluate { .. } => {}
+                Work::Check { range, submission } => {
+                    check = Some(self.check(range.head, *submission));
+                }
+                Work::Merge { shard, .. } => {
+                    let leases = self.merging.entry(*shard).or_default();
+                    leases.retain(|&(worker, lease)| self.plan.holds(worker, lease));
+                    leases.push((worker, task.lease));
+                }
+            }
+        }
+        let journal = self.journal.ledger().next;
+        let reply = reply.send(Reply {
+            answer,
+            journal,
+            check,
+        });
+        match reply {
+            // The call was dropped. Its `Waiting` saw no task, so it goes back from here.
+            Err(Reply {
+                answer: Answer::Task(task),
+                ..
+            }) => Some(Event::Returned {
+                worker,
+                lease: task.lease,
+            }),
+            _ => None,
+        }
+    }
+
+    fn check(&mut self, head: Head, submission: SubmissionId) -> Check {
+        let seed = self.chance.below(u64::MAX);
+        let kept = self.submissions.get(&submission);
+        let kept = kept.expect("a result is kept until it is settled");
+        Check {
+            placed: *kept.placed(head),
+            part: kept.lease,
+            seed,
+        }
+    }
+
+    /// Begins to look at records, unless enough are looked at.
+    fn look(&mut self) {
+        while self.looks_under_way < LOOKS
+            && let Some((worker, head)) = self.looks.pop_front()
+        {
+            let place = self.journal.ledger().place(head).copied();
+            let Some(place) = place else {
+                self.looking.remove(&head);
+                continue;
+            };
+            self.looks_under_way += 1;
+            self.errands.push(Errand::Look {
+                worker,
+                head,
+                place,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+impl Desk {
+    /// How many requests wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// How many results are kept.
+    pub(crate) fn kept(&self) -> usize {
+        self.submissions.len()
+    }
+}

@@ -1,0 +1,64 @@
+//! What a desk keeps for the plan, and what it is asked and answers.
+
+use chomp_plan::{Answer, Verdict};
+use chomp_store::{Merged, PartName, Placed};
+use chomp_table::Head;
+use tokio::sync::oneshot;
+
+/// A result of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Handed {
+    /// The ranges in the part of the lease, heads ascending.
+    Ranges(Vec<Placed>),
+    /// Whether the range that was checked is wrong.
+    Checked { refuted: bool },
+    /// A shard.
+    Merged(Box<Merged>),
+}
+
+/// The answer to a request for a task, and what the worker needs to know beside.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) answer: Answer,
+    /// The journal says in the segments below this number where the sources of the task are.
+    pub(crate) journal: u64,
+    /// Where the record to be checked is.
+    pub(crate) check: Option<Check>,
+}
+
+/// What a check needs to know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Check {
+    pub(crate) placed: Placed,
+    /// The lease of the part.
+    pub(crate) part: u64,
+    pub(crate) seed: u64,
+}
+
+/// What a worker wants to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Part(PartName),
+    Shard(u32),
+}
+
+/// A result that is not settled.
+#[derive(Debug)]
+pub(super) struct Submission {
+    /// The lease that its part is named for.
+    pub(super) lease: u64,
+    pub(super) handed: Handed,
+    /// Who waits for the verdict, if anybody does.
+    pub(super) reply: Option<oneshot::Sender<Verdict>>,
+}
+
+impl Submission {
+    /// The range of this head.
+    pub(super) fn placed(&self, head: Head) -> &Placed {
+        let Handed::Ranges(ranges) = &self.handed else {
+            unreachable!("only ranges are written as ranges, or checked");
+        };
+        let at = ranges.binary_search_by_key(&head, |placed| placed.summary.head);
+        &ranges[at.expect("the plan speaks of the ranges of the submission")]
+    }
+}

@@ -1,0 +1,107 @@
+//! How results come into the journal: one segment at a time, with all that was settled meanwhile.
+
+use std::collections::VecDeque;
+use std::mem::take;
+
+use chomp_plan::{Event, Millis, SubmissionId, Unit};
+use chomp_store::{Entry, PartName, Placed};
+use chomp_table::Head;
+
+use super::Desk;
+use super::kept::Handed;
+use crate::errands::{Batch, Errand};
+
+/// A segment of the journal has the ranges of no more submissions once it has so many.
+const SEGMENT_RANGES: usize = 1 << 16;
+
+/// Something for the journal.
+#[derive(Debug)]
+pub(super) enum Write {
+    Commit {
+        submission: SubmissionId,
+        units: Vec<Unit>,
+    },
+    Withdraw {
+        heads: Vec<Head>,
+    },
+}
+
+/// What is to be written, in order.
+#[derive(Debug, Default)]
+pub(super) struct Writes {
+    pub(super) waiting: VecDeque<Write>,
+    pub(super) under_way: bool,
+    /// Why nothing more can be written.
+    pub(super) failed: Option<String>,
+}
+
+impl Desk {
+    /// Begins the next segment, unless one is under way.
+    pub(super) fn write(&mut self, now: Millis) {
+        if self.writes.under_way {
+            return;
+        }
+        if let Some(reason) = self.writes.failed.clone() {
+            self.give_up(now, &reason);
+            return;
+        }
+        let mut batch = Batch::default();
+        let mut ranges = 0;
+        while ranges < SEGMENT_RANGES
+            && let Some(write) = self.writes.waiting.pop_front()
+        {
+            match write {
+                Write::Withdraw { heads } => {
+                    ranges += heads.len();
+                    batch.entries.push(Entry::Withdrawn { heads });
+                }
+                Write::Commit { submission, units } => {
+                    ranges += units.len();
+                    batch.entries.extend(self.entries(submission, &units));
+                    batch.submissions.push(submission);
+                }
+            }
+        }
+        if !batch.entries.is_empty() {
+            self.writes.under_way = true;
+            self.errands.push(Errand::Append(batch));
+        }
+    }
+
+    /// Once the journal has failed, what waits for it has failed too.
+    fn give_up(&mut self, now: Millis, reason: &str) {
+        for write in take(&mut self.writes.waiting) {
+            if let Write::Commit { submission, .. } = write {
+                let reason = reason.to_owned();
+                self.handle(now, Event::CommitFailed { submission, reason });
+            }
+        }
+    }
+
+    fn entries(&self, submission: SubmissionId, units: &[Unit]) -> Option<Entry> {
+        let kept = &self.submissions[&submission];
+        let heads = units.iter().filter_map(|unit| match unit {
+            Unit::Range(head) => Some(*head),
+            Unit::Shard(_) => None,
+        });
+        match &kept.handed {
+            Handed::Merged(merged) => Some(Entry::Shard {
+                bits: self.subject.bits,
+                merged: (**merged).clone(),
+            }),
+            Handed::Ranges(_) => {
+                let ranges: Vec<Placed> = heads.map(|head| *kept.placed(head)).collect();
+                let layer = ranges.first()?.summary.head.layer();
+                Some(Entry::Done {
+                    part: PartName {
+                        layer,
+                        lease: kept.lease,
+                    },
+                    replicas: self.subject.replicas,
+                    ranges,
+                })
+            }
+            Handed::Checked { .. } => None,
+        }
+    }
+}

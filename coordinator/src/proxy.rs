@@ -1,0 +1,314 @@
+//! The proxy: the objects of the store over HTTP, for workers that reach nothing else.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /objects/<key>`, all of it or one range of bytes | 200, 206; 404 if it is not there, 416 if it ends before the range |
+//! | `PUT /objects/<key>` with a length, `If-None-Match: *`, and the worker | 201; 412 if it is there already, 403 if it is not that worker's to write |
+//!
+//! Nothing is decoded on the way. A worker reads what tasks need: parts, the journal, the shards of
+//! tables. It writes the part of an evaluation that is leased to it, and a shard whose merge is.
+//! The job is asked about that before the first byte is read.
+//!
+//! What all of this may take is bounded: so many transfers at a time, so much memory for what is
+//! being put. Whoever waits too long for that is told to come back (503).
+
+mod answers;
+mod outgoing;
+#[cfg(test)]
+mod tests;
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{MethodRouter, get};
+use bytes::{Bytes, BytesMut};
+use chomp_plan::WorkerId;
+use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
+use chomp_serve::answer::problem;
+use chomp_store::{Key, PartName, Storage, StoreError, part, published};
+use chomp_table::format::describe;
+use chomp_table::manifest::folder_name;
+use chomp_table::shard::shard_name;
+use http::header::{CONTENT_LENGTH, IF_NONE_MATCH, RANGE};
+use http::{HeaderMap, Request, StatusCode};
+use hyper::body::Body as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use crate::http::metrics::Traffic;
+use crate::job::{Handle, Target};
+use answers::{Asked, busy, empty, failed, partial, whole};
+use outgoing::Outgoing;
+
+/// The transfers at a time. More would only share the same network.
+const TRANSFERS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+/// The bytes of all bodies that are being put. A larger one than this is put alone.
+const BYTES_IN_FLIGHT: u64 = 128 << 20;
+/// The unit in which these are counted.
+const UNIT: u64 = 1 << 10;
+/// What is read at a time.
+const CHUNK_BYTES: u64 = 1 << 20;
+/// How long a request waits for its turn.
+const TURN_TIME: Duration = Duration::from_secs(30);
+/// How long a peer may take for the next bytes, in either direction.
+const STALL_TIME: Duration = Duration::from_mins(1);
+/// How long a body may take from its first byte to its last.
+const BODY_TIME: Duration = Duration::from_mins(10);
+
+/// The path of the route.
+pub(crate) const ROUTE: &str = "/objects/{*key}";
+
+/// The proxy of one store. Clones share all.
+#[derive(Clone, Debug)]
+pub(crate) struct Proxy {
+    storage: Arc<dyn Storage>,
+    handle: Handle,
+    bits: u32,
+    traffic: Arc<Traffic>,
+    transfers: Arc<Semaphore>,
+    memory: Arc<Semaphore>,
+}
+
+impl Proxy {
+    /// For the job of `bits` bits behind `handle`.
+    pub(crate) fn new(storage: Arc<dyn Storage>, handle: Handle, bits: u32) -> Proxy {
+        let units = usize::try_from(BYTES_IN_FLIGHT / UNIT).expect("a small number");
+        Proxy {
+            storage,
+            handle,
+            bits,
+            traffic: Arc::default(),
+            transfers: Arc::new(Semaphore::new(TRANSFERS.get())),
+            memory: Arc::new(Semaphore::new(units)),
+        }
+    }
+
+    /// The bytes that went through it.
+    pub(crate) fn traffic(&self) -> Arc<Traffic> {
+        Arc::clone(&self.traffic)
+    }
+
+    /// Its route and what answers there.
+    pub(crate) fn route(&self) -> (&'static str, MethodRouter) {
+        let methods = get(give).put(take).with_state(self.clone());
+        (ROUTE, methods)
+    }
+
+    /// The right to transfer, once it is this one's turn.
+    async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        wait_for(&self.transfers, 1).await
+    }
+
+    /// The memory for a body of so many bytes, once it is free.
+    async fn memory(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let units = bytes.min(BYTES_IN_FLIGHT).div_ceil(UNIT).max(1);
+        wait_for(&self.memory, u32::try_from(units).expect("a small number")).await
+    }
+}
+
+async fn wait_for(semaphore: &Arc<Semaphore>, permits: u32) -> Option<OwnedSemaphorePermit> {
+    let permit = Arc::clone(semaphore).acquire_many_owned(permits);
+    let permit = timeout(TURN_TIME, permit).await.ok()?;
+    Some(permit.expect("the semaphore is never closed"))
+}
+
+/// The key that a request names.
+fn key_of(request: &Request<Body>) -> Option<Key> {
+    Key::new(request.uri().path().strip_prefix(OBJECTS_PATH)?).ok()
+}
+
+async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
+    let key = key_of(&request).filter(may_read);
+    let Some(key) = key else {
+        return problem(StatusCode::FORBIDDEN, "workers have no use for this object");
+    };
+    let Some(asked) = Asked::of(request.headers().get(RANGE)) else {
+        return problem(
+            StatusCode::BAD_REQUEST,
+            "one range, as bytes=FIRST-LAST or bytes=FIRST-",
+        );
+    };
+    let Some(turn) = proxy.turn().await else {
+        return busy();
+    };
+    let range = asked.range();
+    let first = chunk(&range);
+    let start = match proxy.storage.read_at(&key, first.clone()).await {
+        Ok(start) => start,
+        Err(error) => return failed(&error),
+    };
+    if asked != Asked::All && start.is_empty() {
+        return empty();
+    }
+    let count = start.len() as u64;
+    let ends = count < first.end - first.start || first.end == range.end;
+    let exact = if ends {
+        Some(count)
+    } else {
+        // Whether the last byte is there tells whether all are.
+        let last = range.end - 1..range.end;
+        match proxy.storage.read_at(&key, last).await {
+            Ok(last) => (!last.is_empty()).then(|| range.end - range.start),
+            Err(error) => return failed(&error),
+        }
+    };
+    let rest = range.start + count..if ends { range.start + count } else { range.end };
+    let body = Outgoing::new(&proxy, key, start, rest, exact, turn);
+    match asked {
+        Asked::All => whole(body, exact),
+        // The object ends before the range: this is all of it.
+        _ if range.start == 0 && exact.is_none() => whole(body, None),
+        _ => partial(body, &range, exact),
+    }
+}
+
+/// The first bytes of a range that are read at a time.
+fn chunk(range: &Range<u64>) -> Range<u64> {
+    range.start..range.end.min(range.start.saturating_add(CHUNK_BYTES))
+}
+
+/// Whether workers read this object.
+fn may_read(key: &Key) -> bool {
+    let folders = ["work/parts/", "work/journal/", "work/checkpoints/"];
+    let key = key.as_str();
+    let of_table = || {
+        let (folder, _) = key.split_once('/')?;
+        let bits: u32 = folder.strip_prefix("table-")?.parse().ok()?;
+        (folder_name(bits) == folder).then_some(())
+    };
+    folders.iter().any(|folder| key.starts_with(folder)) || of_table().is_some()
+}
+
+async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
+    let (target, key, worker, length) = match judge(&proxy, &request) {
+        Ok(judged) => judged,
+        Err((status, what)) => return problem(status, what),
+    };
+    let Some(turn) = proxy.turn().await else {
+        return busy();
+    };
+    match proxy.handle.may_put(worker, target).await {
+        Ok(true) => {}
+        Ok(false) => {
+            let what = "this object is not this worker's to write: it has no lease for it";
+            return problem(StatusCode::FORBIDDEN, what);
+        }
+        Err(over) => return problem(StatusCode::SERVICE_UNAVAILABLE, &over.to_string()),
+    }
+    let Some(memory) = proxy.memory(length).await else {
+        return busy();
+    };
+    let read = read(&proxy, request.into_body(), length);
+    let bytes = match timeout(BODY_TIME, read).await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err((status, what))) => return problem(status, what),
+        Err(_) => return problem(StatusCode::REQUEST_TIMEOUT, "the body took too long"),
+    };
+    let put = match target {
+        Target::Part(_) => proxy
+            .storage
+            .create(&key, bytes)
+            .await
+            .map_err(StoreError::from),
+        Target::Shard(_) => published::put(&*proxy.storage, proxy.bits, &key, bytes).await,
+    };
+    drop((turn, memory));
+    match put {
+        Ok(()) => answers::created(),
+        Err(StoreError::Storage(error)) => failed(&error),
+        Err(error) => problem(StatusCode::PRECONDITION_FAILED, &describe(&error)),
+    }
+}
+
+type Refused = (StatusCode, &'static str);
+
+/// What a request wants to put where, if it may be asked for at all.
+fn judge(proxy: &Proxy, request: &Request<Body>) -> Result<(Target, Key, WorkerId, u64), Refused> {
+    let headers = request.headers();
+    let key = key_of(request);
+    let target = key.and_then(|key| Some((target_of(&key, proxy.bits)?, key)));
+    let (target, key) = target.ok_or((
+        StatusCode::FORBIDDEN,
+        "workers write the parts and shards of their leases, and nothing else",
+    ))?;
+    if headers.get(IF_NONE_MATCH).is_none_or(|value| value != "*") {
+        let what = "objects are never overwritten: say If-None-Match: *";
+        return Err((StatusCode::PRECONDITION_REQUIRED, what));
+    }
+    let worker = number(headers, WORKER_HEADER);
+    let worker = worker.ok_or((
+        StatusCode::BAD_REQUEST,
+        "the header chomp-worker is missing",
+    ))?;
+    let length = number(headers, CONTENT_LENGTH.as_str());
+    let length = length.or_else(|| request.body().size_hint().exact());
+    let length = length.ok_or((StatusCode::LENGTH_REQUIRED, "the length is missing"))?;
+    if length > part::BYTES_MAX {
+        return Err((
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "no part and no shard is so large",
+        ));
+    }
+    Ok((target, key, WorkerId(worker), length))
+}
+
+fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    let digits = value.bytes().all(|byte| byte.is_ascii_digit());
+    (values.next().is_none() && digits).then(|| value.parse().ok())?
+}
+
+/// What of a job of so many bits `key` names, if it is something that workers write.
+fn target_of(key: &Key, bits: u32) -> Option<Target> {
+    if let Some(name) = PartName::of(key) {
+        return Some(Target::Part(name));
+    }
+    let name = key
+        .as_str()
+        .strip_prefix(&folder_name(bits))?
+        .strip_prefix('/')?;
+    let number = name.strip_prefix("shard-")?.strip_suffix(".zst")?;
+    let number: u32 = number.parse().ok()?;
+    let is_name = usize::try_from(number).is_ok_and(|number| shard_name(number) == name);
+    is_name.then_some(Target::Shard(number))
+}
+
+/// A body that has so many bytes.
+async fn read(proxy: &Proxy, body: Body, length: u64) -> Result<Bytes, Refused> {
+    let wrong = (
+        StatusCode::BAD_REQUEST,
+        "the body is not as long as was said",
+    );
+    let mut bytes = BytesMut::with_capacity(usize::try_from(length).map_err(|_| wrong)?);
+    let mut body = std::pin::pin!(body);
+    loop {
+        let frame = std::future::poll_fn(|context| body.as_mut().poll_frame(context));
+        let frame = timeout(STALL_TIME, frame).await;
+        let stalled = (StatusCode::REQUEST_TIMEOUT, "the body stands still");
+        let Some(frame) = frame.map_err(|_| stalled)? else {
+            break;
+        };
+        let broken = (StatusCode::BAD_REQUEST, "the body was broken off");
+        let Ok(data) = frame.map_err(|_| broken)?.into_data() else {
+            continue;
+        };
+        if (bytes.len() + data.len()) as u64 > length {
+            return Err(wrong);
+        }
+        let submitted = &proxy.traffic.submitted;
+        submitted.fetch_add(data.len() as u64, Ordering::Relaxed);
+        bytes.extend_from_slice(&data);
+    }
+    if bytes.len() as u64 == length {
+        Ok(bytes.freeze())
+    } else {
+        Err(wrong)
+    }
+}

@@ -1,0 +1,422 @@
+//! Who may move what through the proxy, and what that may take.
+
+use std::io;
+
+use axum::Router;
+use chomp_store::objects::SimulatedStorage;
+use http::Method;
+use http::header::{CONTENT_RANGE, HeaderName};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tower::ServiceExt;
+
+use super::*;
+
+const BITS: u32 = 20;
+/// The part and the shard that worker 7 may write, and nobody else.
+const PART: &str = "work/parts/0003/0000000100000002";
+const SHARD: &str = "table-20/shard-0001.zst";
+
+struct Served {
+    proxy: Proxy,
+    storage: Arc<SimulatedStorage>,
+    router: Router,
+    _job: JoinSet<()>,
+}
+
+fn serve() -> Served {
+    let (handle, job) = Handle::of_rights(|worker, target| {
+        let part = PartName {
+            layer: 3,
+            lease: 1 << 32 | 2,
+        };
+        worker == WorkerId(7) && [Target::Part(part), Target::Shard(1)].contains(&target)
+    });
+    let storage = Arc::new(SimulatedStorage::new(0));
+    let proxy = Proxy::new(storage.clone(), handle, BITS);
+    let (path, methods) = proxy.route();
+    Served {
+        proxy,
+        storage,
+        router: Router::new().route(path, methods),
+        _job: job,
+    }
+}
+
+fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+/// The status, the range that the answer names, and its bytes.
+type Answer = (u16, Option<String>, Vec<u8>);
+
+impl Served {
+    async fn send(&self, request: Request<Body>) -> Response {
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+
+    async fn get(&self, key: &str, range: Option<&str>) -> Answer {
+        let mut request = Request::get(format!("{OBJECTS_PATH}{key}"));
+        if let Some(range) = range {
+            request = request.header(RANGE, range);
+        }
+        let response = self.send(request.body(Body::empty()).unwrap()).await;
+        let (head, body) = response.into_parts();
+        let named = head.headers.get(CONTENT_RANGE);
+        let named = named.map(|named| named.to_str().unwrap().to_owned());
+        let length = head.headers.get(CONTENT_LENGTH);
+        let length = length.map(|length| length.to_str().unwrap().parse().unwrap());
+        let bytes = body.collect().await.unwrap().to_bytes().to_vec();
+        if head.status.is_success() {
+            assert_eq!(bytes.len(), length.unwrap_or(bytes.len()));
+        }
+        (head.status.as_u16(), named, bytes)
+    }
+
+    async fn put(&self, key: &str, change: impl FnOnce(&mut HeaderMap), body: Body) -> u16 {
+        let mut request = Request::put(format!("{OBJECTS_PATH}{key}"))
+            .header(IF_NONE_MATCH, "*")
+            .header(WORKER_HEADER, "7")
+            .body(body)
+            .unwrap();
+        change(request.headers_mut());
+        self.send(request).await.status().as_u16()
+    }
+
+    /// Puts a good body.
+    async fn put_bytes(&self, key: &str, bytes: &'static [u8]) -> u16 {
+        self.put(key, |_| (), Body::from(bytes)).await
+    }
+}
+
+#[tokio::test]
+async fn every_range_is_that_of_the_object() {
+    let served = serve();
+    let chunk = usize::try_from(CHUNK_BYTES).unwrap();
+    for length in [
+        1,
+        100,
+        chunk - 1,
+        chunk,
+        chunk + 1,
+        2 * chunk,
+        2 * chunk + 5,
+    ] {
+        let bytes: Vec<u8> = (0..=250).cycle().take(length).collect();
+        let name = format!("work/parts/0001/{length:016x}");
+        served.storage.overwrite(&key(&name), bytes.clone());
+        assert_eq!(served.get(&name, None).await, (200, None, bytes.clone()));
+        for first in [0, 1, length / 2, length - 1, length, length + 1] {
+            let open = served.get(&name, Some(&format!("bytes={first}-"))).await;
+            if first >= length {
+                assert_eq!(open.0, 416, "{first} of {length}");
+            } else {
+                assert!(open.0 == 206 || open.0 == 200 && first == 0);
+                assert!(open.2 == bytes[first..], "{first} of {length}");
+            }
+            for end in [
+                first + 1,
+                first + 2,
+                length,
+                first + chunk,
+                first + chunk + 7,
+                3 * length,
+            ] {
+                let Some(last) = end.checked_sub(1).filter(|&last| last >= first) else {
+                    continue;
+                };
+                let range = format!("bytes={first}-{last}");
+                let (status, named, found) = served.get(&name, Some(&range)).await;
+                if first >= length {
+                    assert_eq!(status, 416, "{range} of {length}");
+                    continue;
+                }
+                assert!(
+                    found == bytes[first..end.min(length)],
+                    "{range} of {length}"
+                );
+                if status == 200 {
+                    assert!(first == 0 && last >= length, "{range} of {length}");
+                } else {
+                    assert_eq!(status, 206);
+                    let named = named.unwrap();
+                    assert!(named.starts_with(&format!("bytes {first}-")), "{named}");
+                    let exact = format!("bytes {first}-{}/*", end.min(length) - 1);
+                    let inexact = last >= length && found.len() >= chunk;
+                    assert!(named == exact || inexact, "{named} for {range} of {length}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn workers_read_what_tasks_need_and_nothing_else() {
+    let served = serve();
+    for name in [
+        "work/parts/0001/0000000000000001",
+        "work/journal/0000000000",
+        "work/checkpoints/0000000009",
+        "table-20/shard-0000.zst",
+        "table-07/manifest.json",
+    ] {
+        assert_eq!(served.get(name, None).await.0, 404, "{name}");
+        served.storage.overwrite(&key(name), "bytes");
+        assert_eq!(
+            served.get(name, None).await,
+            (200, None, b"bytes".to_vec()),
+            "{name}"
+        );
+    }
+    for name in [
+        "secrets.json",
+        "work/secrets",
+        "work/job",
+        "table-7/a",
+        "table-/a",
+        "table-x7/a",
+        "tables/a",
+        "work/parts",
+        "work/parts/../secrets",
+        "work/parts/%2e%2e/secrets",
+        "work%2Fjournal/0000000000",
+        "/work/journal/0000000000",
+    ] {
+        if let Ok(key) = Key::new(name) {
+            served.storage.overwrite(&key, "secret");
+        }
+        let (status, _, bytes) = served.get(name, None).await;
+        assert_eq!(status, 403, "{name}");
+        assert!(!bytes.ends_with(b"secret"), "{name}");
+    }
+    for range in [
+        "bytes=5-4",
+        "bytes=-5",
+        "bytes=1-2,4-5",
+        "bytes=+1-2",
+        "lines=1-2",
+        "bytes=1",
+    ] {
+        let (status, ..) = served.get("work/journal/0000000000", Some(range)).await;
+        assert_eq!(status, 400, "{range}");
+    }
+    let fetched = served.proxy.traffic().fetched.load(Ordering::Relaxed);
+    assert_eq!(fetched, 5 * 5);
+}
+
+#[tokio::test]
+async fn workers_write_their_leases_and_nothing_else() {
+    let served = serve();
+    for name in [
+        "work/parts/0004/0000000100000002",
+        "work/parts/0003/0000000100000003",
+        "table-20/shard-0002.zst",
+        "table-21/shard-0001.zst",
+        "table-20/shard-00001.zst",
+        "table-20/shard-1.zst",
+        "table-20/manifest.json",
+        "table-20/SHA256SUMS",
+        "work/journal/0000000000",
+        "work/checkpoints/0000000001",
+        "secrets.json",
+    ] {
+        assert_eq!(served.put_bytes(name, b"bytes").await, 403, "{name}");
+    }
+    let set = |name: &'static str, value: &'static str| {
+        move |headers: &mut HeaderMap| {
+            headers.insert(HeaderName::from_static(name), value.parse().unwrap());
+        }
+    };
+    let remove = |name: &'static str| {
+        move |headers: &mut HeaderMap| {
+            headers.remove(name);
+        }
+    };
+    let body = || Body::from("bytes");
+    let name = "chomp-worker";
+    assert_eq!(served.put(PART, set(name, "8"), body()).await, 403);
+    assert_eq!(served.put(PART, set(name, "-7"), body()).await, 400);
+    assert_eq!(served.put(PART, remove(name), body()).await, 400);
+    assert_eq!(served.put(PART, remove("if-none-match"), body()).await, 428);
+    assert_eq!(
+        served
+            .put(PART, set("if-none-match", "\"a\""), body())
+            .await,
+        428
+    );
+    let length = "content-length";
+    assert_eq!(
+        served.put(PART, set(length, "268435457"), body()).await,
+        413
+    );
+    assert_eq!(served.put(PART, set(length, "6"), body()).await, 400);
+    assert_eq!(served.put(PART, set(length, "4"), body()).await, 400);
+    let (_sender, endless) = stalled();
+    assert_eq!(served.put(PART, |_| (), endless).await, 411);
+    assert!(served.storage.objects().is_empty());
+
+    for name in [PART, SHARD] {
+        assert_eq!(served.put_bytes(name, b"bytes").await, 201, "{name}");
+        assert_eq!(served.storage.objects()[&key(name)], "bytes");
+    }
+    // A part is never overwritten; what an interrupted publication left is.
+    assert_eq!(served.put_bytes(PART, b"bytes").await, 412);
+    assert_eq!(served.put_bytes(SHARD, b"bytes").await, 201);
+    assert_eq!(served.put_bytes(SHARD, b"others").await, 201);
+    assert_eq!(served.storage.objects()[&key(SHARD)], "others");
+    served
+        .storage
+        .overwrite(&key("table-20/manifest.json"), "{}");
+    assert_eq!(served.put_bytes(SHARD, b"bytes").await, 412);
+    assert_eq!(served.storage.objects()[&key(SHARD)], "others");
+    let request = Request::delete(format!("{OBJECTS_PATH}{PART}"));
+    let response = served.send(request.body(Body::empty()).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
+}
+
+#[tokio::test]
+async fn a_storage_that_fails_is_told_as_such() {
+    let served = serve();
+    served.storage.set_bytes_max(3);
+    assert_eq!(served.put_bytes(PART, b"bytes").await, 507);
+    served.storage.overwrite(&key(PART), vec![1; 3 << 20]);
+    served.storage.set_fault(Some(chomp_store::objects::Fault {
+        call: served.storage.calls() + 2,
+        sticky: false,
+        moment: chomp_store::objects::Moment::Before,
+    }));
+    // The first chunk and the last byte are read, and then no more: the answer breaks off.
+    let request = Request::get(format!("{OBJECTS_PATH}{PART}"));
+    let request = request.header(RANGE, "bytes=0-2999999");
+    let response = served.send(request.body(Body::empty()).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::PARTIAL_CONTENT);
+    assert!(response.into_body().collect().await.is_err());
+    assert_eq!(served.get(PART, None).await.2.len(), 3 << 20);
+    served.storage.crash_at(served.storage.calls());
+    assert_eq!(served.get(PART, None).await.0, 500);
+    assert_eq!(served.put_bytes(PART, b"bytes").await, 500);
+}
+
+/// A body that comes as the test sends it.
+fn stalled() -> (mpsc::Sender<Bytes>, Body) {
+    let (sender, frames) = mpsc::channel(10);
+    let frames = ReceiverStream::new(frames).map(|bytes| Ok::<_, io::Error>(Frame::data(bytes)));
+    (sender, Body::new(StreamBody::new(frames)))
+}
+
+/// A put of so many bytes, of which none come.
+fn open_put(served: &Served, length: u64) -> (mpsc::Sender<Bytes>, JoinSet<u16>) {
+    let (sender, body) = stalled();
+    let request = Request::builder()
+        .method(Method::PUT)
+        .uri(format!("{OBJECTS_PATH}{PART}"))
+        .header(IF_NONE_MATCH, "*")
+        .header(WORKER_HEADER, "7")
+        .header(CONTENT_LENGTH, length)
+        .body(body)
+        .unwrap();
+    let router = served.router.clone();
+    let mut call = JoinSet::new();
+    call.spawn(async move { router.oneshot(request).await.unwrap().status().as_u16() });
+    (sender, call)
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_that_stand_still_end() {
+    let served = serve();
+    let start = Instant::now();
+    let (still, mut call) = open_put(&served, 1 << 20);
+    assert_eq!(call.join_next().await.unwrap().unwrap(), 408);
+    assert_eq!(start.elapsed(), STALL_TIME);
+    drop(still);
+    // One byte every 59 seconds.
+    let start = Instant::now();
+    let (slow, mut call) = open_put(&served, 1 << 20);
+    let drip = async {
+        while slow.send(Bytes::from_static(b"a")).await.is_ok() {
+            sleep(Duration::from_secs(59)).await;
+        }
+    };
+    let (status, ()) = tokio::join!(call.join_next(), drip);
+    assert_eq!(status.unwrap().unwrap(), 408);
+    assert!(start.elapsed() < BODY_TIME + STALL_TIME);
+    // One that is broken off leaves nothing.
+    let (cut, mut call) = open_put(&served, 1 << 20);
+    drop(cut);
+    assert_eq!(call.join_next().await.unwrap().unwrap(), 400);
+    assert!(served.storage.objects().is_empty());
+    assert_eq!(served.proxy.memory.available_permits(), 128 << 10);
+    assert_eq!(served.proxy.transfers.available_permits(), 64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_together_take_bounded_memory() {
+    let served = serve();
+    let settle = || sleep(Duration::from_millis(1));
+    let (_one, mut one) = open_put(&served, 100 << 20);
+    settle().await;
+    assert_eq!(served.proxy.memory.available_permits(), 28 << 10);
+    // The largest part is more than all of it, and waits until it is alone.
+    let (_large, mut large) = open_put(&served, part::BYTES_MAX);
+    let (small, mut small_call) = open_put(&served, 5);
+    small.send(Bytes::from_static(b"bytes")).await.unwrap();
+    drop(small);
+    settle().await;
+    assert!(
+        small_call.try_join_next().is_none(),
+        "it came after the large one"
+    );
+    one.shutdown().await;
+    settle().await;
+    assert_eq!(served.proxy.memory.available_permits(), 0);
+    large.shutdown().await;
+    assert_eq!(small_call.join_next().await.unwrap().unwrap(), 201);
+    assert_eq!(served.proxy.memory.available_permits(), 128 << 10);
+
+    // Who waits too long is told to come back.
+    let (_one, mut one) = open_put(&served, 128 << 20);
+    settle().await;
+    let start = Instant::now();
+    assert_eq!(served.put_bytes(PART, b"bytes").await, 503);
+    assert_eq!(start.elapsed(), TURN_TIME);
+    one.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn transfers_take_turns_and_one_that_nobody_reads_ends() {
+    let served = serve();
+    served.storage.overwrite(&key(PART), vec![1; 4 << 20]);
+    let request = || {
+        let request = Request::get(format!("{OBJECTS_PATH}{PART}"));
+        request.body(Body::empty()).unwrap()
+    };
+    let start = Instant::now();
+    let mut unread = Vec::new();
+    for _ in 0..TRANSFERS.get() {
+        let response = served.send(request()).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        unread.push(response);
+    }
+    assert_eq!(served.proxy.transfers.available_permits(), 0);
+    assert_eq!(
+        served.send(request()).await.status(),
+        StatusCode::SERVICE_UNAVAILABLE
+    );
+    assert_eq!(start.elapsed(), TURN_TIME);
+    let read = served.proxy.traffic().fetched.load(Ordering::Relaxed);
+    assert!(read <= 64 * (2 << 20), "{read} bytes are read ahead");
+    // One that is dropped leaves its place at once, the others when they have stood still.
+    unread.pop();
+    assert_eq!(served.get(PART, None).await.2.len(), 4 << 20);
+    assert!(start.elapsed() < STALL_TIME);
+    sleep(STALL_TIME).await;
+    assert_eq!(served.proxy.transfers.available_permits(), 64);
+    for response in unread {
+        assert!(response.into_body().collect().await.is_err());
+    }
+}

@@ -1,0 +1,203 @@
+//! What workers do with a task.
+
+use bytes::Bytes;
+use chomp_plan::{LeaseId, Task, Work, WorkerId};
+use chomp_store::part::{PartBuilder, read_record};
+use chomp_store::{PartName, Place, Storage, StorageError};
+use chomp_table::sources::sources;
+use chomp_table::{Digest, Head};
+
+use super::expected::{Record, range_bits};
+use super::world::World;
+use crate::arbiter::ArbiterError;
+use crate::job::{Check, Handed};
+use crate::ready;
+
+/// A result on its way, or one that may be sent again.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) worker: WorkerId,
+    pub(super) lease: LeaseId,
+    pub(super) handed: Handed,
+}
+
+/// A task in somebody's hands.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) worker: WorkerId,
+    pub(super) task: Task,
+    pub(super) check: Option<Check>,
+}
+
+/// Why a worker has no result.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// A record of the journal is lost.
+    Lost(Head, Digest),
+    /// The storage fails, or the journal has gone on.
+    Other,
+}
+
+impl World {
+    /// Does a task, its part and shard being durable then.
+    pub(super) fn do_task(&mut self, held: &Held) -> Result<Outcome, Trouble> {
+        let handed = match &held.task.work {
+            Work::Evaluate { layer, heads } => {
+                let heads = self.chosen(heads);
+                let records = self.evaluate(held.worker, &heads)?;
+                let mut builder = PartBuilder::default();
+                for (summary, record) in records {
+                    builder.push(summary, &record);
+                }
+                let (bytes, placed) = builder.finish();
+                let name = PartName {
+                    layer: *layer,
+                    lease: held.task.lease.0,
+                };
+                self.put(name, bytes)?;
+                Handed::Ranges(placed)
+            }
+            Work::Check { .. } => Handed::Checked {
+                refuted: self.check(held)?,
+            },
+            Work::Merge { shard, .. } => {
+                let coordinator = self.coordinator.as_ref().ok_or(Trouble::Other)?;
+                let merged = ready(coordinator.tools.arbiter.merge(*shard));
+                let mut merged = merged.map_err(|error| trouble(&error))?;
+                if self.perils.lies
+                    && self.replicas > 1
+                    && self.chance.once_in(8)
+                    && self.lied_shards.insert(*shard)
+                {
+                    merged.leaf.digest = Digest::of(b"a lie");
+                    if let Some(info) = &mut merged.shard {
+                        info.sha256 = Digest::of(b"a lie");
+                    }
+                    self.lied(held.worker);
+                }
+                Handed::Merged(Box::new(merged))
+            }
+        };
+        Ok(Outcome {
+            worker: held.worker,
+            lease: held.task.lease,
+            handed,
+        })
+    }
+
+    /// All of the heads, or some.
+    fn chosen(&mut self, heads: &[Head]) -> Vec<Head> {
+        if self.perils.chaos && self.chance.once_in(5) {
+            let some = self.chance.some(heads);
+            if !some.is_empty() {
+                return some;
+            }
+        }
+        heads.to_vec()
+    }
+
+    /// The records of these ranges, as their sources in the store make them; at times a lie among
+    /// them.
+    fn evaluate(&mut self, worker: WorkerId, heads: &[Head]) -> Result<Vec<Record>, Trouble> {
+        let mut records = Vec::new();
+        for &head in heads {
+            let right = self.has_right_sources(head)?;
+            records.push(if right {
+                self.expected.record(head).clone()
+            } else {
+                let arbiter = &self
+                    .coordinator
+                    .as_ref()
+                    .ok_or(Trouble::Other)?
+                    .tools
+                    .arbiter;
+                let evaluated = ready(arbiter.evaluate(head)).map_err(|error| trouble(&error))?;
+                (evaluated.0, evaluated.1.into())
+            });
+        }
+        if self.perils.lies
+            && self.chance.once_in(8)
+            && let Some(index) = self.chance.index(heads.len())
+            && self.lies.insert(heads[index])
+        {
+            records[index] = self.expected.lie(heads[index]).clone();
+            self.lied(worker);
+        }
+        Ok(records)
+    }
+
+    /// Reads the sources of a range; whether all are what they should be.
+    fn has_right_sources(&self, head: Head) -> Result<bool, Trouble> {
+        let coordinator = self.coordinator.as_ref().ok_or(Trouble::Other)?;
+        let mut right = true;
+        for source in sources(head, range_bits()) {
+            let place = coordinator.tools.journal.ledger().place(source).copied();
+            let place = place.ok_or(Trouble::Other)?;
+            match ready(read_record(&*self.storage, source, &place)) {
+                Ok(_) => {}
+                Err(chomp_store::StoreError::Lost { head, .. }) => {
+                    return Err(Trouble::Lost(head, place.digest));
+                }
+                Err(_) => return Err(Trouble::Other),
+            }
+            right &= place.digest == self.expected.record(source).0.digest;
+        }
+        Ok(right)
+    }
+
+    fn put(&self, name: PartName, bytes: Bytes) -> Result<(), Trouble> {
+        match ready(self.storage.create(&name.key(), bytes)) {
+            Ok(()) => Ok(()),
+            Err(StorageError::AlreadyExists { .. }) => panic!("two parts of one lease"),
+            Err(_) => Err(Trouble::Other),
+        }
+    }
+
+    /// Whether the range is not what its sources make of it.
+    fn check(&mut self, held: &Held) -> Result<bool, Trouble> {
+        let Check { placed, part, .. } = held.check.expect("a check says what to check");
+        let summary = placed.summary;
+        let place = Place {
+            lease: part,
+            offset: placed.offset,
+            length: placed.length,
+            replicas: 1,
+            count: summary.count,
+            stored: summary.stored,
+            digest: summary.digest,
+        };
+        // What is not in the journal is not reported.
+        let read = ready(read_record(&*self.storage, summary.head, &place));
+        read.map_err(|_| Trouble::Other)?;
+        self.seen.checks += 1;
+        let right = if self.has_right_sources(summary.head)? {
+            self.expected.record(summary.head).0
+        } else {
+            let arbiter = &self
+                .coordinator
+                .as_ref()
+                .ok_or(Trouble::Other)?
+                .tools
+                .arbiter;
+            let evaluated = ready(arbiter.evaluate(summary.head));
+            evaluated.map_err(|error| trouble(&error))?.0
+        };
+        let refuted = right.digest != summary.digest;
+        if self.perils.lies && self.chance.once_in(12) && self.lies.insert(summary.head) {
+            self.lied(held.worker);
+            return Ok(!refuted);
+        }
+        Ok(refuted)
+    }
+
+    fn lied(&mut self, worker: WorkerId) {
+        self.liars.insert(worker.to_string());
+    }
+}
+
+fn trouble(error: &ArbiterError) -> Trouble {
+    match error.lost() {
+        Some((head, digest)) => Trouble::Lost(head, digest),
+        None => Trouble::Other,
+    }
+}

@@ -1,0 +1,115 @@
+//! Tells others how the job gets on. A status takes time in proportion to the workers, so it is made
+//! when somebody looks, and again after half a second for who goes on looking.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chomp_plan::{Phase, Progress};
+use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
+
+use crate::job::Handle;
+use crate::status::{Status, Told};
+
+/// How often the status is made anew while somebody listens.
+pub(crate) const EVERY: Duration = Duration::from_millis(500);
+/// How often it is when nobody does: so that it can be told how fast the job goes.
+const UNHEARD_EVERY: Duration = Duration::from_secs(5);
+
+/// Makes the status of a job.
+#[derive(Debug)]
+pub(crate) struct Teller {
+    /// What it is made of; none in tests.
+    job: Option<(Told, Handle)>,
+    /// When it was made last.
+    made: Mutex<Option<Instant>>,
+    status: watch::Sender<Arc<Status>>,
+}
+
+impl Teller {
+    pub(crate) fn new(told: Told, handle: Handle) -> Teller {
+        Teller {
+            job: Some((told, handle)),
+            made: Mutex::default(),
+            status: watch::Sender::default(),
+        }
+    }
+
+    /// What was told last, and what will be.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<Status>> {
+        self.status.subscribe()
+    }
+
+    /// The status, at most half a second old.
+    pub(crate) async fn look(&self) -> Arc<Status> {
+        self.make(EVERY).await;
+        self.status.borrow().clone()
+    }
+
+    /// Makes the status anew if it is so old; whether there is a job to make it of.
+    async fn make(&self, age: Duration) -> bool {
+        let mut made = self.made.lock().await;
+        let now = Instant::now();
+        if made.is_some_and(|made| now - made < age) {
+            return true;
+        }
+        let Some((told, handle)) = &self.job else {
+            return false;
+        };
+        let Ok(snapshot) = handle.inspect().await else {
+            return false;
+        };
+        self.status
+            .send_replace(Arc::new(Status::of(told, snapshot)));
+        *made = Some(now);
+        true
+    }
+
+    /// Tells others of the job for as long as it runs; of its end at once. `text` has as many
+    /// receivers now as it has when nobody listens.
+    pub(super) async fn follow(
+        self: Arc<Self>,
+        mut progress: watch::Receiver<Progress>,
+        text: watch::Sender<chomp_serve::Told>,
+    ) {
+        let unheard = text.receiver_count();
+        let (mut ended, mut told) = (false, None);
+        loop {
+            let heard = text.receiver_count() > unheard || self.status.receiver_count() > 0;
+            let now = Instant::now();
+            let age = told.map(|told| now - told);
+            if ended || heard || age.is_none_or(|age| age >= UNHEARD_EVERY) {
+                let age = if ended { Duration::ZERO } else { EVERY };
+                if !self.make(age).await {
+                    // A job that is gone is found to be gone when it is asked.
+                    return;
+                }
+                let status = self.status.borrow().clone();
+                text.send_replace(chomp_serve::Told::new(&*status));
+                told = Some(now);
+            }
+            let ends = progress.wait_for(|progress| progress.phase != Phase::Running);
+            tokio::select! {
+                () = tokio::time::sleep(EVERY) => ended = false,
+                ends = ends, if !ended => ended = ends.is_ok(),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Teller {
+    /// One that tells nothing but this.
+    pub(crate) fn fixed(status: Status) -> Teller {
+        Teller {
+            job: None,
+            made: Mutex::default(),
+            status: watch::Sender::new(Arc::new(status)),
+        }
+    }
+
+    /// Tells something else from now on.
+    pub(crate) fn set(&self, status: Status) {
+        self.status.send_replace(Arc::new(status));
+    }
+}

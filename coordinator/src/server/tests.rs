@@ -1,0 +1,109 @@
+//! A coordinator that is dropped, and one that is told to end.
+
+use std::time::Duration;
+
+use chomp_proto::PROTOCOL;
+use chomp_proto::v1::coordinator_client::CoordinatorClient;
+use chomp_proto::v1::{self, lease_reply};
+use chomp_table::range;
+use tonic::Request;
+
+use super::*;
+use chomp_store::objects::SimulatedStorage;
+
+async fn start(storage: Arc<SimulatedStorage>, limits: Limits) -> (Coordinator, Arc<Issuer>) {
+    let issuer = Arc::new(Issuer::in_memory(0).unwrap());
+    let options = Options {
+        bits: 14,
+        range_bits: RangeBits::new(12).unwrap(),
+        replicas: 1,
+        check: true,
+        store_hint: None,
+        issuer: Arc::clone(&issuer),
+        tls: None,
+        site: None,
+        open_status: false,
+        limits,
+    };
+    let listeners = Listeners {
+        calls: TcpListener::bind("127.0.0.1:0").await.unwrap(),
+        pages: None,
+    };
+    let coordinator = Coordinator::start(storage, options, None, listeners).await;
+    (coordinator.unwrap(), issuer)
+}
+
+fn with<T>(token: &str, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    let token = token.parse().unwrap();
+    request.metadata_mut().insert("authorization", token);
+    request
+}
+
+#[tokio::test]
+async fn dropping_it_ends_it() {
+    let storage = Arc::new(SimulatedStorage::new(0));
+    let (coordinator, _) = start(storage.clone(), Limits::default()).await;
+    tokio::task::yield_now().await;
+    assert!(Arc::strong_count(&storage) > 1);
+    drop(coordinator);
+    for _ in 0..1000 {
+        if Arc::strong_count(&storage) == 1 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the table is still in use");
+}
+
+#[tokio::test]
+async fn a_worker_that_holds_on_for_ever_does_not_hold_the_end() {
+    let limits = Limits {
+        finish_time: Duration::from_millis(500),
+        drain_time: Duration::from_millis(500),
+        ..Limits::default()
+    };
+    let (coordinator, issuer) = start(Arc::new(SimulatedStorage::new(0)), limits).await;
+    let url = format!("http://{}", coordinator.address());
+    let mut client = CoordinatorClient::new(
+        tonic::transport::Endpoint::from_shared(url)
+            .unwrap()
+            .connect()
+            .await
+            .unwrap(),
+    );
+    let token = format!("Bearer {}", issuer.issue(None).secret());
+    let join = v1::JoinRequest {
+        protocol: PROTOCOL,
+        format: range::VERSION,
+        threads: 1,
+        worker: 7,
+        kernel: chomp_kernel::fingerprint(chomp_kernel::Isa::Portable)
+            .0
+            .to_vec(),
+        ..v1::JoinRequest::default()
+    };
+    client.join(with(&token, join)).await.unwrap();
+    let lease = client.lease(with(&token, v1::LeaseRequest { worker: 7 }));
+    let Some(lease_reply::Answer::Task(task)) = lease.await.unwrap().into_inner().answer else {
+        panic!("the first worker gets a task");
+    };
+
+    let renewing = async {
+        let renew = v1::RenewRequest {
+            worker: 7,
+            leases: vec![task.lease],
+            stats: None,
+        };
+        let mut renewed = 0;
+        while let Ok(reply) = client.renew(with(&token, renew.clone())).await {
+            assert_eq!(reply.into_inner().lost, [0; 0]);
+            renewed += 1;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        renewed
+    };
+    let (renewed, outcome) = tokio::join!(renewing, coordinator.stop());
+    assert!(renewed > 5, "{renewed}: it was not cut off at once");
+    assert!(matches!(outcome, Outcome::Interrupted), "{outcome:?}");
+}

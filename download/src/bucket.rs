@@ -1,0 +1,182 @@
+//! A published table in a bucket, or in any other storage.
+//!
+//! The storage repeats requests as long as its patience lasts, so nothing is repeated here.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chomp_store::location::{Bucket, Location};
+use chomp_store::objects::BucketStorage;
+use chomp_store::{Key, Storage, StorageError, published};
+use chomp_table::manifest::{MANIFEST_NAME, folder_name};
+use tokio::task::JoinSet;
+
+use crate::error::DownloadError;
+
+/// The most bits of a table.
+const BITS_MAX: u32 = 64;
+/// The tables that are looked for at a time.
+const TOGETHER: u32 = 16;
+
+/// Where a table is in a storage.
+#[derive(Clone, Debug)]
+pub(crate) struct BucketTable {
+    storage: Arc<dyn Storage>,
+    /// What the storage is called.
+    address: String,
+    pub(crate) bits: u32,
+}
+
+impl BucketTable {
+    /// Finds the table at an address: the one whose folder it is, or else that of `bits` bits, or the
+    /// largest.
+    pub(crate) async fn open(
+        from: &str,
+        bits: Option<u32>,
+        patience: Duration,
+    ) -> Result<BucketTable, DownloadError> {
+        let Location::Bucket(bucket) = Location::parse(from)? else {
+            unreachable!("only addresses of buckets are given here");
+        };
+        let (bucket, named) = apart(bucket);
+        let storage = BucketStorage::open(&bucket)?.with_patience(patience);
+        let address = bucket.to_string();
+        BucketTable::find(Arc::new(storage), address, named.or(bits)).await
+    }
+
+    /// Finds the table of `bits` bits, or the largest.
+    pub(crate) async fn find(
+        storage: Arc<dyn Storage>,
+        address: String,
+        bits: Option<u32>,
+    ) -> Result<BucketTable, DownloadError> {
+        let found = match bits {
+            Some(bits) => has(&*storage, bits).await?.then_some(bits),
+            None => largest(&storage).await?,
+        };
+        match found {
+            Some(bits) => Ok(BucketTable {
+                storage,
+                address,
+                bits,
+            }),
+            None => Err(DownloadError::NoTable { url: address, bits }),
+        }
+    }
+
+    /// The address of a file; of the folder, if the name is empty.
+    pub(crate) fn place(&self, name: &str) -> String {
+        format!("{}/{}/{name}", self.address, folder_name(self.bits))
+    }
+
+    /// A file that must not have more than `most` bytes.
+    pub(crate) async fn small(&self, name: &str, most: u64) -> Result<Vec<u8>, DownloadError> {
+        let bytes = self.read(name, 0..most + 1).await?;
+        if bytes.len() as u64 > most {
+            return Err(self.wrong(name, format!("it has more than {most} bytes")));
+        }
+        Ok(bytes.into())
+    }
+
+    /// Some bytes of a file, all of them.
+    pub(crate) async fn part(&self, name: &str, range: Range<u64>) -> Result<Bytes, DownloadError> {
+        let bytes = self.read(name, range.clone()).await?;
+        let found = range.start + bytes.len() as u64;
+        if found == range.end {
+            Ok(bytes)
+        } else {
+            let what = format!("it ends after {found} bytes, {} are expected", range.end);
+            Err(self.wrong(name, what))
+        }
+    }
+
+    async fn read(&self, name: &str, range: Range<u64>) -> Result<Bytes, DownloadError> {
+        let key = key(self.bits, name);
+        match self.storage.read_at(&key, range).await {
+            Err(StorageError::NotFound { .. }) => Err(DownloadError::NotFound {
+                url: self.place(name),
+            }),
+            read => Ok(read?),
+        }
+    }
+
+    fn wrong(&self, name: &str, what: String) -> DownloadError {
+        DownloadError::Wrong {
+            url: self.place(name),
+            what,
+        }
+    }
+}
+
+/// The bucket with the folder of tables, and the bits of a table if it is this table's folder.
+fn apart(mut bucket: Bucket) -> (Bucket, Option<u32>) {
+    let prefix = bucket.prefix.as_ref().map_or("", |prefix| prefix.as_str());
+    let (above, last) = prefix.rsplit_once('/').unwrap_or(("", prefix));
+    let bits = (0..=BITS_MAX).find(|&bits| last == folder_name(bits));
+    if bits.is_some() {
+        bucket.prefix = Key::new(above).ok();
+    }
+    (bucket, bits)
+}
+
+fn key(bits: u32, name: &str) -> Key {
+    published::key(bits, name).expect("names are those that a manifest can have")
+}
+
+/// Whether there is a table of so many bits.
+async fn has(storage: &dyn Storage, bits: u32) -> Result<bool, DownloadError> {
+    match storage.read_at(&key(bits, MANIFEST_NAME), 0..1).await {
+        Ok(_) => Ok(true),
+        Err(StorageError::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The bits of the largest table.
+async fn largest(storage: &Arc<dyn Storage>) -> Result<Option<u32>, DownloadError> {
+    for most in (1..=BITS_MAX / TOGETHER)
+        .rev()
+        .map(|group| group * TOGETHER)
+    {
+        let mut looks = JoinSet::new();
+        for bits in most - TOGETHER + 1..=most {
+            let storage = Arc::clone(storage);
+            looks.spawn(async move { Ok(has(&*storage, bits).await?.then_some(bits)) });
+        }
+        let mut found = None;
+        while let Some(look) = looks.join_next().await {
+            let look: Result<_, DownloadError> =
+                look.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+            found = found.max(look?);
+        }
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_tables_or_of_one() {
+        for (from, bucket, bits) in [
+            ("s3://b", "s3://b", None),
+            ("s3://b/tables/", "s3://b/tables", None),
+            ("gs://b/table-32", "gs://b", Some(32)),
+            ("az://b/a/c/table-07/", "az://b/a/c", Some(7)),
+            ("s3://b/table-32/a", "s3://b/table-32/a", None),
+            ("s3://b/table-7", "s3://b/table-7", None),
+        ] {
+            let Location::Bucket(given) = Location::parse(from).unwrap() else {
+                panic!("{from}");
+            };
+            let (found, found_bits) = apart(given);
+            assert_eq!((found.to_string().as_str(), found_bits), (bucket, bits));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Where a table comes from: a server that gives its files, or a bucket.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use chomp_access::Token;
+use chomp_store::location::Location;
+
+use crate::bucket::BucketTable;
+use crate::error::DownloadError;
+use crate::remote;
+use crate::server::{Server, TableUrl};
+
+/// The folder of a published table, wherever it is.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    /// It is on a server.
+    Server(Server, TableUrl),
+    /// It is in a bucket.
+    Bucket(BucketTable),
+}
+
+impl Origin {
+    /// Finds the table of `bits` bits, or the largest, at an address, if this is not that of a table
+    /// itself.
+    pub(crate) async fn find(
+        from: &str,
+        bits: Option<u32>,
+        ca: Option<&str>,
+        token: Option<&Token>,
+        patience: Duration,
+    ) -> Result<Origin, DownloadError> {
+        if Location::is_of_bucket(from) {
+            let table = BucketTable::open(from, bits, patience).await?;
+            return Ok(Origin::Bucket(table));
+        }
+        let server = Server::new(ca, token, patience)?;
+        let url = server.find_table(from, bits).await?;
+        Ok(Origin::Server(server, url))
+    }
+
+    /// The bits of the table, if its folder's name tells them.
+    pub(crate) fn bits(&self) -> Option<u32> {
+        match self {
+            Origin::Server(_, url) => url.bits,
+            Origin::Bucket(table) => Some(table.bits),
+        }
+    }
+
+    /// The address of a file; of the folder, if the name is empty.
+    pub(crate) fn place(&self, name: &str) -> String {
+        match self {
+            Origin::Server(_, url) if name.is_empty() => url.folder().to_string(),
+            Origin::Server(_, url) => url.file(name).to_string(),
+            Origin::Bucket(table) => table.place(name),
+        }
+    }
+
+    /// A file that must not have more than `most` bytes.
+    pub(crate) async fn small(&self, name: &str, most: u64) -> Result<Vec<u8>, DownloadError> {
+        match self {
+            Origin::Server(server, url) => server.get_small(&url.file(name), most).await,
+            Origin::Bucket(table) => table.small(name, most).await,
+        }
+    }
+
+    /// Some bytes of a file that is `length` bytes long.
+    pub(crate) async fn part(
+        &self,
+        name: &str,
+        range: Range<u64>,
+        length: u64,
+    ) -> Result<Vec<u8>, DownloadError> {
+        match self {
+            Origin::Server(server, url) => {
+                remote::fetch(server, &url.file(name), range, length).await
+            }
+            Origin::Bucket(table) => Ok(table.part(name, range).await?.into()),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A table in a storage that fails and rots on demand: it is asked where it is, and fetched.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chomp_store::objects::{Fault, Moment, SimulatedStorage};
+use chomp_store::{Key, Storage};
+
+use super::*;
+use crate::bucket::BucketTable;
+use crate::remote::open_at;
+
+const ADDRESS: &str = "s3://bucket/tables";
+
+fn key(name: &str) -> Key {
+    Key::new(&format!("table-15/{name}")).unwrap()
+}
+
+/// A storage with the table of a server, and smaller ones that are not complete.
+async fn stored() -> (Server, Arc<SimulatedStorage>) {
+    let server = Server::start().await;
+    let storage = SimulatedStorage::new(1);
+    for (name, bytes) in server.files() {
+        storage.overwrite(&key(&name), bytes);
+    }
+    for name in ["table-14/manifest.json", "table-17/shard-0000.zst"] {
+        storage.overwrite(&Key::new(name).unwrap(), "");
+    }
+    (server, Arc::new(storage))
+}
+
+async fn found(storage: &Arc<SimulatedStorage>) -> Result<BucketTable, DownloadError> {
+    let storage: Arc<dyn Storage> = storage.clone();
+    BucketTable::find(storage, ADDRESS.to_owned(), None).await
+}
+
+async fn fetched(storage: &Arc<SimulatedStorage>, out: &Path) -> Result<Report, DownloadError> {
+    let (progress, watch) = watch::channel(Progress::default());
+    let report = loop {
+        let origin = Origin::Bucket(found(storage).await?);
+        match fetch_all(config(ADDRESS, out), origin, progress.clone()).await {
+            // What a failed one left running on another thread still has the lock.
+            Err(DownloadError::InUse { .. }) => tokio::time::sleep(Duration::from_millis(5)).await,
+            fetched => break fetched?,
+        }
+    };
+    let end = *watch.borrow();
+    assert_eq!((end.bytes, end.shards), (end.bytes_total, end.shards_total));
+    Ok(report)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_largest_is_fetched_and_then_found_there() {
+    let (server, storage) = stored().await;
+    let out = tempfile::tempdir().unwrap();
+    let report = fetched(&storage, out.path()).await.unwrap();
+    let total: u64 = report.manifest.shards.iter().map(|shard| shard.bytes).sum();
+    assert_eq!((report.bytes_fetched, report.manifest.bits), (total, BITS));
+    assert_whole(&server, out.path());
+    let again = fetched(&storage, out.path()).await.unwrap();
+    assert_eq!(again.bytes_fetched, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_asked_where_it_is() {
+    let (_server, storage) = stored().await;
+    let table = open_at(Origin::Bucket(found(&storage).await.unwrap())).await;
+    remote::ask(table.unwrap()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_is_not_there() {
+    let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(1));
+    for bits in [None, Some(15)] {
+        let error = BucketTable::find(storage.clone(), ADDRESS.to_owned(), bits).await;
+        let error = error.unwrap_err();
+        assert!(matches!(error, DownloadError::NoTable { .. }), "{error:?}");
+    }
+    for from in ["s3://", "gs:///a", "az://a b"] {
+        let out = tempfile::tempdir().unwrap();
+        let error = get(config(from, out.path())).await.unwrap_err();
+        assert!(matches!(error, DownloadError::Location(_)), "{error:?}");
+    }
+}
+
+/// Every read fails once: what was there by then is kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_goes_on_where_it_was() {
+    let (server, storage) = stored().await;
+    let calls = {
+        let out = tempfile::tempdir().unwrap();
+        let before = storage.calls();
+        fetched(&storage, out.path()).await.unwrap();
+        storage.calls() - before
+    };
+    for call in 0..calls {
+        let out = tempfile::tempdir().unwrap();
+        storage.set_fault(Some(Fault {
+            call: storage.calls() + call,
+            sticky: false,
+            moment: Moment::Before,
+        }));
+        let error = fetched(&storage, out.path()).await.unwrap_err();
+        assert!(matches!(error, DownloadError::Storage(_)), "{error:?}");
+        assert!(!has_manifest(out.path()));
+        fetched(&storage, out.path()).await.unwrap();
+        assert_whole(&server, out.path());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_damage_is_taken_for_a_table() {
+    let (_server, storage) = stored().await;
+    let keys: Vec<Key> = storage.objects().into_keys().collect();
+    let of_table = keys
+        .iter()
+        .filter(|name| name.as_str().starts_with("table-15/"));
+    let mut refused = 0;
+    for name in of_table {
+        for cut in [false, true] {
+            let bytes = storage.objects()[name].clone();
+            let changed = if cut {
+                storage.truncate(name, bytes.len() - 1)
+            } else {
+                storage.flip_bit(name, bytes.len() / 2, 3)
+            };
+            assert!(changed);
+            let out = tempfile::tempdir().unwrap();
+            let error = fetched(&storage, out.path()).await.unwrap_err();
+            let text = error.to_string();
+            // What a manifest says may be changed such that only the list of digests shows it.
+            let folder = format!("{ADDRESS}/table-15/");
+            let of_manifest = name.as_str().ends_with("manifest.json") && text.contains(&folder);
+            let is_named = text.contains(&format!("{ADDRESS}/{name}"));
+            assert!(is_named || of_manifest, "{name}: {text}");
+            assert!(!has_manifest(out.path()));
+            if name.as_str().contains("shard") {
+                let table = open_at(Origin::Bucket(found(&storage).await.unwrap())).await;
+                // Answers are right, or errors; a shard that nobody asked about may be damaged.
+                refused += usize::from(remote::ask(table.unwrap()).await.is_err());
+            }
+            storage.overwrite(name, bytes);
+        }
+    }
+    assert!(refused > 2, "{refused}");
+}

@@ -1,0 +1,239 @@
+//! What the coordinator computes itself, because workers disagree or one of them lied.
+//!
+//! Arbitrations are done one at a time, those of low layers first. Until all are done no shard is
+//! merged and nothing is published.
+
+use std::collections::BTreeMap;
+
+use chomp_table::{Digest, RangeSummary};
+
+use super::Plan;
+use super::copies::Vote;
+use super::ids::{SubmissionId, Unit, WorkerId};
+use super::messages::{Action, Misdeed, Rejection, StopReason};
+use super::units::{Content, Place, State, place, unit_at};
+use super::workers::Delivery;
+
+/// What is said of a unit whose content is in doubt.
+#[derive(Debug, Default)]
+struct Claims {
+    /// Who claimed what, beside the votes.
+    votes: Vec<Vote>,
+    /// Who said that a content is wrong.
+    accusations: Vec<Vote>,
+}
+
+/// The units to be computed by the coordinator.
+#[derive(Debug, Default)]
+pub(super) struct Arbitrations {
+    /// Those that wait or are under way.
+    queue: BTreeMap<Place, Claims>,
+    pub(super) under_way: Option<Unit>,
+    /// Whether what is under way draws on something that was withdrawn since.
+    is_stale: bool,
+    /// Whether one may have become possible.
+    is_new: bool,
+}
+
+impl Arbitrations {
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Whether it is being found out what is in this unit.
+    pub(super) fn contains(&self, unit: Unit) -> bool {
+        !self.queue.is_empty() && self.queue.contains_key(&place(unit))
+    }
+
+    pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
+        self.queue.keys().map(|&place| unit_at(place))
+    }
+
+    /// Has the queue looked at again.
+    pub(super) fn reconsider(&mut self) {
+        self.is_new = true;
+    }
+
+    /// Notes that `worker` found this content of a unit in doubt wrong.
+    pub(super) fn accuse(&mut self, unit: Unit, worker: WorkerId, content: Content) {
+        if let Some(claims) = self.queue.get_mut(&place(unit)) {
+            claims.accusations.push(Vote { worker, content });
+        }
+    }
+
+    /// The result of what is under way is of no use, if `is_stale` says so of the unit.
+    pub(super) fn spoil(&mut self, is_stale: impl FnOnce(Unit) -> bool) {
+        self.is_stale |= self.under_way.is_some_and(is_stale);
+    }
+
+    /// Forgets what was said of a unit, which is nothing any more.
+    pub(super) fn remove(&mut self, unit: Unit) {
+        self.queue.remove(&place(unit));
+        self.spoil(|under_way| under_way == unit);
+    }
+}
+
+impl Plan {
+    /// Has the coordinator find out what is in a unit. Nobody else is given it until then.
+    pub(super) fn arbitrate(&mut self, unit: Unit, out: &mut Vec<Action>) {
+        self.arbitrations.queue.entry(place(unit)).or_default();
+        self.arbitrations.is_new = true;
+        if let Unit::Range(head) = unit {
+            self.drop_hold(head, None, out);
+        }
+        self.reconsider(unit);
+    }
+
+    /// Has the coordinator compute again what a liar delivered, if it is still kept.
+    pub(super) fn doubt(&mut self, unit: Unit, out: &mut Vec<Action>) {
+        if self.units.contains(unit) && self.units.known(unit).is_some() {
+            self.arbitrate(unit, out);
+        }
+    }
+
+    /// Has the coordinator find out about units that are said to be other than is known.
+    pub(super) fn question(
+        &mut self,
+        worker: WorkerId,
+        units: &[(Unit, Content)],
+        out: &mut Vec<Action>,
+    ) {
+        for &(unit, content) in units {
+            if self.units.differs(unit, content) {
+                self.arbitrate(unit, out);
+                let claims = self.arbitrations.queue.entry(place(unit)).or_default();
+                claims.votes.push(Vote { worker, content });
+            }
+        }
+    }
+
+    /// Begins the next arbitration, if one is possible and none is under way.
+    pub(super) fn advance_arbitrations(&mut self, out: &mut Vec<Action>) {
+        let arbitrations = &mut self.arbitrations;
+        if arbitrations.under_way.is_some() || !arbitrations.is_new || self.publishing {
+            return;
+        }
+        if self.phase != super::Phase::Running {
+            return;
+        }
+        arbitrations.is_new = false;
+        // What is missing below a unit has to come back first, and a write under way to end.
+        let ready = |unit: &Unit| {
+            let state = self.units.state(*unit);
+            self.units.is_ready(*unit) && !matches!(state, State::Committing(_))
+        };
+        let next = self.arbitrations.units().find(ready);
+        if let Some(unit) = next {
+            self.arbitrations.under_way = Some(unit);
+            out.push(Action::Arbitrate { unit });
+        }
+    }
+
+    pub(super) fn arbitrated(
+        &mut self,
+        submission: SubmissionId,
+        unit: Unit,
+        range: Option<RangeSummary>,
+        digest: Digest,
+        out: &mut Vec<Action>,
+    ) {
+        let truth = range.map_or_else(|| Content::of_shard(digest), Content::of_range);
+        let Some(claims) = self.arbitration_ended(unit) else {
+            out.push(Action::Forget { submission });
+            return;
+        };
+        let liars = self.liars(unit, &claims, truth);
+        if self.units.differs(unit, truth) {
+            self.take_back(unit, out);
+        }
+        for (worker, misdeed) in liars {
+            self.quarantine(worker, misdeed, out);
+        }
+        if self.is_running() && self.units.state(unit) == State::Ready {
+            self.write(submission, unit, truth, out);
+        } else {
+            self.reconsider(unit);
+            out.push(Action::Forget { submission });
+        }
+    }
+
+    pub(super) fn arbitration_failed(&mut self, unit: Unit, reason: String, out: &mut Vec<Action>) {
+        if self.arbitration_ended(unit).is_some() {
+            self.reconsider(unit);
+            self.stop(StopReason::ArbitrationFailed { unit, reason }, out);
+        }
+    }
+
+    /// What was said of the unit; nothing if the result is of no use.
+    fn arbitration_ended(&mut self, unit: Unit) -> Option<Claims> {
+        let arbitrations = &mut self.arbitrations;
+        assert_eq!(
+            arbitrations.under_way.take(),
+            Some(unit),
+            "{unit} was not to be arbitrated"
+        );
+        arbitrations.is_new = true;
+        if std::mem::take(&mut arbitrations.is_stale) {
+            return None;
+        }
+        let claims = arbitrations.queue.remove(&place(unit));
+        // Shards may be merged after the last.
+        self.news |= self.arbitrations.queue.is_empty();
+        Some(claims.unwrap_or_default())
+    }
+
+    /// The workers whose word about the unit is not the truth.
+    fn liars(&self, unit: Unit, claims: &Claims, truth: Content) -> Vec<(WorkerId, Misdeed)> {
+        let lied = Misdeed::Lied { unit };
+        let copies = self.board.of(unit);
+        let votes = copies.iter().flat_map(|copies| &copies.votes);
+        let wrong = votes
+            .chain(&claims.votes)
+            .filter(|vote| vote.content != truth);
+        let mut liars: Vec<_> = wrong.map(|vote| (vote.worker, lied.clone())).collect();
+        if self.units.differs(unit, truth) {
+            let delivery = Delivery::of(unit);
+            let finders = self.delivered.iter();
+            let finders = finders.filter(|(_, delivered)| delivered.contains(&delivery));
+            liars.extend(finders.map(|(&worker, _)| (worker, lied.clone())));
+        }
+        if let Unit::Range(head) = unit {
+            let wrong = claims
+                .accusations
+                .iter()
+                .filter(|vote| vote.content == truth);
+            liars.extend(wrong.map(|vote| (vote.worker, Misdeed::Slandered { head })));
+        }
+        liars
+    }
+
+    /// The known content of a unit is wrong.
+    fn take_back(&mut self, unit: Unit, out: &mut Vec<Action>) {
+        match unit {
+            Unit::Range(head) => self.condemn(head, out),
+            // The right one is written over it. What is in doubt is not being written.
+            Unit::Shard(number) => {
+                if self.units.state(unit) == State::Committed {
+                    self.units.shards.reopen(number);
+                }
+                self.units.forget(unit);
+                self.forget_deliveries(|delivery| delivery == Delivery::of(unit));
+            }
+        }
+    }
+
+    /// Nobody has delivered these.
+    pub(super) fn forget_deliveries(&mut self, is_gone: impl Fn(Delivery) -> bool) {
+        for delivered in self.delivered.values_mut() {
+            delivered.retain(|&delivery| !is_gone(delivery));
+        }
+    }
+
+    /// What was said of a range that is to be computed again from other sources counts no more.
+    pub(super) fn forget_claims(&mut self, unit: Unit, out: &mut Vec<Action>) {
+        self.arbitrations.remove(unit);
+        if let Unit::Range(head) = unit {
+            self.drop_hold(head, Some(Rejection::Stale), out);
+        }
+    }
+}

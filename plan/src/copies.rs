@@ -1,0 +1,304 @@
+//! Who has computed which unit, or is at it: the copies of each unit, and which are wanted.
+//!
+//! A unit is done when [`Settings::replicas`](super::Settings::replicas) workers have computed
+//! the same. Until then each of them has a **vote**: the content that it found. Only digests are
+//! kept of a vote; what is committed is the result of the vote that completes the number.
+//!
+//! Most units that are wanted are *fresh*: any worker may have them. The others are kept by those
+//! who did something about them, so that a worker that may not have one of a thousand units need
+//! not look at the other ones.
+
+use std::collections::{BTreeMap, BTreeSet, btree_set};
+use std::ops::Bound;
+
+use super::ids::{LeaseId, Unit, WorkerId};
+use super::units::{Content, Place, SHARDS, place};
+
+/// What a worker says of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Vote {
+    pub(super) worker: WorkerId,
+    pub(super) content: Content,
+}
+
+/// What workers did about a unit that is not done.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Copies {
+    /// The leases on it.
+    pub(super) leases: Vec<(LeaseId, WorkerId)>,
+    /// One for each worker, or more from one that contradicts itself.
+    pub(super) votes: Vec<Vote>,
+    /// The workers that could not compute it.
+    pub(super) failed: BTreeSet<WorkerId>,
+}
+
+impl Copies {
+    fn is_empty(&self) -> bool {
+        self.leases.is_empty() && self.votes.is_empty() && self.failed.is_empty()
+    }
+
+    fn count(&self) -> usize {
+        self.leases.len() + self.votes.len()
+    }
+
+    fn doers(&self) -> Doers {
+        let holders = self.leases.iter().map(|&(_, worker)| worker);
+        let voters = self.votes.iter().map(|vote| vote.worker);
+        let busy: BTreeSet<WorkerId> = holders.chain(voters).collect();
+        Doers {
+            busy: busy.into_iter().collect(),
+            failed: self.failed.iter().copied().collect(),
+        }
+    }
+}
+
+/// The workers that did something about a unit, ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Doers {
+    busy: Vec<WorkerId>,
+    failed: Vec<WorkerId>,
+}
+
+impl Doers {
+    /// Whether a copy by `worker` would be of use. It may try again what it failed at when there is nobody
+    /// else who has done nothing about it. `others` is the number of workers that are there besides it.
+    fn admit(&self, worker: WorkerId, others: usize) -> bool {
+        if self.busy.contains(&worker) {
+            return false;
+        }
+        let idle = self
+            .failed
+            .iter()
+            .filter(|failed| !self.busy.contains(failed));
+        let doers = self.busy.len() + idle.filter(|&&failed| failed != worker).count();
+        !self.failed.contains(&worker) || others <= doers
+    }
+
+    /// Whether some worker that these shut out may not be shut out by `others`: one who failed may try
+    /// again when others have done something.
+    fn shut_out_more_than(&self, others: &Doers) -> bool {
+        let missing = |these: &[WorkerId], those: &[WorkerId]| {
+            these.iter().any(|worker| !those.contains(worker))
+        };
+        missing(&self.busy, &others.busy)
+            || missing(&self.failed, &others.failed)
+            || !self.failed.is_empty() && self != others
+    }
+}
+
+/// Units that somebody did something about, by who it was.
+type Groups = BTreeMap<Doers, BTreeSet<u64>>;
+
+/// The copies of all units, and the units of which more are wanted.
+#[derive(Debug)]
+pub(super) struct Board {
+    replicas: usize,
+    copies: BTreeMap<Unit, Copies>,
+    /// The units that nobody has done anything about: any worker may have them.
+    fresh: BTreeSet<Place>,
+    /// The others of which a copy is wanted, by layer: not every worker may have them.
+    shared: BTreeMap<u32, Groups>,
+}
+
+impl Board {
+    pub(super) fn new(replicas: u32) -> Board {
+        Board {
+            replicas: replicas.max(1) as usize,
+            copies: BTreeMap::new(),
+            fresh: BTreeSet::new(),
+            shared: BTreeMap::new(),
+        }
+    }
+
+    /// Changes what was done about a unit, and files it anew. `open` tells whether it may be
+    /// offered. Says whether it is now wanted from somebody from whom it was not.
+    pub(super) fn update(
+        &mut self,
+        unit: Unit,
+        open: bool,
+        change: impl FnOnce(&mut Copies),
+    ) -> bool {
+        let before = self.unfile(unit);
+        let copies = self.copies.entry(unit).or_default();
+        change(copies);
+        let wanted = open && copies.count() < self.replicas;
+        let doers = copies.doers();
+        let (layer, number) = place(unit);
+        let is_fresh = copies.is_empty();
+        if is_fresh {
+            self.copies.remove(&unit);
+        }
+        let is_new = match &before {
+            None => true,
+            Some(before) => before.shut_out_more_than(&doers),
+        };
+        if wanted && is_fresh {
+            self.fresh.insert((layer, number));
+        } else if wanted {
+            let groups = self.shared.entry(layer).or_default();
+            groups.entry(doers).or_default().insert(number);
+        }
+        wanted && is_new
+    }
+
+    /// Takes a unit out of those that are wanted; gives who was not to have it, if it was one.
+    fn unfile(&mut self, unit: Unit) -> Option<Doers> {
+        let place = place(unit);
+        if self.fresh.remove(&place) {
+            return Some(Doers::default());
+        }
+        let doers = self.copies.get(&unit)?.doers();
+        let groups = self.shared.get_mut(&place.0)?;
+        let group = groups.get_mut(&doers)?;
+        let was_wanted = group.remove(&place.1);
+        if group.is_empty() {
+            groups.remove(&doers);
+        }
+        if groups.is_empty() {
+            self.shared.remove(&place.0);
+        }
+        was_wanted.then_some(doers)
+    }
+
+    /// Forgets what was done about a unit that is not to be computed any more, and gives it.
+    pub(super) fn close(&mut self, unit: Unit) -> Copies {
+        self.unfile(unit);
+        self.copies.remove(&unit).unwrap_or_default()
+    }
+
+    /// What was done about a unit, if anything.
+    pub(super) fn of(&self, unit: Unit) -> Option<&Copies> {
+        self.copies.get(&unit)
+    }
+
+    /// The units about which something was done.
+    pub(super) fn begun(&self) -> impl Iterator<Item = Unit> + '_ {
+        self.copies.keys().copied()
+    }
+
+    /// All units that are begun or wanted.
+    pub(super) fn ready(&self) -> impl Iterator<Item = Unit> + '_ {
+        let fresh = self.fresh.iter().map(|&place| super::units::unit_at(place));
+        self.begun().chain(fresh)
+    }
+
+    /// Whether a copy of some unit below this layer is wanted.
+    pub(super) fn is_wanted(&self, below: u32) -> bool {
+        let fresh = self.fresh.first().is_some_and(|place| place.0 < below);
+        fresh
+            || self
+                .shared
+                .keys()
+                .next()
+                .is_some_and(|&layer| layer < below)
+    }
+
+    /// Whether units wait for another worker than those that have done something about them.
+    pub(super) fn is_shared(&self) -> bool {
+        !self.shared.is_empty()
+    }
+
+    /// The units that `worker` may have, of the lowest layer that has any: ascending from the
+    /// first at or after the number that `start` gives for the layer, or from the first if none is after it.
+    /// `others` is the number of workers that are there besides it.
+    pub(super) fn wanted_by(
+        &self,
+        worker: WorkerId,
+        others: usize,
+        below: u32,
+        start: impl Fn(u32) -> u64,
+    ) -> Option<(u32, Run<'_>)> {
+        let fresh = self.fresh.first().map(|place| place.0);
+        let fresh = fresh.filter(|&layer| layer < below);
+        // Of one layer what was begun goes first, so that it is done and forgotten.
+        let end = fresh.map_or(Bound::Excluded(below), Bound::Included);
+        let shared = self.shared.range((Bound::Unbounded, end));
+        let mut shared = shared
+            .filter_map(|(&layer, groups)| Some((layer, first_group(groups, worker, others)?)));
+        if let Some((layer, group)) = shared.next() {
+            let mut run = group.range(start(layer)..);
+            if is_empty(&run) {
+                run = group.range(0..);
+            }
+            return Some((layer, Run::Shared(run)));
+        }
+        let layer = fresh?;
+        let end = (layer, u64::MAX);
+        let mut run = self.fresh.range((layer, start(layer))..=end);
+        if is_empty(&run) {
+            run = self.fresh.range((layer, 0)..=end);
+        }
+        Some((layer, Run::Fresh(run)))
+    }
+
+    /// Whether a copy by `worker` would be of use.
+    pub(super) fn may_have(&self, worker: WorkerId, others: usize, unit: Unit) -> bool {
+        let copies = self.copies.get(&unit);
+        copies.is_none_or(|copies| copies.doers().admit(worker, others))
+    }
+
+    #[cfg(test)]
+    pub(super) fn check(&self, all: impl Iterator<Item = Unit>, is_open: impl Fn(Unit) -> bool) {
+        let mut shared = 0;
+        let mut fresh = 0;
+        let mut begun = 0;
+        for unit in all {
+            let copies = self.copies.get(&unit);
+            assert!(copies.is_none_or(|copies| !copies.is_empty()));
+            let count = copies.map_or(0, Copies::count);
+            let wanted = is_open(unit) && count < self.replicas;
+            let place = place(unit);
+            assert_eq!(self.fresh.contains(&place), wanted && copies.is_none());
+            fresh += usize::from(wanted && copies.is_none());
+            begun += usize::from(copies.is_some());
+            if let Some(copies) = copies.filter(|_| wanted) {
+                assert!(self.shared[&place.0][&copies.doers()].contains(&place.1));
+                shared += 1;
+            }
+        }
+        let groups = || self.shared.values().flatten().map(|(_, group)| group);
+        assert!(groups().all(|group| !group.is_empty()));
+        assert_eq!(groups().map(BTreeSet::len).sum::<usize>(), shared);
+        assert_eq!(self.fresh.len(), fresh);
+        assert_eq!(self.copies.len(), begun);
+    }
+}
+
+/// Some units that `worker` may have: the first after its own, so that workers look at different ones.
+fn first_group(groups: &Groups, worker: WorkerId, others: usize) -> Option<&BTreeSet<u64>> {
+    let own = Doers {
+        busy: vec![worker],
+        failed: Vec::new(),
+    };
+    let (before, after) = (groups.range(..&own), groups.range(&own..));
+    let mut around = after.chain(before);
+    let group = around.find(|(doers, _)| doers.admit(worker, others));
+    group.map(|(_, group)| group)
+}
+
+/// Units of one layer, ascending.
+#[derive(Clone, Debug)]
+pub(super) enum Run<'a> {
+    Fresh(btree_set::Range<'a, Place>),
+    Shared(btree_set::Range<'a, u64>),
+}
+
+impl Iterator for Run<'_> {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        match self {
+            Run::Fresh(run) => run.next().map(|place| place.1),
+            Run::Shared(run) => run.next().copied(),
+        }
+    }
+}
+
+fn is_empty<T: Ord>(run: &btree_set::Range<'_, T>) -> bool {
+    run.clone().next().is_none()
+}
+
+/// The layers of which work may be given out: shards are, or are not.
+pub(super) const fn below(with_shards: bool) -> u32 {
+    if with_shards { u32::MAX } else { SHARDS }
+}

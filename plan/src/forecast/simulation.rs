@@ -1,0 +1,493 @@
+//! A job in virtual time: the true [`Plan`], with workers whose tasks take as long as forecast.
+//!
+//! What is simulated, for each task:
+//!
+//! 1. A lane, of which a worker has two for each thread, gets the task. It reads what its worker lacks
+//!    of the journal.
+//! 2. It reads the sources that the worker does not remember, some at a time, over the worker's own link
+//!    to the store; all lanes share it. A source that another lane is reading is waited for.
+//! 3. The task is computed on the next free thread of the worker.
+//! 4. The result goes over the link and becomes durable.
+//! 5. One of the coordinator's threads takes it in. All that has come while the journal was
+//!    written goes into its next segment, and is done when that is durable.
+//!
+//! Checks and merges are tasks like evaluations; a merge reads all its records from the store. What is
+//! not simulated: heartbeats, faults, slow machines, and so no doubled leases.
+
+mod job;
+mod path;
+mod profile;
+mod reading;
+mod serving;
+mod worker;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use chomp_table::{Digest, Head};
+
+use super::{as_f64, each_source, round};
+use crate::{
+    Action, Answer, Event, Millis, Phase, Plan, PlanError, RequestId, SubmissionId, Task, Work,
+    WorkerId,
+};
+pub use job::Job;
+pub use path::CriticalPath;
+pub use profile::Outcome;
+use profile::Profile;
+use serving::Servers;
+use worker::{Look, Worker};
+
+/// Nanoseconds of virtual time.
+type Nanos = u64;
+
+/// Longer than any job.
+const NEVER_MS: u64 = u64::MAX / 4;
+/// The tasks that a worker has at a time, for each thread.
+const LANES_PER_THREAD: u32 = 2;
+/// The records that are read at a time, for one task.
+const READS_MAX: usize = 16;
+/// The sources that a check reads, on average.
+const CHECK_SOURCES: usize = 4;
+/// The bytes of the records that are merged at a time.
+const BATCH_BYTES: f64 = 1_048_576.0;
+
+/// Who works on a job.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cluster {
+    /// The workers.
+    pub workers: u32,
+    /// The threads of each, at least one.
+    pub threads: u32,
+    /// The bytes that each worker has for ranges.
+    pub cache_bytes: u64,
+    /// The threads of the coordinator's machine, at least one.
+    pub coordinator_threads: u32,
+    /// Whether worker and coordinator share a machine with so many threads.
+    pub shared: bool,
+    /// The bytes a second that go from the store to each worker, and as many back; without one, they
+    /// take no time.
+    pub bandwidth: Option<f64>,
+}
+
+/// A lane of a worker, and what it is about.
+#[derive(Default)]
+struct Lane {
+    task: Option<Task>,
+    /// What it has to wait for before its task is computed: its own reading, and that of others.
+    waits: u32,
+    /// The ranges that it reads, and the lanes that wait for them.
+    reads: Vec<Head>,
+    awaited_by: Vec<u32>,
+    /// The bytes to read.
+    down: f64,
+    /// The seconds that its task takes on a thread.
+    work: f64,
+    /// The bytes of its result.
+    up: f64,
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    /// A lane begins to read over the link.
+    Reading(u32),
+    /// A transfer to a worker ends, or from it, unless something has changed on the link.
+    Down {
+        worker: u32,
+        changes: u64,
+    },
+    Up {
+        worker: u32,
+        changes: u64,
+    },
+    Computed(u32),
+    Durable(u32),
+    TakenIn(u32),
+    Appended,
+}
+
+struct Simulation<'a> {
+    job: &'a Job,
+    cluster: Cluster,
+    plan: Plan,
+    now: Nanos,
+    /// What happens when; the number keeps what happens at one time in order.
+    agenda: BinaryHeap<Reverse<(Nanos, u64, Step)>>,
+    steps: u64,
+    workers: Vec<Worker>,
+    lanes: Vec<Lane>,
+    requests: BTreeMap<RequestId, u32>,
+    submissions: BTreeMap<SubmissionId, u32>,
+    /// Requests and submissions are counted.
+    numbers: u64,
+    coordinator: Servers,
+    /// The submissions in the segment that is being written, and those for the next.
+    appending: Vec<SubmissionId>,
+    pending: Vec<SubmissionId>,
+    segments: u64,
+    profile: Profile,
+}
+
+impl Job {
+    /// Simulates the job done by `cluster`.
+    ///
+    /// # Errors
+    ///
+    /// If it has more ranges than a plan holds.
+    ///
+    /// # Panics
+    ///
+    /// If the plan does not come to its end, which would be a bug of one of both.
+    pub fn run(&self, cluster: Cluster) -> Result<Outcome, PlanError> {
+        let (plan, first) = Plan::new(self.settings.clone(), &[], &[])?;
+        debug_assert!(first.is_empty(), "nothing is done yet");
+        let lanes = cluster.workers * cluster.threads * LANES_PER_THREAD;
+        let mut simulation = Simulation {
+            job: self,
+            cluster,
+            plan,
+            now: 0,
+            agenda: BinaryHeap::new(),
+            steps: 0,
+            workers: (0..cluster.workers)
+                .map(|_| Worker::new(&cluster, self.losing.len()))
+                .collect(),
+            lanes: (0..lanes).map(|_| Lane::default()).collect(),
+            requests: BTreeMap::new(),
+            submissions: BTreeMap::new(),
+            numbers: 0,
+            coordinator: Servers::new(cluster.coordinator_threads),
+            appending: Vec::new(),
+            pending: Vec::new(),
+            segments: 0,
+            profile: Profile::default(),
+        };
+        simulation.run();
+        Ok(simulation.profile.outcome)
+    }
+}
+
+impl Simulation<'_> {
+    fn run(&mut self) {
+        for worker in 0..self.cluster.workers {
+            self.tell(Event::Joined {
+                worker: WorkerId(worker.into()),
+                name: String::new(),
+                threads: self.cluster.threads,
+            });
+        }
+        // One lane of each worker after the other, as if all began at the same time.
+        for lane in 0..self.lanes_each() {
+            for worker in 0..self.cluster.workers {
+                self.want(worker * self.lanes_each() + lane);
+            }
+        }
+        while let Some(Reverse((at, _, step))) = self.agenda.pop() {
+            self.now = at;
+            self.step(step);
+        }
+        assert_eq!(
+            self.plan.phase(),
+            &Phase::Finished,
+            "everything is offered to somebody"
+        );
+    }
+
+    fn lanes_each(&self) -> u32 {
+        self.cluster.threads * LANES_PER_THREAD
+    }
+
+    fn worker_of(&self, lane: u32) -> u32 {
+        lane / self.lanes_each()
+    }
+
+    fn lane(&mut self, lane: u32) -> &mut Lane {
+        &mut self.lanes[lane as usize]
+    }
+
+    fn worker(&mut self, worker: u32) -> &mut Worker {
+        &mut self.workers[worker as usize]
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Reading(lane) => self.reading(lane),
+            Step::Down { worker, changes } => {
+                let now = self.now;
+                let link = self.worker(worker).down.as_mut();
+                if let Some(lane) = link.and_then(|link| link.end(now, changes)) {
+                    self.expect_down(worker);
+                    self.has_read(lane);
+                }
+            }
+            Step::Up { worker, changes } => {
+                let now = self.now;
+                let link = self.worker(worker).up.as_mut();
+                if let Some(lane) = link.and_then(|link| link.end(now, changes)) {
+                    self.expect_up(worker);
+                    self.sent(lane);
+                }
+            }
+            Step::Computed(lane) => self.computed(lane),
+            Step::Durable(lane) => self.durable(lane),
+            Step::TakenIn(lane) => self.taken_in(lane),
+            Step::Appended => {
+                for submission in std::mem::take(&mut self.appending) {
+                    self.tell(Event::Committed { submission });
+                }
+                self.append();
+            }
+        }
+    }
+
+    fn later(&mut self, at: Nanos, step: Step) {
+        self.steps += 1;
+        self.agenda.push(Reverse((at, self.steps, step)));
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    fn want(&mut self, lane: u32) {
+        let request = RequestId(self.number());
+        self.requests.insert(request, lane);
+        let worker = WorkerId(self.worker_of(lane).into());
+        self.tell(Event::Wanted { request, worker });
+    }
+
+    fn tell(&mut self, event: Event) {
+        for action in self.plan.handle(Millis(self.now / 1_000_000), event) {
+            match action {
+                Action::Answer {
+                    request,
+                    answer: Answer::Task(task),
+                } => {
+                    let lane = self.requests.remove(&request).expect("it was asked");
+                    self.begin(lane, task);
+                }
+                Action::Commit { submission, .. } => {
+                    self.pending.push(submission);
+                    self.append();
+                }
+                Action::Settle { submission, .. } => {
+                    let lane = self.submissions.remove(&submission);
+                    self.want(lane.expect("it was submitted"));
+                }
+                Action::Publish => {
+                    self.profile.outcome.seconds = seconds(self.now) + self.job.costs.commit;
+                    self.tell(Event::Published);
+                }
+                // The end: requests that wait are of no more interest.
+                _ => {}
+            }
+        }
+    }
+
+    /// Writes the next segment of the journal, if there is something to write and nothing is being
+    /// written.
+    fn append(&mut self) {
+        if self.appending.is_empty() && !self.pending.is_empty() {
+            self.appending = std::mem::take(&mut self.pending);
+            self.segments += 1;
+            self.later(self.now + nanos(self.job.costs.commit), Step::Appended);
+        }
+    }
+
+    /// A lane has a task.
+    fn begin(&mut self, lane: u32, task: Task) {
+        let worker = self.worker_of(lane);
+        self.profile.begun(&task.work, self.now);
+        let mut needed = Vec::new();
+        // The records that are read one after the other.
+        let mut turns = 0.0;
+        let (mut down, mut reads) = (0.0, 0);
+        match &task.work {
+            Work::Evaluate { heads, .. } => {
+                for &head in heads {
+                    each_source(head, self.job.settings.range_bits, &mut |source| {
+                        needed.push(source);
+                    });
+                }
+            }
+            Work::Check { range, .. } => {
+                each_source(range.head, self.job.settings.range_bits, &mut |source| {
+                    needed.push(source);
+                });
+                needed.dedup();
+                let step = needed.len().div_ceil(CHECK_SOURCES).max(1);
+                needed = needed.into_iter().step_by(step).collect();
+                // The record itself is read after them.
+                down += self.job.record_bytes(range.head);
+                (turns, reads) = (1.0, 1);
+            }
+            Work::Merge { shard, head, .. } => {
+                let heads = self.job.merged(*shard, *head);
+                reads = heads.len();
+                down = heads
+                    .map(|head| self.job.record_bytes(Head(head as u64)))
+                    .sum();
+                turns = (down / BATCH_BYTES).max(as_f64(reads.div_ceil(READS_MAX) as u64));
+            }
+        }
+        let mut missing = Vec::new();
+        let mut losing = 0.0;
+        let mut waits = 0;
+        for source in needed {
+            match self.worker(worker).look(source) {
+                Look::Here => {}
+                Look::Coming(other) if other == lane => {}
+                Look::Coming(other) => {
+                    let awaited_by = &mut self.lane(other).awaited_by;
+                    if awaited_by.last() != Some(&lane) {
+                        awaited_by.push(lane);
+                        waits += 1;
+                    }
+                }
+                Look::Missing => {
+                    self.worker(worker).read(source, lane);
+                    down += self.job.record_bytes(source);
+                    losing += self.job.losing(source);
+                    missing.push(source);
+                }
+            }
+        }
+        reads += missing.len();
+        turns += as_f64(missing.len().div_ceil(READS_MAX) as u64);
+        let (work, up) = self.profile.work(self.job, &task.work, reads, losing, down);
+        *self.lane(lane) = Lane {
+            task: Some(task),
+            waits: waits + 1,
+            reads: missing,
+            awaited_by: std::mem::take(&mut self.lane(lane).awaited_by),
+            down,
+            work,
+            up,
+        };
+        let segments = self.segments;
+        let fetch = self.job.costs.fetch;
+        let now = self.now;
+        let journal = &mut self.worker(worker).journal;
+        let lacks = segments - std::mem::replace(&mut journal.0, segments);
+        journal.1 = journal.1.max(now) + nanos(as_f64(lacks) * fetch);
+        let at = journal.1 + nanos(turns * fetch);
+        self.later(at, Step::Reading(lane));
+    }
+
+    /// Something that a lane waits for is there. If that was all, its task is computed.
+    fn come(&mut self, lane: u32) {
+        self.lane(lane).waits -= 1;
+        if self.lane(lane).waits > 0 {
+            return;
+        }
+        let (now, worker, mut work) = (self.now, self.worker_of(lane), self.lane(lane).work);
+        if self.cluster.shared {
+            // The machine's threads do the coordinator's work between their own.
+            work += self.control(lane);
+            let (threads, machine) = (self.cluster.threads, self.cluster.coordinator_threads);
+            work *= (f64::from(threads) / f64::from(machine)).max(1.0);
+        }
+        let at = self.worker(worker).threads.serve(now, work);
+        self.later(at, Step::Computed(lane));
+    }
+
+    /// What the coordinator does for the task of a lane.
+    fn control(&mut self, lane: u32) -> f64 {
+        let ranges = match self.lane(lane).task.as_ref().map(|task| &task.work) {
+            Some(Work::Evaluate { heads, .. }) => heads.len(),
+            _ => 1,
+        };
+        let control = self.job.costs.control(ranges);
+        self.profile.outcome.coordinator_seconds += control;
+        control
+    }
+
+    fn computed(&mut self, lane: u32) {
+        let (now, worker) = (self.now, self.worker_of(lane));
+        let weights = &self.job.weights;
+        let lane_of = &self.lanes[lane as usize];
+        if let Some(Task {
+            work: Work::Evaluate { heads, .. },
+            ..
+        }) = &lane_of.task
+        {
+            for &head in heads {
+                self.workers[worker as usize].keep(head, weights);
+            }
+        }
+        let bytes = lane_of.up;
+        match &mut self.worker(worker).up {
+            Some(link) if bytes > 0.0 => {
+                link.begin(now, bytes, lane);
+                self.expect_up(worker);
+            }
+            _ => self.sent(lane),
+        }
+    }
+
+    /// The bytes of a result have arrived at the store.
+    fn sent(&mut self, lane: u32) {
+        let durable = if self.lane(lane).up > 0.0 {
+            self.job.costs.commit
+        } else {
+            0.0
+        };
+        self.later(self.now + nanos(durable), Step::Durable(lane));
+    }
+
+    fn durable(&mut self, lane: u32) {
+        let mut at = self.now;
+        if !self.cluster.shared {
+            let control = self.control(lane);
+            at = self.coordinator.serve(at, control);
+        }
+        self.later(at, Step::TakenIn(lane));
+    }
+
+    fn taken_in(&mut self, lane: u32) {
+        let worker = WorkerId(self.worker_of(lane).into());
+        let submission = SubmissionId(self.number());
+        self.submissions.insert(submission, lane);
+        let Task { lease, work, .. } = self.lane(lane).task.take().expect("it has a task");
+        self.tell(match work {
+            Work::Evaluate { heads, .. } => Event::Evaluated {
+                submission,
+                worker,
+                lease,
+                ranges: heads
+                    .into_iter()
+                    .map(|head| self.job.summary(head))
+                    .collect(),
+                chance: submission.0,
+            },
+            Work::Check { .. } => Event::Checked {
+                submission,
+                worker,
+                lease,
+                refuted: false,
+            },
+            Work::Merge { shard, .. } => Event::Merged {
+                submission,
+                worker,
+                lease,
+                shard,
+                digest: Digest([0; 32]),
+            },
+        });
+    }
+}
+
+fn index(head: Head) -> usize {
+    usize::try_from(head.0).expect("a head of the table")
+}
+
+fn nanos(seconds: f64) -> Nanos {
+    round(seconds * 1e9)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a forecast need not be exact")]
+fn seconds(nanos: Nanos) -> f64 {
+    nanos as f64 / 1e9
+}

@@ -1,0 +1,90 @@
+//! A job that can be simulated.
+
+use std::ops::Range;
+
+use chomp_table::{Digest, Head, RangeSummary};
+
+use super::{NEVER_MS, index};
+use crate::forecast::{Costs, Forecast, HEADER_BYTES, as_f64, losing_total, round};
+use crate::{PlanError, Settings};
+
+/// A job that can be simulated.
+#[derive(Debug)]
+pub struct Job {
+    pub(super) settings: Settings,
+    pub(super) costs: Costs,
+    /// By head: the expected losing positions, the seconds of its evaluation, what it takes of a cache.
+    pub(super) losing: Vec<f64>,
+    pub(super) evaluation: Vec<f64>,
+    pub(super) weights: Vec<u64>,
+    /// By head: the losing positions before the range.
+    pub(super) before: Vec<f64>,
+    /// The bytes of a shard.
+    pub(super) shard_bytes: f64,
+}
+
+impl Job {
+    /// The job that is forecast, with what it costs.
+    ///
+    /// # Errors
+    ///
+    /// If it has more ranges than a plan holds.
+    pub fn new(forecast: &Forecast, costs: &Costs) -> Result<Job, PlanError> {
+        let settings = Settings {
+            lease_ms: NEVER_MS,
+            silence_ms: NEVER_MS,
+            straggler_ms: NEVER_MS,
+            ..Settings::new(forecast.bits(), forecast.range_bits())
+        };
+        settings.check()?;
+        let heads = || (0..forecast.ranges()).map(Head);
+        let stored = losing_total(forecast.bits()) / 2.0;
+        let shards = (stored / as_f64(settings.shard_words)).max(1.0);
+        let losing: Vec<f64> = heads().map(|head| forecast.losing(head)).collect();
+        let before = losing.iter().scan(0.0, |sum, losing| {
+            let before = *sum;
+            *sum += losing;
+            Some(before)
+        });
+        Ok(Job {
+            settings,
+            costs: *costs,
+            before: before.collect(),
+            evaluation: heads()
+                .map(|head| costs.evaluation(forecast, head))
+                .collect(),
+            weights: heads().map(|head| forecast.cache_bytes(head)).collect(),
+            losing,
+            shard_bytes: forecast.shard_bytes(costs.shard_factor) / shards,
+        })
+    }
+
+    pub(super) fn losing(&self, head: Head) -> f64 {
+        self.losing[index(head)]
+    }
+
+    pub(super) fn record_bytes(&self, head: Head) -> f64 {
+        self.losing(head) * self.costs.record_bytes + HEADER_BYTES
+    }
+
+    /// The heads from which the words of a shard are taken that begins in the range `first`.
+    pub(super) fn merged(&self, shard: u32, first: Head) -> Range<usize> {
+        let words = as_f64(self.settings.shard_words) * 2.0;
+        let end = (f64::from(shard) + 1.0) * words;
+        let beyond = self.before.partition_point(|&before| before < end);
+        index(first)..beyond.max(index(first) + 1)
+    }
+
+    pub(super) fn summary(&self, head: Head) -> RangeSummary {
+        // Rounded so that all of them add up to what is before.
+        let half = |losing: f64| round(losing / 2.0);
+        let before = self.before[index(head)];
+        let after = before + self.losing(head);
+        RangeSummary {
+            head,
+            count: round(after) - round(before),
+            stored: half(after) - half(before),
+            digest: Digest([0; 32]),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What a simulated job took.
+
+use chomp_table::Head;
+
+use super::job::Job;
+use super::{Nanos, seconds};
+use crate::Work;
+use crate::forecast::as_f64;
+
+/// What came of a simulated job. Seconds are CPU time but for the first two.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// The seconds until the table is published.
+    pub seconds: f64,
+    /// The seconds until the first shard is begun.
+    pub ranges_seconds: f64,
+    /// The tasks, checks and shards included.
+    pub tasks: u64,
+    /// The bytes of records that workers read.
+    pub fetched: f64,
+    /// The records that they read.
+    pub records_read: u64,
+    /// The bytes of parts and shards that they wrote.
+    pub put: f64,
+    /// Evaluation.
+    pub evaluation_seconds: f64,
+    /// Reading, decoding and encoding records, and checking some.
+    pub coding_seconds: f64,
+    /// Writing shards.
+    pub shard_seconds: f64,
+    /// The coordinator's part.
+    pub coordinator_seconds: f64,
+}
+
+impl Outcome {
+    /// All CPU time.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.evaluation_seconds
+            + self.coding_seconds
+            + self.shard_seconds
+            + self.coordinator_seconds
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Profile {
+    pub(super) outcome: Outcome,
+}
+
+impl Profile {
+    pub(super) fn begun(&mut self, work: &Work, now: Nanos) {
+        self.outcome.tasks += 1;
+        if matches!(work, Work::Merge { .. }) && self.outcome.ranges_seconds == 0.0 {
+            self.outcome.ranges_seconds = seconds(now);
+        }
+    }
+
+    /// The seconds that a task takes on a thread of its worker, and the bytes of its result. `reads`
+    /// records of `bytes` bytes are read, sources with `losing` positions among them.
+    pub(super) fn work(
+        &mut self,
+        job: &Job,
+        work: &Work,
+        reads: usize,
+        losing: f64,
+        bytes: f64,
+    ) -> (f64, f64) {
+        let costs = &job.costs;
+        let outcome = &mut self.outcome;
+        let reading = as_f64(reads as u64) * costs.read + losing * costs.decode;
+        outcome.fetched += bytes;
+        outcome.records_read += reads as u64;
+        let (seconds, put) = match work {
+            Work::Evaluate { heads, .. } => {
+                let of = |values: &[f64]| -> f64 {
+                    heads.iter().map(|&head| values[super::index(head)]).sum()
+                };
+                let evaluation = of(&job.evaluation);
+                let count = as_f64(heads.len() as u64);
+                let coding = reading + of(&job.losing) * costs.encode + count * costs.range;
+                outcome.evaluation_seconds += evaluation;
+                outcome.coding_seconds += coding;
+                let put = heads.iter().map(|&head| job.record_bytes(head)).sum();
+                (evaluation + coding, put)
+            }
+            Work::Check { range, .. } => {
+                // The record is decoded, and encoded again.
+                let checked = job.losing(range.head) * (costs.decode + costs.encode);
+                let coding = reading + checked + costs.range;
+                outcome.coding_seconds += coding;
+                (coding, 0.0)
+            }
+            Work::Merge { shard, head, .. } => {
+                let heads = job.merged(*shard, *head);
+                let merged: f64 = heads.map(|head| job.losing(Head(head as u64))).sum();
+                let merging = reading + merged * (costs.decode + costs.shard);
+                outcome.shard_seconds += merging;
+                (merging, job.shard_bytes)
+            }
+        };
+        outcome.put += put;
+        (seconds, put)
+    }
+}

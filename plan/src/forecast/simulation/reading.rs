@@ -1,0 +1,50 @@
+//! Reading: what goes over the links of the workers, and when it is there.
+
+use super::{Simulation, Step, serving};
+
+impl Simulation<'_> {
+    pub(super) fn reading(&mut self, lane: u32) {
+        let (now, worker, bytes) = (self.now, self.worker_of(lane), self.lane(lane).down);
+        match &mut self.worker(worker).down {
+            Some(link) if bytes > 0.0 => {
+                link.begin(now, bytes, lane);
+                self.expect_down(worker);
+            }
+            _ => self.has_read(lane),
+        }
+    }
+
+    pub(super) fn expect_down(&mut self, worker: u32) {
+        let next = self
+            .worker(worker)
+            .down
+            .as_ref()
+            .and_then(serving::Link::next);
+        if let Some((at, changes)) = next {
+            self.later(at, Step::Down { worker, changes });
+        }
+    }
+
+    pub(super) fn expect_up(&mut self, worker: u32) {
+        let next = self
+            .worker(worker)
+            .up
+            .as_ref()
+            .and_then(serving::Link::next);
+        if let Some((at, changes)) = next {
+            self.later(at, Step::Up { worker, changes });
+        }
+    }
+
+    /// A lane has read what it had to read; others may wait for that.
+    pub(super) fn has_read(&mut self, lane: u32) {
+        let worker = self.worker_of(lane) as usize;
+        for head in std::mem::take(&mut self.lane(lane).reads) {
+            self.workers[worker].keep(head, &self.job.weights);
+        }
+        self.come(lane);
+        for other in std::mem::take(&mut self.lane(lane).awaited_by) {
+            self.come(other);
+        }
+    }
+}

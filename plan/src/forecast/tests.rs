@@ -1,0 +1,330 @@
+//! The forecast beside what is known of true tables, and the simulation beside what can be said
+//! without it.
+
+use std::collections::BTreeSet;
+
+use chomp_table::sources::sources;
+
+use super::simulation::{Cluster, CriticalPath, Job, Outcome};
+use super::*;
+
+/// The losing positions of at most so many bits, as true tables have them.
+const KNOWN: [(u32, u64); 14] = [
+    (23, 57_173),
+    (24, 104_364),
+    (25, 189_710),
+    (26, 363_603),
+    (27, 632_105),
+    (28, 1_154_468),
+    (29, 2_356_886),
+    (30, 3_893_679),
+    (31, 8_295_977),
+    (32, 15_220_362),
+    (33, 30_823_564),
+    (34, 57_211_411),
+    (35, 102_950_737),
+    (36, 191_372_350),
+];
+
+fn range_bits(bits: u32) -> RangeBits {
+    RangeBits::new(bits).unwrap()
+}
+
+#[test]
+fn the_law_is_as_good_as_it_says() {
+    for (bits, losing) in KNOWN {
+        let error = (losing_total(bits) / as_f64(losing) - 1.0).abs();
+        let allowed = if bits < 27 { 0.18 } else { 0.11 };
+        assert!(error < allowed, "{bits} bits: {error}");
+    }
+}
+
+#[test]
+fn the_ranges_share_what_the_law_says() {
+    for (bits, b) in [(12, 12), (20, 12), (30, 20), (40, 26)] {
+        let forecast = Forecast::new(bits, range_bits(b));
+        let sum: f64 = (0..forecast.ranges())
+            .map(|head| forecast.losing(Head(head)))
+            .sum();
+        assert!((sum / losing_total(bits) - 1.0).abs() < 1e-9, "{bits} {b}");
+    }
+}
+
+/// The average over all words of a range, counted cell by cell.
+#[test]
+fn the_mean_area_is_that_of_the_words() {
+    let b = range_bits(12);
+    for head in [0, 1, 0b10, 0b101, 0b1101_0011].map(Head) {
+        let mut area = 0;
+        for index in 0..b.positions() {
+            let word = head.word(index, b).get();
+            let mut ones = 0;
+            for bit in (0..u64::BITS).rev() {
+                if word >> bit & 1 == 1 {
+                    ones += 1;
+                } else {
+                    area += ones;
+                }
+            }
+        }
+        let expected = f64::from(area) / as_f64(b.positions());
+        let mean = mean_area(head, b);
+        assert!((mean - expected).abs() < 1e-9, "{head}: {mean} {expected}");
+    }
+}
+
+/// By the definition of W: of the words that begin with 101 those of two rows are losing, no others.
+#[test]
+fn words_that_begin_with_101_are_winning() {
+    let mut oracle = chomp_table::definition::Oracle::default();
+    let mut losing = 0;
+    for path in (0..1u64 << 16).step_by(2) {
+        if oracle.is_losing(chomp_table::Word::new(path)) {
+            losing += 1;
+            let length = u64::BITS - path.leading_zeros();
+            let begins = length >= 3 && path >> (length - 3) == 0b101;
+            assert!(!begins || path.count_ones() == 2, "{path:b}");
+        }
+    }
+    assert_eq!(losing, 872);
+}
+
+#[test]
+fn open_shares_are_those_of_the_words() {
+    let b = range_bits(12);
+    for head in (0..64).map(Head) {
+        let open = (0..b.positions()).filter(|&index| {
+            let word = head.word(index, b).get();
+            let length = u64::BITS - word.leading_zeros();
+            length < 3 || word >> (length - 3) != 0b101
+        });
+        let share = as_f64(open.count() as u64) / as_f64(b.positions());
+        // Words of one or two bits make the little difference of the first range.
+        assert!((share - open_share(head)).abs() < 1e-2, "{head}: {share}");
+    }
+}
+
+#[test]
+fn each_source_is_a_source_and_none_is_left_out() {
+    for b in [12, 20].map(range_bits) {
+        for head in (1..1 << 11).map(Head) {
+            let mut found = BTreeSet::new();
+            each_source(head, b, &mut |source| {
+                found.insert(source);
+            });
+            let mut all: BTreeSet<Head> = sources(head, b).into_iter().collect();
+            // The range that holds the corner is the first one, or one of those that are shifted.
+            all.remove(&Head(0));
+            found.remove(&Head(0));
+            assert_eq!(found, all, "{head}");
+        }
+    }
+}
+
+/// Every range is kept from its own layer to the last that draws on it.
+#[test]
+fn useful_bytes_are_those_of_the_fullest_layer() {
+    let b = range_bits(12);
+    let forecast = Forecast::new(19, b);
+    let heads = || (0..forecast.ranges()).map(Head);
+    let layers = head::layer_count(19, b);
+    let most = (0..u32::try_from(layers).unwrap()).map(|layer| {
+        let is_kept = |&range: &Head| {
+            let draws = |user: &Head| user.layer() >= layer && sources(*user, b).contains(&range);
+            range.layer() <= layer && heads().any(|user| draws(&user))
+        };
+        let kept = heads().filter(is_kept);
+        kept.map(|head| forecast.memory_bytes(head)).sum::<u64>()
+    });
+    assert_eq!(forecast.useful_bytes(), most.max().unwrap());
+}
+
+fn costs() -> Costs {
+    Costs {
+        position: 1e-6,
+        scattered: 1e-6,
+        encode: 1e-6,
+        decode: 1e-6,
+        record_bytes: 1.2,
+        shard: 1e-6,
+        shard_factor: 0.9,
+        range: 1e-4,
+        read: 1e-5,
+        control: 1e-4,
+        commit: 1e-3,
+        fetch: 1e-4,
+    }
+}
+
+const CLUSTER: Cluster = Cluster {
+    workers: 1,
+    threads: 1,
+    cache_bytes: u64::MAX,
+    coordinator_threads: 1,
+    shared: false,
+    bandwidth: None,
+};
+
+fn run(bits: u32, cluster: Cluster) -> Outcome {
+    run_at(bits, &costs(), cluster)
+}
+
+fn run_at(bits: u32, costs: &Costs, cluster: Cluster) -> Outcome {
+    let forecast = Forecast::new(bits, range_bits(12));
+    Job::new(&forecast, costs).unwrap().run(cluster).unwrap()
+}
+
+/// One thread does everything one after the other: its time is the sum of all work, and what it
+/// waits for where a layer has one task.
+#[test]
+fn one_thread_takes_as_long_as_all_work() {
+    let costs = Costs {
+        range: 0.0,
+        control: 0.0,
+        commit: 0.0,
+        fetch: 0.0,
+        read: 0.0,
+        ..costs()
+    };
+    let forecast = Forecast::new(20, range_bits(12));
+    let outcome = run_at(20, &costs, CLUSTER);
+    let heads = || (0..forecast.ranges()).map(Head);
+    let evaluation: f64 = heads().map(|head| costs.evaluation(&forecast, head)).sum();
+    let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-6, "{a} {b} {outcome:?}");
+    near(outcome.evaluation_seconds, evaluation);
+    near(outcome.coding_seconds, losing_total(20) * costs.encode);
+    near(
+        outcome.shard_seconds,
+        losing_total(20) * (costs.decode + costs.shard),
+    );
+    near(outcome.seconds, outcome.cpu_seconds());
+    // All of it is made here, and read once more for the shards.
+    near(outcome.fetched, forecast.record_bytes(costs.record_bytes));
+    near(
+        outcome.put,
+        outcome.fetched + forecast.shard_bytes(costs.shard_factor),
+    );
+}
+
+#[test]
+fn more_threads_take_less_time_until_layers_are_too_narrow() {
+    let times = [1, 2, 4, 1000, 2000].map(|threads| {
+        let cluster = Cluster { threads, ..CLUSTER };
+        run(22, cluster).seconds
+    });
+    assert!(
+        times[1] < 0.65 * times[0] && times[2] < 0.75 * times[1],
+        "{times:?}"
+    );
+    assert!((times[4] / times[3] - 1.0).abs() < 0.01, "{times:?}");
+}
+
+/// However many threads there are, each layer waits for the one before.
+#[test]
+fn no_job_is_faster_than_its_critical_path() {
+    let forecast = Forecast::new(22, range_bits(12));
+    let path = CriticalPath::new(&forecast, &costs());
+    let sum = path.layers * (path.evaluation + path.commit + path.fetch);
+    assert!((path.seconds() / sum - 1.0).abs() < 1e-9);
+    let cluster = Cluster {
+        workers: 20,
+        threads: 50,
+        coordinator_threads: 1000,
+        ..CLUSTER
+    };
+    let seconds = run(22, cluster).seconds;
+    assert!(
+        (path.seconds()..4.0 * path.seconds()).contains(&seconds),
+        "{seconds} and {path:?}"
+    );
+}
+
+#[test]
+fn workers_read_what_others_made_and_again_what_they_forgot() {
+    let forecast = Forecast::new(20, range_bits(12));
+    let all = forecast.record_bytes(costs().record_bytes);
+    let cluster = Cluster {
+        workers: 2,
+        ..CLUSTER
+    };
+    let two = run(20, cluster);
+    // Once for the shards, and what the other one made at the most twice.
+    assert!(
+        (1.1 * all..3.0 * all).contains(&two.fetched),
+        "{two:?} {all}"
+    );
+    let cache_bytes = forecast.useful_bytes() / 10;
+    let forgetful = run(
+        20,
+        Cluster {
+            cache_bytes,
+            ..cluster
+        },
+    );
+    assert!(forgetful.fetched > 1.5 * two.fetched, "{forgetful:?}");
+
+    let bandwidth = Some(two.fetched / 1e4);
+    let slow = run(
+        20,
+        Cluster {
+            bandwidth,
+            ..cluster
+        },
+    );
+    // Both links carry half of it each.
+    assert!((3e3..2e4).contains(&slow.seconds), "{slow:?}");
+}
+
+/// A journal that is slow is written less often, with more in each segment.
+#[test]
+fn commits_are_grouped() {
+    let costs = Costs {
+        commit: 1.0,
+        ..costs()
+    };
+    let cluster = Cluster {
+        workers: 4,
+        threads: 8,
+        ..CLUSTER
+    };
+    let outcome = run_at(20, &costs, cluster);
+    // Every layer takes about two writes of a part and two of the journal, checks included.
+    let layers = as_f64(head::layer_count(20, range_bits(12)) as u64);
+    assert!(outcome.seconds < layers * 7.0, "{outcome:?}");
+    assert!(as_f64(outcome.tasks) > outcome.seconds, "{outcome:?}");
+}
+
+#[test]
+fn a_machine_that_is_shared_has_the_coordinators_work_too() {
+    let cluster = Cluster {
+        threads: 2,
+        coordinator_threads: 2,
+        ..CLUSTER
+    };
+    let alone = run(20, cluster);
+    let cluster = Cluster {
+        shared: true,
+        ..cluster
+    };
+    let shared = run(20, cluster);
+    assert!((shared.cpu_seconds() / alone.cpu_seconds() - 1.0).abs() < 1e-6);
+    let crowded = run(
+        20,
+        Cluster {
+            threads: 4,
+            ..cluster
+        },
+    );
+    assert!(crowded.seconds > 0.85 * shared.seconds, "{crowded:?}");
+}
+
+#[test]
+fn the_same_job_takes_the_same_time() {
+    let cluster = Cluster {
+        workers: 3,
+        threads: 2,
+        bandwidth: Some(1e5),
+        ..CLUSTER
+    };
+    assert_eq!(run(20, cluster), run(20, cluster));
+}

@@ -1,0 +1,145 @@
+//! Ranges that are not done any more: their record is lost, or it was wrong.
+//!
+//! * **Lost.** The content stays the known one: whoever computes the range anew has to find
+//!   the same. What draws on it waits for it, unless it is done.
+//! * **Wrong.** Whatever was computed from it may be wrong too: all that follows is withdrawn and computed anew,
+//!   and results of leases from before are not taken, as nobody knows what they were computed
+//!   from.
+//!
+//! Either way the shards are forgotten, and the table is cut anew when all ranges are committed again.
+
+use chomp_table::{Digest, Head};
+
+use super::ids::{LeaseId, Unit};
+use super::messages::{Action, Rejection, StopReason};
+use super::ranges::draws_on;
+use super::units::State;
+use super::{Phase, Plan};
+
+impl Plan {
+    /// The record of a committed range is lost or damaged.
+    pub(super) fn lost(&mut self, head: Head, digest: Digest, out: &mut Vec<Action>) {
+        // When all shards are written, records are not needed any more.
+        let is_over = self.is_faulty() || self.phase == Phase::Finished || self.publishing;
+        let unit = Unit::Range(head);
+        if is_over
+            || !self.units.contains(unit)
+            || self.units.state(unit) != State::Committed
+            || self
+                .units
+                .known(unit)
+                .is_none_or(|known| known.digest != digest)
+        {
+            return;
+        }
+        out.push(Action::Withdraw { heads: vec![head] });
+        self.drop_shards(out);
+        self.units.ranges.withdraw(head);
+        self.block_dependants(head, out);
+        self.reconsider(unit);
+        let times = self.units.ranges.count_withdrawal(head);
+        if times > self.settings.failures_max {
+            self.stop(StopReason::Lost { head, times }, out);
+        }
+    }
+
+    /// Takes back what draws on a range that was withdrawn, as far as it is not settled.
+    fn block_dependants(&mut self, head: Head, out: &mut Vec<Action>) {
+        let range_bits = self.settings.range_bits;
+        let depends =
+            |unit: Unit| matches!(unit, Unit::Range(other) if draws_on(other, head, range_bits));
+        self.arbitrations.spoil(depends);
+        // Whatever is ready is wanted or begun, or held back for an arbitration.
+        let ready = self.board.ready().chain(self.arbitrations.units());
+        let mut dependants: Vec<Unit> = ready.filter(|&unit| depends(unit)).collect();
+        dependants.sort_unstable();
+        dependants.dedup();
+        for unit in dependants {
+            if let Unit::Range(other) = unit
+                && self.units.state(unit) == State::Ready
+            {
+                self.drop_hold(other, Some(Rejection::Stale), out);
+                self.drop_copies(unit, out);
+                self.units.ranges.block(other);
+            }
+        }
+    }
+
+    /// Forgets the votes on a unit, and ends the leases on it, with all that they are about.
+    fn drop_copies(&mut self, unit: Unit, out: &mut Vec<Action>) {
+        let copies = self.board.of(unit);
+        let leases = copies.map(|copies| copies.leases.iter().map(|&(id, _)| id).collect());
+        let leases: Vec<LeaseId> = leases.unwrap_or_default();
+        for lease in leases {
+            self.end_lease(lease, None, out);
+        }
+        self.board.close(unit);
+    }
+
+    /// Forgets the shards, if the table was cut.
+    pub(super) fn drop_shards(&mut self, out: &mut Vec<Action>) {
+        if !self.units.shards.is_cut() {
+            return;
+        }
+        for unit in self.units.shards.numbers().map(Unit::Shard) {
+            self.drop_copies(unit, out);
+            self.arbitrations.remove(unit);
+        }
+        self.units.shards.clear();
+        self.oldest_merge = LeaseId(self.next_lease);
+        self.forget_deliveries(super::workers::Delivery::is_shard);
+    }
+
+    /// The content of a range, which is kept or expected, is wrong: it is withdrawn, and all that follows.
+    pub(super) fn condemn(&mut self, head: Head, out: &mut Vec<Action>) {
+        let mut condemned = vec![head];
+        condemned.extend(self.units.ranges.followers(&[head]));
+        let is_kept = |head: &Head| {
+            let state = self.units.state(Unit::Range(*head));
+            matches!(state, State::Committed | State::Committing(_))
+        };
+        let heads: Vec<Head> = condemned.iter().copied().filter(is_kept).collect();
+        if !heads.is_empty() && !self.is_faulty() {
+            out.push(Action::Withdraw { heads });
+        }
+        self.drop_shards(out);
+        self.oldest_lease = LeaseId(self.next_lease);
+        for &head in &condemned {
+            self.condemn_one(head, out);
+        }
+        condemned.sort_unstable();
+        self.forget_deliveries(|delivery| match delivery.unit() {
+            Unit::Range(head) => condemned.binary_search(&head).is_ok(),
+            Unit::Shard(_) => false,
+        });
+    }
+
+    fn condemn_one(&mut self, head: Head, out: &mut Vec<Action>) {
+        let unit = Unit::Range(head);
+        self.forget_claims(unit, out);
+        match self.units.state(unit) {
+            State::Committed => {
+                self.units.ranges.withdraw(head);
+            }
+            State::Ready => {
+                self.drop_copies(unit, out);
+                self.units.ranges.block(head);
+            }
+            State::Blocked => {}
+            State::Committing(submission) => {
+                let pending = self.pending_mut(submission);
+                pending.spoiled = Some(Rejection::Stale);
+                let count = pending.next.len();
+                pending.next.retain(|&next| next != unit);
+                if pending.next.len() == count {
+                    // It is withdrawn when the write under way has ended.
+                    self.condemned.insert(head);
+                } else {
+                    self.units.ranges.block(head);
+                }
+            }
+        }
+        self.units.forget(unit);
+        self.reconsider(unit);
+    }
+}

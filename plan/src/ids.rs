@@ -1,0 +1,63 @@
+//! The names of things, which cannot be mixed up with each other.
+
+use std::fmt;
+
+use chomp_table::Head;
+
+/// Defines ids of which each is a number.
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// A worker, for as long as its process lives. Given by the caller; a worker that lost contact
+    /// comes back with the same.
+    WorkerId
+    /// A lease on one task. Given by the plan, ascending; [`Settings::epoch`](crate::Settings::epoch)
+    /// keeps those of different plans apart.
+    LeaseId
+    /// A request for a task. Given by the caller, never used twice; requests that have to wait
+    /// are served in the order of their ids.
+    RequestId
+    /// A result handed in. Given by the caller, never used twice.
+    SubmissionId
+}
+
+/// Milliseconds since some start, as told by the caller's monotonic clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// The time `millis` later, or the end of time.
+    pub(super) const fn plus(self, millis: u64) -> Millis {
+        Millis(self.0.saturating_add(millis))
+    }
+}
+
+/// What is done once, and of which all results are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unit {
+    /// The range with this head: its result is a record.
+    Range(Head),
+    /// The shard with this number, from 0: its result is a file of the table.
+    Shard(u32),
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unit::Range(head) => write!(f, "range {head}"),
+            Unit::Shard(number) => write!(f, "shard {number}"),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Recounts everything that the plan keeps more than once. Looks at every range: for tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chomp_table::Head;
+
+use super::messages::Work;
+use super::units::State;
+use super::{Plan, SubmissionId, Unit};
+
+impl Plan {
+    /// Panics unless the plan agrees with itself.
+    pub(super) fn check_invariants(&self) {
+        self.units.ranges.check();
+        self.units.shards.check();
+        self.board
+            .check(self.all_units(), |unit| self.is_open(unit));
+        self.check_states();
+        self.check_leases();
+        self.check_workers();
+        self.check_pending();
+        self.check_holds();
+        self.check_requests();
+        if self.publishing {
+            assert!(self.units.shards.is_complete(), "published too early");
+        }
+        if self.units.shards.is_cut() {
+            assert!(self.units.ranges.is_complete(), "cut too early");
+        }
+    }
+
+    fn all_units(&self) -> impl Iterator<Item = Unit> + '_ {
+        let ranges = (0..self.units.ranges.count()).map(|head| Unit::Range(Head(head)));
+        ranges.chain(self.units.shards.numbers().map(Unit::Shard))
+    }
+
+    fn check_requests(&self) {
+        let mut queue = BTreeSet::new();
+        for (&id, worker) in &self.workers {
+            queue.extend(worker.requests.first().map(|&first| (first, id)));
+        }
+        assert_eq!(self.queue, queue);
+        for (&request, &worker) in &self.requests {
+            assert!(self.is_running(), "request {request} waits for nothing");
+            let others = self.workers.len() - 1;
+            let wanted = self.board.wanted_by(worker, others, self.below(), |_| 0);
+            assert!(wanted.is_none(), "request {request} waits in vain");
+            let mut checks = self.checks.all();
+            let check = checks.find(|(voters, _)| !voters.contains(&worker));
+            assert!(check.is_none(), "request {request} does not check");
+        }
+    }
+
+    fn check_states(&self) {
+        for unit in self.all_units() {
+            if let State::Committing(submission) = self.units.state(unit) {
+                let pending = &self.pending[&submission];
+                assert!(pending.writing.contains(&unit) || pending.next.contains(&unit));
+            }
+            let copies = self.board.of(unit);
+            assert!(
+                copies.is_none() || self.units.state(unit) == State::Ready,
+                "{unit} is not open"
+            );
+            for (id, holder) in copies.iter().flat_map(|copies| &copies.leases) {
+                let lease = &self.leases[id];
+                assert_eq!(lease.worker, *holder);
+                assert!(lease.work.contains(unit));
+            }
+            for vote in copies.iter().flat_map(|copies| &copies.votes) {
+                assert!(!self.outcasts.contains_key(&vote.worker));
+            }
+        }
+        for &head in &self.condemned {
+            let state = self.units.state(Unit::Range(head));
+            assert!(matches!(state, State::Committing(_)));
+        }
+    }
+
+    fn check_leases(&self) {
+        for (id, lease) in &self.leases {
+            let left = |unit: &Unit| {
+                let copies = self.board.of(*unit);
+                copies.is_some_and(|copies| copies.leases.iter().any(|(lease, _)| lease == id))
+            };
+            let left = lease.work.units().filter(left).count();
+            match &lease.work {
+                Work::Check { range, .. } => {
+                    assert_eq!(self.holds[&range.head].lease, Some(*id));
+                }
+                _ => assert_eq!(lease.left, left),
+            }
+            assert!(lease.left > 0, "a lease on nothing");
+        }
+        let deadlines = self
+            .leases
+            .iter()
+            .map(|(&id, lease)| (lease.deadline, id))
+            .collect();
+        assert_eq!(self.deadlines, deadlines);
+        for (slow, id) in &self.singles {
+            assert_eq!(self.leases[id].slow, *slow);
+        }
+    }
+
+    fn check_workers(&self) {
+        let threads: u64 = self
+            .workers
+            .values()
+            .map(|worker| u64::from(worker.threads))
+            .sum();
+        assert_eq!(self.threads, threads);
+        let seats: BTreeSet<usize> = self.workers.values().map(|worker| worker.seat).collect();
+        assert_eq!(seats.len(), self.workers.len(), "two on one seat");
+        assert!(seats.iter().all(|&seat| seat < self.seats.count()));
+        let heard = |(&id, worker): (&_, &super::Worker)| (worker.heard, id);
+        let silences: BTreeSet<_> = self.workers.iter().map(heard).collect();
+        assert_eq!(self.silences, silences);
+        assert!(
+            self.workers
+                .keys()
+                .all(|id| !self.outcasts.contains_key(id))
+        );
+        let leases = self
+            .workers
+            .iter()
+            .flat_map(|(&id, worker)| worker.leases.iter().map(move |&lease| (lease, id)));
+        let held = self
+            .leases
+            .iter()
+            .map(|(&id, lease)| (id, lease.worker))
+            .collect();
+        assert_eq!(leases.collect::<BTreeMap<_, _>>(), held);
+        let requests = self
+            .workers
+            .iter()
+            .flat_map(|(&id, worker)| worker.requests.iter().map(move |&request| (request, id)));
+        assert_eq!(requests.collect::<BTreeMap<_, _>>(), self.requests);
+    }
+
+    fn check_pending(&self) {
+        let mut waits: BTreeMap<SubmissionId, usize> = BTreeMap::new();
+        for (&id, pending) in &self.pending {
+            let writes = !pending.writing.is_empty();
+            assert!(
+                writes || pending.waits > 0 || pending.held > 0,
+                "submission {id} waits for nothing"
+            );
+            assert!(writes || pending.waiters.is_empty());
+            assert!(writes || pending.next.is_empty());
+            for &unit in pending.writing.iter().chain(&pending.next) {
+                let is_gone = matches!(unit, Unit::Shard(_)) && !self.units.contains(unit);
+                let state = (!is_gone).then(|| self.units.state(unit));
+                let is_shard = matches!(unit, Unit::Shard(_));
+                assert!(is_shard || state == Some(State::Committing(id)), "{unit}");
+            }
+            for &waiter in &pending.waiters {
+                *waits.entry(waiter).or_default() += 1;
+            }
+            let held = self.holds.values().filter(|hold| hold.submission == id);
+            assert_eq!(held.count(), pending.held);
+        }
+        for (id, pending) in &self.pending {
+            assert_eq!(pending.waits, waits.remove(id).unwrap_or(0));
+        }
+        assert!(waits.is_empty(), "settled but waiting: {waits:?}");
+    }
+
+    fn check_holds(&self) {
+        let mut wanted = BTreeSet::new();
+        for (&head, hold) in &self.holds {
+            let unit = Unit::Range(head);
+            assert_eq!(self.units.state(unit), State::Ready);
+            assert!(!self.arbitrations.contains(unit));
+            let copies = self.board.of(unit).expect("those who found it");
+            let voters: BTreeSet<_> = copies.votes.iter().map(|vote| vote.worker).collect();
+            assert!(copies.leases.is_empty() && voters.iter().eq(&hold.voters));
+            assert!(copies.votes.iter().all(|vote| vote.content == hold.content));
+            if let Some(lease) = hold.lease {
+                assert!(self.leases.contains_key(&lease));
+            } else {
+                wanted.insert((&hold.voters, head));
+            }
+            let contact = self.settings.contact_ms();
+            let mut may = self.workers.iter().filter(|(id, worker)| {
+                !hold.voters.contains(id) && worker.heard.plus(contact) > self.watched
+            });
+            assert!(may.next().is_some(), "{head} waits in vain");
+        }
+        assert_eq!(self.checks.all().collect::<BTreeSet<_>>(), wanted);
+    }
+}

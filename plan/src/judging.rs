@@ -1,0 +1,100 @@
+//! Whether a result may be used.
+
+use std::collections::BTreeSet;
+
+use chomp_table::RangeSummary;
+
+use super::Plan;
+use super::ids::{LeaseId, Unit, WorkerId};
+use super::messages::Rejection;
+use super::units::{Content, State};
+
+impl Plan {
+    /// Whether results of this worker are taken at all.
+    pub(super) fn judge_sender(&self, worker: WorkerId) -> Result<(), Rejection> {
+        if self.is_faulty() {
+            return Err(Rejection::Stopped);
+        }
+        if let Some(reason) = self.misdeed(worker) {
+            let reason = reason.clone();
+            return Err(Rejection::Quarantined { reason });
+        }
+        if !self.is_there(worker) {
+            return Err(Rejection::NotJoined);
+        }
+        Ok(())
+    }
+
+    /// Whether the ranges may be used.
+    pub(super) fn judge_ranges(
+        &self,
+        worker: WorkerId,
+        lease: LeaseId,
+        ranges: &[RangeSummary],
+    ) -> Result<(), Rejection> {
+        self.judge_sender(worker)?;
+        let first = ranges.first().ok_or(Rejection::Empty)?;
+        let layer = first.head.layer();
+        let mut heads = BTreeSet::new();
+        for &RangeSummary { head, .. } in ranges {
+            let unit = Unit::Range(head);
+            if !self.units.contains(unit) {
+                return Err(Rejection::Unknown { unit });
+            }
+            if head.layer() != layer {
+                return Err(Rejection::Mixed { head, layer });
+            }
+            if !heads.insert(head) {
+                return Err(Rejection::Twice { head });
+            }
+            self.judge_unit(worker, lease, unit, self.oldest_lease)?;
+        }
+        let mut units = ranges
+            .iter()
+            .map(|&range| (Unit::Range(range.head), Content::of_range(range)));
+        match units.find(|&(unit, content)| self.units.differs(unit, content)) {
+            Some((unit, _)) => Err(Rejection::Disagreement { unit }),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn judge_shard(
+        &self,
+        worker: WorkerId,
+        lease: LeaseId,
+        (unit, content): (Unit, Content),
+    ) -> Result<(), Rejection> {
+        self.judge_sender(worker)?;
+        if !self.units.shards.is_cut() {
+            return Err(Rejection::NotReady { unit });
+        }
+        if !self.units.contains(unit) {
+            return Err(Rejection::Unknown { unit });
+        }
+        self.judge_unit(worker, lease, unit, self.oldest_merge)?;
+        if self.units.differs(unit, content) {
+            return Err(Rejection::Disagreement { unit });
+        }
+        Ok(())
+    }
+
+    /// Whether something about this unit may be used. A lease that ended, or is another worker's, says
+    /// nothing about that, unless it is older than `oldest`.
+    fn judge_unit(
+        &self,
+        worker: WorkerId,
+        lease: LeaseId,
+        unit: Unit,
+        oldest: LeaseId,
+    ) -> Result<(), Rejection> {
+        match self.work_of(worker, lease) {
+            Some(work) if !work.contains(unit) => return Err(Rejection::NotLeased { unit, lease }),
+            None if lease < oldest => return Err(Rejection::Stale),
+            _ => {}
+        }
+        if self.units.state(unit) == State::Blocked {
+            return Err(Rejection::NotReady { unit });
+        }
+        Ok(())
+    }
+}

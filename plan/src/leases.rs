@@ -1,0 +1,238 @@
+//! Who works on what: the leases.
+
+use chomp_table::Head;
+
+use super::Plan;
+use super::copies::Copies;
+use super::ids::{LeaseId, Millis, Unit, WorkerId};
+use super::messages::{Action, Loss, StopReason, Work};
+use super::units::{Lost, State};
+
+/// A task in the hands of a worker.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub(super) worker: WorkerId,
+    pub(super) work: Work,
+    /// How many of its units are not done, at least one.
+    pub(super) left: usize,
+    pub(super) deadline: Millis,
+    /// When another worker that has nothing to do may have the same.
+    pub(super) slow: Millis,
+}
+
+impl Work {
+    /// The units that are to be computed. A check computes none.
+    pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
+        let (heads, shard): (&[Head], _) = match self {
+            Work::Evaluate { heads, .. } => (heads, None),
+            Work::Check { .. } => (&[], None),
+            Work::Merge { shard, .. } => (&[], Some(*shard)),
+        };
+        let ranges = heads.iter().map(|&head| Unit::Range(head));
+        ranges.chain(shard.map(Unit::Shard))
+    }
+
+    pub(super) fn contains(&self, unit: Unit) -> bool {
+        match (self, unit) {
+            (Work::Evaluate { heads, .. }, Unit::Range(head)) => heads.binary_search(&head).is_ok(),
+            (Work::Merge { shard, .. }, Unit::Shard(number)) => *shard == number,
+            _ => false,
+        }
+    }
+}
+
+impl Plan {
+    /// Gives a worker a task that `left` units are to be computed of.
+    pub(super) fn lease(
+        &mut self,
+        now: Millis,
+        worker: WorkerId,
+        work: Work,
+        left: usize,
+    ) -> LeaseId {
+        let id = LeaseId(self.next_lease);
+        self.next_lease += 1;
+        let deadline = now.plus(self.settings.lease_ms);
+        let lease = Lease {
+            worker,
+            work,
+            left,
+            deadline,
+            slow: now.plus(self.settings.straggler_ms),
+        };
+        self.leases.insert(id, lease);
+        self.deadlines.insert((deadline, id));
+        self.worker(worker).leases.insert(id);
+        id
+    }
+
+    /// A heartbeat.
+    pub(super) fn renewed(
+        &mut self,
+        now: Millis,
+        worker: WorkerId,
+        leases: Vec<LeaseId>,
+        out: &mut Vec<Action>,
+    ) {
+        let deadline = now.plus(self.settings.lease_ms);
+        let mut lost = Vec::new();
+        // After a fault nothing is taken any more.
+        let is_over = self.is_faulty();
+        for id in leases {
+            let lease = self.leases.get_mut(&id);
+            match lease.filter(|lease| lease.worker == worker && !is_over) {
+                // A check is short, and a range waits for it that perhaps nobody else may check.
+                Some(lease) if matches!(lease.work, Work::Check { .. }) => {}
+                Some(lease) => {
+                    self.deadlines.remove(&(lease.deadline, id));
+                    self.deadlines.insert((deadline, id));
+                    lease.deadline = deadline;
+                }
+                None => lost.push(id),
+            }
+        }
+        out.push(Action::Renewal { worker, lost });
+    }
+
+    pub(super) fn returned(&mut self, worker: WorkerId, lease: LeaseId, out: &mut Vec<Action>) {
+        if self.holds(worker, lease) {
+            self.end_lease(lease, None, out);
+        }
+    }
+
+    pub(super) fn failed(
+        &mut self,
+        worker: WorkerId,
+        lease: LeaseId,
+        reason: String,
+        out: &mut Vec<Action>,
+    ) {
+        if self.holds(worker, lease) {
+            let name = self.name(worker);
+            let loss = Loss::Failed {
+                worker: name,
+                reason,
+            };
+            self.end_lease(lease, Some(&loss), out);
+        }
+    }
+
+    /// Ends the leases whose time is over.
+    pub(super) fn expire(&mut self, now: Millis, out: &mut Vec<Action>) {
+        while let Some(&(deadline, lease)) = self.deadlines.first()
+            && deadline <= now
+        {
+            let worker = self.name(self.leases[&lease].worker);
+            self.end_lease(lease, Some(&Loss::Expired { worker }), out);
+        }
+    }
+
+    /// Whether the lease stands and is this worker's.
+    pub fn holds(&self, worker: WorkerId, lease: LeaseId) -> bool {
+        self.work_of(worker, lease).is_some()
+    }
+
+    /// What the lease is about, if it stands and is this worker's.
+    pub fn work_of(&self, worker: WorkerId, lease: LeaseId) -> Option<&Work> {
+        let lease = self.leases.get(&lease);
+        let lease = lease.filter(|lease| lease.worker == worker);
+        lease.map(|lease| &lease.work)
+    }
+
+    /// Ends a lease that stands. What is not done of it is wanted again; with a `loss` it has one
+    /// attempt less.
+    pub(super) fn end_lease(&mut self, id: LeaseId, loss: Option<&Loss>, out: &mut Vec<Action>) {
+        let lease = self.forget_lease(id);
+        let how = loss.map(|loss| match loss {
+            Loss::Expired { .. } => Lost::Expired,
+            Loss::Failed { .. } | Loss::Rejected { .. } => Lost::Failed,
+        });
+        if let Work::Check { range, .. } = lease.work {
+            self.check_ended(range.head, id, out);
+        }
+        for unit in lease.work.units() {
+            let copies = self.board.of(unit);
+            let is_copy = |copies: &Copies| copies.leases.iter().any(|&(lease, _)| lease == id);
+            if !copies.is_some_and(is_copy) {
+                continue;
+            }
+            self.refile(unit, |copies| {
+                copies.leases.retain(|&(lease, _)| lease != id);
+                if how == Some(Lost::Failed) {
+                    copies.failed.insert(lease.worker);
+                }
+            });
+            if let (Some(how), Some(loss)) = (how, loss) {
+                self.count_attempt(unit, how, loss, out);
+            }
+        }
+        if let (Some(how), Some(loss)) = (how, loss) {
+            self.count_loss(lease.worker, how, loss, out);
+        }
+    }
+
+    /// Counts a lost attempt at a unit; after too many the job stops.
+    fn count_attempt(&mut self, unit: Unit, how: Lost, last: &Loss, out: &mut Vec<Action>) {
+        let attempts = self.units.lose(unit, how);
+        let most = match how {
+            Lost::Expired => self.settings.expiries_max,
+            Lost::Failed => self.settings.failures_max,
+        };
+        if attempts >= most {
+            let reason = StopReason::GaveUp {
+                unit,
+                attempts,
+                last: last.clone(),
+            };
+            self.stop(reason, out);
+        }
+    }
+
+    fn forget_lease(&mut self, id: LeaseId) -> Lease {
+        let lease = self.leases.remove(&id).expect("the lease stands");
+        self.deadlines.remove(&(lease.deadline, id));
+        self.singles.remove(&(lease.slow, id));
+        // A worker that goes is gone before its leases.
+        if let Some(worker) = self.workers.get_mut(&lease.worker) {
+            worker.leases.remove(&id);
+        }
+        lease
+    }
+
+    /// Ends the lease of a check that is of no more use.
+    pub(super) fn cancel(&mut self, id: LeaseId) {
+        self.forget_lease(id);
+    }
+
+    /// Takes a unit that is done out of the hands of whoever works on it; tells what they said.
+    pub(super) fn take(&mut self, unit: Unit) -> Copies {
+        let copies = self.board.close(unit);
+        for &(id, _) in &copies.leases {
+            let lease = self.leases.get_mut(&id).expect("the unit is leased");
+            lease.left -= 1;
+            if lease.left == 0 {
+                self.forget_lease(id);
+            }
+        }
+        copies
+    }
+
+    /// Changes what is known of the copies of a unit that is ready.
+    pub(super) fn refile(&mut self, unit: Unit, change: impl FnOnce(&mut Copies)) {
+        let open = self.is_open(unit);
+        self.news |= self.board.update(unit, open, change);
+    }
+
+    /// Files a unit, of which nothing was done since it was filed last.
+    pub(super) fn reconsider(&mut self, unit: Unit) {
+        if self.units.contains(unit) && self.units.state(unit) == State::Ready {
+            self.refile(unit, |_| {});
+        }
+    }
+
+    /// Whether copies of this unit may be given out.
+    pub(super) fn is_open(&self, unit: Unit) -> bool {
+        let is_held = matches!(unit, Unit::Range(head) if self.holds.contains_key(&head));
+        self.units.state(unit) == State::Ready && !self.arbitrations.contains(unit) && !is_held
+    }
+}

@@ -1,0 +1,491 @@
+//! The plan: which ranges are computed next, by whom, and what becomes of a result.
+//!
+//! A plain state machine without clock, I/O, threads or chance: [`Plan::handle`] takes the time and
+//! an [`Event`] and gives the [`Action`]s that follow from it. The same events give the same
+//! actions, so a test can try any schedule. The caller performs the actions in any order, but for
+//! [commits](Action::Commit) and [withdrawals](Action::Withdraw), and tells what came of those that may fail.
+//!
+//! # A unit
+//!
+//! Ranges are evaluated, and when all are done the table is cut into shards, which are merged. Both are
+//! [units](Unit), and the plan does the same with both:
+//!
+//! ```text
+//!   blocked ── its sources are committed ──> ready ──> (held) ──> committing ── durable ──> committed
+//!      ^                                      │  ^       │                                       │
+//!      │        leased to workers, whose results are votes                                       │
+//!      └───────────────── its record is lost, or was wrong ──────────────────────────────────────┘
+//! ```
+//!
+//! # What always holds
+//!
+//! * **Order.** A range is offered when all its sources are durable, and not before. All sources are of
+//!   lower layers, so the lowest layer that is not complete can always go on; ranges of higher
+//!   layers may be offered beside it, and low layers go first. Shards come when all ranges are
+//!   durable, and the publication when all shards are.
+//! * **Leases decide who works, never what is right.** A result counts whether its lease stands or
+//!   not. Each is a **vote** of its worker for a content. A content is kept when
+//!   [`Settings::replicas`] workers found the same.
+//! * **Checks.** Some ranges, which chance chooses when their content is settled, are held back until
+//!   another worker has checked the record. Nothing waits for a check that nobody can make.
+//! * **Disagreement is settled by the coordinator**, which computes the unit itself: an **arbitration**. Who said
+//!   otherwise gets no more tasks, and everything that it helped to settle is arbitrated too. Nothing is
+//!   merged or published while an arbitration is due.
+//! * **The job heals itself.** A range whose record is lost is computed again, and has to come out the
+//!   same. A range that turns out wrong is withdrawn with all that follows from it, and results from before that
+//!   are not taken any more. The job stops only if the store keeps losing the same range.
+//! * **Once.** A unit is written once, unless it was withdrawn in between. It is acknowledged
+//!   ([`Verdict::Accepted`], [`Verdict::Duplicate`])
+//!   only when durable. A result for a unit that is just being written waits for that write.
+//! * **Every request and every submission is answered exactly once**; requests of a worker that
+//!   left, and those withdrawn, are not.
+//! * **No idling.** A request waits only while there is no work that its worker may have: all that
+//!   is ready has enough copies under way, or one by this very worker. A lease that stands for
+//!   long is then doubled.
+//! * **Faults end it.** After a fault nothing is offered, begun or taken any more, and every request is
+//!   answered so; a write under way still counts if it succeeds. A failed write is never tried
+//!   again by the same plan: what the disk holds after it is known only by reading it anew.
+//! * **No endless attempts.** A lease that expires, fails or is answered by a bad result is a lost
+//!   attempt for each of its units. After two a unit is offered alone, so that the one that cannot be
+//!   computed is found; after [`Settings::failures_max`] failures, or [`Settings::expiries_max`]
+//!   silences, the job stops. A worker gets what it failed at again only if nobody else is there. One that
+//!   fails at everything gets no more tasks.
+//! * **Nobody is shut out for having been away.** A worker is known by its number. It is forgotten after
+//!   a long silence, and may join again at any time, with the same number, and hand in what it has.
+//!
+//! # Cost
+//!
+//! An event costs time in proportion to what it is about, times a logarithm, however many ranges,
+//! workers and requests there are. Exceptions are rare: a record that is lost (all that is ready is looked
+//! at), a worker that is quarantined (all that is begun), a range that was wrong (everything above it).
+
+mod arbitration;
+mod checks;
+mod copies;
+pub mod forecast;
+mod healing;
+mod ids;
+mod judging;
+mod leases;
+mod messages;
+mod offers;
+mod ranges;
+mod reasons;
+mod settings;
+mod shards;
+mod submissions;
+mod units;
+mod workers;
+
+#[cfg(test)]
+mod invariants;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chomp_table::{Digest, Head, RangeSummary};
+
+pub use messages::{
+    Action, Answer, Event, LeaseId, Loss, Millis, Misdeed, PlanError, Progress, Rejection,
+    RequestId, Settings, StopReason, SubmissionId, Task, Unit, Verdict, Work, WorkerId,
+    WorkerProgress,
+};
+pub use settings::HEAD_BITS_MAX;
+
+use arbitration::Arbitrations;
+use checks::{Checks, Hold};
+use copies::Board;
+use leases::Lease;
+use ranges::Ranges;
+use shards::Shards;
+use submissions::Pending;
+use units::{Content, Units};
+use workers::{Delivery, Outcast, Seats, Worker};
+
+/// What a plan is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// There is work to do.
+    Running,
+    /// The table is published.
+    Finished,
+    /// The job ends before that.
+    Stopped(StopReason),
+}
+
+/// The plan of one job.
+#[derive(Debug)]
+pub struct Plan {
+    settings: Settings,
+    phase: Phase,
+    units: Units,
+    board: Board,
+    arbitrations: Arbitrations,
+    workers: BTreeMap<WorkerId, Worker>,
+    seats: Seats,
+    /// When each worker was last heard of.
+    silences: BTreeSet<(Millis, WorkerId)>,
+    threads: u64,
+    /// The workers that get no more tasks.
+    outcasts: BTreeMap<WorkerId, Outcast>,
+    /// What each worker helped to settle.
+    delivered: BTreeMap<WorkerId, Vec<Delivery>>,
+    /// The requests that wait for a task.
+    requests: BTreeMap<RequestId, WorkerId>,
+    /// The workers that wait, each by its first request.
+    queue: BTreeSet<(RequestId, WorkerId)>,
+    /// The worker whose request has just come.
+    newcomer: Option<WorkerId>,
+    /// Whether something became wanted since the requests were last looked at.
+    news: bool,
+    /// Until when leases that became slow were offered to those that wait.
+    looked: Millis,
+    leases: BTreeMap<LeaseId, Lease>,
+    /// The end of each lease.
+    deadlines: BTreeSet<(Millis, LeaseId)>,
+    /// The leases that are not doubled, by when they may be.
+    singles: BTreeSet<(Millis, LeaseId)>,
+    next_lease: u64,
+    /// Leases that do not stand count only from this one on.
+    oldest_lease: LeaseId,
+    /// The same of leases on shards.
+    oldest_merge: LeaseId,
+    /// The submissions that are not settled, or of which something is held.
+    pending: BTreeMap<SubmissionId, Pending>,
+    /// The ranges that wait for a check.
+    holds: BTreeMap<Head, Hold>,
+    /// The same, the oldest first.
+    held_since: BTreeSet<(Millis, Head)>,
+    checks: Checks,
+    /// The ranges that are being written and turned out wrong meanwhile.
+    condemned: BTreeSet<Head>,
+    publishing: bool,
+    /// The time of the latest event.
+    now: Millis,
+    /// When it was last looked whether all that is held may still be checked.
+    watched: Millis,
+}
+
+impl Plan {
+    /// The plan of a job of which something may be done: `done` are the ranges that are durable,
+    /// `shards_done` the shards. Ranges beyond the table are ignored, and so are shards unless all ranges
+    /// are done.
+    ///
+    /// # Errors
+    ///
+    /// If the job has too many ranges, or what is done contradicts itself.
+    pub fn new(
+        settings: Settings,
+        done: &[RangeSummary],
+        shards_done: &[(u32, Digest)],
+    ) -> Result<(Plan, Vec<Action>), PlanError> {
+        let ranges = Ranges::new(&settings, done)?;
+        let mut plan = Plan::of(settings, ranges);
+        for head in (0..plan.units.ranges.count()).map(Head) {
+            plan.reconsider(Unit::Range(head));
+        }
+        if plan.units.ranges.is_complete() {
+            plan.cut_shards();
+            for &(number, digest) in shards_done {
+                plan.resume_shard(number, digest)?;
+            }
+        }
+        let mut actions = Vec::new();
+        plan.advance_publication(&mut actions);
+        Ok((plan, actions))
+    }
+
+    fn of(settings: Settings, ranges: Ranges) -> Plan {
+        let next_lease = settings.epoch << 32;
+        Plan {
+            phase: Phase::Running,
+            units: Units {
+                ranges,
+                shards: Shards::default(),
+            },
+            board: Board::new(settings.replicas),
+            arbitrations: Arbitrations::default(),
+            workers: BTreeMap::new(),
+            seats: Seats::default(),
+            silences: BTreeSet::new(),
+            threads: 0,
+            outcasts: BTreeMap::new(),
+            delivered: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            queue: BTreeSet::new(),
+            newcomer: None,
+            news: false,
+            looked: Millis::default(),
+            leases: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            singles: BTreeSet::new(),
+            next_lease,
+            oldest_lease: LeaseId(settings.oldest_lease),
+            // How the table was cut before is not known.
+            oldest_merge: LeaseId(next_lease),
+            pending: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            held_since: BTreeSet::new(),
+            checks: Checks::default(),
+            condemned: BTreeSet::new(),
+            publishing: false,
+            now: Millis::default(),
+            watched: Millis::default(),
+            settings,
+        }
+    }
+
+    /// The plan of a job whose table is published: it has nothing to do and says so. `losing` is the
+    /// number of losing positions.
+    ///
+    /// # Errors
+    ///
+    /// If the job has too many ranges.
+    pub fn finished(settings: Settings, losing: u64) -> Result<Plan, PlanError> {
+        let ranges = Ranges::all_done(&settings, losing)?;
+        let mut plan = Plan::of(settings, ranges);
+        plan.phase = Phase::Finished;
+        Ok(plan)
+    }
+
+    /// Takes in a shard that is durable, unless it is beyond the table.
+    fn resume_shard(&mut self, number: u32, digest: Digest) -> Result<(), PlanError> {
+        let unit = Unit::Shard(number);
+        if !self.units.contains(unit) {
+            return Ok(());
+        }
+        let content = Content::of_shard(digest);
+        if self.units.differs(unit, content) {
+            return Err(PlanError::Disagreement { unit });
+        }
+        if self.units.known(unit).is_none() {
+            self.board.close(unit);
+            self.units.claim(unit, content);
+            self.units.shards.commit(number);
+        }
+        Ok(())
+    }
+
+    /// Takes in what happened at the time `now` and says what to do about it.
+    ///
+    /// # Panics
+    ///
+    /// If the outcome of an action is told that was not asked for, or is told twice: going on
+    /// would mean to acknowledge what may not be durable.
+    pub fn handle(&mut self, now: Millis, event: Event) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let out = &mut actions;
+        self.now = self.now.max(now);
+        if let Some(worker) = event.sender() {
+            self.heard(now, worker);
+        }
+        self.take_event(now, event, out);
+        if !self.is_running() && !self.holds.is_empty() {
+            self.end_holds(out);
+        }
+        self.advance_arbitrations(out);
+        self.advance_publication(out);
+        self.answer_requests(now, out);
+        actions
+    }
+
+    fn take_event(&mut self, now: Millis, event: Event, out: &mut Vec<Action>) {
+        match event {
+            Event::Joined {
+                worker,
+                name,
+                threads,
+            } => self.joined(now, worker, name, threads),
+            Event::Left { worker } => self.left(worker, out),
+            Event::Wanted { request, worker } => self.wanted(request, worker, out),
+            Event::Withdrawn { request } => self.withdrawn(request),
+            Event::Renewed { worker, leases } => self.renewed(now, worker, leases, out),
+            Event::Returned { worker, lease } => self.returned(worker, lease, out),
+            Event::Failed {
+                worker,
+                lease,
+                reason,
+            } => self.failed(worker, lease, reason, out),
+            Event::Evaluated {
+                submission,
+                worker,
+                lease,
+                ranges,
+                chance,
+            } => self.evaluated(submission, worker, lease, &ranges, chance, out),
+            Event::Checked {
+                submission,
+                worker,
+                lease,
+                refuted,
+            } => self.checked(submission, worker, lease, refuted, out),
+            Event::Merged {
+                submission,
+                worker,
+                lease,
+                shard,
+                digest,
+            } => self.merged(submission, worker, lease, shard, digest, out),
+            Event::Lost { head, digest, .. } => self.lost(head, digest, out),
+            Event::Arbitrated {
+                submission,
+                unit,
+                range,
+                digest,
+            } => self.arbitrated(submission, unit, range, digest, out),
+            Event::ArbitrationFailed { unit, reason } => self.arbitration_failed(unit, reason, out),
+            Event::Committed { submission } => self.committed(submission, out),
+            Event::CommitFailed { submission, reason } => {
+                self.commit_failed(submission, reason, out);
+            }
+            Event::Published => {
+                self.publishing_ended();
+                if !self.is_faulty() {
+                    self.phase = Phase::Finished;
+                }
+            }
+            Event::PublishFailed { reason } => {
+                self.publishing_ended();
+                self.stop(StopReason::PublishFailed { reason }, out);
+            }
+            Event::Tick => {
+                self.expire(now, out);
+                self.forget_silent(now, out);
+                self.release_unwatched(out);
+            }
+            Event::Shutdown => {
+                if self.phase == Phase::Running {
+                    self.phase = Phase::Stopped(StopReason::Shutdown);
+                }
+            }
+        }
+    }
+
+    /// When the next [`Event::Tick`] is due, unless a renewal moves it.
+    pub fn next_deadline(&self) -> Option<Millis> {
+        let lease = self.deadlines.first().map(|&(deadline, _)| deadline);
+        let others = [
+            self.next_silence(),
+            self.next_straggler(),
+            self.next_unwatched(),
+        ];
+        lease.into_iter().chain(others.into_iter().flatten()).min()
+    }
+
+    /// What the plan is about now.
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// Whether nothing is under way: no lease, no submission, no write. A coordinator that shuts
+    /// down may go then.
+    pub fn is_quiet(&self) -> bool {
+        self.leases.is_empty()
+            && self.pending.is_empty()
+            && self.arbitrations.under_way.is_none()
+            && !self.publishing
+    }
+
+    /// How far the job has come.
+    pub fn progress(&self) -> Progress {
+        let Units { ranges, shards } = &self.units;
+        let (work, work_done, publication_work) = ranges.work();
+        Progress {
+            phase: self.phase.clone(),
+            layers: ranges.layers(),
+            layer: ranges.open(),
+            ranges: ranges.count(),
+            ranges_done: ranges.done(),
+            ranges_resumed: ranges.resumed(),
+            losing: ranges.losing(),
+            shards: shards.count(),
+            shards_done: shards.done(),
+            work,
+            work_done,
+            publication_work,
+            leases: self.leases.len() as u64,
+            submissions: self.pending.len() as u64,
+            arbitrations: self.arbitrations.len() as u64,
+            workers: self.workers.len() as u64,
+            threads: self.threads,
+        }
+    }
+
+    /// For each layer from the lowest, how many ranges it has, and how many of them are committed.
+    pub fn layer_progress(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.units.ranges.of_layers()
+    }
+
+    /// Why nobody works on anything, if that is so and not the end.
+    pub fn waits_for(&self) -> Option<String> {
+        let replicas = self.settings.replicas;
+        match &self.phase {
+            Phase::Stopped(reason) => Some(reason.to_string()),
+            Phase::Finished => None,
+            Phase::Running if self.publishing => Some("the manifest is being written".to_owned()),
+            Phase::Running if self.arbitrations.len() > 0 => Some(format!(
+                "the coordinator computes {} ranges or shards itself, since a worker sent a wrong one",
+                self.arbitrations.len()
+            )),
+            Phase::Running if !self.leases.is_empty() => None,
+            Phase::Running if self.workers.is_empty() => Some("no worker is there".to_owned()),
+            Phase::Running if !self.holds.is_empty() => Some(format!(
+                "{} ranges wait for a worker that checks them",
+                self.holds.len()
+            )),
+            Phase::Running if !self.is_quiet() => None,
+            Phase::Running if self.board.is_shared() && replicas > 1 => Some(format!(
+                "each range must be computed by {replicas} workers, and those that are there have done what they can"
+            )),
+            Phase::Running => Some("no worker asks for a task".to_owned()),
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.phase == Phase::Running
+    }
+
+    /// Whether the job stopped for another reason than that it was asked to.
+    fn is_faulty(&self) -> bool {
+        matches!(&self.phase, Phase::Stopped(reason) if *reason != StopReason::Shutdown)
+    }
+
+    /// Stops the job, for the first fault that it has.
+    fn stop(&mut self, reason: StopReason, out: &mut Vec<Action>) {
+        if !self.is_faulty() {
+            self.phase = Phase::Stopped(reason.clone());
+            out.push(Action::Stop { reason });
+        }
+    }
+
+    /// Cuts the table into shards, or begins the publication, when it is time for it.
+    fn advance_publication(&mut self, out: &mut Vec<Action>) {
+        let is_time = self.is_running() && !self.publishing && self.arbitrations.len() == 0;
+        if !is_time || !self.units.ranges.is_complete() {
+            return;
+        }
+        if !self.units.shards.is_cut() {
+            self.cut_shards();
+        }
+        if self.units.shards.is_complete() {
+            self.publishing = true;
+            out.push(Action::Publish);
+        }
+    }
+
+    fn cut_shards(&mut self) {
+        let Units { ranges, shards } = &mut self.units;
+        shards.cut(ranges, self.settings.shard_words);
+        for number in self.units.shards.numbers() {
+            self.reconsider(Unit::Shard(number));
+        }
+    }
+
+    fn publishing_ended(&mut self) {
+        assert!(self.publishing, "the table was not to be published");
+        self.publishing = false;
+    }
+}

@@ -1,0 +1,296 @@
+//! What the plan is told, and what it asks for.
+
+use chomp_table::{Digest, Head, RangeSummary};
+
+pub use super::ids::{LeaseId, Millis, RequestId, SubmissionId, Unit, WorkerId};
+pub use super::reasons::{Loss, Misdeed, PlanError, Rejection, StopReason};
+pub use super::settings::Settings;
+
+use super::Phase;
+
+/// Something that happened.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A worker with so many threads is there. Told again, it changes the name and the number of
+    /// threads; leases and votes stay.
+    Joined {
+        worker: WorkerId,
+        name: String,
+        threads: u32,
+    },
+    /// A worker goes in good order: its leases go back at once, its requests are forgotten. A
+    /// worker that just fell silent must be left to lose its leases first, or a range that kills
+    /// every worker would be offered for ever.
+    Left { worker: WorkerId },
+    /// A worker asks for one task. Answered by exactly one [`Action::Answer`], now or later.
+    Wanted {
+        request: RequestId,
+        worker: WorkerId,
+    },
+    /// Nobody waits for the answer to this request any more. If it was answered with a task
+    /// already, [`Event::Returned`] gives that back.
+    Withdrawn { request: RequestId },
+    /// A heartbeat: a worker is there, and still works on these leases, if any. Answered at once by
+    /// one [`Action::Renewal`].
+    Renewed {
+        worker: WorkerId,
+        leases: Vec<LeaseId>,
+    },
+    /// A worker hands a lease back undone. This is no lost attempt.
+    Returned { worker: WorkerId, lease: LeaseId },
+    /// A worker could not do its task. This is a lost attempt.
+    Failed {
+        worker: WorkerId,
+        lease: LeaseId,
+        reason: String,
+    },
+    /// A result of [`Work::Evaluate`], whose records are durable. Ends the lease. Answered by exactly one
+    /// [`Action::Settle`], now or later; keep what it says until then, or if it is [held](Verdict::Held), until
+    /// [`Action::Forget`]. `chance` is a random
+    /// number, which the worker cannot know: it decides which ranges are checked by others.
+    Evaluated {
+        submission: SubmissionId,
+        worker: WorkerId,
+        lease: LeaseId,
+        ranges: Vec<RangeSummary>,
+        chance: u64,
+    },
+    /// A result of [`Work::Check`]: whether some word of the range is not what its record says. Ends
+    /// the lease. Answered by exactly one [`Action::Settle`], at once.
+    Checked {
+        submission: SubmissionId,
+        worker: WorkerId,
+        lease: LeaseId,
+        refuted: bool,
+    },
+    /// A result of [`Work::Merge`], whose file is durable. `digest` is that of everything that is said
+    /// about the shard. Ends the lease. Answered by exactly one [`Action::Settle`], now or later.
+    Merged {
+        submission: SubmissionId,
+        worker: WorkerId,
+        lease: LeaseId,
+        shard: u32,
+        digest: Digest,
+    },
+    /// The record of a committed range, with this digest, is lost or damaged. Of no effect if
+    /// the range is not committed, or with another digest.
+    Lost {
+        worker: WorkerId,
+        head: Head,
+        digest: Digest,
+    },
+    /// [`Action::Arbitrate`] is done: what the coordinator found itself. `range` is there if the
+    /// unit is one; `digest` is that of the record, or of everything that is said about the shard.
+    /// Keep the result as that of a submission, until that is settled or forgotten.
+    Arbitrated {
+        submission: SubmissionId,
+        unit: Unit,
+        range: Option<RangeSummary>,
+        digest: Digest,
+    },
+    /// [`Action::Arbitrate`] failed. If a record was missing, [`Event::Lost`] has to come before.
+    ArbitrationFailed { unit: Unit, reason: String },
+    /// [`Action::Commit`] is done, and durable.
+    Committed { submission: SubmissionId },
+    /// [`Action::Commit`] failed.
+    CommitFailed {
+        submission: SubmissionId,
+        reason: String,
+    },
+    /// [`Action::Publish`] is done, and durable.
+    Published,
+    /// [`Action::Publish`] failed.
+    PublishFailed { reason: String },
+    /// Time passed: leases that were not renewed end.
+    Tick,
+    /// The coordinator is asked to go: nothing more is offered or published, but results on their
+    /// way are still taken.
+    Shutdown,
+}
+
+impl Event {
+    /// The worker that shows by this that it is there.
+    pub(super) fn sender(&self) -> Option<WorkerId> {
+        match self {
+            Event::Wanted { worker, .. }
+            | Event::Renewed { worker, .. }
+            | Event::Returned { worker, .. }
+            | Event::Failed { worker, .. }
+            | Event::Evaluated { worker, .. }
+            | Event::Checked { worker, .. }
+            | Event::Merged { worker, .. }
+            | Event::Lost { worker, .. } => Some(*worker),
+            _ => None,
+        }
+    }
+}
+
+/// Something to be done by the caller.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Answer a request.
+    Answer { request: RequestId, answer: Answer },
+    /// Answer a heartbeat: these leases of it do not stand any more, and work on them is of no more
+    /// use.
+    Renewal {
+        worker: WorkerId,
+        lost: Vec<LeaseId>,
+    },
+    /// Tell what became of a result.
+    Settle {
+        submission: SubmissionId,
+        verdict: Verdict,
+    },
+    /// Make these units of a submission durable, and no others of it. Answered by
+    /// [`Event::Committed`] or [`Event::CommitFailed`]. Comes again for other units of the
+    /// submission, when those are checked, but only after that answer.
+    Commit {
+        submission: SubmissionId,
+        units: Vec<Unit>,
+    },
+    /// These ranges are not done any more. The journal has to have commits and withdrawals in the
+    /// order in which they were asked for. There is no answer: if this fails, so does every later
+    /// commit.
+    Withdraw { heads: Vec<Head> },
+    /// Evaluate this range, or merge this shard, all of whose sources are committed, and trust nobody. One
+    /// at a time. Answered by [`Event::Arbitrated`] or [`Event::ArbitrationFailed`].
+    Arbitrate { unit: Unit },
+    /// The result of an arbitration, or one that was [held](Verdict::Held), is not needed any more.
+    Forget { submission: SubmissionId },
+    /// This worker gets no more tasks, and its results are not taken any more.
+    Quarantine {
+        worker: WorkerId,
+        name: String,
+        reason: Misdeed,
+    },
+    /// Publish the table: all shards are committed.
+    Publish,
+    /// The job cannot go on. Comes once at most.
+    Stop { reason: StopReason },
+}
+
+/// The answer to a request for a task.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Do this.
+    Task(Task),
+    /// The table is published: there is nothing left to do.
+    Finished,
+    /// The job has stopped.
+    Stopped { reason: StopReason },
+    /// The worker has not joined, or was forgotten: join first.
+    NotJoined,
+    /// The worker gets no more tasks.
+    Quarantined { reason: Misdeed },
+}
+
+/// Some work for one worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// The lease under which the task is given.
+    pub lease: LeaseId,
+    /// 1 + how often this was tried before in vain.
+    pub attempt: u32,
+    /// How long the lease lasts without renewal.
+    pub lease_ms: u64,
+    /// What is to be done.
+    pub work: Work,
+}
+
+/// What a task is about. All ranges that it draws on are committed.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Evaluate these ranges of one layer, heads ascending.
+    Evaluate { layer: u32, heads: Vec<Head> },
+    /// Decide some words of this range, whose record is in the part of the submission, by the definition.
+    Check {
+        range: RangeSummary,
+        submission: SubmissionId,
+    },
+    /// Write a shard. It begins in the range `head`, after `skip` stored words of that.
+    Merge { shard: u32, head: Head, skip: u64 },
+}
+
+/// What became of a result.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All of it is durable, at least something thanks to this result. Or it is a check, which was
+    /// of use.
+    Accepted,
+    /// All of it is durable, with these very digests, thanks to others.
+    Duplicate,
+    /// Some of it waits for other workers to say the same; all else is durable.
+    Noted,
+    /// Some of it waits for another worker to check it; all else is durable or waits likewise. The
+    /// worker need not wait for that, or two could wait for each other: it is told the same as
+    /// with [`Noted`](Verdict::Noted). But the result has to be kept: [`Action::Commit`] may still come for it, until
+    /// [`Action::Forget`] does.
+    Held,
+    /// It was not used.
+    Rejected { reason: Rejection },
+}
+
+/// How far a job has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What the job is about.
+    pub phase: Phase,
+    /// The number of layers.
+    pub layers: u32,
+    /// The lowest layer that is not complete; the number of layers if all are.
+    pub layer: u32,
+    /// The number of ranges.
+    pub ranges: u64,
+    /// The ranges that are committed.
+    pub ranges_done: u64,
+    /// The ranges that were committed before this plan was made.
+    pub ranges_resumed: u64,
+    /// The losing positions of the committed ranges.
+    pub losing: u64,
+    /// The number of shards; 0 until all ranges are committed.
+    pub shards: u64,
+    /// The shards that are committed.
+    pub shards_done: u64,
+    /// The [work](crate::forecast::Work) of all ranges.
+    pub work: u64,
+    /// That of the committed ranges.
+    pub work_done: u64,
+    /// That of writing the shards.
+    pub publication_work: u64,
+    /// The leases that stand.
+    pub leases: u64,
+    /// The results that are not settled.
+    pub submissions: u64,
+    /// The ranges and shards that the coordinator has to compute itself.
+    pub arbitrations: u64,
+    /// The workers that are there.
+    pub workers: u64,
+    /// Their threads.
+    pub threads: u64,
+}
+
+/// What the plan knows of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerProgress {
+    /// Which one.
+    pub id: WorkerId,
+    /// What people call it.
+    pub name: String,
+    /// How many ranges it evaluates at a time.
+    pub threads: u32,
+    /// The leases that it holds.
+    pub leases: u64,
+    /// The ranges of its that were taken.
+    pub ranges: u64,
+    /// The tasks that it lost: failed, rejected, or not renewed in time.
+    pub failures: u64,
+    /// When it was last heard of.
+    pub heard: Millis,
+    /// Why it gets no more tasks, if it does not.
+    pub misdeed: Option<Misdeed>,
+}

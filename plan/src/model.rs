@@ -1,0 +1,61 @@
+//! The plan under random schedules.
+//!
+//! A [`world::World`] holds what a real job has: a disk, a coordinator that may crash, workers that
+//! join, leave, die, stall, lose answers, hand in late, twice, in part, and rubbish, and lie. It
+//! checks every action against what is really on its disk. After a while it calms down, and
+//! then the job has to end with the right table.
+
+mod checking;
+mod disk;
+mod ending;
+mod steps;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+use chomp_table::chance::Chance;
+use world::World;
+
+const SCHEDULES: u64 = 100_000;
+
+/// Runs a schedule, which its seed determines.
+fn run(seed: u64) {
+    let mut world = World::new(Chance(seed));
+    for _ in 0..world.chance.below(120) {
+        world.step();
+    }
+    world.calm_down();
+}
+
+/// Runs a schedule in which the first content of some range is a lie.
+fn run_with_a_lie_told_first(seed: u64) {
+    let mut world = World::new(Chance(seed));
+    for _ in 0..world.chance.below(60) {
+        world.step();
+    }
+    world.lie_first();
+}
+
+fn check(seeds: impl Iterator<Item = u64>, run: fn(u64)) {
+    for seed in seeds {
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(seed)));
+        assert!(
+            outcome.is_ok(),
+            "the schedule of seed {seed} failed, see above"
+        );
+    }
+}
+
+#[test]
+fn every_schedule_ends_with_the_right_table() {
+    thread::scope(|scope| {
+        scope.spawn(|| check((0..SCHEDULES).step_by(2), run));
+        scope.spawn(|| check((1..SCHEDULES).step_by(2), run));
+    });
+}
+
+#[test]
+fn a_lie_told_first_is_found_in_every_schedule() {
+    check(0..SCHEDULES / 20, run_with_a_lie_told_first);
+}

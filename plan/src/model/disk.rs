@@ -1,0 +1,268 @@
+//! What is really durable: the journal, and the entries on their way into it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use chomp_table::chance::{Chance, mix};
+use chomp_table::head::layers;
+use chomp_table::sources::sources;
+use chomp_table::{Digest, Head, RangeBits, RangeSummary};
+
+use crate::tests::summary;
+use crate::units::Content;
+use crate::{Settings, SubmissionId, Unit};
+
+/// A write that the plan asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Write {
+    Commit {
+        submission: SubmissionId,
+        units: Vec<(Unit, Content)>,
+    },
+    Withdraw {
+        heads: Vec<Head>,
+    },
+    Publish,
+}
+
+#[derive(Debug)]
+pub(super) struct Disk {
+    range_bits: RangeBits,
+    shard_words: u64,
+    pub(super) layers: Vec<Vec<Head>>,
+    pub(super) ranges: BTreeMap<Head, RangeSummary>,
+    pub(super) shards: BTreeMap<u32, Digest>,
+    /// The done ranges whose records cannot be read any more.
+    pub(super) lost: BTreeSet<Head>,
+    /// Those that were withdrawn some time.
+    pub(super) withdrawn: BTreeSet<Head>,
+    pub(super) published: bool,
+    /// In the order in which they were asked for; they take effect in that order.
+    pub(super) under_way: VecDeque<Write>,
+}
+
+impl Disk {
+    pub(super) fn new(settings: &Settings) -> Disk {
+        Disk {
+            range_bits: settings.range_bits,
+            shard_words: settings.shard_words,
+            layers: layers(settings.bits, settings.range_bits),
+            ranges: BTreeMap::new(),
+            shards: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            withdrawn: BTreeSet::new(),
+            published: false,
+            under_way: VecDeque::new(),
+        }
+    }
+
+    fn is_being_withdrawn(&self, head: Head) -> bool {
+        let withdraws =
+            |write: &Write| matches!(write, Write::Withdraw { heads } if heads.contains(&head));
+        self.under_way.iter().any(withdraws)
+    }
+
+    /// Whether the unit is done, and stays so.
+    pub(super) fn holds(&self, unit: Unit) -> bool {
+        match unit {
+            Unit::Range(head) => self.ranges.contains_key(&head) && !self.is_being_withdrawn(head),
+            Unit::Shard(number) => {
+                let withdraws = |write: &Write| matches!(write, Write::Withdraw { .. });
+                self.shards.contains_key(&number) && !self.under_way.iter().any(withdraws)
+            }
+        }
+    }
+
+    pub(super) fn is_being_written(&self, unit: Unit) -> bool {
+        self.under_way.iter().any(|write| match write {
+            Write::Commit { units, .. } => units.iter().any(|&(other, _)| other == unit),
+            Write::Withdraw { .. } | Write::Publish => false,
+        })
+    }
+
+    pub(super) fn content(&self, unit: Unit) -> Option<Content> {
+        match unit {
+            Unit::Range(head) => self
+                .ranges
+                .get(&head)
+                .map(|&range| Content::of_range(range)),
+            Unit::Shard(number) => self
+                .shards
+                .get(&number)
+                .map(|&digest| Content::of_shard(digest)),
+        }
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        let mut heads = self.layers.iter().flatten();
+        heads.all(|&head| self.holds(Unit::Range(head)))
+    }
+
+    /// What a unit draws on.
+    pub(super) fn sources(&self, unit: Unit) -> Vec<Head> {
+        match unit {
+            Unit::Range(head) => sources(head, self.range_bits),
+            Unit::Shard(_) => self.layers.iter().flatten().copied().collect(),
+        }
+    }
+
+    /// A unit may be computed when all that it draws on is durable.
+    pub(super) fn check_may_be_computed(&self, unit: Unit) {
+        for source in self.sources(unit) {
+            assert!(
+                self.holds(Unit::Range(source)),
+                "{unit} before its source {source}"
+            );
+        }
+    }
+
+    /// Units may be computed and written once.
+    pub(super) fn check_is_missing(&self, unit: Unit) {
+        assert!(!self.holds(unit), "{unit} is durable already");
+        let withdrawn = matches!(unit, Unit::Range(head) if self.is_being_withdrawn(head));
+        // A shard of an earlier cut may still be on its way; its withdrawal is behind it.
+        let is_shard = matches!(unit, Unit::Shard(_));
+        assert!(
+            withdrawn || is_shard || !self.is_being_written(unit),
+            "{unit} is being written already"
+        );
+    }
+
+    /// What an honest worker finds, if it draws on what is done now: the right content if all sources are
+    /// right. Else the records that are lost.
+    pub(super) fn compute(&self, unit: Unit) -> Result<Content, Vec<(Head, Digest)>> {
+        let sources = self.sources(unit);
+        let lost: Vec<_> = sources
+            .iter()
+            .filter(|source| self.lost.contains(source) || !self.ranges.contains_key(source))
+            .map(|source| {
+                (
+                    *source,
+                    self.ranges
+                        .get(source)
+                        .map_or(Digest([0; 32]), |range| range.digest),
+                )
+            })
+            .collect();
+        if !lost.is_empty() {
+            return Err(lost);
+        }
+        Ok(match unit {
+            Unit::Range(head) => {
+                let mut range = summary(head.0);
+                if !sources.iter().all(|source| self.is_right(*source)) {
+                    // What follows from a wrong source is wrong, each time in the same way.
+                    let sum = sources.iter().fold(head.0, |sum, source| {
+                        mix(sum ^ u64::from(self.ranges[source].digest.0[9]))
+                    });
+                    range.digest.0[9] ^= 1;
+                    range.digest.0[16..24].copy_from_slice(&sum.to_le_bytes());
+                }
+                Content::of_range(range)
+            }
+            Unit::Shard(number) => Content::of_shard(self.shard(number)),
+        })
+    }
+
+    fn is_right(&self, head: Head) -> bool {
+        self.ranges[&head] == summary(head.0)
+    }
+
+    fn shard(&self, number: u32) -> Digest {
+        let mut digest = [9; 32];
+        digest[..4].copy_from_slice(&number.to_le_bytes());
+        let all = self.ranges.values();
+        let sum = all.fold(0, |sum, range| {
+            mix(sum ^ u64::from(range.digest.0[9]) ^ u64::from(range.digest.0[0]))
+        });
+        digest[8..16].copy_from_slice(&sum.to_le_bytes());
+        Digest(digest)
+    }
+
+    /// The number of shards.
+    pub(super) fn shard_count(&self) -> u64 {
+        let stored: u64 = self.ranges.values().map(|range| range.stored).sum();
+        stored.div_ceil(self.shard_words).max(1)
+    }
+
+    /// A shard begins so many stored words before the next range, word by word.
+    pub(super) fn check_shard(&self, number: u32, head: Head, skip: u64) {
+        let before: u64 = self
+            .ranges
+            .range(..head)
+            .map(|(_, range)| range.stored)
+            .sum();
+        assert_eq!(before + skip, u64::from(number) * self.shard_words);
+        assert!(number == 0 || skip < self.ranges[&head].stored);
+        assert!(u64::from(number) < self.shard_count());
+    }
+
+    pub(super) fn begin_commit(&mut self, submission: SubmissionId, units: Vec<(Unit, Content)>) {
+        assert!(!units.is_empty());
+        for &(unit, content) in &units {
+            // A wrong shard is written over.
+            let is_other = self.content(unit) != Some(content);
+            if !(matches!(unit, Unit::Shard(_)) && is_other) {
+                self.check_is_missing(unit);
+            }
+            for source in self.sources(unit) {
+                // A content that was settled before its source was lost is written all the same.
+                assert!(self.holds(Unit::Range(source)) || self.is_or_was_withdrawn(source));
+            }
+        }
+        self.under_way
+            .push_back(Write::Commit { submission, units });
+    }
+
+    fn is_or_was_withdrawn(&self, head: Head) -> bool {
+        self.withdrawn.contains(&head) || self.is_being_withdrawn(head)
+    }
+
+    pub(super) fn begin_publish(&mut self) {
+        assert!(self.is_complete());
+        let shards = self.shard_count();
+        assert!((0..u32::try_from(shards).unwrap()).all(|number| self.holds(Unit::Shard(number))));
+        assert_eq!(self.shards.len() as u64, shards);
+        let publishes = |write: &Write| *write == Write::Publish;
+        assert!(!self.under_way.iter().any(publishes));
+        self.under_way.push_back(Write::Publish);
+    }
+
+    /// A write takes effect.
+    pub(super) fn perform(&mut self, write: &Write) {
+        match write {
+            Write::Commit { units, .. } => {
+                for &(unit, content) in units {
+                    match unit {
+                        Unit::Range(head) => {
+                            self.lost.remove(&head);
+                            self.ranges.insert(head, content.summary(head));
+                        }
+                        Unit::Shard(number) => {
+                            self.shards.insert(number, content.digest);
+                        }
+                    }
+                }
+            }
+            Write::Withdraw { heads } => {
+                self.shards.clear();
+                for head in heads {
+                    self.withdrawn.insert(*head);
+                    self.lost.remove(head);
+                    self.ranges.remove(head);
+                }
+            }
+            Write::Publish => self.published = true,
+        }
+    }
+
+    /// The power goes: the first of the writes under way have taken effect.
+    pub(super) fn crash(&mut self, chance: &mut Chance) {
+        let count = chance.below(self.under_way.len() as u64 + 1);
+        for write in std::mem::take(&mut self.under_way)
+            .iter()
+            .take(usize::try_from(count).unwrap())
+        {
+            self.perform(write);
+        }
+    }
+}

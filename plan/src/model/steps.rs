@@ -1,0 +1,387 @@
+//! What may happen in the world.
+
+use super::disk::Write;
+use super::world::{Finding, Outcome, Process, Submission, World};
+use crate::tests::{shard_digest, summary, wrong};
+use crate::units::Content;
+use crate::{Event, LeaseId, Phase, RequestId, SubmissionId, Task, Unit, WorkerId};
+use chomp_table::Head;
+
+impl World {
+    /// Something happens.
+    pub(super) fn step(&mut self) {
+        if self.plan.phase() != &Phase::Running && self.chance.once_in(4) {
+            self.end_and_restart();
+            return;
+        }
+        match self.chance.below(41) {
+            0..=2 => self.join(),
+            3..=10 => self.want(),
+            11..=18 => self.hand_in(),
+            19..=24 => self.end_write(),
+            25 => {
+                let fails = self.chance.once_in(10);
+                self.arbitrated(fails);
+            }
+            26 => self.time_passes(),
+            27 => self.renew(),
+            28 => self.give_back(),
+            29 => self.fail(),
+            30 => self.withdraw(),
+            31 => self.notice_lost_answer(),
+            32..=33 => self.send_again(),
+            34 => self.leave(),
+            35 => self.die(),
+            36 => self.send_rubbish(),
+            37 if self.chance.once_in(3) => self.restart(),
+            38 => self.lie(),
+            39 => self.lose_record(),
+            40 if self.chance.once_in(6) => match self.disk.under_way.front() {
+                Some(Write::Withdraw { .. }) => {}
+                Some(_) => self.write_fails(),
+                None => self.tell(Event::Shutdown),
+            },
+            _ => {}
+        }
+    }
+
+    fn any_process(&mut self) -> Option<usize> {
+        let index = self.chance.index(self.processes.len())?;
+        (!self.processes[index].dead).then_some(index)
+    }
+
+    /// Some task that a worker is at, taken from it if `take`.
+    fn any_task(&mut self, take: bool) -> Option<(WorkerId, Task, Finding)> {
+        let index = self.any_process()?;
+        let task = self.chance.index(self.processes[index].tasks.len())?;
+        let process = &mut self.processes[index];
+        let chosen = if take {
+            process.tasks.swap_remove(task)
+        } else {
+            process.tasks[task].clone()
+        };
+        Some((process.id, chosen.0, chosen.1))
+    }
+
+    fn join(&mut self) {
+        let threads = u32::try_from(self.chance.below(4)).unwrap();
+        if let Some(index) = self.any_process().filter(|_| self.processes.len() >= 4) {
+            self.join_as(self.processes[index].id, threads);
+        } else if self.processes.len() < 8 {
+            let id = WorkerId(self.new_id());
+            self.join_as(id, threads);
+        }
+    }
+
+    /// A worker joins, or joins again.
+    pub(super) fn join_as(&mut self, id: WorkerId, threads: u32) {
+        if self.process(id).is_none() && self.plan.misdeed(id).is_none() {
+            self.processes.push(Process {
+                id,
+                dead: false,
+                tasks: Vec::new(),
+            });
+        }
+        self.tell(Event::Joined {
+            worker: id,
+            name: format!("w{id}"),
+            threads,
+        });
+    }
+
+    pub(super) fn want(&mut self) {
+        let joined = self.any_process().map(|index| self.processes[index].id);
+        self.want_for(joined.unwrap_or(WorkerId(u64::MAX)));
+    }
+
+    pub(super) fn want_for(&mut self, worker: WorkerId) {
+        let request = RequestId(self.new_id());
+        self.requests.insert(request, worker);
+        self.tell(Event::Wanted { request, worker });
+    }
+
+    fn hand_in(&mut self) {
+        let Some((worker, task, finding)) = self.any_task(true) else {
+            return;
+        };
+        let lease = task.lease;
+        let mut outcome = Outcome {
+            worker,
+            lease,
+            finding,
+        };
+        self.outcomes.push(outcome.clone());
+        if self.chance.once_in(8)
+            && let Finding::Units(units) = &mut outcome.finding
+        {
+            *units = self.chance.some(units);
+            if units.is_empty() {
+                return;
+            }
+        }
+        // The answer may be lost, or the worker may just be slow: it stays in `outcomes`.
+        if !self.chance.once_in(6) {
+            self.submit(outcome, true);
+        }
+    }
+
+    pub(super) fn submit(&mut self, outcome: Outcome, good: bool) {
+        let Outcome {
+            worker,
+            lease,
+            finding,
+        } = outcome;
+        let submission = SubmissionId(self.new_id());
+        let mut entry = Submission {
+            good,
+            ..Submission::default()
+        };
+        let event = match finding {
+            Finding::Lost(lost) => {
+                for (head, digest) in lost {
+                    self.tell(Event::Lost {
+                        worker,
+                        head,
+                        digest,
+                    });
+                }
+                return self.tell(Event::Returned { worker, lease });
+            }
+            Finding::Check { refuted } => {
+                entry.is_check = true;
+                Event::Checked {
+                    submission,
+                    worker,
+                    lease,
+                    refuted,
+                }
+            }
+            Finding::Units(units) => {
+                entry.units.clone_from(&units);
+                self.units_event(submission, worker, lease, &units)
+            }
+        };
+        self.submissions.insert(submission, entry);
+        self.tell(event);
+    }
+
+    fn units_event(
+        &mut self,
+        submission: SubmissionId,
+        worker: WorkerId,
+        lease: LeaseId,
+        units: &[(Unit, Content)],
+    ) -> Event {
+        if let [(Unit::Shard(shard), content)] = *units {
+            let digest = content.digest;
+            return Event::Merged {
+                submission,
+                worker,
+                lease,
+                shard,
+                digest,
+            };
+        }
+        let range = |&(unit, content): &(Unit, Content)| match unit {
+            Unit::Range(head) => content.summary(head),
+            Unit::Shard(_) => panic!("one shard a task"),
+        };
+        let ranges = units.iter().map(range).collect();
+        Event::Evaluated {
+            submission,
+            worker,
+            lease,
+            ranges,
+            chance: self.chance.below(1000),
+        }
+    }
+
+    fn send_again(&mut self) {
+        if let Some(index) = self.chance.index(self.outcomes.len()) {
+            let mut outcome = self.outcomes[index].clone();
+            if self.chance.once_in(4) {
+                outcome.worker = WorkerId(self.new_id());
+            }
+            if self.chance.once_in(2) {
+                self.join_as(outcome.worker, 1);
+            }
+            if self.chance.once_in(4)
+                && let Finding::Units(units) = &mut outcome.finding
+            {
+                units.reverse();
+            }
+            self.submit(outcome, true);
+        }
+    }
+
+    pub(super) fn end_write(&mut self) {
+        self.write_ends();
+    }
+
+    fn time_passes(&mut self) {
+        self.now += self.chance.below(120);
+        if !self.chance.once_in(4) {
+            self.tick();
+        }
+    }
+
+    pub(super) fn tick(&mut self) {
+        let leases = u32::try_from(self.plan.progress().leases).unwrap();
+        self.losses += leases;
+        self.tell(Event::Tick);
+        let overdue = self
+            .plan
+            .next_deadline()
+            .filter(|deadline| deadline.0 <= self.now);
+        assert_eq!(overdue, None, "an expired lease stands");
+    }
+
+    fn renew(&mut self) {
+        if let Some((worker, task, _)) = self.any_task(false) {
+            self.tell(Event::Renewed {
+                worker,
+                leases: vec![task.lease],
+            });
+        }
+    }
+
+    fn give_back(&mut self) {
+        if let Some((worker, task, _)) = self.any_task(true) {
+            self.tell(Event::Returned {
+                worker,
+                lease: task.lease,
+            });
+        }
+    }
+
+    fn fail(&mut self) {
+        if let Some((worker, task, _)) = self.any_task(true) {
+            self.losses += 1;
+            let reason = "no memory".to_owned();
+            self.tell(Event::Failed {
+                worker,
+                lease: task.lease,
+                reason,
+            });
+        }
+    }
+
+    fn withdraw(&mut self) {
+        let requests: Vec<RequestId> = self.requests.keys().copied().collect();
+        if let Some(index) = self.chance.index(requests.len()) {
+            self.requests.remove(&requests[index]);
+            self.tell(Event::Withdrawn {
+                request: requests[index],
+            });
+        }
+    }
+
+    fn notice_lost_answer(&mut self) {
+        if let Some((worker, lease)) = self.lost_answers.pop() {
+            self.tell(Event::Returned { worker, lease });
+        }
+    }
+
+    /// A worker leaves, or its death is noticed.
+    fn leave(&mut self) {
+        if let Some(index) = self.chance.index(self.processes.len()) {
+            let process = self.processes.swap_remove(index);
+            let worker = process.id;
+            self.keep_outcomes(process);
+            self.requests.retain(|_, other| *other != worker);
+            self.tell(Event::Left { worker });
+        }
+    }
+
+    fn die(&mut self) {
+        if let Some(index) = self.any_process() {
+            self.processes[index].dead = true;
+            self.processes[index].tasks.clear();
+        }
+    }
+
+    fn send_rubbish(&mut self) {
+        let held = self.any_task(true);
+        let ranges = match self.chance.below(4) {
+            0 => vec![],
+            1 => vec![0, 1],
+            2 => vec![64 << self.chance.below(58)],
+            _ => vec![1, 1],
+        };
+        let unit = |&head: &u64| (Unit::Range(Head(head)), Content::of_range(summary(head)));
+        let mut units: Vec<_> = ranges.iter().map(unit).collect();
+        if self.chance.once_in(5) {
+            let digest = shard_digest(1 << 30);
+            units = vec![(Unit::Shard(1 << 30), Content::of_shard(digest))];
+        }
+        self.losses += 1;
+        let (worker, lease) = match held {
+            Some((worker, task, _)) => (worker, task.lease),
+            None => (WorkerId(u64::MAX), LeaseId(0)),
+        };
+        let finding = Finding::Units(units);
+        self.submit(
+            Outcome {
+                worker,
+                lease,
+                finding,
+            },
+            false,
+        );
+    }
+
+    /// A worker hands in a task with one wrong unit, about which nobody has lied before. Or it calls wrong
+    /// what is right.
+    fn lie(&mut self) {
+        let Some((worker, task, mut finding)) = self.any_task(true) else {
+            return;
+        };
+        match &mut finding {
+            Finding::Check { refuted } => {
+                self.liars.insert(worker);
+                *refuted = !*refuted;
+            }
+            Finding::Units(units) => {
+                let index = self.chance.index(units.len()).unwrap();
+                let (unit, content) = &mut units[index];
+                if self.lies.insert(*unit) {
+                    self.liars.insert(worker);
+                    *content = match unit {
+                        Unit::Range(head) => Content::of_range(wrong(head.0)),
+                        Unit::Shard(_) => Content::of_shard(shard_digest(1 << 31)),
+                    };
+                }
+            }
+            Finding::Lost(_) => {}
+        }
+        let lease = task.lease;
+        let outcome = Outcome {
+            worker,
+            lease,
+            finding,
+        };
+        self.submit(outcome, true);
+    }
+
+    /// The disk loses a record; or somebody says so of one that was never there.
+    fn lose_record(&mut self) {
+        let heads: Vec<Head> = self.disk.ranges.keys().copied().collect();
+        let Some(index) = self.chance.index(heads.len()) else {
+            return;
+        };
+        let head = heads[index];
+        self.disk.lost.insert(head);
+        if self.chance.once_in(2) {
+            let mut digest = self.disk.ranges[&head].digest;
+            if self.chance.once_in(3) {
+                digest = wrong(head.0).digest;
+            }
+            let worker = WorkerId(u64::MAX);
+            self.tell(Event::Lost {
+                worker,
+                head,
+                digest,
+            });
+        }
+    }
+}

@@ -1,0 +1,497 @@
+//! The world: it does what the plan asks for, and checks that it may be asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chomp_table::chance::Chance;
+use chomp_table::{Digest, Head, RangeBits};
+
+use super::disk::{Disk, Write};
+use crate::units::Content;
+use crate::{
+    Action, Answer, Event, LeaseId, Millis, Misdeed, Phase, Plan, Rejection, RequestId, Settings,
+    StopReason, SubmissionId, Task, Unit, Verdict, Work, WorkerId,
+};
+
+/// What a worker says at the end of a task.
+#[derive(Clone, Debug)]
+pub(super) enum Finding {
+    Units(Vec<(Unit, Content)>),
+    Check {
+        refuted: bool,
+    },
+    /// It could not read these records.
+    Lost(Vec<(Head, Digest)>),
+}
+
+/// A process that computes tasks. Its id is never used again.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) id: WorkerId,
+    /// Whether it died without a word.
+    pub(super) dead: bool,
+    pub(super) tasks: Vec<(Task, Finding)>,
+}
+
+/// A result on its way, or one that may be sent again.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) worker: WorkerId,
+    pub(super) lease: LeaseId,
+    pub(super) finding: Finding,
+}
+
+#[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is asked for on its own"
+)]
+pub(super) struct Submission {
+    pub(super) units: Vec<(Unit, Content)>,
+    /// Whether it is what the plan should take.
+    pub(super) good: bool,
+    /// Whether the coordinator computed it itself.
+    pub(super) own: bool,
+    /// Whether it is a check.
+    pub(super) is_check: bool,
+    /// What the plan asked to write of it.
+    pub(super) written: BTreeSet<Unit>,
+    /// Whether it is settled, and something of it held.
+    pub(super) held: bool,
+}
+
+/// What the coordinator finds, or the records that it misses.
+pub(super) type Arbitrated = Result<Content, Vec<(Head, Digest)>>;
+
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) chance: Chance,
+    pub(super) settings: Settings,
+    /// Whether the plan's own invariants are checked, which takes most of the time.
+    recounts: bool,
+    pub(super) now: u64,
+    pub(super) disk: Disk,
+    pub(super) plan: Plan,
+    /// The reason that this plan gave for stopping.
+    pub(super) stopped: Option<StopReason>,
+    /// Those that the plan knows first, the others after.
+    pub(super) processes: Vec<Process>,
+    pub(super) outcomes: Vec<Outcome>,
+    /// Not yet answered.
+    pub(super) requests: BTreeMap<RequestId, WorkerId>,
+    /// Not yet settled, or held.
+    pub(super) submissions: BTreeMap<SubmissionId, Submission>,
+    pub(super) ids: u64,
+    /// Leases whose task got lost on its way to the worker, which is known.
+    pub(super) lost_answers: Vec<(WorkerId, LeaseId)>,
+    /// How many attempts this plan was made to lose, at least.
+    pub(super) losses: u32,
+    /// What the coordinator computes itself just now, and what it finds.
+    pub(super) arbitration: Option<(Unit, Arbitrated)>,
+    /// The units about which somebody lied, and with one worker each those whose lie nobody can trace
+    /// any more.
+    pub(super) lies: BTreeSet<Unit>,
+    pub(super) liars: BTreeSet<WorkerId>,
+    /// Whether a wrong content was durable some time: then what honest workers find may be wrong.
+    pub(super) lie_got_in: bool,
+}
+
+impl World {
+    pub(super) fn new(mut chance: Chance) -> World {
+        let bits = [13, 14, 14, 15, 15, 15, 16, 17];
+        let range_bits = RangeBits::new(12).unwrap();
+        let bits = bits[chance.index(bits.len()).unwrap()];
+        let settings = Settings {
+            lease_ms: 100,
+            silence_ms: 200 + chance.below(400),
+            straggler_ms: 20 + chance.below(200),
+            failures_max: 2 + u32::try_from(chance.below(6)).unwrap(),
+            expiries_max: 2 + u32::try_from(chance.below(12)).unwrap(),
+            worker_failures_max: 3 + u32::try_from(chance.below(6)).unwrap(),
+            replicas: 1 + u32::try_from(chance.below(3)).unwrap(),
+            task_positions_max: chance.below(6) * range_bits.positions(),
+            task_positions_min: chance.below(4) * range_bits.positions(),
+            tasks_per_thread: u32::try_from(chance.below(3)).unwrap(),
+            shard_words: 1 + chance.below(30),
+            check_one_in: u32::try_from(chance.below(4)).unwrap(),
+            checks_first: u32::try_from(chance.below(3)).unwrap(),
+            ..Settings::new(bits, range_bits)
+        };
+        let disk = Disk::new(&settings);
+        let (plan, actions) = Plan::new(settings.clone(), &[], &[]).unwrap();
+        assert_eq!(actions, []);
+        let recounts = chance.once_in(3);
+        World {
+            chance,
+            settings,
+            recounts,
+            now: 0,
+            disk,
+            plan,
+            stopped: None,
+            processes: Vec::new(),
+            outcomes: Vec::new(),
+            requests: BTreeMap::new(),
+            submissions: BTreeMap::new(),
+            ids: 0,
+            lost_answers: Vec::new(),
+            losses: 0,
+            arbitration: None,
+            lies: BTreeSet::new(),
+            liars: BTreeSet::new(),
+            lie_got_in: false,
+        }
+    }
+
+    pub(super) fn new_id(&mut self) -> u64 {
+        self.ids += 1;
+        self.ids
+    }
+
+    /// The coordinator is gone, and another one starts from what is on the disk.
+    pub(super) fn restart(&mut self) {
+        self.disk.crash(&mut self.chance);
+        self.arbitration = None;
+        self.requests.clear();
+        self.submissions.clear();
+        self.lost_answers.clear();
+        self.stopped = None;
+        self.losses = 0;
+        // The workers have to join anew; what they were at may still be handed in.
+        for process in std::mem::take(&mut self.processes) {
+            self.keep_outcomes(process);
+        }
+        self.settings.epoch += 1;
+        if !self.disk.withdrawn.is_empty() {
+            self.settings.oldest_lease = self.settings.epoch << 32;
+        }
+        // A plan that starts anew does not know what was in doubt, or was computed from what was
+        // withdrawn.
+        for (head, range) in &self.disk.ranges {
+            if *range != crate::tests::summary(head.0) {
+                self.lies.insert(Unit::Range(*head));
+            }
+        }
+        let done: Vec<_> = self.disk.ranges.values().copied().collect();
+        let shards: Vec<_> = self.disk.shards.iter().map(|(&n, &d)| (n, d)).collect();
+        let (plan, actions) = Plan::new(self.settings.clone(), &done, &shards).unwrap();
+        self.plan = plan;
+        self.perform(actions);
+        assert_eq!(self.plan.progress().ranges_resumed, done.len() as u64);
+        if self.disk.is_complete() {
+            assert_eq!(self.plan.progress().shards_done, shards.len() as u64);
+        }
+    }
+
+    /// What a process that is gone had computed may still be sent.
+    pub(super) fn keep_outcomes(&mut self, process: Process) {
+        for (task, finding) in process.tasks {
+            self.outcomes.push(Outcome {
+                worker: process.id,
+                lease: task.lease,
+                finding,
+            });
+        }
+    }
+
+    /// Tells the plan something, and does what it asks for.
+    pub(super) fn tell(&mut self, event: Event) {
+        let renewed = match &event {
+            Event::Renewed { worker, leases } => Some((*worker, leases.clone())),
+            _ => None,
+        };
+        let is_tick = event == Event::Tick;
+        let actions = self.plan.handle(Millis(self.now), event);
+        if is_tick {
+            // The requests of those that were forgotten are not answered.
+            let answered = |id: &RequestId| {
+                let is_answer = |action: &Action| matches!(action, Action::Answer { request, .. } if request == id);
+                actions.iter().any(is_answer)
+            };
+            let plan = &self.plan;
+            self.requests
+                .retain(|id, worker| plan.is_there(*worker) || answered(id));
+        }
+        if self.recounts {
+            self.plan.check_invariants();
+        }
+        let renewals = actions.iter().filter_map(|action| match action {
+            Action::Renewal { worker, .. } => Some(*worker),
+            _ => None,
+        });
+        let workers = renewed.iter().map(|(worker, _)| *worker);
+        assert!(renewals.eq(workers), "each renewal is answered at once");
+        if let (Some((_, leases)), Some(Action::Renewal { lost, .. })) = (renewed, actions.first())
+        {
+            self.check_renewal(&leases, lost);
+        }
+        self.perform(actions);
+        self.check_progress();
+    }
+
+    fn perform(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Answer { request, answer } => self.answered(request, answer),
+                Action::Renewal { .. } => {}
+                Action::Settle {
+                    submission,
+                    verdict,
+                } => self.settled(submission, verdict),
+                Action::Commit { submission, units } => self.commit(submission, &units),
+                Action::Withdraw { heads } => {
+                    self.disk.under_way.push_back(Write::Withdraw { heads });
+                }
+                Action::Forget { submission } => {
+                    let forgotten = self.submissions.remove(&submission).unwrap();
+                    assert!(forgotten.held || forgotten.own && forgotten.written.is_empty());
+                }
+                Action::Arbitrate { unit } => {
+                    self.check_may_begin();
+                    self.disk.check_may_be_computed(unit);
+                    let found = self.disk.compute(unit);
+                    assert!(self.arbitration.is_none(), "one at a time");
+                    self.arbitration = Some((unit, found));
+                }
+                Action::Quarantine { worker, reason, .. } => {
+                    if let Misdeed::Failing { tasks, .. } = reason {
+                        assert_eq!(tasks, self.settings.worker_failures_max);
+                    } else {
+                        let lied = self.liars.contains(&worker) || self.lie_got_in;
+                        assert!(lied, "{worker} never lied");
+                    }
+                    self.evict(worker);
+                }
+                Action::Publish => {
+                    assert!(self.arbitration.is_none(), "published in doubt");
+                    self.check_may_begin();
+                    self.disk.begin_publish();
+                }
+                Action::Stop { reason } => {
+                    assert_eq!(self.stopped, None, "stopped twice");
+                    self.check_stop(&reason);
+                    self.stopped = Some(reason);
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, request: RequestId, answer: Answer) {
+        let worker = self
+            .requests
+            .remove(&request)
+            .expect("each request is answered once");
+        match answer {
+            Answer::Task(task) => {
+                self.check_may_begin();
+                let finding = self.find(&task);
+                let most = self.settings.failures_max + self.settings.expiries_max;
+                assert!((1..=most).contains(&task.attempt));
+                if self.chance.once_in(12) {
+                    self.lost_answers.push((worker, task.lease));
+                } else if let Some(process) = self.process(worker) {
+                    process.tasks.push((task, finding));
+                }
+            }
+            Answer::Finished => assert!(self.disk.published),
+            Answer::Stopped { reason } => {
+                assert_eq!(self.stopped.clone().unwrap_or(StopReason::Shutdown), reason);
+                assert_eq!(*self.plan.phase(), Phase::Stopped(reason));
+            }
+            Answer::NotJoined => self.evict(worker),
+            Answer::Quarantined { .. } => {
+                assert!(self.plan.misdeed(worker).is_some());
+                self.evict(worker);
+            }
+        }
+    }
+
+    /// What comes of a task, which has to be one that may be given.
+    fn find(&mut self, task: &Task) -> Finding {
+        if let Work::Check { range, submission } = &task.work {
+            let checked = &self.submissions[submission];
+            let unit = (Unit::Range(range.head), Content::of_range(*range));
+            assert!(checked.units.contains(&unit), "a check of something else");
+            assert!(!checked.written.contains(&unit.0), "checked too late");
+            let right = *range == crate::tests::summary(range.head.0);
+            return Finding::Check {
+                refuted: !right && !self.chance.once_in(4),
+            };
+        }
+        let units: Vec<Unit> = task.work.units().collect();
+        match &task.work {
+            Work::Merge { shard, head, skip } => {
+                assert!(self.arbitration.is_none(), "merged in doubt");
+                self.disk.check_shard(*shard, *head, *skip);
+            }
+            Work::Evaluate { layer, heads } => {
+                assert!(heads.is_sorted_by(|a, b| a < b));
+                assert!(heads.iter().all(|head| head.layer() == *layer));
+                let positions = heads.len() as u64 * self.settings.range_bits.positions();
+                let too_large = positions > self.settings.task_positions_max;
+                assert!(!too_large || heads.len() == 1);
+            }
+            Work::Check { .. } => {}
+        }
+        let mut found = Vec::new();
+        for unit in units {
+            self.disk.check_may_be_computed(unit);
+            self.disk.check_is_missing(unit);
+            match self.disk.compute(unit) {
+                Ok(content) => found.push((unit, content)),
+                Err(lost) => return Finding::Lost(lost),
+            }
+        }
+        Finding::Units(found)
+    }
+
+    fn commit(&mut self, submission: SubmissionId, units: &[Unit]) {
+        assert_eq!(self.stopped, None, "a write begun after a fault");
+        let entry = self
+            .submissions
+            .get_mut(&submission)
+            .expect("it is not settled");
+        assert!(entry.good);
+        let mut chosen = Vec::new();
+        for unit in units {
+            assert!(entry.written.insert(*unit), "written twice");
+            let of_it = entry.units.iter().find(|(other, _)| other == unit);
+            chosen.push(*of_it.expect("a unit of it"));
+        }
+        for (unit, content) in &chosen {
+            let right = self.disk.compute(*unit);
+            let lied = self.settings.replicas == 1 && self.lies.contains(unit);
+            let is_right = right.is_err() || right == Ok(*content);
+            assert!(lied || self.lie_got_in || is_right, "a lie gets in");
+            let is_wrong = match unit {
+                Unit::Range(head) => content.summary(*head) != crate::tests::summary(head.0),
+                Unit::Shard(_) => !is_right,
+            };
+            self.lie_got_in |= is_wrong;
+        }
+        self.disk.begin_commit(submission, chosen);
+    }
+
+    fn settled(&mut self, submission: SubmissionId, verdict: Verdict) {
+        let mut settled = self
+            .submissions
+            .remove(&submission)
+            .expect("each is settled once");
+        assert!(!settled.held, "each is settled once");
+        match verdict {
+            Verdict::Accepted if settled.is_check => assert!(settled.good),
+            Verdict::Accepted | Verdict::Duplicate => {
+                assert_eq!(!settled.written.is_empty(), verdict == Verdict::Accepted);
+                assert!(settled.good, "rubbish was taken: {:?}", settled.units);
+                for &(unit, content) in &settled.units {
+                    let durable = self.disk.content(unit) == Some(content);
+                    let withdrawn = !self.disk.holds(unit);
+                    assert!(durable || withdrawn, "not durable");
+                }
+            }
+            Verdict::Noted => {
+                let doubt = self.settings.replicas > 1 || !self.lies.is_empty();
+                let is_checked = self.settings.check_one_in > 0;
+                assert!(doubt || is_checked);
+            }
+            Verdict::Held => {
+                assert!(settled.good && self.settings.check_one_in > 0);
+                settled.held = true;
+                self.submissions.insert(submission, settled);
+            }
+            Verdict::Rejected {
+                reason: Rejection::Stopped,
+            } => {
+                // The settling may come just before the action that says why.
+                assert!(matches!(self.plan.phase(), Phase::Stopped(_)));
+            }
+            Verdict::Rejected { reason } => self.check_rejection(&settled, &reason),
+        }
+    }
+
+    /// A worker is not known to the plan any more, and learns it.
+    fn evict(&mut self, worker: WorkerId) {
+        let is_it = |process: &Process| process.id == worker;
+        if let Some(index) = self.processes.iter().position(is_it) {
+            let process = self.processes.swap_remove(index);
+            self.keep_outcomes(process);
+        }
+    }
+
+    /// The coordinator has computed what it was to find out.
+    pub(super) fn arbitrated(&mut self, fails: bool) {
+        let Some((unit, found)) = self.arbitration.take() else {
+            return;
+        };
+        let content = match found {
+            Ok(content) if !fails => content,
+            found => {
+                let worker = WorkerId(u64::MAX);
+                for (head, digest) in found.err().into_iter().flatten() {
+                    self.tell(Event::Lost {
+                        worker,
+                        head,
+                        digest,
+                    });
+                }
+                let reason = "no memory".to_owned();
+                self.tell(Event::ArbitrationFailed { unit, reason });
+                return;
+            }
+        };
+        let submission = SubmissionId(self.new_id());
+        let entry = Submission {
+            units: vec![(unit, content)],
+            good: true,
+            own: true,
+            ..Submission::default()
+        };
+        self.submissions.insert(submission, entry);
+        let range = match unit {
+            Unit::Range(head) => Some(content.summary(head)),
+            Unit::Shard(_) => None,
+        };
+        self.tell(Event::Arbitrated {
+            submission,
+            unit,
+            range,
+            digest: content.digest,
+        });
+    }
+
+    pub(super) fn process(&mut self, id: WorkerId) -> Option<&mut Process> {
+        self.processes.iter_mut().find(|process| process.id == id)
+    }
+
+    /// The first write ends well: it takes effect, and the plan is told.
+    pub(super) fn write_ends(&mut self) {
+        let Some(write) = self.disk.under_way.pop_front() else {
+            return;
+        };
+        self.disk.perform(&write);
+        match write {
+            Write::Commit { submission, .. } => self.tell(Event::Committed { submission }),
+            Write::Withdraw { .. } => {}
+            Write::Publish => self.tell(Event::Published),
+        }
+    }
+
+    /// A write fails. It may have taken effect all the same.
+    pub(super) fn write_fails(&mut self) {
+        let Some(write) = self.disk.under_way.pop_front() else {
+            return;
+        };
+        if self.chance.once_in(2) {
+            self.disk.perform(&write);
+        }
+        let reason = "disk full".to_owned();
+        match write {
+            Write::Commit { submission, .. } => {
+                self.tell(Event::CommitFailed { submission, reason });
+            }
+            // What fails is told with the next commit.
+            Write::Withdraw { .. } => return,
+            Write::Publish => self.tell(Event::PublishFailed { reason }),
+        }
+        assert!(self.stopped.is_some(), "a failed write stops the job");
+    }
+}

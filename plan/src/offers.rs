@@ -1,0 +1,278 @@
+//! Requests and tasks: who gets what.
+//!
+//! # Which ranges of a layer
+//!
+//! Ranges whose heads begin alike draw on sources that begin alike. So a worker that gets the same
+//! part of every layer has most sources of its next task already. Worker i of n begins in each
+//! layer at the i-th of n equal parts of its heads, in the order of numbers, and takes the
+//! ranges from there on that are still wanted, and from the beginning after the end. Nobody
+//! waits for that: a worker that is through with its part goes on with those of others.
+//!
+//! # Requests that wait
+//!
+//! A request that waits was looked at when it came, and nothing was there for its worker. It is
+//! not looked at again before something becomes wanted that was not, or a lease becomes old.
+//! So an event does not cost more when a thousand workers wait.
+
+use std::ops::Bound;
+
+use chomp_table::Head;
+
+use super::copies::below;
+use super::ids::{LeaseId, Millis, RequestId, Unit, WorkerId};
+use super::messages::{Action, Answer, Task, Work};
+use super::units::{SHARDS, State, unit_at};
+use super::workers::Worker;
+use super::{Phase, Plan};
+
+/// A unit that was tried in vain this often is offered alone.
+const ALONE_AFTER: u32 = 2;
+/// The most ranges of a task: what a part of the store holds.
+const TASK_RANGES_MAX: u64 = 1 << 12;
+
+impl Plan {
+    /// Lets the request wait; [`Plan::answer_requests`] ends the wait at once if it can.
+    pub(super) fn wanted(&mut self, request: RequestId, worker: WorkerId, out: &mut Vec<Action>) {
+        if let Some(entry) = self.workers.get_mut(&worker) {
+            self.requests.insert(request, worker);
+            if let Some(&first) = entry.requests.first() {
+                self.queue.remove(&(first, worker));
+            } else {
+                self.newcomer = Some(worker);
+            }
+            entry.requests.insert(request);
+            let first = *entry.requests.first().expect("it was just put there");
+            self.queue.insert((first, worker));
+            return;
+        }
+        let answer = match self.misdeed(worker) {
+            Some(reason) => Answer::Quarantined {
+                reason: reason.clone(),
+            },
+            None => Answer::NotJoined,
+        };
+        out.push(Action::Answer { request, answer });
+    }
+
+    pub(super) fn withdrawn(&mut self, request: RequestId) {
+        let Some(worker) = self.requests.remove(&request) else {
+            return;
+        };
+        let entry = self.workers.get_mut(&worker);
+        let entry = entry.expect("requests go with their worker");
+        let first = entry.requests.first().copied();
+        entry.requests.remove(&request);
+        let next = entry.requests.first().copied();
+        if first != next {
+            self.queue.extend(next.map(|next| (next, worker)));
+            self.queue.remove(&(request, worker));
+        }
+    }
+
+    /// Answers the requests that need not wait any longer.
+    pub(super) fn answer_requests(&mut self, now: Millis, out: &mut Vec<Action>) {
+        let answer = match &self.phase {
+            Phase::Running => return self.offer_tasks(now, out),
+            Phase::Finished => Answer::Finished,
+            Phase::Stopped(reason) => Answer::Stopped {
+                reason: reason.clone(),
+            },
+        };
+        self.newcomer = None;
+        while let Some((&request, _)) = self.requests.first_key_value() {
+            self.withdrawn(request);
+            let answer = answer.clone();
+            out.push(Action::Answer { request, answer });
+        }
+    }
+
+    fn offer_tasks(&mut self, now: Millis, out: &mut Vec<Action>) {
+        let newcomer = self.newcomer.take();
+        let became_slow = (
+            Bound::Excluded((self.looked, LeaseId(u64::MAX))),
+            Bound::Included((now, LeaseId(u64::MAX))),
+        );
+        if self.looked < now && self.singles.range(became_slow).next().is_some() {
+            self.news = true;
+        }
+        self.looked = self.looked.max(now);
+        if !self.news
+            && let Some(worker) = newcomer
+            && let Some(entry) = self.workers.get(&worker)
+            && let Some(&request) = entry.requests.first()
+        {
+            self.serve(now, request, worker, out);
+        }
+        // That a worker takes a unit may be news to one who failed it.
+        while std::mem::take(&mut self.news) {
+            let mut looked_at = Bound::Unbounded;
+            while self.has_offers(now)
+                && let Some(&next) = self.queue.range((looked_at, Bound::Unbounded)).next()
+            {
+                looked_at = Bound::Excluded(next);
+                self.serve(now, next.0, next.1, out);
+            }
+        }
+    }
+
+    /// Whether there is a task for somebody, as far as that is quickly told.
+    fn has_offers(&self, now: Millis) -> bool {
+        let is_slow = |&(slow, _): &(Millis, LeaseId)| slow <= now;
+        self.board.is_wanted(self.below())
+            || self.checks.is_wanted()
+            || self.singles.first().is_some_and(is_slow)
+    }
+
+    /// Shards are not merged while it is in doubt whether all ranges are right.
+    pub(super) fn below(&self) -> u32 {
+        below(self.arbitrations.len() == 0)
+    }
+
+    /// Answers a request if there is a task for its worker.
+    fn serve(&mut self, now: Millis, request: RequestId, worker: WorkerId, out: &mut Vec<Action>) {
+        let task = self
+            .offer_check(now, worker)
+            .or_else(|| self.offer_units(now, worker))
+            .or_else(|| self.double(now, worker));
+        if let Some(task) = task {
+            self.withdrawn(request);
+            let answer = Answer::Task(task);
+            out.push(Action::Answer { request, answer });
+        }
+    }
+
+    fn offer_units(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
+        let units = self.cut(worker)?;
+        let (task, slow) = self.offer(now, worker, &units);
+        self.singles.insert((slow, task.lease));
+        Some(task)
+    }
+
+    /// Leases units: ranges of one layer, or one shard.
+    fn offer(&mut self, now: Millis, worker: WorkerId, units: &[Unit]) -> (Task, Millis) {
+        let attempt = self.units.lost(units[0]).saturating_add(1);
+        let work = self.work(units);
+        let lease = self.lease(now, worker, work.clone(), units.len());
+        for &unit in units {
+            self.refile(unit, |copies| copies.leases.push((lease, worker)));
+        }
+        let task = Task {
+            lease,
+            attempt,
+            lease_ms: self.settings.lease_ms,
+            work,
+        };
+        (task, self.leases[&lease].slow)
+    }
+
+    fn work(&self, units: &[Unit]) -> Work {
+        if let Unit::Shard(shard) = units[0] {
+            let (head, skip) = self.units.shards.start(shard);
+            return Work::Merge { shard, head, skip };
+        }
+        let head = |unit: &Unit| match unit {
+            Unit::Range(head) => Some(*head),
+            Unit::Shard(_) => None,
+        };
+        let heads: Vec<Head> = units.iter().filter_map(head).collect();
+        Work::Evaluate {
+            layer: heads[0].layer(),
+            heads,
+        }
+    }
+
+    /// The units of the next task of this worker, if there is one.
+    fn cut(&self, worker: WorkerId) -> Option<Vec<Unit>> {
+        let start = |layer| self.start(layer, worker);
+        let wanted = self
+            .board
+            .wanted_by(worker, self.others(), self.below(), start);
+        let (layer, numbers) = wanted?;
+        let mut units = numbers.map(|number| unit_at((layer, number))).peekable();
+        let lost = self.units.lost(*units.peek()?);
+        let most = if lost >= ALONE_AFTER {
+            1
+        } else {
+            self.task_units(layer)
+        };
+        let alike = units.take_while(|&unit| self.units.lost(unit) == lost);
+        Some(alike.take(most).collect())
+    }
+
+    /// How many workers are there beside one that is.
+    fn others(&self) -> usize {
+        self.workers.len().saturating_sub(1)
+    }
+
+    /// The number at which a worker begins in a layer.
+    fn start(&self, layer: u32, worker: WorkerId) -> u64 {
+        if layer == SHARDS {
+            return 0;
+        }
+        let heads = self.units.ranges.layer(layer);
+        let seat = self.workers.get(&worker).map_or(0, |worker| worker.seat);
+        let first = heads.len() * seat / self.seats.count().max(1);
+        heads.get(first).map_or(0, |head| head.0)
+    }
+
+    /// How many units make a good task: few enough that every thread gets several tasks of the
+    /// layer, so that few idle at its end; but not so few that the store and the journal take longer
+    /// than computing them, unless a thread would go without. A shard is a task.
+    fn task_units(&self, layer: u32) -> usize {
+        if layer == SHARDS {
+            return 1;
+        }
+        let ranges = |positions| positions / self.settings.range_bits.positions();
+        let copies = u64::from(self.settings.replicas.max(1));
+        let to_share = self.units.ranges.to_do(layer) as u64 * copies;
+        let tasks_per_thread = u64::from(self.settings.tasks_per_thread);
+        let share = to_share / self.threads.saturating_mul(tasks_per_thread).max(1);
+        let one_for_each_thread = to_share.div_ceil(self.threads.max(1));
+        let least = ranges(self.settings.task_positions_min).min(one_for_each_thread);
+        let most = ranges(self.settings.task_positions_max).min(TASK_RANGES_MAX);
+        usize::try_from(share.max(least).min(most))
+            .unwrap_or(usize::MAX)
+            .max(1)
+    }
+
+    /// Gives `worker`, which would have nothing to do, what another one is slow with.
+    fn double(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
+        let others = self.others();
+        let below = self.below();
+        let slow = self.singles.iter().take_while(|(slow, _)| *slow <= now);
+        let (single, units) = slow.into_iter().find_map(|&(slow, id)| {
+            let lease = self.leases.get(&id)?;
+            let units: Vec<Unit> = lease
+                .work
+                .units()
+                .filter(|&unit| {
+                    self.units.state(unit) == State::Ready
+                        && self.is_open(unit)
+                        && super::units::place(unit).0 < below
+                        && self.board.may_have(worker, others, unit)
+                })
+                .collect();
+            (!units.is_empty()).then_some(((slow, id), units))
+        })?;
+        // Neither lease is doubled once more.
+        self.singles.remove(&single);
+        Some(self.offer(now, worker, &units).0)
+    }
+
+    /// When the next lease will be old, if anybody waits for that.
+    pub(super) fn next_straggler(&self) -> Option<Millis> {
+        if self.requests.is_empty() || !self.is_running() {
+            return None;
+        }
+        let later = Bound::Excluded((self.looked, LeaseId(u64::MAX)));
+        let next = self.singles.range((later, Bound::Unbounded)).next();
+        next.map(|&(slow, _)| slow)
+    }
+
+    /// A worker that holds a lease or waits, and so is there.
+    pub(super) fn worker(&mut self, worker: WorkerId) -> &mut Worker {
+        self.workers
+            .get_mut(&worker)
+            .expect("leases and requests go with their worker")
+    }
+}

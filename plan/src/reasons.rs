@@ -1,0 +1,128 @@
+//! Why something was not done.
+
+use chomp_table::{Head, RangeBits};
+
+use super::ids::{LeaseId, Unit};
+
+/// Why a result was not used.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// It has no ranges.
+    #[error("the result has no ranges")]
+    Empty,
+    /// A range is beyond the bits of this table, or a shard beyond its words.
+    #[error("{unit} is not of this table")]
+    Unknown { unit: Unit },
+    /// A range occurs twice.
+    #[error("range {head} occurs twice in the result")]
+    Twice { head: Head },
+    /// The ranges are of several layers.
+    #[error("range {head} is not of layer {layer} as the first range of the result is")]
+    Mixed { head: Head, layer: u32 },
+    /// It is about something that the lease was not given for.
+    #[error("{unit} is not part of lease {lease}")]
+    NotLeased { unit: Unit, lease: LeaseId },
+    /// Nobody can have computed this yet.
+    #[error("{unit} was not to be computed yet: not all ranges that it draws on are committed")]
+    NotReady { unit: Unit },
+    /// Something else is known of this range or shard. The coordinator finds out which one is right.
+    #[error("the content of {unit} is not the one that is known already")]
+    Disagreement { unit: Unit },
+    /// Since the lease was given, ranges were withdrawn that the result may draw on; or it is a
+    /// check of something that is settled.
+    #[error("the lease has ended, and its result is of no more use")]
+    Stale,
+    /// The worker has not joined, or was forgotten: join first.
+    #[error("the worker has not joined the job")]
+    NotJoined,
+    /// The worker's results are not taken any more.
+    #[error("{reason}")]
+    Quarantined { reason: Misdeed },
+    /// The job has stopped, and nothing is taken any more.
+    #[error("the job has stopped")]
+    Stopped,
+}
+
+/// Why a job stopped.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StopReason {
+    /// The coordinator was asked to go. The only reason that is no fault.
+    #[error("the coordinator is shutting down")]
+    Shutdown,
+    /// A range or shard could not be computed.
+    #[error("{unit} was tried {attempts} times without a result; the last time {last}")]
+    GaveUp {
+        unit: Unit,
+        attempts: u32,
+        last: Loss,
+    },
+    /// The store does not keep what it is given.
+    #[error(
+        "the record of range {head} was lost or damaged {times} times: the store does not keep what \
+         it is given; look at its disk, then start again"
+    )]
+    Lost { head: Head, times: u32 },
+    /// The coordinator could not evaluate a range or merge a shard itself.
+    #[error("the coordinator could not compute {unit} itself: {reason}")]
+    ArbitrationFailed { unit: Unit, reason: String },
+    /// The journal could not be written.
+    #[error("results could not be committed: {reason}")]
+    CommitFailed { reason: String },
+    /// The table could not be published.
+    #[error("the table could not be published: {reason}")]
+    PublishFailed { reason: String },
+}
+
+/// How an attempt to compute a task was lost. Workers are called by their names.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Loss {
+    /// The worker fell silent.
+    #[error("worker {worker} did not renew its lease")]
+    Expired { worker: String },
+    /// The worker said that it could not.
+    #[error("worker {worker} failed: {reason}")]
+    Failed { worker: String, reason: String },
+    /// The worker sent something else.
+    #[error("the result of worker {worker} was rejected: {reason}")]
+    Rejected { worker: String, reason: Rejection },
+}
+
+/// Why a worker gets no more tasks.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misdeed {
+    /// Its result is not what the coordinator computed itself.
+    #[error(
+        "this worker sent a wrong content of {unit}: its machine cannot be trusted with this work"
+    )]
+    Lied { unit: Unit },
+    /// It called a result wrong that is what the coordinator computed itself.
+    #[error(
+        "this worker found range {head} wrong, which is right: its machine cannot be trusted with this work"
+    )]
+    Slandered { head: Head },
+    /// It fails whatever it tries.
+    #[error("this worker failed {tasks} tasks in a row; the last time: {last}")]
+    Failing { tasks: u32, last: String },
+}
+
+/// Why there is no plan for a job.
+#[expect(missing_docs, reason = "the fields are named for what they are")]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// More ranges than a plan keeps in memory.
+    #[error(
+        "{bits} bits with {range_bits} range bits make too many ranges: use at least {least} range bits"
+    )]
+    TooManyRanges {
+        bits: u32,
+        range_bits: RangeBits,
+        least: u32,
+    },
+    /// What is said to be done contradicts itself.
+    #[error("the content of {unit} is known in two versions")]
+    Disagreement { unit: Unit },
+}

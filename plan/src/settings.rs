@@ -1,0 +1,104 @@
+//! What a plan is for, and how it shares out the work.
+
+use chomp_table::RangeBits;
+use chomp_table::shard::ShardSize;
+
+use super::messages::PlanError;
+
+/// The most bits of a head: a million ranges.
+pub const HEAD_BITS_MAX: u32 = 20;
+
+/// What a plan is for, and how it shares out the work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The bits of the table.
+    pub bits: u32,
+    /// The low bits of a range.
+    pub range_bits: RangeBits,
+    /// The number of this owner of the table. Leases are counted from 2^32 times it.
+    pub epoch: u64,
+    /// Results of leases below this number are not taken, unless the lease stands: their sources may have been
+    /// wrong. 0 at first. If the journal tells of a withdrawal, 2^32 times the epoch.
+    pub oldest_lease: u64,
+    /// A range or shard is done when so many workers have computed the same.
+    pub replicas: u32,
+    /// How long a lease lasts, in milliseconds, from the moment it is given or renewed.
+    pub lease_ms: u64,
+    /// A worker without leases and requests that was not heard of for so long is forgotten.
+    pub silence_ms: u64,
+    /// A lease that has stood for so long is doubled when another worker would have nothing to do.
+    pub straggler_ms: u64,
+    /// A range or shard whose computation failed so often stops the job, and so does a range whose
+    /// record was lost more often than this.
+    pub failures_max: u32,
+    /// A range or shard whose leases ran out so often stops the job. Machines die for reasons of
+    /// their own, so this is more than [`failures_max`](Self::failures_max).
+    pub expiries_max: u32,
+    /// A worker that failed so many tasks in a row gets no more.
+    pub worker_failures_max: u32,
+    /// The most positions of a task. A task of a single range may have more.
+    pub task_positions_max: u64,
+    /// No task is cut smaller than this, as long as every thread gets one: each costs a file of
+    /// the store and an entry of the journal.
+    pub task_positions_min: u64,
+    /// Into how many tasks a layer is cut for each thread, if it has that many ranges.
+    pub tasks_per_thread: u32,
+    /// The words of every shard but the last.
+    pub shard_words: u64,
+    /// One of so many ranges is checked by another worker before it is committed. 0: none is, not
+    /// even of a worker's first results.
+    pub check_one_in: u32,
+    /// Of the first so many results of a worker all ranges are checked, if they are not too many.
+    pub checks_first: u32,
+}
+
+impl Settings {
+    /// The usual way to share out the work for a table of `bits` bits.
+    pub const fn new(bits: u32, range_bits: RangeBits) -> Settings {
+        Settings {
+            bits,
+            range_bits,
+            epoch: 0,
+            oldest_lease: 0,
+            replicas: 1,
+            lease_ms: 30_000,
+            silence_ms: 90_000,
+            straggler_ms: 3_000,
+            failures_max: 5,
+            expiries_max: 20,
+            worker_failures_max: 20,
+            // About a second of work for one thread.
+            task_positions_max: 1 << 31,
+            // About a tenth of a second.
+            task_positions_min: 1 << 27,
+            tasks_per_thread: 2,
+            shard_words: ShardSize::PUBLISHED.shard_words as u64,
+            check_one_in: 16,
+            checks_first: 16,
+        }
+    }
+
+    /// A worker that was not heard of for so long, in milliseconds, is not counted on for a check. A heartbeat
+    /// comes four times a lease, so two of them are missing then.
+    pub(super) fn contact_ms(&self) -> u64 {
+        self.lease_ms.div_ceil(2)
+    }
+
+    /// Whether the job can be planned. Anything that grows with the number of ranges comes after
+    /// this.
+    ///
+    /// # Errors
+    ///
+    /// [`PlanError::TooManyRanges`].
+    pub fn check(&self) -> Result<(), PlanError> {
+        let (bits, range_bits) = (self.bits, self.range_bits);
+        if bits.saturating_sub(range_bits.get()) > HEAD_BITS_MAX {
+            return Err(PlanError::TooManyRanges {
+                bits,
+                range_bits,
+                least: bits - HEAD_BITS_MAX,
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! The shards: how the table is cut into files when all its ranges are committed.
+
+use chomp_table::Head;
+
+use super::ranges::Ranges;
+use super::units::{Slot, State};
+
+#[derive(Clone, Copy, Debug)]
+struct Shard {
+    slot: Slot,
+    /// The range in which it begins.
+    head: Head,
+    /// The stored words of that range that come before.
+    skip: u64,
+}
+
+/// The shards of the table; none before it is cut.
+#[derive(Debug, Default)]
+pub(super) struct Shards {
+    all: Vec<Shard>,
+    done: u64,
+    /// How often they were forgotten: what was begun before that is of no more use.
+    pub(super) generation: u32,
+}
+
+impl Shards {
+    /// Cuts the table, of which all ranges are committed: each shard has `words` stored words, in
+    /// the order of their ranges, and the last has the rest. There is at least one.
+    pub(super) fn cut(&mut self, ranges: &Ranges, words: u64) {
+        let words = words.max(1);
+        let first = Shard {
+            slot: Slot::new(State::Ready),
+            head: Head(0),
+            skip: 0,
+        };
+        self.all = vec![first];
+        let (mut before, mut next) = (0u64, words);
+        for head in (0..ranges.count()).map(Head) {
+            let after = before.saturating_add(ranges.stored(head));
+            while next < after {
+                let skip = next - before;
+                self.all.push(Shard {
+                    head,
+                    skip,
+                    ..first
+                });
+                next = next.saturating_add(words);
+            }
+            before = after;
+        }
+        self.done = 0;
+    }
+
+    /// Forgets all shards.
+    pub(super) fn clear(&mut self) {
+        self.all.clear();
+        self.done = 0;
+        self.generation += 1;
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        !self.all.is_empty()
+    }
+
+    /// Whether all shards are there and committed.
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_cut() && self.done == self.count()
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.all.len() as u64
+    }
+
+    pub(super) fn done(&self) -> u64 {
+        self.done
+    }
+
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
+        0..u32::try_from(self.all.len()).expect("a shard has a million words, a table 2^64")
+    }
+
+    pub(super) fn contains(&self, number: u32) -> bool {
+        (number as usize) < self.all.len()
+    }
+
+    /// Where a shard begins: the range, and the stored words of it that come before.
+    pub(super) fn start(&self, number: u32) -> (Head, u64) {
+        let shard = &self.all[number as usize];
+        (shard.head, shard.skip)
+    }
+
+    pub(super) fn slot(&self, number: u32) -> &Slot {
+        &self.all[number as usize].slot
+    }
+
+    pub(super) fn slot_mut(&mut self, number: u32) -> &mut Slot {
+        &mut self.all[number as usize].slot
+    }
+
+    /// Notes that a shard is durable.
+    pub(super) fn commit(&mut self, number: u32) {
+        self.slot_mut(number).state = State::Committed;
+        self.done += 1;
+    }
+
+    /// Notes that the content of a durable shard is wrong.
+    pub(super) fn reopen(&mut self, number: u32) {
+        self.slot_mut(number).state = State::Ready;
+        self.done -= 1;
+    }
+
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let is_done = |shard: &&Shard| shard.slot.state == State::Committed;
+        assert_eq!(self.done, self.all.iter().filter(is_done).count() as u64);
+        assert!(
+            self.all
+                .iter()
+                .all(|shard| shard.slot.state != State::Blocked)
+        );
+    }
+}

@@ -1,0 +1,428 @@
+//! What becomes of a result.
+
+use std::collections::BTreeSet;
+
+use chomp_table::{Digest, RangeSummary};
+
+use super::Plan;
+use super::copies::Vote;
+use super::ids::{LeaseId, SubmissionId, Unit, WorkerId};
+use super::messages::{Action, Loss, Rejection, StopReason, Verdict};
+use super::units::{Content, State};
+
+/// A result that is not settled, or of which something is held back.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    /// Its units that are being written, all by one commit.
+    pub(super) writing: Vec<Unit>,
+    /// Its units that are written next.
+    pub(super) next: Vec<Unit>,
+    /// How many of its ranges wait for a check.
+    pub(super) held: usize,
+    /// Whether some of its units wait for other workers to say the same.
+    pub(super) noted: bool,
+    /// Whether something of it was written.
+    pub(super) wrote: bool,
+    /// The number of other submissions whose writes it waits for.
+    pub(super) waits: usize,
+    /// The submissions that wait for this one's writes.
+    pub(super) waiters: Vec<SubmissionId>,
+    /// Why it is of no use after all.
+    pub(super) spoiled: Option<Rejection>,
+    /// Whether it is settled already, as one of which something is held back.
+    pub(super) is_settled: bool,
+    /// The generation of the shards when it came.
+    generation: u32,
+}
+
+impl Pending {
+    fn is_written(&self) -> bool {
+        self.writing.is_empty() && self.next.is_empty()
+    }
+
+    fn verdict(&self) -> Verdict {
+        match &self.spoiled {
+            _ if self.held > 0 => Verdict::Held,
+            Some(reason) => Verdict::Rejected {
+                reason: reason.clone(),
+            },
+            None if self.noted => Verdict::Noted,
+            None if self.wrote => Verdict::Accepted,
+            None => Verdict::Duplicate,
+        }
+    }
+}
+
+/// A result of which all units may be taken in.
+struct Findings {
+    submission: SubmissionId,
+    worker: WorkerId,
+    units: Vec<(Unit, Content)>,
+    /// Those to be checked if their content is settled now.
+    sampled: BTreeSet<Unit>,
+}
+
+impl Plan {
+    pub(super) fn evaluated(
+        &mut self,
+        submission: SubmissionId,
+        worker: WorkerId,
+        lease: LeaseId,
+        ranges: &[RangeSummary],
+        chance: u64,
+        out: &mut Vec<Action>,
+    ) {
+        let unit = |range: &RangeSummary| (Unit::Range(range.head), Content::of_range(*range));
+        let units: Vec<(Unit, Content)> = ranges.iter().map(unit).collect();
+        let judged = self.judge_ranges(worker, lease, ranges);
+        let sampled = self.sample(worker, ranges, chance);
+        if judged.is_ok()
+            && let Some(entry) = self.workers.get_mut(&worker)
+        {
+            entry.results += 1;
+        }
+        let findings = Findings {
+            submission,
+            worker,
+            units,
+            sampled: sampled.into_iter().map(Unit::Range).collect(),
+        };
+        self.take_in(findings, lease, judged, out);
+    }
+
+    pub(super) fn merged(
+        &mut self,
+        submission: SubmissionId,
+        worker: WorkerId,
+        lease: LeaseId,
+        shard: u32,
+        digest: Digest,
+        out: &mut Vec<Action>,
+    ) {
+        let unit = (Unit::Shard(shard), Content::of_shard(digest));
+        let judged = self.judge_shard(worker, lease, unit);
+        let findings = Findings {
+            submission,
+            worker,
+            units: vec![unit],
+            sampled: BTreeSet::new(),
+        };
+        self.take_in(findings, lease, judged, out);
+    }
+
+    fn take_in(
+        &mut self,
+        findings: Findings,
+        lease: LeaseId,
+        judged: Result<(), Rejection>,
+        out: &mut Vec<Action>,
+    ) {
+        let worker = findings.worker;
+        let held = self.holds(worker, lease);
+        match judged {
+            Ok(()) => {
+                if let Some(entry) = self.workers.get_mut(&worker) {
+                    entry.failures_in_a_row = 0;
+                }
+                self.keep(findings, out);
+                // Unless `keep` ended it, something was not handed in: others may try.
+                if self.holds(worker, lease) {
+                    self.end_lease(lease, None, out);
+                }
+            }
+            Err(reason) => {
+                let doubt = matches!(reason, Rejection::Disagreement { .. });
+                // Who is right in a disagreement is not known yet.
+                let loss = (!doubt).then(|| Loss::Rejected {
+                    worker: self.name(worker),
+                    reason: reason.clone(),
+                });
+                if held {
+                    self.end_lease(lease, loss.as_ref(), out);
+                }
+                if doubt {
+                    self.question(worker, &findings.units, out);
+                }
+                out.push(Action::Settle {
+                    submission: findings.submission,
+                    verdict: Verdict::Rejected { reason },
+                });
+            }
+        }
+    }
+
+    /// Counts the votes that good units are, has those written that have enough of them now, and
+    /// waits for those just being written.
+    fn keep(&mut self, findings: Findings, out: &mut Vec<Action>) {
+        let Findings {
+            submission,
+            worker,
+            units,
+            sampled,
+        } = findings;
+        let new = Pending {
+            generation: self.units.shards.generation,
+            ..Pending::default()
+        };
+        let earlier = self.pending.insert(submission, new);
+        assert!(earlier.is_none(), "submission {submission} was given twice");
+        for (unit, content) in units {
+            if self.units.state(unit) == State::Ready {
+                self.vote(
+                    submission,
+                    worker,
+                    unit,
+                    content,
+                    sampled.contains(&unit),
+                    out,
+                );
+            }
+            match self.units.state(unit) {
+                State::Committing(writer) if writer != submission => {
+                    let writer = self.pending_mut(writer);
+                    // One that was asked to wait by an earlier unit waits once more: each write tells once.
+                    writer.waiters.push(submission);
+                    self.pending_mut(submission).waits += 1;
+                }
+                _ => {}
+            }
+        }
+        self.advance_submission(submission, out);
+    }
+
+    /// Takes in what `worker` found in a unit that is not done.
+    fn vote(
+        &mut self,
+        submission: SubmissionId,
+        worker: WorkerId,
+        unit: Unit,
+        content: Content,
+        is_sampled: bool,
+        out: &mut Vec<Action>,
+    ) {
+        let votes = self.board.of(unit).map_or(&[][..], |copies| &copies.votes);
+        let agreed = votes.iter().all(|vote| vote.content == content);
+        let mut finders: BTreeSet<WorkerId> = votes.iter().map(|vote| vote.worker).collect();
+        let is_new = finders.insert(worker);
+        let vote = Vote { worker, content };
+        let is_known = self.units.known(unit) == Some(content);
+        if let Unit::Range(head) = unit
+            && self.holds.contains_key(&head)
+            && agreed
+        {
+            // Who computes the same without knowing of it has checked it better than any check.
+            if is_new {
+                self.refile(unit, |copies| copies.votes.push(vote));
+                self.release(head, out);
+            } else {
+                self.pending_mut(submission).noted = true;
+            }
+            return;
+        }
+        let enough = is_known || finders.len() >= self.settings.replicas as usize;
+        if agreed && enough && !self.arbitrations.contains(unit) {
+            if let Unit::Range(head) = unit
+                && is_sampled
+                && !is_known
+            {
+                if is_new {
+                    self.refile(unit, |copies| copies.votes.push(vote));
+                }
+                if self.hold(submission, head, content, finders) {
+                    self.pending_mut(submission).held += 1;
+                    return;
+                }
+            }
+            self.settle_unit(submission, unit, content, Some(worker));
+            self.pending_mut(submission).next.push(unit);
+            return;
+        }
+        self.pending_mut(submission).noted = true;
+        let is_told = |copies: &super::copies::Copies| copies.votes.contains(&vote);
+        if !self.board.of(unit).is_some_and(is_told) {
+            self.refile(unit, |copies| copies.votes.push(vote));
+        }
+        if !agreed {
+            self.arbitrate(unit, out);
+        }
+    }
+
+    /// Has a result of the coordinator's own written.
+    pub(super) fn write(
+        &mut self,
+        submission: SubmissionId,
+        unit: Unit,
+        content: Content,
+        out: &mut Vec<Action>,
+    ) {
+        let new = Pending {
+            generation: self.units.shards.generation,
+            next: vec![unit],
+            ..Pending::default()
+        };
+        let earlier = self.pending.insert(submission, new);
+        assert!(earlier.is_none(), "submission {submission} was given twice");
+        self.settle_unit(submission, unit, content, None);
+        self.advance_submission(submission, out);
+    }
+
+    /// Notes that the content of a unit is settled, and who found it. It is to be written from now on.
+    pub(super) fn settle_unit(
+        &mut self,
+        submission: SubmissionId,
+        unit: Unit,
+        content: Content,
+        worker: Option<WorkerId>,
+    ) {
+        let votes = self.take(unit).votes.into_iter();
+        let agreeing = votes.filter(|vote| vote.content == content);
+        let finders: BTreeSet<_> = agreeing.map(|vote| vote.worker).chain(worker).collect();
+        for finder in finders {
+            self.credit(finder, unit);
+        }
+        self.units.claim(unit, content);
+        self.units.set_state(unit, State::Committing(submission));
+    }
+
+    pub(super) fn pending_mut(&mut self, submission: SubmissionId) -> &mut Pending {
+        self.pending
+            .get_mut(&submission)
+            .expect("something of it is held or written")
+    }
+
+    /// Begins the next write of a submission, or settles it if there is nothing left to wait for.
+    pub(super) fn advance_submission(&mut self, submission: SubmissionId, out: &mut Vec<Action>) {
+        if self.is_faulty() {
+            self.abandon(submission);
+        }
+        let pending = self.pending_mut(submission);
+        if pending.writing.is_empty() && !pending.next.is_empty() {
+            pending.writing = std::mem::take(&mut pending.next);
+            pending.wrote = true;
+            let units = pending.writing.clone();
+            out.push(Action::Commit { submission, units });
+        }
+        if !pending.is_written() || pending.waits > 0 {
+            return;
+        }
+        let (verdict, is_held) = (pending.verdict(), pending.held > 0);
+        let was_settled = std::mem::replace(&mut pending.is_settled, true);
+        if !was_settled {
+            out.push(Action::Settle {
+                submission,
+                verdict,
+            });
+        }
+        if !is_held {
+            self.pending.remove(&submission);
+            if was_settled {
+                out.push(Action::Forget { submission });
+            }
+        }
+    }
+
+    /// Begins no more writes of a submission: after a fault it is not known what is durable.
+    fn abandon(&mut self, submission: SubmissionId) {
+        let pending = self.pending_mut(submission);
+        let units = std::mem::take(&mut pending.next);
+        if !units.is_empty() {
+            pending.spoiled = Some(Rejection::Stopped);
+        }
+        self.reopen(units);
+    }
+
+    /// Units that were to be written are not.
+    fn reopen(&mut self, units: Vec<Unit>) {
+        for unit in units {
+            match unit {
+                Unit::Range(head) => {
+                    self.condemned.remove(&head);
+                    self.units.ranges.block(head);
+                }
+                Unit::Shard(_) => self.units.set_state(unit, State::Ready),
+            }
+            self.reconsider(unit);
+        }
+    }
+
+    pub(super) fn committed(&mut self, submission: SubmissionId, out: &mut Vec<Action>) {
+        let generation = self.units.shards.generation;
+        let units = self.written(submission);
+        let pending = self.pending_mut(submission);
+        let is_stale = pending.generation != generation;
+        let mut withdrawn = Vec::new();
+        for unit in units {
+            match unit {
+                Unit::Range(head) if self.condemned.remove(&head) => {
+                    withdrawn.push(head);
+                    self.units.ranges.block(head);
+                    self.reconsider(unit);
+                }
+                Unit::Range(head) => {
+                    for ready in self.units.ranges.commit(head) {
+                        self.reconsider(Unit::Range(ready));
+                    }
+                }
+                Unit::Shard(_) if is_stale => {
+                    self.pending_mut(submission).spoiled = Some(Rejection::Stale);
+                }
+                Unit::Shard(number) => self.units.shards.commit(number),
+            }
+        }
+        self.arbitrations.reconsider();
+        if !withdrawn.is_empty() {
+            self.pending_mut(submission).spoiled = Some(Rejection::Stale);
+            out.push(Action::Withdraw { heads: withdrawn });
+        }
+        self.tell_waiters(submission, out);
+    }
+
+    pub(super) fn commit_failed(
+        &mut self,
+        submission: SubmissionId,
+        reason: String,
+        out: &mut Vec<Action>,
+    ) {
+        let generation = self.units.shards.generation;
+        let mut units = self.written(submission);
+        let pending = self.pending_mut(submission);
+        units.append(&mut pending.next);
+        pending.spoiled = Some(Rejection::Stopped);
+        if pending.generation != generation {
+            units.retain(|unit| matches!(unit, Unit::Range(_)));
+        }
+        self.reopen(units);
+        self.tell_waiters(submission, out);
+        self.stop(StopReason::CommitFailed { reason }, out);
+    }
+
+    /// Ends the write of a submission, and gives its units.
+    fn written(&mut self, submission: SubmissionId) -> Vec<Unit> {
+        let pending = self.pending.get_mut(&submission);
+        let pending = pending.filter(|pending| !pending.writing.is_empty());
+        let pending = pending.expect("the caller tells the outcome of each write once");
+        std::mem::take(&mut pending.writing)
+    }
+
+    /// Settles a submission whose write has ended, and those that waited for it alone.
+    fn tell_waiters(&mut self, submission: SubmissionId, out: &mut Vec<Action>) {
+        if self.is_faulty() {
+            self.abandon(submission);
+        }
+        let pending = self.pending_mut(submission);
+        let mut waiters = Vec::new();
+        if pending.next.is_empty() {
+            waiters = std::mem::take(&mut pending.waiters);
+        }
+        let spoiled = pending.spoiled.clone();
+        self.advance_submission(submission, out);
+        for waiter in waiters {
+            let pending = self.pending_mut(waiter);
+            pending.waits -= 1;
+            if spoiled.is_some() {
+                pending.spoiled.clone_from(&spoiled);
+            }
+            self.advance_submission(waiter, out);
+        }
+    }
+}

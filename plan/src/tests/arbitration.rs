@@ -1,0 +1,215 @@
+//! What the coordinator computes itself, and what comes of it.
+
+use super::*;
+
+/// A plan at layer 3 of 16 bits, ranges 3 and 4, of which A has delivered both; 4 is a lie if `lie`.
+fn delivered(lie: bool) -> Bench {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    let four = if lie { wrong(4) } else { summary(4) };
+    let ranges = vec![summary(3), four];
+    let (submission, _) = bench.submit(A, LeaseId(9), ranges);
+    bench.committed(submission);
+    bench
+}
+
+fn arbitrate(head: u64) -> Action {
+    Action::Arbitrate { unit: range(head) }
+}
+
+fn quarantine(worker: WorkerId, head: u64) -> Action {
+    Action::Quarantine {
+        worker,
+        name: format!("w{worker}"),
+        reason: lied(head),
+    }
+}
+
+fn forget(submission: SubmissionId) -> Action {
+    Action::Forget { submission }
+}
+
+fn lied(head: u64) -> Misdeed {
+    Misdeed::Lied { unit: range(head) }
+}
+
+fn disagreement(submission: SubmissionId, head: u64) -> Action {
+    rejected(submission, Rejection::Disagreement { unit: range(head) })
+}
+
+#[test]
+fn another_content_than_the_committed_one_is_a_lie() {
+    let mut bench = delivered(false);
+    let (bad, actions) = bench.submit(B, LeaseId(9), vec![summary(3), wrong(4)]);
+    assert_eq!(actions, [disagreement(bad, 4), arbitrate(4)]);
+    let (own, actions) = bench.arbitrate(summary(4));
+    assert_eq!(actions, [quarantine(B, 4), forget(own)]);
+    assert_eq!(bench.plan.misdeed(B), Some(&lied(4)));
+    assert_eq!(*bench.plan.phase(), Phase::Running);
+}
+
+#[test]
+fn a_committed_lie_is_withdrawn_and_the_truth_written() {
+    let mut bench = delivered(true);
+    let (honest, actions) = bench.submit(B, LeaseId(9), vec![summary(4)]);
+    assert_eq!(actions, [disagreement(honest, 4), arbitrate(4)]);
+    let (own, actions) = bench.arbitrate(summary(4));
+    let heads = to_heads(&[4]);
+    // What A delivered besides is looked at after that.
+    let expected = [
+        Action::Withdraw { heads },
+        quarantine(A, 4),
+        commit(own, &[4]),
+        arbitrate(3),
+    ];
+    assert_eq!(actions, expected);
+    assert_eq!(bench.plan.misdeed(B), None);
+    assert_eq!(bench.plan.progress().ranges_done, 4);
+    assert_eq!(bench.committed(own), [accepted(own)]);
+    assert_eq!(bench.plan.progress().ranges_done, 5);
+    let (own, actions) = bench.arbitrate(summary(3));
+    assert_eq!(actions, [forget(own)]);
+}
+
+#[test]
+fn another_count_is_another_content() {
+    for range in [
+        RangeSummary {
+            count: 1,
+            ..summary(4)
+        },
+        RangeSummary {
+            stored: 77,
+            ..summary(4)
+        },
+    ] {
+        let mut bench = delivered(false);
+        let (_, actions) = bench.submit(B, LeaseId(9), vec![range]);
+        assert_eq!(actions[1], arbitrate(4));
+    }
+}
+
+#[test]
+fn what_is_being_written_is_compared_too() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    let writing = bench.begin_commit(A, LeaseId(9), &[3]);
+    let (bad, actions) = bench.submit(B, LeaseId(9), vec![wrong(3)]);
+    assert_eq!(actions, [disagreement(bad, 3)]);
+    assert_eq!(bench.committed(writing), [accepted(writing), arbitrate(3)]);
+    assert_eq!(bench.arbitrate(summary(3)).1[0], quarantine(B, 3));
+}
+
+#[test]
+fn nobody_is_given_what_is_in_doubt() {
+    let settings = Settings {
+        replicas: 2,
+        ..settings(16)
+    };
+    let mut bench = Bench::at_layer(settings, 3);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    bench.submit(A, LeaseId(0), vec![wrong(3)]);
+    bench.submit(B, LeaseId(0), vec![summary(3)]);
+    bench.join(WorkerId(3), 1);
+    assert_eq!(heads(&bench.task(WorkerId(3))), to_heads(&[4]));
+    assert_eq!(bench.want(WorkerId(3)), []);
+    let (own, actions) = bench.arbitrate(summary(3));
+    assert_eq!(actions, [quarantine(A, 3), commit(own, &[3])]);
+    let (late, actions) = bench.submit(B, LeaseId(0), vec![summary(3)]);
+    assert_eq!(actions, []);
+    assert_eq!(bench.committed(own)[..2], [accepted(own), duplicate(late)]);
+}
+
+#[test]
+fn nothing_is_published_while_something_is_in_doubt() {
+    let (mut bench, actions) = Bench::with(settings(14), &summaries(0..4), &[]);
+    assert_eq!(actions, []);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    let task = bench.task(A);
+    bench.submit(B, LeaseId(0), vec![wrong(3)]);
+    // No other shard is given out meanwhile.
+    bench.tell(Event::Returned {
+        worker: A,
+        lease: task.lease,
+    });
+    assert_eq!(bench.want(A), []);
+    let (own, actions) = bench.arbitrate(summary(3));
+    let [quarantined, forgotten, Action::Answer { answer, .. }] = actions.as_slice() else {
+        panic!("{actions:?}");
+    };
+    assert_eq!((quarantined, forgotten), (&quarantine(B, 3), &forget(own)));
+    assert!(matches!(answer, Answer::Task(task) if matches!(task.work, Work::Merge { .. })));
+}
+
+#[test]
+fn a_wrong_shard_is_merged_by_the_coordinator_and_written_over() {
+    let shards = [(0, Digest([1; 32]))];
+    let settings = Settings {
+        shard_words: 4,
+        ..settings(14)
+    };
+    let (mut bench, _) = Bench::with(settings, &summaries(0..4), &shards);
+    bench.join(A, 1);
+    let (bad, actions) = bench.merge(A, LeaseId(9), 0, shard_digest(0));
+    let unit = Unit::Shard(0);
+    let disagreement = rejected(bad, Rejection::Disagreement { unit });
+    assert_eq!(actions, [disagreement, Action::Arbitrate { unit }]);
+    let submission = bench.new_submission();
+    let digest = shard_digest(0);
+    let range = None;
+    let actions = bench.tell(Event::Arbitrated {
+        submission,
+        unit,
+        range,
+        digest,
+    });
+    let units = vec![unit];
+    assert_eq!(actions, [Action::Commit { submission, units }]);
+    assert_eq!(bench.plan.misdeed(A), None);
+}
+
+#[test]
+fn a_quarantined_worker_has_no_part_in_the_job() {
+    let mut bench = delivered(false);
+    bench.submit(B, LeaseId(9), vec![wrong(4)]);
+    bench.arbitrate(summary(4));
+    assert_eq!(bench.plan.progress().workers, 1);
+    bench.join(B, 4);
+    assert_eq!(bench.plan.progress().threads, 1);
+    let answer = Answer::Quarantined { reason: lied(4) };
+    let request = RequestId(1);
+    assert_eq!(bench.want(B), [Action::Answer { request, answer }]);
+    let submission = SubmissionId(70);
+    let actions = bench.tell(Event::Evaluated {
+        submission,
+        worker: B,
+        lease: LeaseId(0),
+        ranges: summaries([5]),
+        chance: 0,
+    });
+    let reason = Rejection::Quarantined { reason: lied(4) };
+    assert_eq!(actions, [rejected(submission, reason)]);
+}
+
+#[test]
+fn a_coordinator_that_cannot_evaluate_stops() {
+    let mut bench = delivered(false);
+    bench.submit(B, LeaseId(9), vec![wrong(4)]);
+    let reason = "no memory".to_owned();
+    let unit = range(4);
+    let actions = bench.tell(Event::ArbitrationFailed {
+        unit,
+        reason: reason.clone(),
+    });
+    let reason = StopReason::ArbitrationFailed { unit, reason };
+    assert_eq!(actions, [Action::Stop { reason }]);
+    assert!(bench.plan.is_quiet());
+}
+
+#[test]
+#[should_panic(expected = "was not to be arbitrated")]
+fn an_arbitration_that_was_not_asked_for_is_a_bug() {
+    delivered(false).arbitrate(summary(3));
+}

@@ -1,0 +1,299 @@
+//! Ranges that wait for a check.
+
+use super::*;
+
+const C: WorkerId = WorkerId(3);
+
+/// A plan at layer 3 of 16 bits, ranges 3 and 4, every range of which is checked.
+fn checked() -> Bench {
+    let settings = Settings {
+        check_one_in: 1,
+        ..settings(16)
+    };
+    let mut bench = Bench::at_layer(settings, 3);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    bench
+}
+
+fn held(submission: SubmissionId) -> Action {
+    settled(submission, Verdict::Held)
+}
+
+/// A hands in range 3; B gets the check.
+fn begin(bench: &mut Bench) -> (SubmissionId, Task) {
+    let (submission, actions) = bench.submit(A, LeaseId(9), summaries([3]));
+    assert_eq!(actions, [held(submission)]);
+    let task = bench.task(B);
+    let work = Work::Check {
+        range: summary(3),
+        submission,
+    };
+    assert_eq!((task.attempt, &task.work), (1, &work));
+    (submission, task)
+}
+
+#[test]
+fn another_worker_checks_before_all_else() {
+    let mut bench = checked();
+    let (submission, task) = begin(&mut bench);
+    // Nobody computes the range meanwhile.
+    assert_eq!(heads(&bench.task(B)), to_heads(&[4]));
+    assert_eq!(bench.want(A), []);
+    assert_eq!(bench.plan.progress().submissions, 1);
+    let (check, actions) = bench.check(B, task.lease, false);
+    assert_eq!(actions, [commit(submission, &[3]), accepted(check)]);
+    let forgotten = Action::Forget { submission };
+    assert_eq!(bench.committed(submission)[0], forgotten);
+    assert_eq!(bench.plan.progress().ranges_done, 4);
+}
+
+#[test]
+fn what_chance_does_not_choose_is_not_held_up() {
+    let mut bench = checked();
+    bench.plan.settings.check_one_in = 2;
+    bench.plan.settings.checks_first = 0;
+    let mut halves = [0, 0];
+    for chance in 0..100 {
+        let chosen = bench.plan.sample(A, &summaries([3, 4]), chance);
+        for (half, head) in halves.iter_mut().zip([3, 4]) {
+            *half += u32::from(chosen.contains(&Head(head)));
+        }
+    }
+    assert!(
+        halves.iter().all(|half| (30..70).contains(half)),
+        "{halves:?}"
+    );
+    // All of the first results are checked.
+    bench.plan.settings.checks_first = 1;
+    for chance in 0..100 {
+        assert_eq!(bench.plan.sample(A, &summaries([3, 4]), chance).len(), 2);
+    }
+    bench.plan.settings.check_one_in = 0;
+    assert!(bench.plan.sample(A, &summaries([3, 4]), 0).is_empty());
+}
+
+#[test]
+fn a_worker_alone_is_not_checked() {
+    let mut bench = checked();
+    bench.tell(Event::Left { worker: B });
+    bench.begin_commit(A, LeaseId(9), &[3]);
+}
+
+#[test]
+fn what_nobody_may_check_any_more_is_committed() {
+    let mut bench = checked();
+    let (submission, _) = bench.submit(A, LeaseId(9), summaries([3]));
+    let actions = bench.tell(Event::Left { worker: B });
+    assert_eq!(actions, [commit(submission, &[3])]);
+
+    let mut bench = checked();
+    let (submission, _) = begin(&mut bench);
+    let actions = bench.tell(Event::Left { worker: B });
+    assert_eq!(actions, [commit(submission, &[3])]);
+
+    let mut bench = checked();
+    let (submission, _) = begin(&mut bench);
+    let actions = bench.tell(Event::Shutdown);
+    assert_eq!(actions, [commit(submission, &[3])]);
+}
+
+/// Long before B is forgotten.
+#[test]
+fn what_only_a_silent_worker_may_check_is_committed() {
+    for is_begun in [false, true] {
+        let mut bench = checked();
+        bench.now = 10;
+        let (submission, task) = if is_begun {
+            let (submission, task) = begin(&mut bench);
+            (submission, Some(task))
+        } else {
+            bench.renew(B, LeaseId(0));
+            (bench.submit(A, LeaseId(9), summaries([3])).0, None)
+        };
+        bench.now = 40;
+        bench.renew(A, LeaseId(0));
+        assert_eq!(bench.plan.next_deadline(), Some(Millis(60)));
+        bench.now = 59;
+        assert_eq!(bench.tell(Event::Tick), []);
+        // Other events do not hide that it is time.
+        bench.now = 61;
+        bench.renew(A, LeaseId(0));
+        assert_eq!(bench.plan.next_deadline(), Some(Millis(60)));
+        let actions = bench.tell(Event::Tick);
+        assert_eq!(actions, [commit(submission, &[3])]);
+        assert!(bench.plan.is_there(B));
+        assert!(task.is_none_or(|task| !bench.plan.holds(B, task.lease)));
+        // Nothing more is held for it until it is heard of.
+        bench.begin_commit(A, LeaseId(9), &[4]);
+        assert!(bench.plan.next_deadline() > Some(Millis(61)));
+    }
+}
+
+#[test]
+fn a_range_waits_as_long_as_its_checker_is_heard_of() {
+    let mut bench = checked();
+    let (submission, _) = bench.submit(A, LeaseId(9), summaries([3]));
+    for _ in 0..2 {
+        bench.now += 49;
+        bench.renew(B, LeaseId(0));
+        assert_eq!(bench.tell(Event::Tick), []);
+    }
+    // A is silent meanwhile, which is of no matter.
+    let task = bench.task(B);
+    let (check, actions) = bench.check(B, task.lease, false);
+    assert_eq!(actions, [commit(submission, &[3]), accepted(check)]);
+}
+
+#[test]
+fn after_two_lost_checks_the_range_is_committed() {
+    let mut bench = checked();
+    let (submission, task) = begin(&mut bench);
+    let fail = |bench: &mut Bench, task: &Task| {
+        let reason = String::new();
+        bench.tell(Event::Failed {
+            worker: B,
+            lease: task.lease,
+            reason,
+        })
+    };
+    assert_eq!(fail(&mut bench, &task), []);
+    let again = bench.task(B);
+    assert_eq!((again.attempt, &again.work), (2, &task.work));
+    // It stands no longer for being renewed, and one that is given back is lost too.
+    bench.now += 99;
+    assert_eq!(bench.renew(B, again.lease), renewal(B, &[]));
+    assert!(bench.plan.next_deadline() <= Some(Millis(bench.now + 1)));
+    let actions = bench.tell(Event::Returned {
+        worker: B,
+        lease: again.lease,
+    });
+    assert_eq!(actions, [commit(submission, &[3])]);
+    // The late answer is of no use.
+    let (check, actions) = bench.check(B, again.lease, true);
+    assert_eq!(actions, [rejected(check, Rejection::Stale)]);
+}
+
+#[test]
+fn who_refutes_is_right_or_a_liar() {
+    for lie in [true, false] {
+        let mut bench = checked();
+        let content = if lie { wrong(3) } else { summary(3) };
+        let (submission, _) = bench.submit(A, LeaseId(9), vec![content]);
+        let task = bench.task(B);
+        let (check, actions) = bench.check(B, task.lease, true);
+        let unit = range(3);
+        let forgotten = Action::Forget { submission };
+        let expected = [forgotten, accepted(check), Action::Arbitrate { unit }];
+        assert_eq!(actions, expected);
+        let (own, actions) = bench.arbitrate(summary(3));
+        let (worker, reason) = if lie {
+            (A, Misdeed::Lied { unit })
+        } else {
+            (B, Misdeed::Slandered { head: Head(3) })
+        };
+        let name = format!("w{worker}");
+        let quarantine = Action::Quarantine {
+            worker,
+            name,
+            reason,
+        };
+        assert_eq!(actions, [quarantine, commit(own, &[3])]);
+    }
+}
+
+#[test]
+fn who_computes_the_same_has_checked_it() {
+    let mut bench = checked();
+    let (submission, task) = begin(&mut bench);
+    // The same worker once more says nothing.
+    let (again, actions) = bench.submit(A, LeaseId(9), summaries([3]));
+    assert_eq!(actions, [settled(again, Verdict::Noted)]);
+    let (other, actions) = bench.submit(B, LeaseId(9), summaries([3]));
+    assert_eq!(actions, [commit(submission, &[3])]);
+    assert!(!bench.plan.holds(B, task.lease));
+    let forgotten = Action::Forget { submission };
+    assert_eq!(
+        bench.committed(submission)[..2],
+        [forgotten, duplicate(other)]
+    );
+}
+
+#[test]
+fn only_what_is_sampled_of_a_result_waits() {
+    let mut bench = checked();
+    bench.plan.settings.check_one_in = 2;
+    bench.plan.settings.checks_first = 0;
+    let ranges = summaries([3, 4]);
+    let chance =
+        (0..100).find(|&chance| bench.plan.sample(A, &ranges, chance) == BTreeSet::from([Head(4)]));
+    let submission = SubmissionId(50);
+    let actions = bench.tell(Event::Evaluated {
+        submission,
+        worker: A,
+        lease: LeaseId(9),
+        ranges,
+        chance: chance.unwrap(),
+    });
+    assert_eq!(actions, [commit(submission, &[3])]);
+    let task = bench.task(B);
+    // The second write begins when the first has ended.
+    let (check, actions) = bench.check(B, task.lease, false);
+    assert_eq!(actions, [accepted(check)]);
+    assert_eq!(bench.committed(submission), [commit(submission, &[4])]);
+    assert_eq!(bench.committed(submission), [accepted(submission)]);
+}
+
+#[test]
+fn agreed_ranges_are_checked_by_a_third() {
+    let mut bench = checked();
+    bench.plan.settings.replicas = 2;
+    bench.plan.board = copies::Board::new(2);
+    bench.plan.reconsider(range(3));
+    bench.plan.reconsider(range(4));
+    bench.join(C, 1);
+    bench.submit(A, LeaseId(9), summaries([3]));
+    let (submission, actions) = bench.submit(B, LeaseId(9), summaries([3]));
+    assert_eq!(actions, [held(submission)]);
+    for worker in [A, B] {
+        assert_eq!(heads(&bench.task(worker)), to_heads(&[4]));
+    }
+    assert!(matches!(bench.task(C).work, Work::Check { .. }));
+}
+
+/// A worker that stays in contact and asks for nothing does not hold up a range for ever, nor does it get it
+/// past the check.
+#[test]
+fn what_nobody_takes_to_check_is_computed_by_the_coordinator() {
+    let settings = Settings {
+        check_one_in: 1,
+        ..settings(13)
+    };
+    let lease_ms = settings.lease_ms;
+    let mut bench = Bench::new(settings, &[]);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    let lease = bench.task(A).lease;
+    let (_, actions) = bench.submit(A, lease, summaries([0]));
+    let arbitrates = |actions: &[Action]| {
+        let wanted = Action::Arbitrate {
+            unit: Unit::Range(Head(0)),
+        };
+        actions.contains(&wanted)
+    };
+    assert!(!arbitrates(&actions));
+    let mut all = Vec::new();
+    for _ in 0..8 {
+        bench.now += lease_ms / 6;
+        all.extend(bench.tell(Event::Renewed {
+            worker: B,
+            leases: Vec::new(),
+        }));
+        all.extend(bench.tell(Event::Renewed {
+            worker: A,
+            leases: Vec::new(),
+        }));
+        all.extend(bench.tell(Event::Tick));
+    }
+    assert!(arbitrates(&all), "{all:?}");
+}

@@ -1,0 +1,193 @@
+//! Ranges that are not done any more.
+
+use super::*;
+
+impl Bench {
+    fn lose(&mut self, head: u64) -> Vec<Action> {
+        let digest = summary(head).digest;
+        let head = Head(head);
+        self.tell(Event::Lost {
+            worker: A,
+            head,
+            digest,
+        })
+    }
+}
+
+fn withdraw(heads: &[u64]) -> Action {
+    let heads = to_heads(heads);
+    Action::Withdraw { heads }
+}
+
+#[test]
+fn a_lost_range_is_computed_again_and_comes_out_the_same() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    let (three, four) = (bench.task(A), bench.task(A));
+    assert_eq!(bench.lose(2), [withdraw(&[2])]);
+    assert_eq!(bench.lose(2), [], "once");
+    assert_eq!(bench.plan.progress().ranges_done, 2);
+    assert_eq!(bench.plan.progress().layer, 2);
+    // 3 and 4 draw on 2: nobody works on them, and results wait for 2 as well.
+    let lost = [three.lease, four.lease];
+    let leases = lost.to_vec();
+    let worker = A;
+    assert_eq!(
+        bench.tell(Event::Renewed { worker, leases }),
+        renewal(A, &lost)
+    );
+    let (early, actions) = bench.submit(A, three.lease, summaries([3]));
+    let unit = range(3);
+    assert_eq!(actions, [rejected(early, Rejection::NotReady { unit })]);
+    let task = bench.task(B);
+    assert_eq!(heads(&task), to_heads(&[2]));
+    let (bad, actions) = bench.submit(A, LeaseId(0), vec![wrong(2)]);
+    let unit = range(2);
+    let disagreement = rejected(bad, Rejection::Disagreement { unit });
+    assert_eq!(actions, [disagreement, Action::Arbitrate { unit }]);
+    let (own, actions) = bench.arbitrate(summary(2));
+    assert_eq!(actions[1], commit(own, &[2]));
+    bench.committed(own);
+    // The seat of A, which is an outcast now, is the lower one.
+    assert_eq!(heads(&bench.task(B)), to_heads(&[4]));
+}
+
+#[test]
+fn what_is_not_committed_or_another_record_is_not_lost() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    for head in [3, 5, 1 << 40] {
+        assert_eq!(bench.lose(head), []);
+    }
+    let worker = A;
+    let (head, digest) = (Head(2), wrong(2).digest);
+    assert_eq!(
+        bench.tell(Event::Lost {
+            worker,
+            head,
+            digest
+        }),
+        []
+    );
+    assert_eq!(bench.plan.progress().ranges_done, 3);
+}
+
+#[test]
+fn a_store_that_keeps_losing_a_range_stops_the_job() {
+    let settings = Settings {
+        failures_max: 2,
+        ..settings(13)
+    };
+    let mut bench = Bench::new(settings, &summaries([0]));
+    bench.join(A, 1);
+    for _ in 0..2 {
+        assert_eq!(bench.lose(0), [withdraw(&[0])]);
+        let task = bench.task(A);
+        bench.finish(A, &task);
+    }
+    let (head, times) = (Head(0), 3);
+    let reason = StopReason::Lost { head, times };
+    let stop = Action::Stop { reason };
+    assert_eq!(bench.lose(0), [withdraw(&[0]), stop]);
+}
+
+#[test]
+fn a_loss_uncuts_the_table() {
+    let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &[]);
+    bench.join(A, 1);
+    let task = bench.task(A);
+    assert_eq!(bench.plan.progress().shards, 1);
+    assert_eq!(bench.lose(3), [withdraw(&[3])]);
+    assert_eq!(bench.plan.progress().shards, 0);
+    assert!(!bench.plan.holds(A, task.lease));
+    let (late, actions) = bench.merge(A, task.lease, 0, shard_digest(0));
+    let unit = Unit::Shard(0);
+    assert_eq!(actions, [rejected(late, Rejection::NotReady { unit })]);
+    let again = bench.task(A);
+    bench.finish(A, &again);
+    // The cut may be another one now.
+    let (late, actions) = bench.merge(A, task.lease, 0, shard_digest(0));
+    assert_eq!(actions, [rejected(late, Rejection::Stale)]);
+    let task = bench.task(A);
+    let (merged, _) = bench.merge(A, task.lease, 0, shard_digest(0));
+    assert_eq!(bench.committed(merged), [accepted(merged), Action::Publish]);
+    // From now on records are not needed.
+    assert_eq!(bench.lose(2), []);
+}
+
+#[test]
+fn a_shard_on_its_way_when_a_range_is_lost_is_none() {
+    let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &[]);
+    bench.join(A, 1);
+    let task = bench.task(A);
+    let (merged, _) = bench.merge(A, task.lease, 0, shard_digest(0));
+    bench.lose(3);
+    let task = bench.task(A);
+    bench.finish(A, &task);
+    assert_eq!(bench.plan.progress().shards, 1);
+    assert_eq!(
+        bench.committed(merged),
+        [rejected(merged, Rejection::Stale)]
+    );
+    assert_eq!(bench.plan.progress().shards_done, 0);
+}
+
+/// Range 2 is a lie of A, from which B has computed 3 and 4, and is at 8; C finds out.
+#[test]
+fn what_follows_from_a_lie_is_withdrawn_with_it() {
+    let c = WorkerId(3);
+    let mut bench = Bench::at_layer(settings(16), 2);
+    for worker in [A, B, c] {
+        bench.join(worker, 1);
+    }
+    let lease = LeaseId(9);
+    let (lie, _) = bench.submit(A, lease, vec![wrong(2)]);
+    bench.committed(lie);
+    let (four, _) = bench.submit(B, lease, vec![wrong(4)]);
+    bench.committed(four);
+    // This write is under way all the time.
+    let (three, _) = bench.submit(B, lease, vec![wrong(3)]);
+    let old = bench.task(B);
+    assert_eq!(heads(&old), to_heads(&[8]));
+    bench.submit(c, lease, vec![summary(2)]);
+    let (own, actions) = bench.arbitrate(summary(2));
+    let name = "w1".to_owned();
+    let reason = Misdeed::Lied { unit: range(2) };
+    let quarantine = Action::Quarantine {
+        worker: A,
+        name,
+        reason,
+    };
+    assert_eq!(
+        actions,
+        [withdraw(&[2, 3, 4]), quarantine, commit(own, &[2])]
+    );
+    assert_eq!(bench.plan.progress().ranges_done, 2);
+    // B did as it was told: its lease ended, and what it finds is not taken.
+    assert!(!bench.plan.holds(B, old.lease));
+    assert_eq!(bench.plan.misdeed(B), None);
+    let actions = bench.committed(three);
+    let stale = rejected(three, Rejection::Stale);
+    assert_eq!(actions, [withdraw(&[3]), stale]);
+    bench.committed(own);
+    for worker in [B, c] {
+        let task = bench.task(worker);
+        bench.finish(worker, &task);
+    }
+    let (late, actions) = bench.submit(B, old.lease, vec![wrong(8)]);
+    assert_eq!(actions, [rejected(late, Rejection::Stale)]);
+    assert_eq!(bench.plan.progress().ranges_done, 5);
+}
+
+#[test]
+fn results_from_before_a_withdrawal_are_not_taken_by_the_next_plan() {
+    let settings = Settings {
+        epoch: 2,
+        oldest_lease: 2 << 32,
+        ..settings(16)
+    };
+    let mut bench = Bench::at_layer(settings, 3);
+    let (old, actions) = bench.submit(A, LeaseId(1 << 32), summaries([3]));
+    assert_eq!(actions, [rejected(old, Rejection::Stale)]);
+    bench.begin_commit(A, LeaseId(2 << 32), &[3]);
+}

@@ -1,0 +1,304 @@
+//! How long a lease lasts, and what its loss costs.
+
+use super::*;
+
+#[test]
+fn a_lease_lasts_as_long_as_it_is_renewed() {
+    let mut bench = Bench::new(settings(13), &[]);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    let lease = bench.task(A).lease;
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(100)));
+    bench.now = 99;
+    assert_eq!(bench.tell(Event::Tick), []);
+    assert_eq!(bench.renew(B, lease), renewal(B, &[lease]));
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(100)));
+    assert_eq!(bench.renew(A, lease), renewal(A, &[]));
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(199)));
+    bench.now = 198;
+    assert_eq!(bench.tell(Event::Tick), []);
+    assert_eq!(bench.want(B), []);
+    bench.now = 199;
+    let actions = bench.tell(Event::Tick);
+    let [
+        Action::Answer {
+            answer: Answer::Task(again),
+            ..
+        },
+    ] = actions.as_slice()
+    else {
+        panic!("{actions:?}")
+    };
+    assert_eq!((again.attempt, heads(again)), (2, to_heads(&[0])));
+    assert_eq!(bench.renew(A, lease), renewal(A, &[lease]));
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(299)));
+}
+
+#[test]
+fn lost_attempts_lead_to_the_range_that_cannot_be_computed() {
+    let mut bench = Bench::at_layer(settings(24), 39);
+    bench.join(A, 1);
+    let fail = |bench: &mut Bench, task: &Task| {
+        let reason = "no memory".to_owned();
+        bench.tell(Event::Failed {
+            worker: A,
+            lease: task.lease,
+            reason,
+        })
+    };
+    let first = bench.task(A);
+    assert_eq!((first.attempt, heads(&first).len()), (1, 62));
+    // Only the worker that holds the lease can fail it.
+    let reason = String::new();
+    assert_eq!(
+        bench.tell(Event::Failed {
+            worker: B,
+            lease: first.lease,
+            reason
+        }),
+        []
+    );
+    assert_eq!(fail(&mut bench, &first), []);
+    let second = bench.task(A);
+    assert_eq!((second.attempt, heads(&second)), (2, heads(&first)));
+    assert_eq!(fail(&mut bench, &second), []);
+    let poison = heads(&first)[0];
+    for attempt in 3..=5 {
+        let task = bench.task(A);
+        assert_eq!((task.attempt, heads(&task)), (attempt, vec![poison]));
+        let last = Loss::Failed {
+            worker: "w1".to_owned(),
+            reason: "no memory".to_owned(),
+        };
+        let reason = StopReason::GaveUp {
+            unit: Unit::Range(poison),
+            attempts: 5,
+            last,
+        };
+        let stop = if attempt == 5 {
+            vec![Action::Stop { reason }]
+        } else {
+            vec![]
+        };
+        assert_eq!(fail(&mut bench, &task), stop);
+    }
+    assert!(matches!(
+        bench.plan.phase(),
+        Phase::Stopped(StopReason::GaveUp { .. })
+    ));
+}
+
+#[test]
+fn a_task_has_ranges_with_the_same_number_of_lost_attempts() {
+    let settings = Settings {
+        tasks_per_thread: 1,
+        ..settings(24)
+    };
+    let mut bench = Bench::at_layer(settings, 39);
+    bench.join(A, 2);
+    let (low, high) = (bench.task(A), bench.task(A));
+    let reason = String::new();
+    bench.tell(Event::Failed {
+        worker: A,
+        lease: high.lease,
+        reason,
+    });
+    bench.tell(Event::Returned {
+        worker: A,
+        lease: low.lease,
+    });
+    bench.join(A, 1);
+    // What was begun comes first.
+    for (task, attempt) in [(high, 2), (low, 1)] {
+        let again = bench.task(A);
+        assert_eq!((again.attempt, heads(&again)), (attempt, heads(&task)));
+    }
+}
+
+#[test]
+fn silence_is_a_lost_attempt_and_an_orderly_return_is_none() {
+    let mut bench = Bench::new(settings(13), &[]);
+    bench.join(A, 1);
+    for _ in 0..20 {
+        let task = bench.task(A);
+        assert_eq!(task.attempt, 1);
+        bench.tell(Event::Returned {
+            worker: A,
+            lease: task.lease,
+        });
+        bench.task(A);
+        bench.tell(Event::Left { worker: A });
+        bench.join(A, 1);
+    }
+    for attempt in 1..=5 {
+        assert_eq!(bench.task(A).attempt, attempt);
+        bench.now += 100;
+        let last = Loss::Expired {
+            worker: "w1".to_owned(),
+        };
+        let reason = StopReason::GaveUp {
+            unit: range(0),
+            attempts: 5,
+            last,
+        };
+        let stop = if attempt == 5 {
+            vec![Action::Stop { reason }]
+        } else {
+            vec![]
+        };
+        assert_eq!(bench.tell(Event::Tick), stop);
+    }
+}
+
+#[test]
+fn a_lease_ends_when_others_have_handed_in_all_of_it() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    let late = bench.task(A);
+    bench.now = 100;
+    bench.tell(Event::Tick);
+    // B begins with its own part of the layer.
+    assert_eq!(heads(&bench.task(B)), to_heads(&[4]));
+    let again = bench.task(B);
+    assert_eq!(
+        (heads(&late), heads(&again)),
+        (to_heads(&[3]), to_heads(&[3]))
+    );
+    bench.begin_commit(A, late.lease, &[3]);
+    assert_eq!(bench.renew(B, again.lease), renewal(B, &[again.lease]));
+}
+
+#[test]
+fn what_a_worker_failed_goes_to_others_while_there_are_any() {
+    let mut bench = Bench::new(settings(13), &[]);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    let lease = bench.task(A).lease;
+    let fail = |bench: &mut Bench, worker, lease| {
+        let reason = "no memory".to_owned();
+        bench.tell(Event::Failed {
+            worker,
+            lease,
+            reason,
+        })
+    };
+    fail(&mut bench, A, lease);
+    assert_eq!(bench.want(A), []);
+    let lease = bench.task(B).lease;
+    // Both have failed: A, which waits, may try again.
+    let actions = fail(&mut bench, B, lease);
+    let [
+        Action::Answer {
+            answer: Answer::Task(task),
+            ..
+        },
+    ] = actions.as_slice()
+    else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(task.attempt, 3);
+}
+
+/// Else a job of two workers would wait for a third one.
+#[test]
+fn what_a_worker_failed_is_tried_again_when_the_others_have_done_it() {
+    let settings = Settings {
+        replicas: 2,
+        ..settings(13)
+    };
+    let mut bench = Bench::new(settings, &[]);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    let lease = bench.task(A).lease;
+    let reason = "no store".to_owned();
+    bench.tell(Event::Failed {
+        worker: A,
+        lease,
+        reason,
+    });
+    assert_eq!(bench.want(A), []);
+    // As soon as B is at it.
+    let actions = bench.want(B);
+    let task = |action: &Action| match action {
+        Action::Answer {
+            answer: Answer::Task(task),
+            ..
+        } => task.clone(),
+        _ => panic!("{actions:?}"),
+    };
+    let tasks: Vec<Task> = actions.iter().map(task).collect();
+    let [lease, again] = [0, 1].map(|number| tasks[number].lease);
+    let (submission, _) = bench.submit(B, lease, summaries([0]));
+    let (_, actions) = bench.submit(A, again, summaries([0]));
+    assert!(
+        actions
+            .iter()
+            .any(|action| matches!(action, Action::Commit { .. })),
+        "{submission}: {actions:?}"
+    );
+}
+
+#[test]
+fn a_worker_that_fails_everything_gets_no_more() {
+    let settings = Settings {
+        worker_failures_max: 3,
+        ..settings(24)
+    };
+    let mut bench = Bench::at_layer(settings, 39);
+    bench.join(A, 8);
+    bench.join(B, 8);
+    for failures in 1..=3 {
+        let lease = bench.task(A).lease;
+        let reason = "no memory".to_owned();
+        let actions = bench.tell(Event::Failed {
+            worker: A,
+            lease,
+            reason,
+        });
+        if failures < 3 {
+            assert_eq!(actions, []);
+            continue;
+        }
+        let [Action::Quarantine { worker, reason, .. }] = actions.as_slice() else {
+            panic!("{actions:?}");
+        };
+        let tasks = 3;
+        let last = "worker w1 failed: no memory".to_owned();
+        assert_eq!((*worker, reason), (A, &Misdeed::Failing { tasks, last }));
+    }
+    assert_eq!(*bench.plan.phase(), Phase::Running);
+    assert_eq!(bench.plan.progress().threads, 8);
+}
+
+#[test]
+fn a_heartbeat_tells_of_all_leases_at_once() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 2);
+    let (three, four) = (bench.task(A).lease, bench.task(A).lease);
+    bench.now = 60;
+    let leases = vec![four, LeaseId(77), three];
+    let worker = A;
+    let actions = bench.tell(Event::Renewed { worker, leases });
+    assert_eq!(actions, renewal(A, &[LeaseId(77)]));
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(160)));
+    // Also one without leases, and one of a stranger, is answered.
+    let leases = Vec::new();
+    assert_eq!(
+        bench.tell(Event::Renewed { worker, leases }),
+        renewal(A, &[])
+    );
+    assert_eq!(bench.renew(B, three), renewal(B, &[three]));
+}
+
+#[test]
+fn the_work_of_a_lease_is_known_while_its_worker_holds_it() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 1);
+    let task = bench.task(A);
+    assert_eq!(bench.plan.work_of(A, task.lease), Some(&task.work));
+    assert_eq!(bench.plan.work_of(B, task.lease), None);
+    assert!(bench.plan.holds(A, task.lease) && !bench.plan.holds(B, task.lease));
+    bench.finish(A, &task);
+    assert!(!bench.plan.holds(A, task.lease));
+}

@@ -1,0 +1,128 @@
+//! Ranges that several workers have to compute alike.
+
+use super::*;
+
+const C: WorkerId = WorkerId(3);
+
+/// A plan at layer 3 of 16 bits, ranges 3 and 4, each to be computed twice.
+fn twice() -> Bench {
+    let settings = Settings {
+        replicas: 2,
+        ..settings(16)
+    };
+    let mut bench = Bench::at_layer(settings, 3);
+    for worker in [A, B, C] {
+        bench.join(worker, 1);
+    }
+    bench
+}
+
+fn noted(submission: SubmissionId) -> Action {
+    Action::Settle {
+        submission,
+        verdict: Verdict::Noted,
+    }
+}
+
+#[test]
+fn a_range_is_given_to_as_many_workers_as_have_to_agree() {
+    let mut bench = twice();
+    assert_eq!(heads(&bench.task(A)), to_heads(&[3]));
+    assert_eq!(heads(&bench.task(B)), to_heads(&[3]));
+    assert_eq!(heads(&bench.task(C)), to_heads(&[4]));
+    assert_eq!(bench.want(C), [], "nobody computes the same twice");
+    assert_eq!(heads(&bench.task(A)), to_heads(&[4]));
+    assert_eq!(bench.want(B), [], "two are enough");
+}
+
+#[test]
+fn what_two_workers_say_is_kept() {
+    let mut bench = twice();
+    let (first, second) = (bench.task(A), bench.task(B));
+    let (one, actions) = bench.submit(A, first.lease, summaries([3]));
+    assert_eq!(actions, [noted(one)]);
+    // The same by the same worker is no second voice.
+    let (again, actions) = bench.submit(A, first.lease, summaries([3]));
+    assert_eq!(actions, [noted(again)]);
+    bench.finish(B, &second);
+    assert_eq!(bench.plan.progress().ranges_done, 4);
+    let delivered = bench.plan.workers().map(|worker| worker.ranges);
+    assert_eq!(delivered.collect::<Vec<_>>(), [1, 1, 0]);
+}
+
+#[test]
+fn the_coordinator_finds_out_who_of_two_is_right() {
+    let mut bench = twice();
+    bench.submit(A, LeaseId(0), vec![wrong(3)]);
+    let (honest, actions) = bench.submit(B, LeaseId(0), summaries([3]));
+    let audit = Action::Arbitrate { unit: range(3) };
+    assert_eq!(actions, [noted(honest), audit]);
+    assert_eq!(heads(&bench.task(C)), to_heads(&[4]));
+    let (own, actions) = bench.arbitrate(summary(3));
+    let quarantine = Action::Quarantine {
+        worker: A,
+        name: "w1".to_owned(),
+        reason: Misdeed::Lied { unit: range(3) },
+    };
+    assert_eq!(actions, [quarantine, commit(own, &[3])]);
+    // B was right and has delivered; the vote of A is gone.
+    let delivered: Vec<_> = bench.plan.workers().map(|worker| worker.ranges).collect();
+    assert_eq!(delivered, [1, 0, 0]);
+}
+
+#[test]
+fn a_worker_that_contradicts_itself_is_found_out() {
+    let mut bench = twice();
+    bench.submit(A, LeaseId(0), vec![wrong(3)]);
+    let (_, actions) = bench.submit(A, LeaseId(0), summaries([3]));
+    assert_eq!(actions[1], Action::Arbitrate { unit: range(3) });
+}
+
+#[test]
+fn the_votes_of_a_liar_do_not_count() {
+    let mut bench = twice();
+    bench.submit(A, LeaseId(0), summaries([4]));
+    bench.submit(A, LeaseId(0), vec![wrong(3)]);
+    bench.submit(B, LeaseId(0), summaries([3]));
+    bench.arbitrate(summary(3));
+    assert!(bench.plan.misdeed(A).is_some());
+    let (one, actions) = bench.submit(B, LeaseId(0), summaries([4]));
+    assert_eq!(actions, [noted(one)]);
+    bench.begin_commit(C, LeaseId(0), &[4]);
+}
+
+#[test]
+fn shards_need_as_many_voices() {
+    let settings = Settings {
+        replicas: 2,
+        ..settings(14)
+    };
+    let (mut bench, _) = Bench::with(settings, &summaries(0..4), &[]);
+    for worker in [A, B, C] {
+        bench.join(worker, 1);
+    }
+    let (a, b) = (bench.task(A), bench.task(B));
+    assert_eq!(a.work, b.work);
+    assert_eq!(bench.want(C), [], "two are enough");
+    let (one, actions) = bench.merge(A, a.lease, 0, shard_digest(0));
+    assert_eq!(actions, [noted(one)]);
+    let (two, actions) = bench.merge(B, b.lease, 0, shard_digest(0));
+    let units = vec![Unit::Shard(0)];
+    let submission = two;
+    assert_eq!(actions, [Action::Commit { submission, units }]);
+    assert_eq!(bench.committed(two), [accepted(two), Action::Publish]);
+}
+
+#[test]
+fn a_worker_alone_is_told_why_nothing_goes_on() {
+    let mut bench = twice();
+    for worker in [B, C] {
+        bench.tell(Event::Left { worker });
+    }
+    let task = bench.task(A);
+    assert_eq!(heads(&task), to_heads(&[3, 4]));
+    bench.submit(A, task.lease, summaries([3, 4]));
+    assert_eq!(bench.want(A), []);
+    let reason = bench.plan.waits_for().unwrap();
+    assert!(reason.contains("by 2 workers"), "{reason}");
+}

@@ -1,0 +1,436 @@
+//! Who gets what.
+
+use super::*;
+
+fn evaluate(layer: u32, heads: &[u64]) -> Work {
+    let heads = to_heads(heads);
+    Work::Evaluate { layer, heads }
+}
+
+#[test]
+fn a_layer_is_offered_when_the_one_below_is_durable() {
+    let mut bench = Bench::new(settings(14), &[]);
+    bench.join(A, 1);
+    let first = bench.task(A);
+    assert_eq!(
+        first,
+        Task {
+            lease: LeaseId(0),
+            attempt: 1,
+            lease_ms: 100,
+            work: evaluate(0, &[0])
+        }
+    );
+    assert_eq!(bench.want(A), []);
+    let submission = bench.begin_commit(A, first.lease, &[0]);
+    let actions = bench.tell(Event::Committed { submission });
+    let next = Task {
+        lease: LeaseId(1),
+        attempt: 1,
+        lease_ms: 100,
+        work: evaluate(1, &[1]),
+    };
+    let answer = Action::Answer {
+        request: RequestId(2),
+        answer: Answer::Task(next),
+    };
+    assert_eq!(actions, [accepted(submission), answer]);
+}
+
+#[test]
+fn a_range_is_offered_when_its_sources_are_durable() {
+    // Layers 3 to 6 of 16 bits are [3 4] [5 8] [6 9] [7 a]; 8 draws on 4 and not on 3.
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 1);
+    let (three, four) = (bench.task(A), bench.task(A));
+    assert_eq!(bench.want(A), []);
+    let submission = bench.begin_commit(A, four.lease, &[4]);
+    let actions = bench.tell(Event::Committed { submission });
+    let [
+        settled,
+        Action::Answer {
+            answer: Answer::Task(ahead),
+            ..
+        },
+    ] = actions.as_slice()
+    else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(*settled, accepted(submission));
+    assert_eq!(&ahead.work, &evaluate(4, &[8]));
+    bench.finish(A, ahead);
+    assert_eq!(bench.plan.progress().layer, 3);
+    assert_eq!(bench.want(A), []);
+    // What was given back goes before what is ready above it.
+    bench.tell(Event::Returned {
+        worker: A,
+        lease: three.lease,
+    });
+    assert_eq!(bench.plan.progress().leases, 1);
+}
+
+#[test]
+fn what_a_slow_worker_holds_is_given_to_one_that_would_idle() {
+    let settings = Settings {
+        straggler_ms: 50,
+        tasks_per_thread: 1,
+        ..settings(16)
+    };
+    let mut bench = Bench::at_layer(settings, 3);
+    bench.join(A, 1);
+    let slow = bench.task(A);
+    assert_eq!(heads(&slow), to_heads(&[3, 4]));
+    bench.join(B, 1);
+    assert_eq!(bench.want(A), [], "not its own");
+    assert_eq!(bench.want(B), []);
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(50)));
+    bench.now = 50;
+    let actions = bench.tell(Event::Tick);
+    let [
+        Action::Answer {
+            request: RequestId(3),
+            answer: Answer::Task(double),
+        },
+    ] = actions.as_slice()
+    else {
+        panic!("{actions:?}")
+    };
+    assert_eq!((&double.work, double.attempt), (&slow.work, 1));
+    // Twice is enough.
+    assert_eq!(bench.want(B), []);
+    bench.join(WorkerId(3), 1);
+    assert_eq!(bench.want(WorkerId(3)), []);
+    // Whoever is first, both are right.
+    bench.finish(B, double);
+    let (late, actions) = bench.submit(A, slow.lease, summaries([3, 4]));
+    assert_eq!(actions, [duplicate(late)]);
+}
+
+#[test]
+fn a_silent_worker_is_forgotten_and_comes_back_as_itself() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 4);
+    let task = bench.task(A);
+    bench.now = 9_999;
+    bench.tell(Event::Tick);
+    assert_eq!(bench.plan.progress().workers, 1);
+    assert_eq!(bench.plan.progress().leases, 0);
+    bench.renew(A, task.lease);
+    bench.now = 19_998;
+    bench.tell(Event::Tick);
+    assert_eq!(bench.plan.progress().threads, 4);
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(19_999)));
+    bench.now = 19_999;
+    bench.tell(Event::Tick);
+    assert_eq!(bench.plan.progress().threads, 0);
+    bench.join(A, 4);
+    bench.finish(A, &task);
+    let workers: Vec<_> = bench.plan.workers().collect();
+    assert_eq!((workers[0].ranges, workers[0].name.as_str()), (1, "w1"));
+}
+
+#[test]
+fn leases_of_different_owners_have_different_numbers() {
+    let settings = Settings {
+        epoch: 7,
+        ..settings(13)
+    };
+    let mut bench = Bench::new(settings, &[]);
+    bench.join(A, 1);
+    assert_eq!(bench.task(A).lease, LeaseId(7 << 32));
+}
+
+#[test]
+fn tasks_follow_the_number_of_threads() {
+    // Layer 39 of 12 head bits has 124 ranges; 2 tasks for each of 5 threads are 12 ranges each.
+    let count = layers(24, settings(24).range_bits)[39].len();
+    assert_eq!(count, 124);
+    let mut bench = Bench::at_layer(settings(24), 39);
+    bench.join(A, 5);
+    assert_eq!(heads(&bench.task(A)).len(), 12);
+    bench.join(B, 57);
+    assert_eq!(heads(&bench.task(A)).len(), 1);
+    assert_eq!(bench.tell(Event::Left { worker: B }), []);
+    bench.join(A, 1);
+    assert_eq!(bench.plan.progress().threads, 1);
+    let sizes: Vec<usize> = (0..2).map(|_| heads(&bench.task(A)).len()).collect();
+    assert_eq!(sizes, [62, 124 - 62 - 12 - 1]);
+    assert_eq!(bench.want(A), []);
+}
+
+#[test]
+fn tasks_are_cut_from_the_bottom_and_cover_the_layer_once() {
+    let mut bench = Bench::at_layer(settings(24), 39);
+    bench.join(A, 3);
+    let mut all = Vec::new();
+    while all.len() < 124 {
+        all.extend(heads(&bench.task(A)));
+    }
+    assert_eq!(all, layers(24, settings(24).range_bits)[39]);
+}
+
+#[test]
+fn a_task_has_so_many_positions_at_most() {
+    for (positions, ranges) in [(0, 1), (2048, 1), (4095, 1), (4096, 2), (3 * 2048, 3)] {
+        let settings = Settings {
+            task_positions_max: positions,
+            ..settings(24)
+        };
+        let mut bench = Bench::at_layer(settings, 39);
+        bench.join(A, 1);
+        assert_eq!(heads(&bench.task(A)).len(), ranges, "{positions}");
+    }
+}
+
+#[test]
+fn a_task_has_so_many_positions_at_least_unless_a_thread_would_go_without() {
+    for (ranges, threads, expected) in [
+        (5, 62, 2),
+        (5, 31, 4),
+        (5, 4, 15),
+        (40, 4, 31),
+        (200, 1, 124),
+    ] {
+        let settings = Settings {
+            task_positions_min: ranges * 2048,
+            ..settings(24)
+        };
+        let mut bench = Bench::at_layer(settings, 39);
+        bench.join(A, threads);
+        assert_eq!(heads(&bench.task(A)).len(), expected, "{ranges} {threads}");
+    }
+}
+
+#[test]
+fn a_worker_without_threads_gets_tasks_too() {
+    let mut bench = Bench::new(settings(13), &[]);
+    bench.join(A, 0);
+    assert_eq!(heads(&bench.task(A)), to_heads(&[0]));
+}
+
+#[test]
+fn requests_wait_in_order() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    let tasks = [bench.task(A), bench.task(A)];
+    assert_eq!(bench.want(B), []);
+    assert_eq!(bench.want(A), []);
+    for (task, request, worker) in [(&tasks[0], 3, B), (&tasks[1], 4, A)] {
+        let actions = bench.tell(Event::Returned {
+            worker: A,
+            lease: task.lease,
+        });
+        let [
+            Action::Answer {
+                request: answered,
+                answer: Answer::Task(again),
+            },
+        ] = actions.as_slice()
+        else {
+            panic!("{actions:?}")
+        };
+        assert_eq!(
+            (answered.0, &again.work, again.attempt),
+            (request, &task.work, 1)
+        );
+        assert_eq!(bench.renew(worker, again.lease), renewal(worker, &[]));
+    }
+}
+
+#[test]
+fn a_withdrawn_request_is_not_answered() {
+    let mut bench = Bench::new(settings(13), &[]);
+    bench.join(A, 1);
+    let task = bench.task(A);
+    assert_eq!(bench.want(A), []);
+    assert_eq!(
+        bench.tell(Event::Withdrawn {
+            request: RequestId(2)
+        }),
+        []
+    );
+    // Too late: that one was answered.
+    assert_eq!(
+        bench.tell(Event::Withdrawn {
+            request: RequestId(1)
+        }),
+        []
+    );
+    assert_eq!(
+        bench.tell(Event::Returned {
+            worker: A,
+            lease: task.lease
+        }),
+        []
+    );
+    assert_eq!(bench.task(A).work, task.work);
+}
+
+#[test]
+fn strangers_are_told_to_join() {
+    let mut bench = Bench::new(settings(13), &[]);
+    let stranger = |request| Action::Answer {
+        request: RequestId(request),
+        answer: Answer::NotJoined,
+    };
+    assert_eq!(bench.want(A), [stranger(1)]);
+    bench.join(A, 1);
+    bench.tell(Event::Left { worker: A });
+    assert_eq!(bench.want(A), [stranger(2)]);
+    assert_eq!(bench.tell(Event::Left { worker: A }), []);
+}
+
+#[test]
+fn what_a_leaving_worker_held_goes_back() {
+    let mut bench = Bench::new(settings(13), &[]);
+    bench.join(A, 2);
+    bench.join(B, 1);
+    let task = bench.task(A);
+    assert_eq!(bench.want(A), []);
+    assert_eq!(bench.want(B), []);
+    let actions = bench.tell(Event::Left { worker: A });
+    let again = Task {
+        lease: LeaseId(1),
+        ..task.clone()
+    };
+    assert_eq!(
+        actions,
+        [Action::Answer {
+            request: RequestId(3),
+            answer: Answer::Task(again)
+        }]
+    );
+    assert_eq!(bench.renew(A, task.lease), renewal(A, &[task.lease]));
+    assert_eq!(
+        (bench.plan.progress().workers, bench.plan.progress().threads),
+        (1, 1)
+    );
+}
+
+/// Runs a job to its end, without the checks that look at every range, and counts tasks and events.
+fn run_through(settings: Settings, workers: u64, threads: u32) -> (Bench, u64, u64) {
+    let mut bench = Bench::new(settings, &[]);
+    for worker in (0..workers).map(WorkerId) {
+        let name = String::new();
+        let joined = Event::Joined {
+            worker,
+            name,
+            threads,
+        };
+        bench.plan.handle(Millis(0), joined);
+    }
+    let (mut tasks, mut id) = (0, 0);
+    let mut events = Vec::new();
+    for worker in (0..workers).map(WorkerId) {
+        for _ in 0..2 {
+            id += 1;
+            let request = RequestId(id);
+            events.push(Event::Wanted { request, worker });
+        }
+    }
+    let mut holders = std::collections::BTreeMap::new();
+    while let Some(event) = events.pop() {
+        if let Event::Wanted { request, worker } = event {
+            holders.insert(request, worker);
+        }
+        for action in bench.plan.handle(Millis(0), event) {
+            id += 1;
+            match action {
+                Action::Answer {
+                    request,
+                    answer: Answer::Task(Task { lease, work, .. }),
+                } => {
+                    tasks += 1;
+                    let worker = holders.remove(&request).unwrap();
+                    let submission = SubmissionId(id);
+                    let result = match work {
+                        Work::Evaluate { heads, .. } => Event::Evaluated {
+                            submission,
+                            worker,
+                            lease,
+                            ranges: summaries(heads.iter().map(|head| head.0)),
+                            chance: id,
+                        },
+                        Work::Check { .. } => Event::Checked {
+                            submission,
+                            worker,
+                            lease,
+                            refuted: false,
+                        },
+                        Work::Merge { shard, .. } => Event::Merged {
+                            submission,
+                            worker,
+                            lease,
+                            shard,
+                            digest: shard_digest(shard),
+                        },
+                    };
+                    let request = RequestId(id);
+                    events.push(Event::Wanted { request, worker });
+                    events.push(result);
+                }
+                Action::Commit { submission, .. } => events.push(Event::Committed { submission }),
+                Action::Publish => events.push(Event::Published),
+                Action::Settle { .. } | Action::Forget { .. } => {}
+                Action::Answer { answer, .. } => assert_eq!(answer, Answer::Finished),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    (bench, tasks, id)
+}
+
+/// The layers of 16 head bits, each cut for 64 threads.
+#[test]
+fn a_job_of_65536_ranges_runs_through() {
+    let settings = Settings {
+        shard_words: 1000,
+        ..settings(28)
+    };
+    let (bench, tasks, _) = run_through(settings, 16, 4);
+    bench.plan.check_invariants();
+    assert_eq!(*bench.plan.phase(), Phase::Finished);
+    assert_eq!(bench.plan.progress().ranges_done, 65536);
+    // At least 128 tasks a layer, where there are so many ranges, and not many more.
+    assert!((137 * 64..137 * 256).contains(&tasks), "{tasks}");
+}
+
+/// Each range is a task, every eighth is checked, and thousands of requests wait.
+#[test]
+fn a_job_of_many_workers_runs_through() {
+    let settings = Settings {
+        check_one_in: 8,
+        checks_first: 2,
+        shard_words: 1 << 20,
+        ..settings(26)
+    };
+    let (bench, tasks, _) = run_through(settings, 3000, 1);
+    bench.plan.check_invariants();
+    assert_eq!(*bench.plan.phase(), Phase::Finished);
+    assert!((17_000..40_000).contains(&tasks), "{tasks}");
+}
+
+#[test]
+fn a_worker_comes_back_to_its_part_of_every_layer() {
+    let mut bench = Bench::at_layer(settings(24), 39);
+    for worker in [A, B, WorkerId(3), WorkerId(4)] {
+        bench.join(worker, 1);
+    }
+    let layer = &layers(24, settings(24).range_bits)[39];
+    for (seat, worker) in [A, B, WorkerId(3), WorkerId(4)].into_iter().enumerate() {
+        let first = heads(&bench.task(worker));
+        assert_eq!(first[..], layer[seat * 31..][..first.len()]);
+    }
+    // Whoever is through with its part goes on after it, and at the beginning after the end.
+    let next = heads(&bench.task(WorkerId(4)));
+    assert_eq!(next[..], layer[3 * 31 + 15..][..next.len()]);
+    let next = heads(&bench.task(WorkerId(4)));
+    assert_eq!(next[0], layer[31 * 4 - 1]);
+    let next = heads(&bench.task(WorkerId(4)));
+    assert_eq!(next[0], layer[15]);
+    // A seat that is left is taken by the next.
+    bench.tell(Event::Left { worker: B });
+    bench.join(WorkerId(5), 1);
+    assert_eq!(heads(&bench.task(WorkerId(5)))[0], layer[31]);
+}

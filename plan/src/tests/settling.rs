@@ -1,0 +1,187 @@
+//! What becomes of a result.
+
+use super::*;
+
+/// A plan at layer 3 of 16 bits, ranges 3 and 4, with both leased to A as one task.
+fn two_ranges() -> (Bench, Task) {
+    let mut bench = Bench::at_layer(
+        Settings {
+            tasks_per_thread: 1,
+            ..settings(16)
+        },
+        3,
+    );
+    bench.join(A, 1);
+    bench.join(B, 1);
+    bench.tell(Event::Left { worker: B });
+    let task = bench.task(A);
+    assert_eq!(heads(&task), to_heads(&[3, 4]));
+    (bench, task)
+}
+
+fn expire(bench: &mut Bench) {
+    bench.now += 100;
+    bench.tell(Event::Tick);
+}
+
+#[test]
+fn accepted_when_durable_then_duplicate() {
+    let (mut bench, task) = two_ranges();
+    let submission = bench.begin_commit(A, task.lease, &[3, 4]);
+    assert_eq!(bench.plan.progress().ranges_done, 3);
+    assert_eq!(bench.committed(submission), [accepted(submission)]);
+    assert_eq!(bench.plan.progress().ranges_done, 5);
+    assert_eq!(bench.plan.progress().losing, 1 + 2 + 3 + 4 + 5);
+    for heads in [vec![3, 4], vec![4, 3], vec![4], vec![0]] {
+        let (again, actions) = bench.submit(B, task.lease, summaries(heads));
+        assert_eq!(actions, [duplicate(again)]);
+    }
+}
+
+#[test]
+fn a_late_result_counts() {
+    let (mut bench, late) = two_ranges();
+    expire(&mut bench);
+    let submission = bench.begin_commit(A, late.lease, &[3, 4]);
+    assert!(
+        bench
+            .tell(Event::Committed { submission })
+            .contains(&accepted(submission))
+    );
+    assert_eq!(bench.plan.progress().layer, 4);
+}
+
+#[test]
+fn only_what_is_missing_is_committed() {
+    let (mut bench, late) = two_ranges();
+    expire(&mut bench);
+    // Half of it, from someone who was never asked.
+    let half = bench.begin_commit(B, LeaseId(77), &[4]);
+    assert_eq!(
+        bench.tell(Event::Committed { submission: half }),
+        [accepted(half)]
+    );
+    let (whole, actions) = bench.submit(A, late.lease, summaries([3, 4]));
+    assert_eq!(actions, [commit(whole, &[3])]);
+    assert_eq!(
+        bench.tell(Event::Committed { submission: whole })[0],
+        accepted(whole)
+    );
+}
+
+#[test]
+fn what_a_result_leaves_out_is_free_again() {
+    let (mut bench, task) = two_ranges();
+    bench.begin_commit(A, task.lease, &[4]);
+    let rest = bench.task(A);
+    assert_eq!((heads(&rest), rest.attempt), (to_heads(&[3]), 1));
+}
+
+#[test]
+fn a_result_waits_for_the_write_of_its_ranges() {
+    let (mut bench, late) = two_ranges();
+    expire(&mut bench);
+    let half = bench.begin_commit(B, LeaseId(77), &[4]);
+    let (same, actions) = bench.submit(A, late.lease, summaries([4]));
+    assert_eq!(actions, []);
+    let (whole, actions) = bench.submit(A, late.lease, summaries([3, 4]));
+    assert_eq!(actions, [commit(whole, &[3])]);
+    let (last, actions) = bench.submit(B, late.lease, summaries([3, 4]));
+    assert_eq!(actions, []);
+    assert_eq!(bench.plan.progress().submissions, 4);
+    // Its own range is durable, the other is not.
+    assert_eq!(bench.tell(Event::Committed { submission: whole }), []);
+    let actions = bench.tell(Event::Committed { submission: half });
+    let settled = [
+        accepted(half),
+        duplicate(same),
+        accepted(whole),
+        duplicate(last),
+    ];
+    assert_eq!(actions[..4], settled);
+    assert!(bench.plan.progress().submissions == 0);
+}
+
+#[test]
+fn bad_results_are_rejected_and_lose_the_attempt() {
+    let lease = LeaseId(0);
+    for (heads, reason) in [
+        (vec![], Rejection::Empty),
+        (vec![3, 16], Rejection::Unknown { unit: range(16) }),
+        (
+            vec![u64::MAX],
+            Rejection::Unknown {
+                unit: range(u64::MAX),
+            },
+        ),
+        (
+            vec![3, 5],
+            Rejection::Mixed {
+                head: Head(5),
+                layer: 3,
+            },
+        ),
+        (vec![3, 4, 3], Rejection::Twice { head: Head(3) }),
+        (
+            vec![2],
+            Rejection::NotLeased {
+                unit: range(2),
+                lease,
+            },
+        ),
+    ] {
+        let (mut bench, task) = two_ranges();
+        let (submission, actions) = bench.submit(A, task.lease, summaries(heads.clone()));
+        assert_eq!(actions, [rejected(submission, reason)], "{heads:?}");
+        assert_eq!(*bench.plan.phase(), Phase::Running);
+        assert_eq!(bench.task(A).attempt, 2, "{heads:?}");
+    }
+    // The same without a lease costs nobody an attempt.
+    let (mut bench, task) = two_ranges();
+    let (submission, actions) = bench.submit(B, task.lease, vec![]);
+    assert_eq!(actions, [rejected(submission, Rejection::Empty)]);
+    assert_eq!(bench.plan.progress().leases, 1);
+}
+
+#[test]
+fn nobody_can_have_computed_a_range_before_its_sources() {
+    let (mut bench, _) = two_ranges();
+    let (submission, actions) = bench.submit(B, LeaseId(9), summaries([5]));
+    let unit = range(5);
+    assert_eq!(
+        actions,
+        [rejected(submission, Rejection::NotReady { unit })]
+    );
+}
+
+#[test]
+fn what_is_done_without_its_sources_is_compared() {
+    let mut bench = Bench::new(settings(16), &summaries([0, 5]));
+    let (good, actions) = bench.submit(B, LeaseId(9), summaries([5]));
+    assert_eq!(actions, [duplicate(good)]);
+    let (late, actions) = bench.submit(B, LeaseId(9), summaries([5, 8]));
+    let unit = range(8);
+    assert_eq!(actions, [rejected(late, Rejection::NotReady { unit })]);
+    // Nothing can be found out before the sources are there again.
+    let (bad, actions) = bench.submit(B, LeaseId(9), vec![wrong(5)]);
+    let unit = range(5);
+    assert_eq!(actions, [rejected(bad, Rejection::Disagreement { unit })]);
+    assert_eq!(bench.plan.progress().arbitrations, 1);
+}
+
+#[test]
+fn only_who_has_joined_hands_in() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    let submission = SubmissionId(1);
+    let event = Event::Evaluated {
+        submission,
+        worker: A,
+        lease: LeaseId(0),
+        ranges: summaries([3]),
+        chance: 0,
+    };
+    let actions = bench.tell(event.clone());
+    assert_eq!(actions, [rejected(submission, Rejection::NotJoined)]);
+    bench.join(A, 1);
+    assert!(matches!(bench.tell(event)[..], [Action::Commit { .. }]));
+}

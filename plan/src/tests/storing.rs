@@ -1,0 +1,352 @@
+//! Shards, publication, failures of the store, the end of a job.
+
+use super::*;
+
+fn stopped(request: u64, reason: StopReason) -> Action {
+    Action::Answer {
+        request: RequestId(request),
+        answer: Answer::Stopped { reason },
+    }
+}
+
+#[test]
+fn the_table_is_cut_when_all_ranges_are_done_and_published_when_all_shards_are() {
+    let settings = Settings {
+        shard_words: 4,
+        ..settings(14)
+    };
+    let mut bench = Bench::new(settings, &[]);
+    bench.join(A, 1);
+    for layer in 0..4 {
+        assert_eq!(bench.plan.progress().shards, 0);
+        let task = bench.task(A);
+        assert_eq!(heads(&task), to_heads(&[layer]));
+        bench.finish(A, &task);
+    }
+    // Ranges 0 to 3 store 0, 1, 2 and 3 words: 6 in all.
+    assert_eq!(bench.plan.progress().shards, 2);
+    let (first, second) = (bench.task(A), bench.task(A));
+    assert_eq!(first.work, merge(0, 0, 0));
+    assert_eq!(second.work, merge(1, 3, 1));
+    assert_eq!(bench.want(A), []);
+    let commit = |submission, shard| {
+        let units = vec![Unit::Shard(shard)];
+        Action::Commit { submission, units }
+    };
+    let (two, actions) = bench.merge(A, second.lease, 1, shard_digest(1));
+    assert_eq!(actions, [commit(two, 1)]);
+    assert_eq!(bench.committed(two), [accepted(two)]);
+    assert_eq!(bench.plan.progress().shards_done, 1);
+    let (one, actions) = bench.merge(A, first.lease, 0, shard_digest(0));
+    assert_eq!(actions, [commit(one, 0)]);
+    let (same, actions) = bench.merge(A, first.lease, 0, shard_digest(0));
+    assert_eq!(actions, []);
+    let settled = [accepted(one), duplicate(same), Action::Publish];
+    assert_eq!(bench.committed(one), settled);
+    assert_eq!(*bench.plan.phase(), Phase::Running);
+    assert!(!bench.plan.is_quiet());
+    let finished = |request| Action::Answer {
+        request: RequestId(request),
+        answer: Answer::Finished,
+    };
+    assert_eq!(bench.tell(Event::Published), [finished(7)]);
+    assert_eq!(bench.want(A), [finished(8)]);
+    assert_eq!(*bench.plan.phase(), Phase::Finished);
+    assert!(bench.plan.is_quiet());
+    // A result that comes even later is still compared.
+    let (late, actions) = bench.submit(A, LeaseId(0), summaries([2]));
+    assert_eq!(actions, [duplicate(late)]);
+    // Who is asked to go after the end has not stopped early.
+    assert_eq!(bench.tell(Event::Shutdown), []);
+    assert_eq!(*bench.plan.phase(), Phase::Finished);
+}
+
+fn merge(shard: u32, head: u64, skip: u64) -> Work {
+    let head = Head(head);
+    Work::Merge { shard, head, skip }
+}
+
+/// Word by word: the slow twin of the cut.
+#[test]
+fn every_shard_begins_at_its_word() {
+    let done = summaries(0..64);
+    let words: Vec<(Head, u64)> = done
+        .iter()
+        .flat_map(|range| (0..range.stored).map(|skip| (range.head, skip)))
+        .collect();
+    for shard_words in [1, 2, 3, 7, 63, 64, 126, 127, 128, 1000] {
+        let settings = Settings {
+            shard_words,
+            ..settings(18)
+        };
+        let (mut bench, _) = Bench::with(settings, &done, &[]);
+        bench.join(A, 1);
+        let step = usize::try_from(shard_words).unwrap();
+        for (shard, &(head, skip)) in (0..).zip(words.iter().step_by(step)) {
+            let work = bench.task(A).work;
+            if shard == 0 {
+                assert_eq!(work, merge(0, 0, 0));
+            } else {
+                assert_eq!(work, merge(shard, head.0, skip));
+            }
+        }
+        assert_eq!(bench.want(A), []);
+    }
+}
+
+#[test]
+fn a_table_of_one_range_has_one_shard() {
+    for bits in [0, 5, 12] {
+        let mut bench = Bench::new(settings(bits), &[]);
+        bench.join(A, 3);
+        let task = bench.task(A);
+        assert_eq!(heads(&task), to_heads(&[0]));
+        bench.finish(A, &task);
+        let task = bench.task(A);
+        assert_eq!(task.work, merge(0, 0, 0));
+        let (merged, _) = bench.merge(A, task.lease, 0, shard_digest(0));
+        assert_eq!(bench.committed(merged), [accepted(merged), Action::Publish]);
+    }
+}
+
+#[test]
+fn what_was_done_before_is_not_done_again() {
+    let all = summaries(0..4);
+    let shards = [(0, shard_digest(0)), (7, shard_digest(7))];
+    let (bench, actions) = Bench::with(settings(14), &all, &shards);
+    assert_eq!(actions, [Action::Publish]);
+    assert_eq!(bench.plan.progress().ranges_resumed, 4);
+    // Shards are of no use while a range is missing: it may have come out otherwise.
+    let (mut bench, actions) = Bench::with(settings(14), &all[..3], &shards);
+    assert_eq!(actions, []);
+    bench.join(A, 1);
+    let task = bench.task(A);
+    assert_eq!(heads(&task), to_heads(&[3]));
+    bench.finish(A, &task);
+    assert_eq!(bench.plan.progress().shards_done, 0);
+}
+
+#[test]
+fn ranges_that_are_missing_below_done_ones_are_computed_before_all_else() {
+    let all = summaries(0..4);
+    let done = [all[0], all[2], all[3]];
+    let mut bench = Bench::new(settings(14), &done);
+    bench.join(A, 1);
+    let task = bench.task(A);
+    assert_eq!(heads(&task), to_heads(&[1]));
+    bench.finish(A, &task);
+    assert_eq!(bench.task(A).work, merge(0, 0, 0));
+}
+
+#[test]
+fn bad_shards_are_rejected() {
+    let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &[]);
+    bench.join(A, 1);
+    let task = bench.task(A);
+    let (bad, actions) = bench.merge(A, LeaseId(9), 1, shard_digest(1));
+    let unit = Unit::Shard(1);
+    assert_eq!(actions, [rejected(bad, Rejection::Unknown { unit })]);
+    let lease = task.lease;
+    let (bad, actions) = bench.submit(A, lease, summaries([3]));
+    let unit = range(3);
+    let not_leased = Rejection::NotLeased { unit, lease };
+    assert_eq!(actions, [rejected(bad, not_leased)]);
+    assert_eq!(bench.task(A).attempt, 2);
+    // Before the table is cut there is none.
+    let mut bench = Bench::new(settings(14), &[]);
+    bench.join(A, 1);
+    let (bad, actions) = bench.merge(A, LeaseId(9), 0, shard_digest(0));
+    let unit = Unit::Shard(0);
+    assert_eq!(actions, [rejected(bad, Rejection::NotReady { unit })]);
+}
+
+#[test]
+fn what_is_known_of_larger_tables_is_ignored() {
+    let bench = Bench::new(settings(14), &summaries([0, 4, 1 << 50]));
+    assert_eq!(bench.plan.progress().ranges_done, 1);
+    assert_eq!(bench.plan.progress().losing, 1);
+}
+
+#[test]
+fn what_is_known_twice_counts_once_and_must_agree() {
+    let bench = Bench::new(settings(14), &summaries([0, 0]));
+    assert_eq!(bench.plan.progress().ranges_done, 1);
+    let error = Plan::new(settings(14), &[summary(2), wrong(2)], &[]).err();
+    let unit = range(2);
+    assert_eq!(error, Some(PlanError::Disagreement { unit }));
+    let shards = [(0, shard_digest(0)), (0, shard_digest(1))];
+    let error = Plan::new(settings(14), &summaries(0..4), &shards).err();
+    let unit = Unit::Shard(0);
+    assert_eq!(error, Some(PlanError::Disagreement { unit }));
+}
+
+#[test]
+fn the_number_of_ranges_is_limited() {
+    let range_bits = RangeBits::new(12).unwrap();
+    for bits in [33, 64] {
+        let error = PlanError::TooManyRanges {
+            bits,
+            range_bits,
+            least: bits - HEAD_BITS_MAX,
+        };
+        assert_eq!(Plan::new(settings(bits), &[], &[]).err(), Some(error));
+    }
+    let (plan, _) = Plan::new(settings(32), &[], &[]).unwrap();
+    assert_eq!(
+        (plan.progress().ranges, plan.progress().layers),
+        (1 << 20, 211)
+    );
+}
+
+#[test]
+fn a_failed_write_stops_the_job_and_acknowledges_nothing() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 1);
+    let (failing, good) = (
+        bench.begin_commit(A, LeaseId(9), &[3]),
+        bench.begin_commit(A, LeaseId(9), &[4]),
+    );
+    let (waiting, _) = bench.submit(B, LeaseId(9), summaries([3, 4]));
+    assert_eq!(bench.want(A), []);
+    let reason = StopReason::CommitFailed {
+        reason: "disk full".to_owned(),
+    };
+    let failed = Event::CommitFailed {
+        submission: failing,
+        reason: "disk full".to_owned(),
+    };
+    assert_eq!(
+        bench.tell(failed),
+        [
+            rejected(failing, Rejection::Stopped),
+            Action::Stop {
+                reason: reason.clone()
+            },
+            stopped(1, reason)
+        ]
+    );
+    // What succeeds all the same is told; what waited for the failed write too is not.
+    let settled = [accepted(good), rejected(waiting, Rejection::Stopped)];
+    assert_eq!(bench.tell(Event::Committed { submission: good }), settled);
+    assert!(bench.plan.is_quiet());
+    assert_eq!(bench.plan.progress().ranges_done, 4);
+}
+
+/// A table of which everything is done but the publication.
+fn publishing() -> Bench {
+    let shards = [(0, shard_digest(0))];
+    let (bench, actions) = Bench::with(settings(14), &summaries(0..4), &shards);
+    assert_eq!(actions, [Action::Publish]);
+    bench
+}
+
+#[test]
+fn a_failed_publication_stops_the_job() {
+    let reason = "read-only".to_owned();
+    let mut bench = publishing();
+    let stop = Action::Stop {
+        reason: StopReason::PublishFailed {
+            reason: reason.clone(),
+        },
+    };
+    assert_eq!(bench.tell(Event::PublishFailed { reason }), [stop]);
+    assert!(bench.plan.is_quiet());
+}
+
+/// A fault.
+fn fail_commit(bench: &mut Bench, submission: SubmissionId) -> StopReason {
+    let reason = "a bit has flipped".to_owned();
+    let stop = StopReason::CommitFailed {
+        reason: reason.clone(),
+    };
+    let actions = bench.tell(Event::CommitFailed { submission, reason });
+    let reason = stop.clone();
+    assert_eq!(actions[1], Action::Stop { reason });
+    stop
+}
+
+#[test]
+fn a_fault_ends_every_lease_sooner_or_later() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 1);
+    let lease = bench.task(A).lease;
+    let submission = bench.begin_commit(A, LeaseId(9), &[4]);
+    fail_commit(&mut bench, submission);
+    // Its worker is told by the answer to its next request.
+    assert_eq!(bench.renew(A, lease), renewal(A, &[lease]));
+    bench.now = 100;
+    assert_eq!(bench.tell(Event::Tick), []);
+    assert!(bench.plan.is_quiet());
+}
+
+#[test]
+fn a_shutdown_offers_nothing_more_and_takes_what_comes() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 1);
+    let tasks = [bench.task(A), bench.task(A)];
+    assert_eq!(bench.want(A), []);
+    assert_eq!(
+        bench.tell(Event::Shutdown),
+        [stopped(3, StopReason::Shutdown)]
+    );
+    assert_eq!(bench.want(A), [stopped(4, StopReason::Shutdown)]);
+    let lease = tasks[0].lease;
+    assert_eq!(bench.renew(A, lease), renewal(A, &[]));
+    assert!(!bench.plan.is_quiet());
+    for task in &tasks {
+        bench.finish(A, task);
+    }
+    assert!(bench.plan.is_quiet());
+    assert_eq!(bench.plan.progress().ranges_done, 5);
+    // A fault is told even now.
+    let submission = bench.begin_commit(A, LeaseId(9), &[5]);
+    fail_commit(&mut bench, submission);
+}
+
+#[test]
+fn a_publication_under_way_at_a_shutdown_may_end() {
+    let mut bench = publishing();
+    assert_eq!(bench.tell(Event::Shutdown), []);
+    assert!(!bench.plan.is_quiet());
+    assert_eq!(bench.tell(Event::Published), []);
+    assert_eq!(*bench.plan.phase(), Phase::Finished);
+}
+
+#[test]
+#[should_panic(expected = "the caller tells the outcome of each write once")]
+fn an_outcome_told_twice_is_a_bug() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    let submission = bench.begin_commit(A, LeaseId(0), &[3]);
+    bench.tell(Event::Committed { submission });
+    bench.tell(Event::Committed { submission });
+}
+
+#[test]
+#[should_panic(expected = "was not to be published")]
+fn a_publication_that_was_not_asked_for_is_a_bug() {
+    Bench::new(settings(14), &[]).tell(Event::Published);
+}
+
+#[test]
+fn a_finished_job_has_nothing_to_do_and_says_so() {
+    let mut plan = Plan::finished(settings(16), 77).unwrap();
+    let progress = plan.progress();
+    assert_eq!((progress.ranges_done, progress.losing), (16, 77));
+    assert_eq!(
+        (progress.layer, plan.next_deadline()),
+        (progress.layers, None)
+    );
+    let (worker, request) = (A, RequestId(1));
+    plan.handle(
+        Millis(0),
+        Event::Joined {
+            worker,
+            name: String::new(),
+            threads: 1,
+        },
+    );
+    let actions = plan.handle(Millis(0), Event::Wanted { request, worker });
+    let answer = Answer::Finished;
+    assert_eq!(actions, [Action::Answer { request, answer }]);
+    assert!(plan.is_quiet());
+}

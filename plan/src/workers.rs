@@ -1,0 +1,296 @@
+//! Which workers are there, and which are not to be trusted.
+
+use std::collections::BTreeSet;
+
+use super::Plan;
+use super::ids::{LeaseId, Millis, RequestId, Unit, WorkerId};
+use super::messages::{Action, Answer, Loss, Misdeed, WorkerProgress};
+use super::units::Lost;
+
+/// A worker that is there.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) name: String,
+    pub(super) threads: u32,
+    /// Its place among the workers, from 0.
+    pub(super) seat: usize,
+    pub(super) leases: BTreeSet<LeaseId>,
+    /// The requests of it that wait.
+    pub(super) requests: BTreeSet<RequestId>,
+    /// When it was last heard of.
+    pub(super) heard: Millis,
+    /// The results of evaluations that were taken.
+    pub(super) results: u64,
+    /// The tasks that it lost.
+    pub(super) failures: u64,
+    /// The tasks that it failed since one of its results was taken.
+    pub(super) failures_in_a_row: u32,
+}
+
+/// A worker that gets no more tasks.
+#[derive(Clone, Debug)]
+pub(super) struct Outcast {
+    pub(super) name: String,
+    pub(super) misdeed: Misdeed,
+}
+
+/// The places of the workers: numbers from 0 with few gaps, whoever comes and goes.
+#[derive(Debug, Default)]
+pub(super) struct Seats {
+    count: usize,
+    free: BTreeSet<usize>,
+}
+
+impl Seats {
+    fn take(&mut self) -> usize {
+        self.free.pop_first().unwrap_or_else(|| {
+            self.count += 1;
+            self.count - 1
+        })
+    }
+
+    fn leave(&mut self, seat: usize) {
+        self.free.insert(seat);
+        while self.free.last().is_some_and(|&last| last + 1 == self.count) {
+            self.free.pop_last();
+            self.count -= 1;
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+}
+
+/// A unit in four bytes, for there may be one for each range and each of its replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Delivery(u32);
+
+impl Delivery {
+    const SHARD: u32 = 1 << 31;
+
+    pub(super) fn of(unit: Unit) -> Delivery {
+        match unit {
+            Unit::Range(head) => Delivery(u32::try_from(head.0).expect("a head of the table")),
+            Unit::Shard(number) => Delivery(number | Delivery::SHARD),
+        }
+    }
+
+    pub(super) fn unit(self) -> Unit {
+        if self.is_shard() {
+            Unit::Shard(self.0 & !Delivery::SHARD)
+        } else {
+            Unit::Range(chomp_table::Head(self.0.into()))
+        }
+    }
+
+    pub(super) fn is_shard(self) -> bool {
+        self.0 & Delivery::SHARD != 0
+    }
+}
+
+impl Plan {
+    pub(super) fn joined(&mut self, now: Millis, worker: WorkerId, name: String, threads: u32) {
+        if self.outcasts.contains_key(&worker) {
+            return;
+        }
+        if !self.workers.contains_key(&worker) {
+            let new = Worker {
+                name: String::new(),
+                threads: 0,
+                seat: self.seats.take(),
+                leases: BTreeSet::new(),
+                requests: BTreeSet::new(),
+                heard: now,
+                results: 0,
+                failures: 0,
+                failures_in_a_row: 0,
+            };
+            self.workers.insert(worker, new);
+        }
+        let entry = self.worker(worker);
+        let before = std::mem::replace(&mut entry.threads, threads);
+        entry.name = name;
+        self.threads = self.threads - u64::from(before) + u64::from(threads);
+        self.heard(now, worker);
+    }
+
+    /// Notes that a worker is there.
+    pub(super) fn heard(&mut self, now: Millis, worker: WorkerId) {
+        if let Some(entry) = self.workers.get_mut(&worker) {
+            self.silences.remove(&(entry.heard, worker));
+            self.silences.insert((now, worker));
+            entry.heard = now;
+        }
+    }
+
+    pub(super) fn left(&mut self, worker: WorkerId, out: &mut Vec<Action>) {
+        if let Some(gone) = self.remove(worker) {
+            for lease in gone.leases {
+                self.end_lease(lease, None, out);
+            }
+            self.release_unwatched(out);
+        }
+    }
+
+    /// Forgets the workers that have fallen silent. They have lost their leases long before.
+    pub(super) fn forget_silent(&mut self, now: Millis, out: &mut Vec<Action>) {
+        while let Some(&(heard, worker)) = self.silences.first()
+            && heard.plus(self.settings.silence_ms) <= now
+        {
+            self.left(worker, out);
+        }
+    }
+
+    /// When the next worker is forgotten, unless it is heard of.
+    pub(super) fn next_silence(&self) -> Option<Millis> {
+        let first = self.silences.first();
+        first.map(|(heard, _)| heard.plus(self.settings.silence_ms))
+    }
+
+    /// Takes a worker out, and its requests.
+    fn remove(&mut self, worker: WorkerId) -> Option<Worker> {
+        let gone = self.workers.remove(&worker)?;
+        self.silences.remove(&(gone.heard, worker));
+        self.threads -= u64::from(gone.threads);
+        self.seats.leave(gone.seat);
+        for request in &gone.requests {
+            self.requests.remove(request);
+        }
+        if let Some(&first) = gone.requests.first() {
+            self.queue.remove(&(first, worker));
+        }
+        // Those that are left may try again what they failed at.
+        self.news = true;
+        Some(gone)
+    }
+
+    /// What people call a worker.
+    pub(super) fn name(&self, worker: WorkerId) -> String {
+        let here = self.workers.get(&worker).map(|worker| &worker.name);
+        let outcast = self.outcasts.get(&worker).map(|outcast| &outcast.name);
+        here.or(outcast)
+            .cloned()
+            .unwrap_or_else(|| format!("number {worker}, which has left"))
+    }
+
+    /// Counts a lost task of a worker; one that fails whatever it tries gets no more. To be silent
+    /// is no sign of that: machines come and go.
+    pub(super) fn count_loss(
+        &mut self,
+        worker: WorkerId,
+        how: Lost,
+        loss: &Loss,
+        out: &mut Vec<Action>,
+    ) {
+        let Some(entry) = self.workers.get_mut(&worker) else {
+            return;
+        };
+        entry.failures += 1;
+        if how == Lost::Expired {
+            return;
+        }
+        entry.failures_in_a_row += 1;
+        let tasks = entry.failures_in_a_row;
+        if tasks >= self.settings.worker_failures_max {
+            let last = loss.to_string();
+            self.quarantine(worker, Misdeed::Failing { tasks, last }, out);
+        }
+    }
+
+    /// Has nothing to do with a worker any more: its leases go to others, its votes do not count,
+    /// and if it lied, the coordinator computes again what it had delivered.
+    pub(super) fn quarantine(&mut self, worker: WorkerId, misdeed: Misdeed, out: &mut Vec<Action>) {
+        if self.outcasts.contains_key(&worker) {
+            return;
+        }
+        let name = self.name(worker);
+        let outcast = Outcast {
+            name: name.clone(),
+            misdeed: misdeed.clone(),
+        };
+        self.outcasts.insert(worker, outcast);
+        if let Some(gone) = self.remove(worker) {
+            for request in gone.requests {
+                let answer = Answer::Quarantined {
+                    reason: misdeed.clone(),
+                };
+                out.push(Action::Answer { request, answer });
+            }
+            for lease in gone.leases {
+                self.end_lease(lease, None, out);
+            }
+        }
+        self.forget_votes(worker, out);
+        let delivered = self.delivered.remove(&worker).unwrap_or_default();
+        if !matches!(misdeed, Misdeed::Failing { .. }) {
+            for delivery in delivered {
+                self.doubt(delivery.unit(), out);
+            }
+        }
+        self.release_unwatched(out);
+        out.push(Action::Quarantine {
+            worker,
+            name,
+            reason: misdeed,
+        });
+    }
+
+    /// The votes of a worker that is not to be trusted do not count.
+    fn forget_votes(&mut self, worker: WorkerId, out: &mut Vec<Action>) {
+        let voted = |unit: &Unit| {
+            let copies = self.board.of(*unit);
+            copies.is_some_and(|copies| copies.votes.iter().any(|vote| vote.worker == worker))
+        };
+        let voted: Vec<Unit> = self.board.begun().filter(voted).collect();
+        for unit in voted {
+            if let Unit::Range(head) = unit {
+                self.drop_hold(head, None, out);
+            }
+            self.refile(unit, |copies| {
+                copies.votes.retain(|vote| vote.worker != worker);
+            });
+        }
+    }
+
+    /// Notes that the content of a unit that is being written is what `worker` found.
+    pub(super) fn credit(&mut self, worker: WorkerId, unit: Unit) {
+        let delivered = self.delivered.entry(worker).or_default();
+        delivered.push(Delivery::of(unit));
+    }
+
+    /// Why this worker gets no more tasks, if it does not.
+    pub fn misdeed(&self, worker: WorkerId) -> Option<&Misdeed> {
+        self.outcasts.get(&worker).map(|outcast| &outcast.misdeed)
+    }
+
+    /// Whether this worker has joined and is not forgotten.
+    pub fn is_there(&self, worker: WorkerId) -> bool {
+        self.workers.contains_key(&worker)
+    }
+
+    /// The workers that are there, and those that get no more tasks.
+    pub fn workers(&self) -> impl Iterator<Item = WorkerProgress> + '_ {
+        let here = self.workers.iter().map(|(&id, worker)| WorkerProgress {
+            id,
+            name: worker.name.clone(),
+            threads: worker.threads,
+            leases: worker.leases.len() as u64,
+            ranges: self.delivered.get(&id).map_or(0, Vec::len) as u64,
+            failures: worker.failures,
+            heard: worker.heard,
+            misdeed: None,
+        });
+        let outcasts = self.outcasts.iter().map(|(&id, outcast)| WorkerProgress {
+            id,
+            name: outcast.name.clone(),
+            threads: 0,
+            leases: 0,
+            ranges: 0,
+            failures: 0,
+            heard: Millis(0),
+            misdeed: Some(outcast.misdeed.clone()),
+        });
+        here.chain(outcasts)
+    }
+}

@@ -1,0 +1,338 @@
+//! The journal: the only record of what is done.
+//!
+//! Numbered segments, each created only if absent, each with the digest of the one before. So a journal
+//! has one writer: of two coordinators only one creates segment n, and the other finds out and ends. What
+//! a segment says is true once it is durable, and is acknowledged after that. Every so many segments a
+//! checkpoint holds what all segments before it add up to, so that nobody has to read them all.
+//!
+//! # Bytes
+//!
+//! Segments have the [envelope](crate::envelope) `chompseg`, checkpoints `chompchk`. After it:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 8 | number n; of a checkpoint, that of the first segment that it does not cover |
+//! | 32 | digest of segment n - 1, zeros for n = 0 |
+//! | 8 | a number that names the table |
+//! | 4 | range bits |
+//! | … | entries, up to the end |
+//!
+//! An entry begins with its kind, 4 bytes:
+//!
+//! | kind | entry | fields |
+//! |---|---|---|
+//! | 1 | a coordinator took the table over | a random number of its own (8), bits of its job (4) |
+//! | 2 | ranges are done | lease of the part (8), replicas (4), number of ranges (4), and for each: head, losing, stored positions (8 each), digest (32), offset and length of the record (4 each) |
+//! | 3 | ranges are not done any more | number of ranges (4), heads (8 each) |
+//! | 4 | a shard is done | bits of the table (4), length (4), [`Merged`] as JSON |
+//! | 5 | everything before is forgotten: the table is published | |
+//!
+//! A checkpoint has entries of kind 2, with ranges of any layers, and 4; and first one of kind 3 without
+//! ranges if ranges were ever withdrawn.
+//!
+//! # What is removed
+//!
+//! The last two checkpoints are kept: if one is damaged, the other serves, or all segments do. Segments
+//! stay for ever, also when their table is published. They take some 80 bytes a range; and if one were
+//! gone, a coordinator that had been away for all that time could create it again, and believe that it
+//! had the table.
+//!
+//! Versions: 1, the first.
+
+mod format;
+mod start;
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use chomp_table::{Head, RangeBits};
+
+use self::format::{SEGMENT, encode, encode_checkpoint, read_segment, write};
+use self::start::{begin, exists, read_all, read_small, refuse_gap};
+use crate::StoreError;
+use crate::keys;
+use crate::ledger::{Ledger, Merged};
+use crate::objects::{Key, Storage, StorageError};
+use crate::part::{PartName, Placed};
+
+/// There is a checkpoint after so many segments at the most.
+const CHECKPOINT_SEGMENTS: u64 = 1024;
+/// There is one after so many segments if they have one byte for each [`CHECKPOINT_SHARE`] of the last
+/// checkpoint.
+const CHECKPOINT_SEGMENTS_MIN: u64 = if cfg!(test) { 4 } else { 64 };
+const CHECKPOINT_SHARE: u64 = 8;
+/// So many checkpoints are kept.
+const CHECKPOINTS: usize = 2;
+
+/// Something that a journal says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "shards are few, and an entry lives until it is written"
+)]
+pub enum Entry {
+    /// A coordinator took the table over.
+    Opened {
+        /// A random number of its own.
+        coordinator: u64,
+        /// The bits of its job.
+        bits: u32,
+    },
+    /// Ranges are done: their records are in this part.
+    Done {
+        /// The part.
+        part: PartName,
+        /// How many workers computed each of them alike.
+        replicas: u32,
+        /// The ranges.
+        ranges: Vec<Placed>,
+    },
+    /// Ranges are not done any more: their records are lost, or were found wrong.
+    Withdrawn {
+        /// The ranges.
+        heads: Vec<Head>,
+    },
+    /// A shard is done.
+    Shard {
+        /// The bits of the table.
+        bits: u32,
+        /// The shard.
+        merged: Merged,
+    },
+    /// All done ranges are forgotten: their table is published.
+    Pruned,
+}
+
+/// A journal, and the right to write it.
+#[derive(Debug)]
+pub struct Journal {
+    storage: Arc<dyn Storage>,
+    ledger: RwLock<Ledger>,
+    epoch: u64,
+    /// The newest checkpoint.
+    checkpoint: RwLock<Option<u64>>,
+    /// What was written since the last checkpoint. Held while a segment is written.
+    since: tokio::sync::Mutex<Since>,
+}
+
+#[derive(Debug, Default)]
+struct Since {
+    segments: u64,
+    bytes: u64,
+    checkpoint_bytes: u64,
+    /// The checkpoints that are there, ascending.
+    checkpoints: Vec<u64>,
+}
+
+impl Journal {
+    /// Takes over the journal in `storage`, or begins one, for a job of `bits` bits. `coordinator` and
+    /// `table` are random numbers: the first names this writer, the second the table, if it is new.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Older`], [`StoreError::OtherRangeBits`], [`StoreError::Damaged`],
+    /// [`StoreError::Newer`], [`StoreError::Storage`]; [`StoreError::Fenced`] if another
+    /// coordinator takes the table over at this very moment.
+    pub async fn open(
+        storage: Arc<dyn Storage>,
+        range_bits: RangeBits,
+        bits: u32,
+        coordinator: u64,
+        table: u64,
+    ) -> Result<Journal, StoreError> {
+        let mut since = Since::default();
+        let ledger = match read_all(&*storage, &mut since).await? {
+            Some(ledger) => ledger,
+            None => Ledger::new(table, range_bits),
+        };
+        if ledger.range_bits != range_bits {
+            return Err(StoreError::OtherRangeBits {
+                table: ledger.range_bits,
+                asked: range_bits,
+            });
+        }
+        refuse_gap(&*storage, ledger.next).await?;
+        let journal = Journal {
+            storage,
+            epoch: ledger.next,
+            checkpoint: RwLock::new(since.checkpoints.last().copied()),
+            ledger: RwLock::new(ledger),
+            since: tokio::sync::Mutex::new(since),
+        };
+        let opened = Entry::Opened { coordinator, bits };
+        journal.append(vec![opened]).await?;
+        Ok(journal)
+    }
+
+    /// The number of the segment with which this coordinator took the table over: larger than
+    /// that of every other coordinator before.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The number of the newest checkpoint, for [`Follower::open`].
+    pub fn checkpoint(&self) -> Option<u64> {
+        let number = self.checkpoint.read();
+        *number.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the journal adds up to now.
+    pub fn ledger(&self) -> RwLockReadGuard<'_, Ledger> {
+        // Changed by single calls that do not panic half way.
+        self.ledger.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes entries durable, all or none, in one segment. To be awaited to its end: a call that is
+    /// dropped may have written the segment, and the next one then takes it for another coordinator's.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Fenced`] if another coordinator has written the segment;
+    /// [`StoreError::Storage`], after which the entries may turn up at the next start, or not.
+    pub async fn append(&self, entries: Vec<Entry>) -> Result<(), StoreError> {
+        let mut since = self.since.lock().await;
+        let (number, bytes, digest) = {
+            let ledger = self.ledger();
+            let (bytes, digest) = encode(SEGMENT, &ledger, |writer| {
+                for entry in &entries {
+                    write(writer, entry);
+                }
+            });
+            (ledger.next, bytes, digest)
+        };
+        let key = keys::segment(number);
+        let length = bytes.len() as u64;
+        match self.storage.create(&key, bytes.into()).await {
+            Err(StorageError::AlreadyExists { .. }) => return Err(StoreError::Fenced { key }),
+            created => created?,
+        }
+        {
+            let mut ledger = self.ledger.write().unwrap_or_else(PoisonError::into_inner);
+            for entry in &entries {
+                ledger.apply(entry);
+            }
+            (ledger.next, ledger.last) = (number + 1, digest);
+        }
+        since.segments += 1;
+        since.bytes += length;
+        let due = since.segments >= CHECKPOINT_SEGMENTS
+            || since.segments >= CHECKPOINT_SEGMENTS_MIN
+                && since.bytes >= since.checkpoint_bytes / CHECKPOINT_SHARE;
+        if due {
+            self.write_checkpoint(&mut since, CHECKPOINTS).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes a checkpoint, and removes all but the last `keep`.
+    async fn write_checkpoint(&self, since: &mut Since, keep: usize) -> Result<(), StoreError> {
+        let (next, bytes) = {
+            let ledger = self.ledger();
+            (ledger.next, encode_checkpoint(&ledger))
+        };
+        let length = bytes.len() as u64;
+        match self.storage.create(&keys::checkpoint(next), bytes).await {
+            Err(StorageError::AlreadyExists { .. }) => {}
+            created => created?,
+        }
+        let newest = self.checkpoint.write();
+        *newest.unwrap_or_else(PoisonError::into_inner) = Some(next);
+        (since.segments, since.bytes, since.checkpoint_bytes) = (0, 0, length);
+        since.checkpoints.retain(|&number| number != next);
+        since.checkpoints.push(next);
+        while since.checkpoints.len() > keep {
+            remove(&*self.storage, &keys::checkpoint(since.checkpoints[0])).await?;
+            since.checkpoints.remove(0);
+        }
+        Ok(())
+    }
+
+    /// Forgets all done ranges and removes all parts, if the published table of `bits` bits has all that
+    /// they hold; else none. May be repeated after any failure. Returns whether the table
+    /// allowed it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Fenced`]; [`StoreError::Storage`].
+    pub async fn prune(&self, bits: u32) -> Result<bool, StoreError> {
+        let (last, range_bits) = {
+            let ledger = self.ledger();
+            (ledger.ranges.last(), ledger.range_bits)
+        };
+        if last.is_some_and(|head| head.0 >= range_bits.heads(bits))
+            || !exists(&*self.storage, &keys::manifest(bits)).await?
+        {
+            return Ok(false);
+        }
+        self.append(vec![Entry::Pruned]).await?;
+        // The checkpoints before have all that is forgotten: they are as large as they come.
+        let mut since = self.since.lock().await;
+        self.write_checkpoint(&mut since, 1).await?;
+        for (key, _) in self.storage.list(&keys::parts()).await? {
+            remove(&*self.storage, &key).await?;
+        }
+        self.storage.tidy().await?;
+        Ok(true)
+    }
+}
+
+/// A journal that somebody else writes.
+#[derive(Debug)]
+pub struct Follower {
+    storage: Arc<dyn Storage>,
+    ledger: Ledger,
+}
+
+impl Follower {
+    /// The journal in `storage` as far as a checkpoint, if there is one with this number, or else as far as
+    /// its first segment.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`], [`StoreError::Storage`].
+    pub async fn open(
+        storage: Arc<dyn Storage>,
+        checkpoint: Option<u64>,
+    ) -> Result<Follower, StoreError> {
+        let ledger = begin(&*storage, checkpoint).await?;
+        Ok(Follower { storage, ledger })
+    }
+
+    /// What the journal adds up to, as far as it was read.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Reads on until all segments below `next` are read.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`], [`StoreError::Storage`]; what was read before stays.
+    pub async fn catch_up(&mut self, next: u64) -> Result<(), StoreError> {
+        while self.ledger.next < next {
+            let key = keys::segment(self.ledger.next);
+            let bytes = read_small(&*self.storage, &key).await?;
+            read_segment(&mut self.ledger, &key, &bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// The ledger of the journal in `storage`, if there is a journal; for looking.
+///
+/// # Errors
+///
+/// As [`Journal::open`].
+pub async fn look(storage: &dyn Storage) -> Result<Option<Ledger>, StoreError> {
+    read_all(storage, &mut Since::default()).await
+}
+
+/// Removes an object that an earlier, interrupted removal may have removed.
+async fn remove(storage: &dyn Storage, key: &Key) -> Result<(), StoreError> {
+    match storage.delete(key).await {
+        Ok(()) | Err(StorageError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+//! The bytes of segments and checkpoints.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use chomp_table::{Digest, Head, RangeBits, RangeSummary};
+
+use super::Entry;
+use crate::StoreError;
+use crate::envelope::{Kind, Reader, Writer, Wrong, check, take};
+use crate::ledger::{Ledger, Merged, Place, Ranges};
+use crate::objects::Key;
+use crate::part::{PartName, Placed};
+
+pub(super) const SEGMENT: Kind = Kind {
+    magic: b"chompseg",
+    version: 1,
+};
+pub(super) const CHECKPOINT: Kind = Kind {
+    magic: b"chompchk",
+    version: 1,
+};
+
+/// The bytes of a range in an entry.
+const RANGE: usize = 8 + 8 + 8 + 32 + 4 + 4;
+
+impl Ledger {
+    pub(super) fn new(table: u64, range_bits: RangeBits) -> Ledger {
+        Ledger {
+            next: 0,
+            last: Digest([0; 32]),
+            table,
+            range_bits,
+            withdrawn: false,
+            ranges: Ranges::default(),
+            shards: BTreeMap::new(),
+        }
+    }
+}
+
+/// Takes the next segment in.
+pub(super) fn read_segment(ledger: &mut Ledger, key: &Key, bytes: &[u8]) -> Result<(), StoreError> {
+    let damaged = |what: &str| Wrong::Damaged(what.to_owned()).at(key);
+    let mut reader = Reader::new(SEGMENT, bytes).map_err(|wrong| wrong.at(key))?;
+    let head = Heading::read(&mut reader).map_err(|wrong| wrong.at(key))?;
+    if head.number != ledger.next || head.previous != ledger.last {
+        return Err(damaged("it does not follow from the segment before"));
+    }
+    if head.table != ledger.table || head.range_bits != ledger.range_bits {
+        return Err(damaged("it is of another table"));
+    }
+    let mut entries = Vec::new();
+    while !reader.is_empty() {
+        entries.push(read(&mut reader, head.range_bits).map_err(|wrong| wrong.at(key))?);
+    }
+    for entry in &entries {
+        ledger.apply(entry);
+    }
+    (ledger.next, ledger.last) = (head.number + 1, reader.digest);
+    Ok(())
+}
+
+/// What segments and checkpoints begin with.
+struct Heading {
+    number: u64,
+    previous: Digest,
+    table: u64,
+    range_bits: RangeBits,
+}
+
+impl Heading {
+    fn read(reader: &mut Reader) -> Result<Heading, Wrong> {
+        Ok(Heading {
+            number: reader.u64()?,
+            previous: reader.digest()?,
+            table: reader.u64()?,
+            range_bits: reader.range_bits()?,
+        })
+    }
+}
+
+/// The bytes of the segment that follows `ledger`, or of its checkpoint, and their digest.
+pub(super) fn encode(
+    kind: Kind,
+    ledger: &Ledger,
+    entries: impl FnOnce(&mut Writer),
+) -> (Vec<u8>, Digest) {
+    let mut writer = Writer::new(kind);
+    writer.u64(ledger.next).digest(&ledger.last);
+    writer.u64(ledger.table).u32(ledger.range_bits.get());
+    entries(&mut writer);
+    writer.finish()
+}
+
+/// The bytes of the checkpoint of `ledger`.
+pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
+    let (bytes, _) = encode(CHECKPOINT, ledger, |writer| {
+        if ledger.withdrawn {
+            let heads = Vec::new();
+            write(writer, &Entry::Withdrawn { heads });
+        }
+        // Ranges that share a part mostly follow each other, or not: each may have an entry of its own.
+        let mut places = ledger.ranges.iter().peekable();
+        while let Some((head, place)) = places.next() {
+            let mut run = vec![placed(head, place)];
+            while let Some(&(head, next)) = places.peek()
+                && (next.lease, next.replicas) == (place.lease, place.replicas)
+            {
+                run.push(placed(head, next));
+                places.next();
+            }
+            write_done(writer, place.lease, place.replicas, &run);
+        }
+        for (&(bits, _), merged) in &ledger.shards {
+            write_shard(writer, bits, merged);
+        }
+    });
+    bytes.into()
+}
+
+fn placed(head: Head, place: &Place) -> Placed {
+    Placed {
+        summary: place.summary(head),
+        offset: place.offset,
+        length: place.length,
+    }
+}
+
+/// The ledger of the first segment, or of a checkpoint.
+pub(super) fn decode(kind: Kind, bytes: &[u8], number: u64) -> Result<Ledger, Wrong> {
+    let mut reader = Reader::new(kind, bytes)?;
+    let heading = Heading::read(&mut reader)?;
+    check(heading.number == number, || {
+        format!("its content is that of number {}", heading.number)
+    })?;
+    let mut ledger = Ledger::new(heading.table, heading.range_bits);
+    while !reader.is_empty() {
+        ledger.apply(&read(&mut reader, heading.range_bits)?);
+    }
+    if kind.magic == SEGMENT.magic {
+        (ledger.next, ledger.last) = (number + 1, reader.digest);
+    } else {
+        (ledger.next, ledger.last) = (number, heading.previous);
+    }
+    Ok(ledger)
+}
+
+pub(super) fn write(writer: &mut Writer, entry: &Entry) {
+    match entry {
+        Entry::Opened { coordinator, bits } => {
+            writer.u32(1).u64(*coordinator).u32(*bits);
+        }
+        Entry::Done {
+            part,
+            replicas,
+            ranges,
+        } => write_done(writer, part.lease, *replicas, ranges),
+        Entry::Withdrawn { heads } => {
+            writer.u32(3).u32(count(heads.len()));
+            for head in heads {
+                writer.u64(head.0);
+            }
+        }
+        Entry::Shard { bits, merged } => write_shard(writer, *bits, merged),
+        Entry::Pruned => {
+            writer.u32(5);
+        }
+    }
+}
+
+fn write_done(writer: &mut Writer, lease: u64, replicas: u32, ranges: &[Placed]) {
+    writer
+        .u32(2)
+        .u64(lease)
+        .u32(replicas)
+        .u32(count(ranges.len()));
+    for placed in ranges {
+        let summary = &placed.summary;
+        writer
+            .u64(summary.head.0)
+            .u64(summary.count)
+            .u64(summary.stored);
+        writer.digest(&summary.digest);
+        writer.u32(placed.offset).u32(placed.length);
+    }
+}
+
+fn write_shard(writer: &mut Writer, bits: u32, merged: &Merged) {
+    let text = serde_json::to_vec(merged).expect("numbers, texts and lists always become JSON");
+    writer.u32(4).u32(bits).u32(count(text.len())).bytes(&text);
+}
+
+fn count(count: usize) -> u32 {
+    u32::try_from(count).expect("memory ends before that many")
+}
+
+fn read(reader: &mut Reader, range_bits: RangeBits) -> Result<Entry, Wrong> {
+    Ok(match reader.u32()? {
+        1 => Entry::Opened {
+            coordinator: reader.u64()?,
+            bits: reader.u32()?,
+        },
+        2 => {
+            let (lease, replicas, ranges) = (reader.u64()?, reader.u32()?, reader.u32()?);
+            check(replicas > 0, || "ranges that nobody computed".to_owned())?;
+            let mut bytes = reader.bytes(ranges.saturating_mul(count(RANGE)))?;
+            let mut done = Vec::with_capacity(ranges as usize);
+            while !bytes.is_empty() {
+                done.push(read_placed(&mut bytes, range_bits)?);
+            }
+            let first = done.first();
+            let first = first.ok_or_else(|| Wrong::Damaged("a part without ranges".to_owned()))?;
+            Entry::Done {
+                part: PartName {
+                    layer: first.summary.head.layer(),
+                    lease,
+                },
+                replicas,
+                ranges: done,
+            }
+        }
+        3 => {
+            let heads = reader.u32()?;
+            let bytes = reader.bytes(heads.saturating_mul(8))?;
+            let heads = bytes.as_chunks().0.iter();
+            Entry::Withdrawn {
+                heads: heads.map(|&head| Head(u64::from_le_bytes(head))).collect(),
+            }
+        }
+        4 => {
+            let (bits, length) = (reader.u32()?, reader.u32()?);
+            let merged = serde_json::from_slice(reader.bytes(length)?);
+            let merged =
+                merged.map_err(|error| Wrong::Damaged(format!("a shard in it: {error}")))?;
+            Entry::Shard { bits, merged }
+        }
+        5 => Entry::Pruned,
+        kind => {
+            return Err(Wrong::Damaged(format!(
+                "it has an entry of the unknown kind {kind}"
+            )));
+        }
+    })
+}
+
+fn read_placed(bytes: &mut &[u8], range_bits: RangeBits) -> Result<Placed, Wrong> {
+    let u64 = |bytes: &mut &[u8]| take(bytes).map(u64::from_le_bytes);
+    let u32 = |bytes: &mut &[u8]| take(bytes).map(u32::from_le_bytes);
+    let summary = RangeSummary {
+        head: Head(u64(bytes)?),
+        count: u64(bytes)?,
+        stored: u64(bytes)?,
+        digest: Digest(take(bytes)?),
+    };
+    let RangeSummary {
+        head,
+        count,
+        stored,
+        ..
+    } = summary;
+    check(head.len() + range_bits.get() <= u64::BITS, || {
+        format!("range {head} has words of more than 64 bits")
+    })?;
+    check(stored <= count && count <= range_bits.positions(), || {
+        format!("range {head} claims {count} losing positions, {stored} of them stored")
+    })?;
+    Ok(Placed {
+        summary,
+        offset: u32(bytes)?,
+        length: u32(bytes)?,
+    })
+}

@@ -1,0 +1,140 @@
+//! How a journal is found again.
+//!
+//! Segments are read by their numbers, from 0 or from a checkpoint on. So what a listing says matters only for
+//! how much has to be read: one that lags misses the last checkpoints, and more segments are read.
+
+use bytes::Bytes;
+
+use super::Since;
+use super::format::{CHECKPOINT, SEGMENT, decode, read_segment};
+use crate::StoreError;
+use crate::envelope::Wrong;
+use crate::keys;
+use crate::ledger::Ledger;
+use crate::objects::{Key, Storage, StorageError};
+use crate::part::PartName;
+
+/// The most bytes of a segment, and of a checkpoint: one of a million ranges has 80 MiB.
+const BYTES_MAX: u64 = 1 << 30;
+
+/// Reads the last checkpoint that can be read, and the segments after it.
+pub(super) async fn read_all(
+    storage: &dyn Storage,
+    since: &mut Since,
+) -> Result<Option<Ledger>, StoreError> {
+    refuse_old(storage).await?;
+    let mut ledger = None;
+    // Of the newest checkpoint that is damaged: its number, and what is wrong with it.
+    let mut damaged = None;
+    for (key, size) in storage.list(&keys::checkpoints()).await?.into_iter().rev() {
+        let Some(number) = keys::number_of(&key) else {
+            return Err(Wrong::Damaged("its name is not that of a checkpoint".to_owned()).at(&key));
+        };
+        since.checkpoints.insert(0, number);
+        if ledger.is_some() {
+            continue;
+        }
+        match read_checkpoint(storage, number).await {
+            Err(error @ StoreError::Damaged { .. }) => {
+                damaged.get_or_insert((number, error));
+            }
+            // Removed since it was listed.
+            Err(error) if is_missing(&error) => {}
+            read => (ledger, since.checkpoint_bytes) = (Some(read?), size),
+        }
+    }
+    loop {
+        let key = keys::segment(ledger.as_ref().map_or(0, |ledger| ledger.next));
+        let bytes = match read_small(storage, &key).await {
+            Err(error) if is_missing(&error) => break,
+            read => read?,
+        };
+        since.segments += 1;
+        since.bytes += bytes.len() as u64;
+        match &mut ledger {
+            Some(ledger) => read_segment(ledger, &key, &bytes)?,
+            None => ledger = Some(decode(SEGMENT, &bytes, 0).map_err(|wrong| wrong.at(&key))?),
+        }
+    }
+    match damaged {
+        // The segments do not make up for it.
+        Some((number, error)) if ledger.as_ref().is_none_or(|ledger| ledger.next < number) => {
+            Err(error)
+        }
+        _ => Ok(ledger),
+    }
+}
+
+/// Refuses a journal that lacks segment `next` and has later ones.
+pub(super) async fn refuse_gap(storage: &dyn Storage, next: u64) -> Result<(), StoreError> {
+    let key = keys::segment(next);
+    let segments = storage.list(&keys::segments()).await?;
+    let numbers = segments.iter().filter_map(|(key, _)| keys::number_of(key));
+    // Another coordinator may have written it since the journal was read.
+    if numbers.max() > Some(next) && !exists(storage, &key).await? {
+        let what = "it is missing, and there are later ones".to_owned();
+        return Err(Wrong::Damaged(what).at(&key));
+    }
+    Ok(())
+}
+
+fn is_missing(error: &StoreError) -> bool {
+    matches!(error, StoreError::Storage(StorageError::NotFound { .. }))
+}
+
+/// A ledger to begin with: that of a checkpoint, or after segment 0 if that checkpoint is not there (any
+/// more) or is damaged.
+pub(super) async fn begin(
+    storage: &dyn Storage,
+    checkpoint: Option<u64>,
+) -> Result<Ledger, StoreError> {
+    if let Some(number) = checkpoint {
+        match read_checkpoint(storage, number).await {
+            Err(StoreError::Damaged { .. }) => {}
+            Err(error) if is_missing(&error) => {}
+            read => return read,
+        }
+    }
+    first(storage).await
+}
+
+/// Refuses the working files of chomp 0.1, unless they are what it leaves when a table is finished.
+async fn refuse_old(storage: &dyn Storage) -> Result<(), StoreError> {
+    if !exists(storage, &keys::old_job()).await? {
+        return Ok(());
+    }
+    match storage.list(&keys::parts()).await?.into_iter().next() {
+        Some((key, _)) if PartName::of(&key).is_none() => Err(StoreError::Older { key }),
+        _ => Ok(()),
+    }
+}
+
+/// The ledger after segment 0.
+async fn first(storage: &dyn Storage) -> Result<Ledger, StoreError> {
+    let key = keys::segment(0);
+    let bytes = read_small(storage, &key).await?;
+    decode(SEGMENT, &bytes, 0).map_err(|wrong| wrong.at(&key))
+}
+
+async fn read_checkpoint(storage: &dyn Storage, number: u64) -> Result<Ledger, StoreError> {
+    let key = keys::checkpoint(number);
+    let bytes = read_small(storage, &key).await?;
+    decode(CHECKPOINT, &bytes, number).map_err(|wrong| wrong.at(&key))
+}
+
+/// Whether an object exists.
+pub(super) async fn exists(storage: &dyn Storage, key: &Key) -> Result<bool, StorageError> {
+    match storage.read_at(key, 0..0).await {
+        Ok(_) => Ok(true),
+        Err(StorageError::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) async fn read_small(storage: &dyn Storage, key: &Key) -> Result<Bytes, StoreError> {
+    let bytes = storage.read_at(key, 0..BYTES_MAX + 1).await?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(Wrong::Damaged("it is too long".to_owned()).at(key));
+    }
+    Ok(bytes)
+}

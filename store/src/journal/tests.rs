@@ -1,0 +1,346 @@
+//! A coordinator's work on a journal, repeated under every failure.
+
+mod damage;
+mod faults;
+mod old;
+mod writers;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use chomp_table::fingerprint::{Leaf, LeafLength};
+use chomp_table::shard::ShardInfo;
+use chomp_table::{Digest, RangeSummary, head};
+
+use super::*;
+use crate::ledger::{LengthSums, Place};
+use crate::objects::SimulatedStorage;
+use crate::ready;
+
+/// The bits of the table: it has 128 ranges.
+const BITS: u32 = 19;
+const TABLE: u64 = 0x7ab1e;
+
+fn range_bits() -> RangeBits {
+    RangeBits::new(12).unwrap()
+}
+
+fn placed(head: Head, salt: u64) -> Placed {
+    Placed {
+        summary: RangeSummary {
+            head,
+            count: head.0 + salt,
+            stored: head.0,
+            digest: Digest::of(&[head.0, salt].map(u64::to_le_bytes).concat()),
+        },
+        offset: 16 + u32::try_from(salt).unwrap(),
+        length: 100,
+    }
+}
+
+fn merged(number: u32) -> Merged {
+    let digest = Digest::of(&number.to_le_bytes());
+    let words = u64::from(number) + 5;
+    let shard = ShardInfo {
+        name: chomp_table::shard::shard_name(number as usize),
+        first: 2,
+        last: 4,
+        entries: words,
+        bytes: 100,
+        sha256: digest,
+        index_offset: 50,
+        index_sha256: digest,
+        words_sha256: Some(digest),
+    };
+    Merged {
+        number,
+        shard: (number != 1).then_some(shard),
+        leaf: Leaf {
+            words,
+            digest,
+            lengths: vec![LeafLength {
+                bits: BITS,
+                words,
+                digest,
+            }],
+        },
+        sums: vec![LengthSums {
+            bits: BITS,
+            losing: 9,
+            unpaired: u64::MAX,
+        }],
+    }
+}
+
+/// What the coordinator appends, segment by segment: all ranges layer by layer, some of them lost on
+/// the way and computed again, then the shards.
+fn script() -> Vec<Vec<Entry>> {
+    let mut script = Vec::new();
+    let mut lease = 0;
+    for (layer, heads) in (0..).zip(head::layers(BITS, range_bits())) {
+        let mut segment = Vec::new();
+        for heads in heads.chunks(3) {
+            lease += 1;
+            segment.push(Entry::Done {
+                part: PartName { layer, lease },
+                replicas: 1 + layer % 2,
+                ranges: heads.iter().map(|&head| placed(head, lease)).collect(),
+            });
+        }
+        script.push(segment);
+        if layer % 5 == 3 {
+            let heads = heads[..1].to_vec();
+            lease += 1;
+            let again = Entry::Done {
+                part: PartName { layer, lease },
+                replicas: 3,
+                ranges: vec![placed(heads[0], 1000)],
+            };
+            script.extend([vec![Entry::Withdrawn { heads }], vec![again]]);
+        }
+    }
+    for number in 0..3 {
+        let bits = BITS - number % 2;
+        let merged = merged(number);
+        script.push(vec![Entry::Shard { bits, merged }]);
+    }
+    script
+}
+
+/// What entries add up to, said plainly.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Plain {
+    ranges: BTreeMap<Head, (u64, u32, Placed)>,
+    shards: Vec<(u32, Merged)>,
+}
+
+impl Plain {
+    fn of<'a>(segments: impl IntoIterator<Item = &'a Vec<Entry>>) -> Plain {
+        let mut plain = Plain::default();
+        for entry in segments.into_iter().flatten() {
+            match entry {
+                Entry::Opened { .. } => {}
+                Entry::Done {
+                    part,
+                    replicas,
+                    ranges,
+                } => {
+                    for placed in ranges {
+                        let place = (part.lease, *replicas, *placed);
+                        plain.ranges.insert(placed.summary.head, place);
+                    }
+                }
+                Entry::Withdrawn { heads } => {
+                    plain.ranges.retain(|head, _| !heads.contains(head));
+                    plain.shards.clear();
+                }
+                Entry::Shard { bits, merged } => plain.shards.push((*bits, merged.clone())),
+                Entry::Pruned => plain = Plain::default(),
+            }
+        }
+        plain
+            .shards
+            .sort_by_key(|(bits, merged)| (*bits, merged.number));
+        plain.shards.dedup();
+        plain
+    }
+
+    fn found(ledger: &Ledger) -> Plain {
+        let of_range = |(head, place): (Head, &Place)| {
+            let placed = Placed {
+                summary: place.summary(head),
+                offset: place.offset,
+                length: place.length,
+            };
+            assert_eq!(ledger.place(head), Some(place));
+            assert_eq!(place.part(head).lease, place.lease);
+            (head, (place.lease, place.replicas, placed))
+        };
+        let of_bits = |bits| {
+            ledger
+                .shards(bits)
+                .map(move |merged| (bits, merged.clone()))
+        };
+        let ranges: BTreeMap<_, _> = ledger.done(u64::MAX).map(of_range).collect();
+        assert_eq!(
+            (ledger.len(), ledger.is_empty()),
+            (ranges.len(), ranges.is_empty())
+        );
+        Plain {
+            ranges,
+            shards: (0..=64).flat_map(of_bits).collect(),
+        }
+    }
+}
+
+async fn open(storage: &Arc<SimulatedStorage>) -> Result<Journal, StoreError> {
+    Journal::open(storage.clone(), range_bits(), BITS, 7, TABLE).await
+}
+
+fn looked(storage: &SimulatedStorage) -> Ledger {
+    ready(look(storage)).unwrap().unwrap()
+}
+
+/// A storage with a journal of the whole script.
+fn finished() -> Arc<SimulatedStorage> {
+    let storage = Arc::new(SimulatedStorage::new(1));
+    let journal = ready(open(&storage)).unwrap();
+    for entries in script() {
+        ready(journal.append(entries)).unwrap();
+    }
+    storage
+}
+
+/// The same objects in a storage that has failed in nothing yet.
+fn restored(objects: &BTreeMap<Key, Bytes>) -> Arc<SimulatedStorage> {
+    let storage = SimulatedStorage::new(1);
+    for (key, bytes) in objects {
+        storage.overwrite(key, bytes.clone());
+    }
+    Arc::new(storage)
+}
+
+fn remove_checkpoints(storage: &SimulatedStorage) -> usize {
+    let checkpoints = ready(storage.list(&keys::checkpoints())).unwrap();
+    for (key, _) in &checkpoints {
+        ready(storage.delete(key)).unwrap();
+    }
+    checkpoints.len()
+}
+
+#[test]
+fn it_is_read_back_after_every_segment() {
+    let storage = Arc::new(SimulatedStorage::new(1));
+    let journal = ready(open(&storage)).unwrap();
+    let mut follower = ready(Follower::open(storage.clone(), None)).unwrap();
+    let script = script();
+    let mut most_checkpoints = 0;
+    for (number, entries) in script.iter().enumerate() {
+        ready(journal.append(entries.clone())).unwrap();
+        let ledger = journal.ledger();
+        assert_eq!(Plain::found(&ledger), Plain::of(&script[..=number]));
+        assert_eq!((ledger.next, ledger.table), (number as u64 + 2, TABLE));
+        assert_eq!(looked(&storage), *ledger);
+
+        // However far it was read before, and from wherever.
+        ready(follower.catch_up(ledger.next)).unwrap();
+        assert_eq!(*follower.ledger(), *ledger);
+        let begun = Follower::open(storage.clone(), journal.checkpoint());
+        let mut late = ready(begun).unwrap();
+        ready(late.catch_up(ledger.next)).unwrap();
+        assert_eq!(*late.ledger(), *ledger);
+        let begun = Follower::open(storage.clone(), Some(99));
+        assert_eq!(
+            ready(begun).unwrap().ledger().next,
+            1,
+            "there is no such checkpoint"
+        );
+
+        // Checkpoints save reading, and say nothing that segments do not.
+        let copy = restored(&storage.objects());
+        most_checkpoints = most_checkpoints.max(remove_checkpoints(&copy));
+        assert_eq!(looked(&copy), *ledger);
+    }
+    assert_eq!(most_checkpoints, CHECKPOINTS);
+    let numbers = storage.objects().keys().filter_map(keys::number_of).count();
+    assert_eq!(numbers, script.len() + 1 + CHECKPOINTS);
+}
+
+#[test]
+fn a_start_needs_few_segments() {
+    let storage = finished();
+    let calls = storage.calls();
+    looked(&storage);
+    let calls = storage.calls() - calls;
+    assert!(calls < script().len() as u64 / 2, "{calls}");
+}
+
+#[test]
+fn another_start_has_a_larger_number() {
+    let storage = finished();
+    let first = script().len() as u64 + 1;
+    for start in 0..10 {
+        let journal = ready(open(&storage)).unwrap();
+        assert_eq!(journal.epoch(), first + start);
+        assert_eq!(Plain::found(&journal.ledger()), Plain::of(&script()));
+    }
+    let other = RangeBits::new(13).unwrap();
+    let error = ready(Journal::open(storage.clone(), other, BITS, 7, TABLE)).unwrap_err();
+    assert!(
+        matches!(error, StoreError::OtherRangeBits { .. }),
+        "{error:?}"
+    );
+    // The table keeps its name.
+    let journal = ready(Journal::open(storage, range_bits(), BITS, 8, 1)).unwrap();
+    assert_eq!(journal.ledger().table, TABLE);
+}
+
+#[test]
+fn listings_may_lag() {
+    let whole = finished();
+    let expected = looked(&whole);
+    for lag in 0..whole.objects().len() + 2 {
+        whole.set_lag(lag);
+        assert_eq!(looked(&whole), expected, "{lag}");
+        let journal = ready(open(&restored(&whole.objects()))).unwrap();
+        assert_eq!(journal.epoch(), expected.next);
+    }
+
+    // Also right after all was forgotten, and for whoever goes on with a lagging listing.
+    let storage = finished();
+    let journal = ready(open(&storage)).unwrap();
+    storage.overwrite(&keys::manifest(BITS), "");
+    assert!(ready(journal.prune(BITS)).unwrap());
+    let expected = journal.ledger().clone();
+    for lag in 0..10 {
+        storage.set_lag(lag);
+        assert_eq!(looked(&storage), expected, "{lag}");
+    }
+    let journal = ready(open(&storage)).unwrap();
+    for entries in script() {
+        ready(journal.append(entries)).unwrap();
+    }
+    storage.set_lag(0);
+    assert_eq!(Plain::found(&looked(&storage)), Plain::of(&script()));
+}
+
+#[test]
+fn pruning() {
+    let storage = finished();
+    for name in [
+        "work/parts/0001/0000000000000001",
+        "work/parts/0002/00000000000000ff",
+    ] {
+        storage.overwrite(&Key::new(name).unwrap(), "part");
+    }
+    let journal = ready(open(&storage)).unwrap();
+    let ledger = journal.ledger().clone();
+    // The table is not published, or is not this one.
+    assert!(!ready(journal.prune(BITS)).unwrap());
+    storage.overwrite(&keys::manifest(BITS - 1), "");
+    assert!(!ready(journal.prune(BITS - 1)).unwrap());
+    assert_eq!(*journal.ledger(), ledger);
+    storage.overwrite(&keys::manifest(BITS), "");
+    for _ in 0..2 {
+        assert!(ready(journal.prune(BITS)).unwrap());
+        assert_eq!(Plain::found(&journal.ledger()), Plain::default());
+        assert_eq!(looked(&storage), *journal.ledger());
+        assert_eq!(ready(storage.list(&keys::parts())).unwrap(), []);
+        assert_eq!(ready(storage.list(&keys::checkpoints())).unwrap().len(), 1);
+    }
+    // A larger table goes on from here.
+    ready(journal.append(script()[3].clone())).unwrap();
+    assert_eq!(Plain::found(&looked(&storage)), Plain::of(&script()[3..4]));
+}
+
+#[test]
+fn a_checkpoint_of_many_ranges() {
+    let mut ledger = Ledger::new(TABLE, RangeBits::new(28).unwrap());
+    for head in 0..1_000_000 {
+        ledger.add(head % 1000, 1, &placed(Head(head), head % 1000));
+    }
+    let bytes = encode_checkpoint(&ledger);
+    assert!(bytes.len() < 90 * ledger.len(), "{}", bytes.len());
+    let read = format::decode(format::CHECKPOINT, &bytes, 0);
+    assert!(read.is_ok_and(|read| read == ledger));
+}

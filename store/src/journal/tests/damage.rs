@@ -1,0 +1,210 @@
+//! Bytes that nobody wrote, in every place: each is named, none is believed, none makes a panic.
+
+use super::*;
+
+/// A journal that is short and has entries of all kinds, two checkpoints, and segments after them.
+fn small() -> BTreeMap<Key, Bytes> {
+    let storage = Arc::new(SimulatedStorage::new(1));
+    let journal = ready(open(&storage)).unwrap();
+    let script = script();
+    let done = script.iter().take(9).chain(&script[script.len() - 2..]);
+    for entries in done {
+        ready(journal.append(entries.clone())).unwrap();
+    }
+    let objects = storage.objects();
+    let checkpoints = objects.keys().filter(|key| key.is_in(&keys::checkpoints()));
+    assert_eq!(checkpoints.count(), CHECKPOINTS);
+    objects
+}
+
+fn is_checkpoint(key: &Key) -> bool {
+    key.is_in(&keys::checkpoints())
+}
+
+/// A damaged checkpoint does not matter. A damaged segment is named, if it is read at all.
+fn check(storage: &SimulatedStorage, key: &Key, expected: &Ledger, what: &str) {
+    match ready(look(storage)) {
+        Ok(Some(found)) => assert_eq!(found, *expected, "{key}: {what}"),
+        Err(StoreError::Damaged { key: named, .. }) => {
+            assert!(
+                named == *key && !is_checkpoint(key),
+                "{key}: {what}, found in {named}"
+            );
+        }
+        other => panic!("{key}: {what}: {other:?}"),
+    }
+}
+
+#[test]
+fn every_flip_and_every_cut_is_found() {
+    let objects = small();
+    let expected = looked(&restored(&objects));
+    for key in objects.keys() {
+        for at in 0..objects[key].len() {
+            let storage = restored(&objects);
+            assert!(storage.flip_bit(key, at, u32::try_from(at % 8).unwrap()));
+            check(&storage, key, &expected, "a flipped bit");
+            if !is_checkpoint(key) {
+                remove_checkpoints(&storage);
+                let error = ready(look(&*storage)).unwrap_err();
+                let named =
+                    matches!(&error, StoreError::Damaged { key: named, .. } if named == key);
+                assert!(named, "{key} at {at}: {error:?}");
+            }
+        }
+        for length in (0..objects[key].len()).step_by(3) {
+            let storage = restored(&objects);
+            assert!(storage.truncate(key, length));
+            check(&storage, key, &expected, "a cut");
+        }
+        let storage = restored(&objects);
+        storage.overwrite(key, [&objects[key], &b"\0"[..]].concat());
+        check(&storage, key, &expected, "a byte too long");
+        for other in objects.keys().filter(|&other| other != key) {
+            let storage = restored(&objects);
+            storage.overwrite(key, objects[other].clone());
+            check(&storage, key, &expected, &format!("holds {other}"));
+        }
+    }
+}
+
+#[test]
+fn damaged_checkpoints() {
+    let objects = small();
+    let expected = looked(&restored(&objects));
+    let checkpoints: Vec<_> = objects.keys().filter(|&key| is_checkpoint(key)).collect();
+    let storage = restored(&objects);
+    for (damaged, key) in (1..).zip(checkpoints.iter().rev()) {
+        assert!(storage.flip_bit(key, 100, 3));
+        let calls = storage.calls();
+        assert_eq!(looked(&storage), expected, "{damaged}");
+        // A coordinator replaces them as it goes on, and workers need none.
+        assert!(storage.calls() - calls <= objects.len() as u64 + 4);
+        let number = keys::number_of(key);
+        let mut follower = ready(Follower::open(storage.clone(), number)).unwrap();
+        ready(follower.catch_up(expected.next)).unwrap();
+        assert_eq!(*follower.ledger(), expected);
+    }
+    let journal = ready(open(&storage)).unwrap();
+    for entries in script() {
+        ready(journal.append(entries)).unwrap();
+    }
+    assert_eq!(looked(&storage), *journal.ledger());
+
+    // Without the segments that would make up for them the newest one is named.
+    let storage = restored(&objects);
+    for key in &checkpoints {
+        storage.flip_bit(key, 100, 3);
+    }
+    ready(storage.delete(&keys::segment(2))).unwrap();
+    let error = ready(look(&*storage)).unwrap_err();
+    let newest = checkpoints.last().unwrap();
+    assert!(
+        matches!(&error, StoreError::Damaged { key, .. } if key == *newest),
+        "{error:?}"
+    );
+}
+
+/// An object with other bytes and a right digest.
+fn patched(bytes: &[u8], at: usize, patch: &[u8]) -> Bytes {
+    let mut bytes = bytes.to_vec();
+    let sealed = bytes.len() - 32;
+    let end = sealed.min(at + patch.len());
+    bytes[at..end].copy_from_slice(&patch[..end - at]);
+    let digest = Digest::of(&bytes[..sealed]);
+    bytes[sealed..].copy_from_slice(&digest.0);
+    bytes.into()
+}
+
+#[test]
+fn newer_versions_are_told_from_damage() {
+    let objects = small();
+    let key = keys::segment(0);
+    for (version, newer) in [(0_u32, false), (2, true), (u32::MAX, true)] {
+        let storage = restored(&objects);
+        remove_checkpoints(&storage);
+        storage.overwrite(&key, patched(&objects[&key], 8, &version.to_le_bytes()));
+        match ready(look(&*storage)).unwrap_err() {
+            StoreError::Newer {
+                key: named,
+                found,
+                known: 1,
+            } => {
+                assert!(newer && named == key && found == version);
+            }
+            StoreError::Damaged { key: named, .. } => assert!(!newer && named == key),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Whatever numbers an object claims, with a right digest: an error or a ledger, no panic, and no more memory
+/// than the object has bytes.
+#[test]
+fn hostile_numbers() {
+    let objects = small();
+    for key in objects.keys() {
+        for at in 12..objects[key].len() - 32 {
+            for patch in [u64::MAX, 1 << 31, u64::from(u32::MAX), 1 << 63, 0, 6] {
+                let storage = restored(&objects);
+                if !is_checkpoint(key) {
+                    remove_checkpoints(&storage);
+                }
+                storage.overwrite(key, patched(&objects[key], at, &patch.to_le_bytes()));
+                match ready(look(&*storage)) {
+                    Ok(Some(_)) | Err(StoreError::Damaged { .. }) => {}
+                    other => panic!("{key} at {at}: {other:?}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn entries_that_no_coordinator_writes() {
+    let done = |replicas, change: fn(&mut Placed)| {
+        let mut range = placed(Head(5), 1);
+        change(&mut range);
+        let part = PartName { layer: 4, lease: 1 };
+        Entry::Done {
+            part,
+            replicas,
+            ranges: vec![range],
+        }
+    };
+    let nobody = Entry::Done {
+        part: PartName { layer: 0, lease: 1 },
+        replicas: 1,
+        ranges: vec![],
+    };
+    for (entry, expected) in [
+        (done(0, |_| {}), "nobody computed"),
+        (
+            done(1, |range| range.summary.head = Head(1 << 60)),
+            "more than 64 bits",
+        ),
+        (
+            done(1, |range| range.summary.stored = 99),
+            "99 of them stored",
+        ),
+        (
+            done(1, |range| range.summary.count = 1 << 40),
+            "losing positions",
+        ),
+        (nobody, "without ranges"),
+    ] {
+        let storage = Arc::new(SimulatedStorage::new(1));
+        let journal = ready(open(&storage)).unwrap();
+        ready(journal.append(vec![entry])).unwrap();
+        let error = ready(look(&*storage)).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(
+            error.to_string().contains("work/journal/0000000001"),
+            "{error}"
+        );
+    }
+    let storage = restored(&small());
+    storage.overwrite(&Key::new("work/checkpoints/x").unwrap(), "");
+    let error = ready(look(&*storage)).unwrap_err();
+    assert!(error.to_string().contains("work/checkpoints/x"), "{error}");
+}

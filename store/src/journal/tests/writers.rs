@@ -1,0 +1,97 @@
+//! Two coordinators that both believe that the table is theirs.
+
+use super::*;
+
+fn entry(lease: u64) -> Vec<Entry> {
+    vec![Entry::Done {
+        part: PartName { layer: 0, lease },
+        replicas: 1,
+        ranges: vec![placed(Head(0), lease)],
+    }]
+}
+
+/// Each bit of `order` says who has the next turn. Each writer opens the journal with its first turn and
+/// appends with the others.
+fn run(order: u32, turns: u32) {
+    let storage = Arc::new(SimulatedStorage::new(1));
+    let mut writers: [Option<Journal>; 2] = [None, None];
+    let mut fenced = [false; 2];
+    let mut acknowledged = Vec::new();
+    let mut owner = None;
+    for turn in 0..turns {
+        let who = (order >> turn & 1) as usize;
+        let Some(journal) = &writers[who] else {
+            writers[who] = Some(ready(open(&storage)).unwrap());
+            owner = Some(who);
+            continue;
+        };
+        let done = ready(journal.append(entry(u64::from(turn) + 1)));
+        match done {
+            Ok(()) => {
+                assert!(owner == Some(who) && !fenced[who], "{order:b}: {turn}");
+                acknowledged.push(entry(u64::from(turn) + 1));
+            }
+            Err(StoreError::Fenced { key }) => {
+                assert!(owner != Some(who), "{order:b}: {turn}");
+                assert!(storage.objects().contains_key(&key));
+                fenced[who] = true;
+            }
+            Err(error) => panic!("{order:b}: {error:?}"),
+        }
+    }
+    if owner.is_some() {
+        assert_eq!(Plain::found(&looked(&storage)), Plain::of(&acknowledged));
+    }
+}
+
+#[test]
+fn the_later_one_has_it() {
+    for order in 0..1 << 12 {
+        run(order, 12);
+    }
+}
+
+#[test]
+fn of_two_that_start_at_once_one_has_it() {
+    // What the first reads at its start, the second has done by then.
+    let storage = Arc::new(SimulatedStorage::new(1));
+    let [first, second] = [1, 2].map(|_| Journal {
+        storage: storage.clone(),
+        epoch: 0,
+        checkpoint: RwLock::default(),
+        ledger: RwLock::new(Ledger::new(TABLE, range_bits())),
+        since: tokio::sync::Mutex::default(),
+    });
+    let opened = |coordinator| {
+        vec![Entry::Opened {
+            coordinator,
+            bits: BITS,
+        }]
+    };
+    ready(second.append(opened(2))).unwrap();
+    let error = ready(first.append(opened(1))).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the table was taken over by another coordinator: it wrote work/journal/0000000000"
+    );
+}
+
+/// A coordinator that slept while another one finished and pruned the table.
+#[test]
+fn who_was_away_for_long() {
+    let storage = Arc::new(SimulatedStorage::new(1));
+    let journal = ready(open(&storage)).unwrap();
+    let other = ready(open(&storage)).unwrap();
+    for entries in script() {
+        ready(other.append(entries)).unwrap();
+    }
+    storage.overwrite(&keys::manifest(BITS), "");
+    assert!(ready(other.prune(BITS)).unwrap());
+    for done in [
+        ready(journal.append(entry(1))),
+        ready(journal.prune(BITS)).map(drop),
+    ] {
+        assert!(matches!(done, Err(StoreError::Fenced { .. })), "{done:?}");
+    }
+    assert_eq!(Plain::found(&looked(&storage)), Plain::default());
+}

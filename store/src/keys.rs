@@ -1,0 +1,116 @@
+//! The keys of the objects of a table.
+//!
+//! | key | object |
+//! |---|---|
+//! | `work/journal/<number, 10 digits>` | [a segment of the journal](super::journal) |
+//! | `work/checkpoints/<number, 10 digits>` | [what all segments below this number add up to](super::journal) |
+//! | `work/parts/<layer, 4 digits>/<lease, 16 hex>` | [the result of a task](super::part) |
+//! | `table-<bits, 2 digits>/<name>` | an object of the published table |
+//!
+//! Numbers are padded with zeros so that keys sort as their numbers do.
+
+use crate::objects::{Key, KeyError};
+use crate::part::PartName;
+
+/// The largest number of a segment: the largest of ten digits.
+pub(crate) const SEGMENT_MAX: u64 = 9_999_999_999;
+
+fn key(text: &str) -> Key {
+    Key::new(text).expect("made of letters, digits, hyphens and single slashes, and short")
+}
+
+pub(crate) fn segment(number: u64) -> Key {
+    key(&format!("work/journal/{number:010}"))
+}
+
+pub(crate) fn segments() -> Key {
+    key("work/journal")
+}
+
+/// The number of a segment or checkpoint.
+pub(crate) fn number_of(key: &Key) -> Option<u64> {
+    let number = key.as_str().rsplit('/').next()?.parse().ok()?;
+    let is_key = number <= SEGMENT_MAX && (segment(number) == *key || checkpoint(number) == *key);
+    is_key.then_some(number)
+}
+
+pub(crate) fn checkpoint(number: u64) -> Key {
+    key(&format!("work/checkpoints/{number:010}"))
+}
+
+pub(crate) fn checkpoints() -> Key {
+    key("work/checkpoints")
+}
+
+/// Whether this is an object of the journal, or a folder of it.
+pub(crate) fn is_of_journal(key: &Key) -> bool {
+    let folders = [segments(), checkpoints()];
+    folders
+        .iter()
+        .any(|folder| key == folder || key.is_in(folder))
+}
+
+pub(crate) fn parts() -> Key {
+    key("work/parts")
+}
+
+pub(crate) fn part(name: PartName) -> Key {
+    key(&format!("work/parts/{:04}/{:016x}", name.layer, name.lease))
+}
+
+pub(crate) fn part_name(key: &Key) -> Option<PartName> {
+    let mut segments = key.as_str().rsplit('/');
+    let lease = u64::from_str_radix(segments.next()?, 16).ok()?;
+    let layer = segments.next()?.parse().ok()?;
+    let name = PartName { layer, lease };
+    (part(name) == *key).then_some(name)
+}
+
+/// An object that only the layout of chomp 0.1 has: it is there for as long as there are any.
+pub(crate) fn old_job() -> Key {
+    key("work/job")
+}
+
+pub(crate) fn published(bits: u32, name: &str) -> Result<Key, KeyError> {
+    Key::new(&format!("table-{bits:02}/{name}"))
+}
+
+pub(crate) fn manifest(bits: u32) -> Key {
+    key(&format!("table-{bits:02}/manifest.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_back() {
+        let name = PartName {
+            layer: 137,
+            lease: 0xfedc_ba98_7654_3210,
+        };
+        assert_eq!(part(name).as_str(), "work/parts/0137/fedcba9876543210");
+        assert_eq!(part_name(&part(name)), Some(name));
+        assert_eq!(number_of(&segment(12)), Some(12));
+        assert_eq!(number_of(&checkpoint(SEGMENT_MAX)), Some(SEGMENT_MAX));
+        assert_eq!(published(20, "a.zst").unwrap().as_str(), "table-20/a.zst");
+        assert_eq!(published(20, "manifest.json").unwrap(), manifest(20));
+    }
+
+    #[test]
+    fn other_names_are_none() {
+        for text in [
+            "work/parts/0137/ff",
+            "work/parts/137/00000000000000ff",
+            "work/parts/0137/00000000000000FF",
+            "work/parts/0137/a/00000000000000ff",
+            "work/parts/0137/1000000000000000ff",
+            "a-1",
+        ] {
+            assert_eq!(part_name(&key(text)), None, "{text}");
+        }
+        for text in ["work/journal/1", "work/journal/99999999999", "0000000001"] {
+            assert_eq!(number_of(&key(text)), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The done ranges, in little more memory than they need: there can be a million of them, on every
+//! worker.
+
+use std::collections::BTreeMap;
+use std::mem;
+
+use chomp_table::Head;
+
+use super::Place;
+
+/// The heads that differ in so many low bits only stand together.
+const GROUP_BITS: u32 = 8;
+/// A group grows by room for so many ranges.
+const ROOM: usize = 16;
+
+/// Ranges with their places, by head. The heads of a group are kept in order; most tables have all of
+/// them, so that no room is left over at the end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ranges {
+    groups: BTreeMap<u64, Vec<(Head, Place)>>,
+    len: usize,
+}
+
+impl PartialEq for Ranges {
+    fn eq(&self, other: &Ranges) -> bool {
+        // A group from which all were removed is none.
+        self.len == other.len && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Ranges {}
+
+impl Ranges {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn get(&self, head: Head) -> Option<&Place> {
+        let group = self.groups.get(&(head.0 >> GROUP_BITS))?;
+        let at = find(group, head).ok()?;
+        Some(&group[at].1)
+    }
+
+    /// Adds a range, or replaces it.
+    pub(crate) fn insert(&mut self, head: Head, place: Place) {
+        let group = self.groups.entry(head.0 >> GROUP_BITS).or_default();
+        match find(group, head) {
+            Ok(at) => group[at].1 = place,
+            Err(at) => {
+                if group.len() == group.capacity() {
+                    group.reserve_exact(ROOM);
+                }
+                group.insert(at, (head, place));
+                self.len += 1;
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, head: Head) {
+        if let Some(group) = self.groups.get_mut(&(head.0 >> GROUP_BITS))
+            && let Ok(at) = find(group, head)
+        {
+            group.remove(at);
+            self.len -= 1;
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        drop(mem::take(self));
+    }
+
+    /// All ranges, ascending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Head, &Place)> {
+        let places = self.groups.values().flatten();
+        places.map(|(head, place)| (*head, place))
+    }
+
+    /// The ranges below a head, ascending.
+    pub(crate) fn below(&self, head: Head) -> impl Iterator<Item = (Head, &Place)> {
+        let groups = self.groups.range(..=head.0 >> GROUP_BITS);
+        let places = groups.flat_map(|(_, group)| group);
+        let places = places.map(|(head, place)| (*head, place));
+        places.take_while(move |&(found, _)| found < head)
+    }
+
+    /// The largest head.
+    pub(crate) fn last(&self) -> Option<Head> {
+        let mut groups = self.groups.values().rev();
+        groups.find_map(|group| group.last()).map(|&(head, _)| head)
+    }
+}
+
+fn find(group: &[(Head, Place)], head: Head) -> Result<usize, usize> {
+    // Whole journals come in ascending order.
+    match group.last() {
+        Some(&(last, _)) if last < head => Err(group.len()),
+        _ => group.binary_search_by_key(&head, |&(head, _)| head),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chomp_table::Digest;
+
+    use super::*;
+
+    fn place(lease: u64) -> Place {
+        Place {
+            lease,
+            offset: 16,
+            length: 99,
+            replicas: 1,
+            count: 1,
+            stored: 1,
+            digest: Digest([7; 32]),
+        }
+    }
+
+    #[test]
+    fn as_a_plain_map() {
+        let (mut ranges, mut plain) = (Ranges::default(), BTreeMap::new());
+        let mut random = 1_u64;
+        for step in 0..20_000_u64 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let head = Head(random >> 40 & 0x7ff | (random >> 33 & 1) << 55);
+            if random >> 60 < 4 {
+                ranges.remove(head);
+                plain.remove(&head);
+            } else {
+                ranges.insert(head, place(step));
+                plain.insert(head, place(step));
+            }
+            assert_eq!(ranges.len(), plain.len());
+            assert_eq!(ranges.get(head), plain.get(&head));
+        }
+        let expected = || plain.iter().map(|(&head, place)| (head, place));
+        assert!(ranges.iter().eq(expected()));
+        assert_eq!(ranges.last(), plain.keys().next_back().copied());
+        for head in [0, 1, 255, 256, 257, 1000, 1 << 55, u64::MAX].map(Head) {
+            let below = expected().take_while(|&(found, _)| found < head);
+            assert!(ranges.below(head).eq(below), "{head}");
+        }
+        for &head in plain.keys() {
+            ranges.remove(head);
+        }
+        assert_eq!((ranges.last(), &ranges), (None, &Ranges::default()));
+        ranges.insert(Head(1), place(1));
+        ranges.clear();
+        assert_eq!(ranges.len(), 0);
+    }
+
+    #[test]
+    fn a_million_take_little_memory() {
+        let mut ranges = Ranges::default();
+        // In the order of layers, more or less.
+        for start in 0..1000 {
+            for head in (start..1_000_000).step_by(1000) {
+                ranges.insert(Head(head), place(start));
+            }
+        }
+        let room: usize = ranges.groups.values().map(Vec::capacity).sum();
+        let bytes = room * size_of::<(Head, Place)>() + ranges.groups.len() * 64;
+        assert!(ranges.len() == 1_000_000 && bytes < 90_000_000, "{bytes}");
+    }
+}

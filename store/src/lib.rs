@@ -1,0 +1,112 @@
+//! The store: immutable objects that coordinator and workers share, and what those of a table mean.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`objects`] | objects by key: a directory, a bucket, or a simulation that fails on demand |
+//! | [`location`] | where a store is, as users write it, and how it is opened |
+//! | [`part`] | the result of a task: the records of some ranges |
+//! | [`journal`] | which parts are done: numbered segments, each created only if absent |
+//! | [`ledger`] | what a journal adds up to: where the record of each range is |
+//! | [`merge`] | how ranges become the words of a shard |
+//! | [`published`] | the shards and the manifest of a table |
+//! | `envelope`, `keys` | the frame of the journal's objects, and the names of all objects |
+//!
+//! Workers put parts and shards; the coordinator alone writes the journal. Nothing is done before a
+//! segment names it, and whoever reads a record compares its digest with the one in the journal.
+
+mod envelope;
+pub mod journal;
+mod keys;
+pub mod ledger;
+pub mod location;
+pub mod merge;
+pub mod objects;
+pub mod part;
+pub mod published;
+
+use chomp_table::{Head, RangeBits};
+
+pub use journal::{Entry, Follower, Journal};
+pub use ledger::{Ledger, Merged, Place};
+pub use objects::{Key, KeyError, Storage, StorageError};
+pub use part::{PartName, Placed};
+
+/// What can be wrong with a store, by what a caller can do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A newer version of the program wrote an object.
+    #[error(
+        "{key} has format version {found}, newer than {known}, the newest known here: use the program that wrote it, or a newer one"
+    )]
+    Newer {
+        /// The object.
+        key: Key,
+        /// Its version.
+        found: u32,
+        /// The newest version that is known here.
+        known: u32,
+    },
+    /// The working files of an unfinished job have the layout of chomp 0.1.
+    #[error(
+        "{key} belongs to an unfinished job of chomp 0.1, which this version cannot continue: finish the job with \
+         chomp 0.1, or remove the folder work and start again"
+    )]
+    Older {
+        /// One of the objects.
+        key: Key,
+    },
+    /// An object of the journal is not what was written there.
+    #[error("{key} is damaged: {what}")]
+    Damaged {
+        /// The object.
+        key: Key,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The table was begun with other range bits.
+    #[error(
+        "the table has {table} range bits, {asked} were asked for: leave them out, or use another directory"
+    )]
+    OtherRangeBits {
+        /// Those of the table.
+        table: RangeBits,
+        /// Those that were asked for.
+        asked: RangeBits,
+    },
+    /// Another coordinator has taken the table over.
+    #[error("the table was taken over by another coordinator: it wrote {key}")]
+    Fenced {
+        /// The segment of the journal that it wrote.
+        key: Key,
+    },
+    /// The range is not done.
+    #[error("range {head} is not done")]
+    Missing {
+        /// The range.
+        head: Head,
+    },
+    /// The record of a range is not what the journal says. The range has to be computed again.
+    #[error("the record of range {head} in {key} is lost or damaged: {what}")]
+    Lost {
+        /// The range.
+        head: Head,
+        /// The part.
+        key: Key,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The storage failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+/// Runs a future that is complete when first polled, as those of simulations and of directories
+/// without a runtime are.
+#[cfg(test)]
+fn ready<T>(future: impl Future<Output = T>) -> T {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(future).poll(&mut context) {
+        std::task::Poll::Ready(value) => value,
+        std::task::Poll::Pending => panic!("the future is not complete when first polled"),
+    }
+}

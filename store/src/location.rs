@@ -1,0 +1,265 @@
+//! Where a store is, as users write it, and how it is opened.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::objects::{BucketStorage, Key, LocalStorage, OpenError, Routed, Storage, TableLock};
+
+/// Where a store is: a directory, or a bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// A directory.
+    Directory(PathBuf),
+    /// A bucket, or a folder in it.
+    Bucket(Bucket),
+}
+
+/// A bucket of an object store, or a folder in it: `s3://BUCKET/PREFIX`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// Whose protocol it speaks.
+    pub service: Service,
+    /// The name of the bucket; of Azure, of the container.
+    pub name: String,
+    /// What the keys of all objects begin with, before a slash.
+    pub prefix: Option<Key>,
+}
+
+/// A protocol of object stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Amazon S3, and servers that are like it.
+    S3,
+    /// Google Cloud Storage.
+    Google,
+    /// Azure Blob Storage.
+    Azure,
+}
+
+impl Service {
+    const ALL: [Service; 3] = [Service::S3, Service::Google, Service::Azure];
+
+    /// What the addresses of its buckets begin with.
+    fn scheme(self) -> &'static str {
+        match self {
+            Service::S3 => "s3://",
+            Service::Google => "gs://",
+            Service::Azure => "az://",
+        }
+    }
+}
+
+/// A text that says of no place for a store.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no place for a store: {what}")]
+pub struct LocationError {
+    text: String,
+    what: &'static str,
+}
+
+impl Location {
+    /// Reads a location: a path, or `s3://`, `gs://` or `az://` with a bucket and perhaps a prefix.
+    ///
+    /// # Errors
+    ///
+    /// If it is another address, or one without a bucket's name, or its prefix cannot begin a key.
+    pub fn parse(text: &str) -> Result<Location, LocationError> {
+        let refuse = |what| LocationError {
+            text: text.to_owned(),
+            what,
+        };
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return if text.is_empty() {
+                Err(refuse("it is empty"))
+            } else {
+                Ok(Location::Directory(PathBuf::from(text)))
+            };
+        };
+        let service = Service::ALL
+            .into_iter()
+            .find(|service| service.scheme().strip_suffix("://") == Some(scheme));
+        let service = service
+            .ok_or_else(|| refuse("give a directory, s3://, gs:// or az:// with a bucket"))?;
+        let (name, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if name.is_empty() || !name.bytes().all(allowed) {
+            return Err(refuse("the name of its bucket is missing or wrong"));
+        }
+        let prefix = match prefix.trim_end_matches('/') {
+            "" => None,
+            prefix => Some(Key::new(prefix).map_err(|_| {
+                refuse(
+                    "after the bucket, give folders of letters, digits, '-', '_' and '.' that do not start with '.'",
+                )
+            })?),
+        };
+        Ok(Location::Bucket(Bucket {
+            service,
+            name: name.to_owned(),
+            prefix,
+        }))
+    }
+
+    /// Whether a text begins as the address of a bucket does.
+    pub fn is_of_bucket(text: &str) -> bool {
+        Service::ALL
+            .iter()
+            .any(|service| text.starts_with(service.scheme()))
+    }
+
+    /// The same place for whoever has another working directory.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Failed`] if the working directory is not known.
+    pub fn absolute(self) -> Result<Location, OpenError> {
+        Ok(match self {
+            Location::Directory(path) => match std::path::absolute(&path) {
+                Ok(path) => Location::Directory(path),
+                Err(source) => {
+                    return Err(OpenError::Failed {
+                        action: "find the absolute path of",
+                        path,
+                        source,
+                    });
+                }
+            },
+            bucket @ Location::Bucket(_) => bucket,
+        })
+    }
+
+    /// Opens the store for a worker: without a lock, and without clearing up.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Failed`] if the directory is missing or cannot be written;
+    /// [`OpenError::Bucket`] if what the environment says of the bucket is wrong. Whether the bucket can
+    /// be reached turns out with the first object.
+    pub fn open_shared(&self) -> Result<Arc<dyn Storage>, OpenError> {
+        Ok(match self {
+            Location::Directory(path) => Arc::new(LocalStorage::shared(path)?),
+            Location::Bucket(bucket) => Arc::new(BucketStorage::open(bucket)?),
+        })
+    }
+
+    /// Opens the store for whoever only reads it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Location::open_shared`]; the directory need not be writable.
+    pub fn open_view(&self) -> Result<Arc<dyn Storage>, OpenError> {
+        Ok(match self {
+            Location::Directory(path) => Arc::new(LocalStorage::view(path)?),
+            Location::Bucket(_) => return self.open_shared(),
+        })
+    }
+
+    /// Opens the store for a coordinator. A directory is locked. A bucket has to create objects only if
+    /// they are absent, which is found out here; one that does not can still have all objects but those
+    /// of the journal, if `journal` is a directory for these.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::InUse`]; [`OpenError::Failed`]; [`OpenError::Bucket`].
+    pub async fn open(&self, journal: Option<&Path>) -> Result<Arc<dyn Storage>, OpenError> {
+        let local = |path: &Path| LocalStorage::open(TableLock::acquire(path)?);
+        let rest: Arc<dyn Storage> = match (self, journal) {
+            (Location::Directory(path), _) => Arc::new(local(path)?),
+            (Location::Bucket(bucket), journal) => {
+                let storage = BucketStorage::open(bucket)?;
+                match journal {
+                    None => storage.probe().await?,
+                    Some(_) => storage.reach().await?,
+                }
+                Arc::new(storage)
+            }
+        };
+        Ok(match journal {
+            Some(path) => Arc::new(Routed {
+                journal: Arc::new(local(path)?),
+                rest,
+            }),
+            None => rest,
+        })
+    }
+}
+
+impl FromStr for Location {
+    type Err = LocationError;
+
+    fn from_str(text: &str) -> Result<Location, LocationError> {
+        Location::parse(text)
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.service.scheme(), self.name)?;
+        match &self.prefix {
+            Some(prefix) => write!(f, "/{prefix}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Location::Directory(path) => path.display().fmt(f),
+            Location::Bucket(bucket) => bucket.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_a_location() {
+        let bucket = |service, name: &str, prefix: &str| {
+            let prefix = (!prefix.is_empty()).then(|| Key::new(prefix).unwrap());
+            Location::Bucket(Bucket {
+                service,
+                name: name.to_owned(),
+                prefix,
+            })
+        };
+        for (text, expected, shown) in [
+            ("table", Location::Directory("table".into()), "table"),
+            ("/a/b c", Location::Directory("/a/b c".into()), "/a/b c"),
+            ("s3:/a", Location::Directory("s3:/a".into()), "s3:/a"),
+            ("s3://b-1", bucket(Service::S3, "b-1", ""), "s3://b-1"),
+            ("s3://b/", bucket(Service::S3, "b", ""), "s3://b"),
+            (
+                "gs://b/a/c/",
+                bucket(Service::Google, "b", "a/c"),
+                "gs://b/a/c",
+            ),
+            ("az://b/a", bucket(Service::Azure, "b", "a"), "az://b/a"),
+        ] {
+            let location = Location::parse(text).unwrap();
+            assert_eq!(location, expected, "{text}");
+            assert_eq!(location.to_string(), shown);
+        }
+        for text in [
+            "",
+            "s3://",
+            "s3:///a",
+            "http://a/b",
+            "S3://a",
+            "s3://a b",
+            "s3://a/.b",
+            "s3://a/b//c",
+            "s3://a/b?c",
+        ] {
+            let error = Location::parse(text).unwrap_err();
+            assert!(
+                error.to_string().contains("no place for a store"),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The merge: ranges in the order of their heads become the words of one shard.
+//!
+//! Of each mirror pair the smaller word is stored. A shard has so many stored words, and answers for
+//! all losing words from right after the last stored word before it to its own last one; the last shard
+//! for all that are left. So each losing word of a table is counted once.
+//!
+//! The check sum of some words is the sum, with 64 bits, of a number for each: for a word smaller
+//! than its mirror image the hash of the word, for a larger one the hash of the mirror image with a
+//! minus, for one that is its own 0. The words of whole pairs have the sum 0 in any order. Others
+//! have it with a chance of one in 2^64, whatever went wrong by accident.
+//!
+//! Nothing here reads or writes: whoever merges brings the ranges.
+
+use chomp_table::chance::mix;
+use chomp_table::fingerprint::Leaf;
+use chomp_table::range::{BUCKET_BITS, Buckets};
+use chomp_table::shard::{ShardSize, ShardWriter};
+use chomp_table::{Head, RangeBits, Word};
+
+use crate::ledger::{Ledger, LengthSums, Merged};
+
+/// Where a shard begins and whether it is the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The number of the shard, from 0.
+    pub number: u32,
+    /// The range to begin with.
+    pub head: Head,
+    /// So many stored words of that range are in the shard before.
+    pub skip: u64,
+    /// Whether no stored words are left for another shard.
+    pub last: bool,
+}
+
+/// Why a shard cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MergeError {
+    /// A range is not done.
+    #[error("range {head} is not done")]
+    Missing {
+        /// The range.
+        head: Head,
+    },
+    /// There is no such shard.
+    #[error("shard {number} begins beyond the words of the table")]
+    Beyond {
+        /// The number of the shard.
+        number: u32,
+    },
+    /// A record does not say how many of its words are stored.
+    #[error("of the losing words of range {head} {found} are stored, and it says {said}")]
+    Stored {
+        /// The range.
+        head: Head,
+        /// What the record says.
+        said: u64,
+        /// How many there are.
+        found: u64,
+    },
+    /// The words end before or after the end of the shard.
+    #[error("shard {number} does not have the words that the journal says")]
+    Length {
+        /// The number of the shard.
+        number: u32,
+    },
+}
+
+impl Cut {
+    /// The cut before stored word number `number` · `shard_words` of the table of `bits` bits in `ledger`:
+    /// in the range `head`, after `skip` of its stored words.
+    ///
+    /// # Errors
+    ///
+    /// [`MergeError::Missing`], [`MergeError::Beyond`].
+    pub fn new(
+        ledger: &Ledger,
+        bits: u32,
+        shard_words: u64,
+        (number, head, skip): (u32, Head, u64),
+    ) -> Result<Cut, MergeError> {
+        let heads = ledger.range_bits.heads(bits);
+        let left = ledger.done(heads).filter(|(done, _)| *done >= head);
+        let left: u64 = left.map(|(_, place)| place.stored).sum();
+        if number > 0 && left <= skip {
+            return Err(MergeError::Beyond { number });
+        }
+        let last = left - skip.min(left) <= shard_words;
+        let (mut head, mut skip) = (head, skip);
+        // What follows the last stored word before, and is not stored, belongs to this shard.
+        while number > 0 && skip == 0 {
+            let before = head.0.checked_sub(1).ok_or(MergeError::Beyond { number })?;
+            head = Head(before);
+            let place = ledger.place(head).ok_or(MergeError::Missing { head })?;
+            skip = place.stored;
+        }
+        Ok(Cut {
+            number,
+            head,
+            skip,
+            last,
+        })
+    }
+}
+
+/// A shard that is being filled.
+#[derive(Debug)]
+pub struct Merger {
+    bits: u32,
+    range_bits: RangeBits,
+    cut: Cut,
+    next: Head,
+    /// The stored words that are still to be skipped. As long as there are any, nothing is counted.
+    skip: u64,
+    /// The words that there is still room for.
+    room: u64,
+    /// Whether the shard has all that it answers for.
+    full: bool,
+    /// Index k: of the words of k bits, their number and their check sum.
+    sums: Vec<(u64, u64)>,
+    shard: ShardWriter,
+    /// The stored words of a bucket.
+    words: Vec<u64>,
+}
+
+impl Merger {
+    /// A shard of a table of `bits` bits, from `cut` on.
+    pub fn new(bits: u32, range_bits: RangeBits, size: ShardSize, cut: Cut) -> Merger {
+        let number = usize::try_from(cut.number).expect("32 bits");
+        Merger {
+            bits,
+            range_bits,
+            cut,
+            next: cut.head,
+            skip: cut.skip,
+            room: size.shard_words as u64,
+            full: false,
+            sums: vec![(0, 0); u64::BITS as usize + 1],
+            shard: ShardWriter::new(number, size),
+            words: Vec::new(),
+        }
+    }
+
+    /// The range that is to be pushed next; none if all that are needed were.
+    pub fn next(&self) -> Option<Head> {
+        let more = !self.full && self.next.0 < self.range_bits.heads(self.bits);
+        more.then_some(self.next)
+    }
+
+    /// Takes the next range: its losing positions, of which `stored` are said to be stored.
+    ///
+    /// # Errors
+    ///
+    /// [`MergeError::Stored`] if it is not what its record says; [`MergeError::Length`].
+    ///
+    /// # Panics
+    ///
+    /// If it is not the next range.
+    pub fn push(&mut self, head: Head, losing: &Buckets, stored: u64) -> Result<(), MergeError> {
+        assert_eq!(Some(head), self.next(), "ranges come in order");
+        self.next = Head(head.0 + 1);
+        let runs = losing.first.windows(2);
+        let mut found = 0;
+        for (bucket, run) in (0_u64..).zip(runs) {
+            let lows = &losing.lows[run[0] as usize..run[1] as usize];
+            let base = head.0 << self.range_bits.get() | bucket << (BUCKET_BITS + 1);
+            let whole = self.skip == 0
+                && !self.full
+                && !head.is_empty()
+                && (self.cut.last || lows.len() as u64 <= self.room);
+            found += if whole {
+                self.take_all(head, base, lows)
+            } else {
+                self.take_each(base, lows)
+            };
+            let words = std::mem::take(&mut self.words);
+            let rest = self.shard.push(&words);
+            let fits = rest.is_empty();
+            self.words = words;
+            self.words.clear();
+            if !fits {
+                return Err(self.wrong_length());
+            }
+        }
+        if found == stored {
+            Ok(())
+        } else {
+            Err(MergeError::Stored {
+                head,
+                said: stored,
+                found,
+            })
+        }
+    }
+
+    /// Takes all words of a bucket, of which none are skipped, and which have one length; returns
+    /// how many are stored.
+    fn take_all(&mut self, head: Head, base: u64, lows: &[u16]) -> u64 {
+        let bits = head.len() + self.range_bits.get();
+        let shift = u64::BITS - bits;
+        self.words.resize(lows.len(), 0);
+        let (mut kept, mut sum) = (0, 0_u64);
+        for &low in lows {
+            let word = base | u64::from(low) << 1;
+            let mirror = (!word).reverse_bits() >> shift;
+            self.words[kept] = word;
+            kept += usize::from(word <= mirror);
+            sum = sum.wrapping_add(unpaired(word, mirror));
+        }
+        self.words.truncate(kept);
+        self.count(bits, lows.len() as u64, sum);
+        self.room = self.room.saturating_sub(kept as u64);
+        self.full = self.room == 0 && !self.cut.last;
+        kept as u64
+    }
+
+    /// Takes the words of a bucket one by one; returns how many are stored.
+    fn take_each(&mut self, base: u64, lows: &[u16]) -> u64 {
+        let mut stored = 0;
+        for &low in lows {
+            let word = Word::new(base | u64::from(low) << 1);
+            let mirror = word.mirror();
+            let is_stored = word <= mirror;
+            stored += u64::from(is_stored);
+            if self.full || word.bits() > self.bits {
+                continue;
+            }
+            if self.skip > 0 {
+                self.skip -= u64::from(is_stored);
+                continue;
+            }
+            self.count(word.bits(), 1, unpaired(word.get(), mirror.get()));
+            if is_stored {
+                self.words.push(word.get());
+                self.room = self.room.saturating_sub(1);
+                self.full = self.room == 0 && !self.cut.last;
+            }
+        }
+        stored
+    }
+
+    fn count(&mut self, bits: u32, words: u64, sum: u64) {
+        let (losing, unpaired) = &mut self.sums[bits as usize];
+        *losing += words;
+        *unpaired = unpaired.wrapping_add(sum);
+    }
+
+    /// The shard, and what it says of itself.
+    ///
+    /// # Errors
+    ///
+    /// [`MergeError::Length`] if ranges are missing, or had fewer words than the journal says.
+    pub fn finish(self) -> Result<(Merged, Option<Vec<u8>>), MergeError> {
+        // The range of a table that is smaller than a range has words of larger tables too.
+        let short = self.bits < self.range_bits.get();
+        if self.next().is_some() || !(self.full || self.cut.last || short) {
+            return Err(self.wrong_length());
+        }
+        let (shard, leaf, bytes) = if self.shard.is_empty() {
+            (None, Leaf::default(), None)
+        } else {
+            let (info, leaf, bytes) = self.shard.finish_with_leaf();
+            (Some(info), leaf, Some(bytes))
+        };
+        let sums = (0..).zip(self.sums).filter(|(_, (losing, _))| *losing > 0);
+        let merged = Merged {
+            number: self.cut.number,
+            shard,
+            leaf,
+            sums: sums
+                .map(|(bits, (losing, unpaired))| LengthSums {
+                    bits,
+                    losing,
+                    unpaired,
+                })
+                .collect(),
+        };
+        Ok((merged, bytes))
+    }
+
+    fn wrong_length(&self) -> MergeError {
+        MergeError::Length {
+            number: self.cut.number,
+        }
+    }
+}
+
+/// What a word adds to the check sum.
+#[inline]
+fn unpaired(word: u64, mirror: u64) -> u64 {
+    let hash = mix(word.min(mirror));
+    // Masks, since branches would be guesses.
+    let plus = hash & 0_u64.wrapping_sub(u64::from(word <= mirror));
+    let minus = hash & 0_u64.wrapping_sub(u64::from(word >= mirror));
+    plus.wrapping_sub(minus)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Storage: immutable objects by key, and the only way to anything durable.
+//!
+//! An object is created once, whole, and never overwritten. When [`Storage::create`] returns, the
+//! object survives a crash of the process and of the machine; when it fails, the object may be
+//! there or not, but never in part. Nothing is retried here: after a failed sync nobody knows what
+//! the disk holds, and only a new start that reads it again finds out.
+
+mod bucket;
+mod key;
+mod local;
+mod lock;
+mod routed;
+#[cfg(any(test, feature = "simulation"))]
+mod simulated;
+
+use std::error::Error;
+use std::fmt::{self, Debug};
+use std::ops::Range;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+pub use bucket::BucketStorage;
+pub use key::{Key, KeyError};
+pub use local::LocalStorage;
+pub use lock::{OpenError, TableLock};
+pub use routed::Routed;
+#[cfg(any(test, feature = "simulation"))]
+pub use simulated::{Fault, Moment, SimulatedStorage};
+
+/// Immutable objects by key.
+#[async_trait]
+pub trait Storage: Send + Sync + Debug + 'static {
+    /// Creates an object that is durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError::AlreadyExists`] if the key has an object, whatever its bytes;
+    /// [`StorageError::Full`]; [`StorageError::Failed`].
+    async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError>;
+
+    /// The bytes of an object.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError::NotFound`]; [`StorageError::Failed`].
+    async fn read(&self, key: &Key) -> Result<Bytes, StorageError>;
+
+    /// The bytes of an object in `range`: fewer, or none, where the object ends before the range.
+    /// Takes no more memory than the bytes that are there.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError::NotFound`]; [`StorageError::Failed`].
+    async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError>;
+
+    /// All objects in the folder `prefix` and its subfolders with their sizes in bytes, sorted by
+    /// key. A folder that is not there has no objects.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError::Failed`].
+    async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError>;
+
+    /// Removes an object, durably.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError::NotFound`], but buckets do not tell whether an object was there;
+    /// [`StorageError::Failed`].
+    async fn delete(&self, key: &Key) -> Result<(), StorageError>;
+
+    /// Removes what interrupted creations have left that is no object, of whoever made it. For a
+    /// time when nobody creates any.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError::Failed`].
+    async fn tidy(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+}
+
+/// What was being done when the storage failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// [`Storage::create`].
+    Create,
+    /// [`Storage::read`] or [`Storage::read_at`].
+    Read,
+    /// [`Storage::list`].
+    List,
+    /// [`Storage::delete`].
+    Delete,
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Action::Create => "create",
+            Action::Read => "read",
+            Action::List => "list",
+            Action::Delete => "delete",
+        })
+    }
+}
+
+/// Why the storage failed, as the implementation tells it.
+pub type Cause = Box<dyn Error + Send + Sync>;
+
+/// An action that failed, by what a caller can do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// The key has no object.
+    #[error("cannot {action} {key}: it does not exist")]
+    NotFound {
+        /// The object.
+        key: Key,
+        /// What was being done.
+        action: Action,
+        /// What the implementation says.
+        source: Cause,
+    },
+    /// The key has an object already.
+    #[error("cannot {action} {key}: it exists already")]
+    AlreadyExists {
+        /// The object.
+        key: Key,
+        /// What was being done.
+        action: Action,
+        /// What the implementation says.
+        source: Cause,
+    },
+    /// There is no room: free some and run again.
+    #[error("cannot {action} {key}: no space left; free some and run again")]
+    Full {
+        /// The object.
+        key: Key,
+        /// What was being done.
+        action: Action,
+        /// What the implementation says.
+        source: Cause,
+    },
+    /// Anything else. Whether a creation or removal took place is not known.
+    #[error("cannot {action} {key}")]
+    Failed {
+        /// The object.
+        key: Key,
+        /// What was being done.
+        action: Action,
+        /// What the implementation says.
+        source: Cause,
+    },
+}
+
+#[cfg(test)]
+mod contract;
+#[cfg(test)]
+mod synced;

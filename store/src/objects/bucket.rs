@@ -1,0 +1,308 @@
+//! A bucket of an object store as a storage: Amazon S3 and servers like it, Google, Azure.
+//!
+//! An object is created with the condition that its key has none. A request can end without an
+//! answer, or with one that another server gave for a first one: then nobody knows whether the object
+//! was created. So an attempt that follows such a one takes an object that is there with the same bytes
+//! for its own. All requests are repeated for as long as the patience lasts, with growing pauses; a
+//! refusal that time does not mend ends at once.
+//!
+//! Several servers accept the condition and ignore it, or lose a race: see [`BucketStorage::probe`].
+//! Credentials and addresses come from the environment, under the names that other programs use.
+
+mod failure;
+mod patience;
+mod probe;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::path::Path;
+use object_store::{
+    BackoffConfig, ClientConfigKey, Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt,
+    PutMode, PutOptions, RetryConfig,
+};
+use tokio_stream::StreamExt;
+
+use self::failure::{Outcome, advice, said, sort};
+use self::patience::Patience;
+use super::lock::OpenError;
+use super::{Action, Key, Storage, StorageError};
+use crate::location::{Bucket, Service};
+
+/// How long requests are repeated.
+const PATIENCE: Duration = Duration::from_mins(3);
+/// How long a request may take: a part of the largest size needs 2 MB/s.
+const REQUEST_TIMEOUT: &str = "2m";
+
+/// A bucket, or a folder in it, as a storage.
+#[derive(Clone, Debug)]
+pub struct BucketStorage {
+    store: Arc<dyn ObjectStore>,
+    bucket: Bucket,
+    patience: Duration,
+}
+
+impl BucketStorage {
+    /// The storage in a bucket, with addresses and credentials from the environment: for S3
+    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL` and so on, or those of
+    /// the machine or container it runs on; for Google `GOOGLE_…`, for Azure `AZURE_STORAGE_…`. Sends
+    /// nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Bucket`] if the environment contradicts itself.
+    pub fn open(bucket: &Bucket) -> Result<BucketStorage, OpenError> {
+        match bucket.service {
+            Service::S3 => BucketStorage::s3(bucket, AmazonS3Builder::from_env()),
+            Service::Google => {
+                let builder = GoogleCloudStorageBuilder::from_env();
+                let built = builder.with_bucket_name(&bucket.name).with_retry(once());
+                BucketStorage::with(bucket, || built.build())
+            }
+            Service::Azure => {
+                let builder = MicrosoftAzureBuilder::from_env();
+                let built = builder.with_container_name(&bucket.name).with_retry(once());
+                BucketStorage::with(bucket, || built.build())
+            }
+        }
+    }
+
+    /// The storage in a bucket of the S3 server at `endpoint`, whatever the environment says.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Bucket`] if `endpoint` is not an address.
+    pub fn at_endpoint(
+        bucket: &Bucket,
+        endpoint: &str,
+        access_key: &str,
+        secret: &str,
+    ) -> Result<BucketStorage, OpenError> {
+        let builder = AmazonS3Builder::new()
+            .with_endpoint(endpoint)
+            .with_access_key_id(access_key)
+            .with_secret_access_key(secret);
+        BucketStorage::s3(bucket, builder)
+    }
+
+    fn s3(bucket: &Bucket, mut builder: AmazonS3Builder) -> Result<BucketStorage, OpenError> {
+        use AmazonS3ConfigKey::{Client, DisableBulkDelete, Endpoint, S3Endpoint};
+        let endpoint = [S3Endpoint, Endpoint].map(|key| builder.get_config_value(&key));
+        // Whoever gives such an address means it.
+        if endpoint
+            .iter()
+            .flatten()
+            .any(|it| it.starts_with("http://"))
+        {
+            builder = builder.with_allow_http(true);
+        }
+        builder = builder
+            .with_config(Client(ClientConfigKey::Timeout), REQUEST_TIMEOUT)
+            // Objects are removed one by one, and not all servers know the other request.
+            .with_config(DisableBulkDelete, "true")
+            .with_bucket_name(&bucket.name)
+            .with_retry(once());
+        BucketStorage::with(bucket, || builder.build())
+    }
+
+    fn with<S: ObjectStore>(
+        bucket: &Bucket,
+        build: impl FnOnce() -> Result<S, Error>,
+    ) -> Result<BucketStorage, OpenError> {
+        // Fails if the process has one already, which then serves as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let store = build().map_err(|source| OpenError::Bucket {
+            bucket: bucket.to_string(),
+            what: "the settings in the environment are wrong".to_owned(),
+            source: Some(source.into()),
+        })?;
+        Ok(BucketStorage {
+            store: Arc::new(store),
+            bucket: bucket.clone(),
+            patience: PATIENCE,
+        })
+    }
+
+    /// The same storage, whose requests are repeated for `patience` instead of three minutes.
+    pub fn with_patience(self, patience: Duration) -> BucketStorage {
+        BucketStorage { patience, ..self }
+    }
+
+    /// Which bucket this is.
+    pub fn bucket(&self) -> &Bucket {
+        &self.bucket
+    }
+
+    fn patience(&self) -> Patience {
+        Patience::new(self.patience)
+    }
+
+    /// Where an object, or a folder, is in the bucket.
+    fn path(&self, key: &Key) -> Path {
+        Path::from(match &self.bucket.prefix {
+            Some(prefix) => format!("{prefix}/{key}"),
+            None => key.to_string(),
+        })
+    }
+
+    /// The key of what is at `path`, if it is of a kind that a key can have.
+    fn key(&self, path: &Path) -> Option<Key> {
+        let text = match &self.bucket.prefix {
+            Some(prefix) => path
+                .as_ref()
+                .strip_prefix(prefix.as_str())?
+                .strip_prefix('/')?,
+            None => path.as_ref(),
+        };
+        Key::new(text).ok()
+    }
+
+    async fn put(&self, path: &Path, bytes: Bytes) -> Result<(), Error> {
+        let options = PutOptions::from(PutMode::Create);
+        let put = self.store.put_opts(path, bytes.into(), options).await;
+        put.map(drop)
+    }
+
+    async fn get_whole(&self, path: &Path) -> Result<Bytes, Error> {
+        self.store.get(path).await?.bytes().await
+    }
+
+    async fn get_range(&self, path: &Path, range: &Range<u64>) -> Result<Bytes, Error> {
+        if range.is_empty() {
+            return self.store.head(path).await.map(|_| Bytes::new());
+        }
+        // Some servers take no number of more than 63 bits.
+        let range = match range.end {
+            end if end > i64::MAX as u64 => GetRange::Offset(range.start),
+            _ => GetRange::Bounded(range.clone()),
+        };
+        let options = GetOptions::default().with_range(Some(range));
+        self.store.get_opts(path, options).await?.bytes().await
+    }
+
+    async fn get(&self, path: &Path, range: &Range<u64>) -> Result<Bytes, Error> {
+        let got = self.get_range(path, range).await;
+        match got {
+            // Perhaps only for the reason that the object ends before the range.
+            Err(error) if sort(&error) == Outcome::Unknown => match self.store.head(path).await {
+                Ok(there) if there.size <= range.start => Ok(Bytes::new()),
+                _ => Err(error),
+            },
+            got => got,
+        }
+    }
+
+    async fn list_once(&self, prefix: &Path) -> Result<Vec<(Key, u64)>, Error> {
+        let mut pages = self.store.list(Some(prefix));
+        let mut objects = Vec::new();
+        while let Some(meta) = pages.next().await {
+            let meta = meta?;
+            objects.extend(self.key(&meta.location).map(|key| (key, meta.size)));
+        }
+        objects.sort_unstable();
+        Ok(objects)
+    }
+}
+
+/// Nothing is repeated but by [`BucketStorage`], which finds out first what became of a request.
+fn once() -> RetryConfig {
+    RetryConfig {
+        backoff: BackoffConfig::default(),
+        max_retries: 0,
+        retry_timeout: PATIENCE,
+    }
+}
+
+#[async_trait]
+impl Storage for BucketStorage {
+    async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
+        let path = self.path(key);
+        let mut patience = self.patience();
+        // Whether an earlier attempt may have created it.
+        let mut perhaps = false;
+        loop {
+            let error = match self.put(&path, bytes.clone()).await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            match sort(&error) {
+                Outcome::Unknown => perhaps = true,
+                Outcome::Known if matches!(error, Error::AlreadyExists { .. }) => {
+                    let there = self.read_at(key, 0..bytes.len() as u64 + 1).await;
+                    match there {
+                        Ok(there) if perhaps && there == bytes => return Ok(()),
+                        Ok(_) => return Err(failure::known(key, Action::Create, error)),
+                        // The server answers so too while another creation is under way that then
+                        // fails.
+                        Err(StorageError::NotFound { .. }) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Outcome::Known => return Err(failure::known(key, Action::Create, error)),
+            }
+            patience.wait(key, Action::Create, error).await?;
+        }
+    }
+
+    async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
+        let path = self.path(key);
+        let mut patience = self.patience();
+        loop {
+            match self.get_whole(&path).await {
+                Ok(done) => return Ok(done),
+                Err(error) => patience.again(key, Action::Read, error).await?,
+            }
+        }
+    }
+
+    async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
+        let path = self.path(key);
+        let mut patience = self.patience();
+        loop {
+            match self.get(&path, &range).await {
+                Ok(done) => return Ok(done),
+                Err(error) => patience.again(key, Action::Read, error).await?,
+            }
+        }
+    }
+
+    async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
+        let path = self.path(prefix);
+        let mut patience = self.patience();
+        loop {
+            match self.list_once(&path).await {
+                Ok(done) => return Ok(done),
+                Err(error) => patience.again(prefix, Action::List, error).await?,
+            }
+        }
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), StorageError> {
+        let path = self.path(key);
+        let mut patience = self.patience();
+        loop {
+            match self.store.delete(&path).await {
+                Ok(done) => return Ok(done),
+                Err(error) => patience.again(key, Action::Delete, error).await?,
+            }
+        }
+    }
+}
+
+/// Turns the failure of a first request into one that tells what to do about the bucket.
+fn unusable(bucket: &Bucket, error: StorageError) -> OpenError {
+    OpenError::Bucket {
+        bucket: bucket.to_string(),
+        what: advice(&error).to_owned(),
+        source: Some(said(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! What the failure of a request to a bucket means.
+
+use object_store::Error;
+
+use super::super::{Action, Cause, Key, StorageError};
+
+const DENIED: &str = "access is denied: check the credentials in the environment (AWS_ACCESS_KEY_ID and \
+                      AWS_SECRET_ACCESS_KEY, GOOGLE_…, AZURE_STORAGE_…) and what they permit: to read, \
+                      create, list and remove objects";
+const NO_BUCKET: &str = "the bucket does not exist: create it, or correct its name";
+const UNREACHABLE: &str = "it does not answer as it should: check that the server is up, and its address and \
+                           region in the environment (AWS_ENDPOINT_URL, AWS_REGION)";
+
+/// Whether more is known after a failed request than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The server said why it did nothing: the same would come of another request.
+    Known,
+    /// Anything can have happened.
+    Unknown,
+}
+
+pub(super) fn sort(error: &Error) -> Outcome {
+    match error {
+        // Also what all answers are that have no kind of their own, such as 500 and 503.
+        Error::Generic { .. } if is_full(error) => Outcome::Known,
+        Error::Generic { .. } | Error::JoinError { .. } => Outcome::Unknown,
+        _ => Outcome::Known,
+    }
+}
+
+/// An answer that tells why nothing was done.
+pub(super) fn known(key: &Key, action: Action, error: Error) -> StorageError {
+    let key = key.clone();
+    match error {
+        error @ Error::NotFound { .. } if action == Action::Create || is_no_bucket(&error) => {
+            failed(key, action, NO_BUCKET, &error)
+        }
+        error @ (Error::PermissionDenied { .. } | Error::Unauthenticated { .. })
+            if !is_full(&error) =>
+        {
+            failed(key, action, DENIED, &error)
+        }
+        error @ Error::NotFound { .. } => StorageError::NotFound {
+            key,
+            action,
+            source: error.into(),
+        },
+        error @ Error::AlreadyExists { .. } => StorageError::AlreadyExists {
+            key,
+            action,
+            source: error.into(),
+        },
+        error if is_full(&error) => StorageError::Full {
+            key,
+            action,
+            source: error.into(),
+        },
+        error => failed(key, action, UNREACHABLE, &error),
+    }
+}
+
+/// An answer that did not come, or tells nothing, when patience has ended.
+pub(super) fn unknown(key: &Key, action: Action, error: &Error) -> StorageError {
+    failed(key.clone(), action, UNREACHABLE, error)
+}
+
+fn failed(key: Key, action: Action, what: &'static str, source: &Error) -> StorageError {
+    StorageError::Failed {
+        key,
+        action,
+        source: Cause::from(Told {
+            what,
+            source: Said::of(source),
+        }),
+    }
+}
+
+/// What to do about a failure, in front of what the server says.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+struct Told {
+    what: &'static str,
+    source: Said,
+}
+
+/// What the server says, in one line. All causes are in it, which an [`Error`] would tell again one by one.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Said(String);
+
+impl Said {
+    fn of(error: &Error) -> Said {
+        let text = error.to_string();
+        Said(text.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// What the server says about the failure of a first request.
+pub(super) fn said(error: StorageError) -> Cause {
+    match error {
+        StorageError::Failed { source, .. } => match source.downcast::<Told>() {
+            Ok(told) => told.source.into(),
+            Err(source) => source,
+        },
+        error => error.into(),
+    }
+}
+
+/// What to do about the failure of a first request.
+pub(super) fn advice(error: &StorageError) -> &'static str {
+    match error {
+        StorageError::Failed { source, .. } => match source.downcast_ref::<Told>() {
+            Some(told) => told.what,
+            None => UNREACHABLE,
+        },
+        StorageError::Full { .. } => "it has no space left: free some and run again",
+        StorageError::NotFound { .. } | StorageError::AlreadyExists { .. } => {
+            "it does not keep what was created: use another server"
+        }
+    }
+}
+
+/// Whether the server names the bucket, and not the object, as what is missing.
+fn is_no_bucket(error: &Error) -> bool {
+    let text = error.to_string();
+    [
+        "NoSuchBucket",
+        "ContainerNotFound",
+        "specified bucket does not exist",
+    ]
+    .iter()
+    .any(|name| text.contains(name))
+}
+
+/// Whether the server has no room.
+fn is_full(error: &Error) -> bool {
+    let text = error.to_string();
+    ["507 Insufficient Storage", "QuotaExceeded", "StorageFull"]
+        .iter()
+        .any(|name| text.contains(name))
+}

@@ -1,0 +1,118 @@
+//! Whether a bucket can be used, found out before anything depends on it.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use super::super::lock::OpenError;
+use super::super::{Key, Storage, StorageError};
+use super::{BucketStorage, unusable};
+
+/// How long the first requests are repeated: a mistake should show soon.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The creations that race for one key.
+const RACERS: u8 = 16;
+/// The races. The first one also makes the connections, so that the others come closer together.
+const RACES: u32 = 3;
+/// The bytes of an object of a race: enough for several packets.
+const OBJECT_BYTES: usize = 20_000;
+
+impl BucketStorage {
+    /// Makes sure that objects can be created, read and removed.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Bucket`], which says what to do.
+    pub async fn reach(&self) -> Result<(), OpenError> {
+        let storage = self.clone().with_patience(PATIENCE);
+        let fail = |error| unusable(&self.bucket, error);
+        let (key, bytes) = (fresh_key(), Bytes::from_static(b"reached"));
+        storage.create(&key, bytes.clone()).await.map_err(fail)?;
+        let read = storage.read_at(&key, 0..2).await;
+        storage.remove(&key).await.map_err(fail)?;
+        match read.map_err(fail)? {
+            read if read == bytes[..2] => Ok(()),
+            _ => {
+                Err(self
+                    .unsound("it does not give back the bytes of an object that were asked for"))
+            }
+        }
+    }
+
+    /// Makes sure of that too, and that of many creations of one key only one succeeds: on this rests
+    /// that a table has one coordinator. Servers that ignore the condition let all succeed, others
+    /// some of those that come at the same time.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Bucket`], which says what to do.
+    pub async fn probe(&self) -> Result<(), OpenError> {
+        self.reach().await?;
+        let storage = self.clone().with_patience(PATIENCE);
+        for _ in 0..RACES {
+            let key = fresh_key();
+            let sound = storage.race(&key).await;
+            let removed = storage.remove(&key).await;
+            if !sound.map_err(|error| unusable(&self.bucket, error))? {
+                return Err(self.unsound(
+                    "this store does not create only if absent, so two coordinators could write one \
+                     table: give --journal DIR, a directory of this machine for the journal",
+                ));
+            }
+            removed.map_err(|error| unusable(&self.bucket, error))?;
+        }
+        Ok(())
+    }
+
+    fn unsound(&self, what: &str) -> OpenError {
+        OpenError::Bucket {
+            bucket: self.bucket.to_string(),
+            what: what.to_owned(),
+            source: None,
+        }
+    }
+
+    /// Creates an object many times at once; whether one creation succeeded, whose bytes are read.
+    async fn race(&self, key: &Key) -> Result<bool, StorageError> {
+        let start = Arc::new(Barrier::new(usize::from(RACERS)));
+        let mut racers = JoinSet::new();
+        for racer in 0..RACERS {
+            let (storage, key, start) = (self.clone(), key.clone(), Arc::clone(&start));
+            racers.spawn(async move {
+                start.wait().await;
+                let bytes = vec![racer; OBJECT_BYTES].into();
+                match storage.create(&key, bytes).await {
+                    Ok(()) => Ok(Some(racer)),
+                    Err(StorageError::AlreadyExists { .. }) => Ok(None),
+                    Err(error) => Err(error),
+                }
+            });
+        }
+        let mut winners = Vec::new();
+        while let Some(done) = racers.join_next().await {
+            let done = done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+            winners.extend(done?);
+        }
+        let read = self.read(key).await?;
+        Ok(matches!(winners[..], [winner] if read == vec![winner; OBJECT_BYTES]))
+    }
+
+    async fn remove(&self, key: &Key) -> Result<(), StorageError> {
+        match self.delete(key).await {
+            // Removed by an attempt that got no answer.
+            Err(StorageError::NotFound { .. }) => Ok(()),
+            removed => removed,
+        }
+    }
+}
+
+/// A key that nobody has used.
+fn fresh_key() -> Key {
+    let random = [(); 2].map(|()| RandomState::new().hash_one(()));
+    let key = Key::new(&format!("work/probe/{:016x}{:016x}", random[0], random[1]));
+    key.expect("letters, digits and slashes are a key")
+}

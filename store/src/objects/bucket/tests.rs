@@ -1,0 +1,254 @@
+//! A bucket of a server that fails on demand, and of a real one, if the environment names one.
+
+mod stub;
+
+use std::error::Error as _;
+use std::net::TcpListener;
+
+use super::super::contract::contract;
+use super::*;
+use stub::{Fault, Relay, Stub};
+
+/// The address of a real S3 server, with a bucket of the name [`BUCKET`], that takes any credentials.
+const SERVER: &str = "CHOMP_TEST_S3";
+/// Set where tests must not go without one.
+const REQUIRED: &str = "CHOMP_REQUIRE_S3";
+const BUCKET: &str = "chomp-test";
+
+fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+/// A bucket, and in it a folder that nobody else uses.
+fn bucket(name: &str) -> Bucket {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().file_name().unwrap().to_str().unwrap();
+    Bucket {
+        service: Service::S3,
+        name: name.to_owned(),
+        prefix: Some(key(&format!("tests/{}", folder.trim_start_matches('.')))),
+    }
+}
+
+fn open(endpoint: &str, name: &str) -> BucketStorage {
+    let storage = BucketStorage::at_endpoint(&bucket(name), endpoint, "test", "testtest");
+    storage.unwrap().with_patience(Duration::from_secs(20))
+}
+
+/// A folder of the stub's bucket.
+fn stub() -> (Stub, BucketStorage) {
+    let stub = Stub::start();
+    let storage = open(&stub.endpoint, BUCKET);
+    (stub, storage)
+}
+
+/// The address of the real server.
+#[expect(clippy::print_stderr, reason = "says why a test had nothing to do")]
+fn server() -> Option<String> {
+    let server = std::env::var(SERVER).ok();
+    if server.is_none() {
+        assert!(
+            std::env::var_os(REQUIRED).is_none(),
+            "{SERVER} names no server"
+        );
+        eprintln!("{SERVER} names no server: nothing tested");
+    }
+    server
+}
+
+/// A creation, and what it says, whatever came before the server's answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn creations_without_an_answer() {
+    use Fault::{ActAndCut, ActAndRefuse, Cut, Refuse};
+    for (faults, created) in [
+        (vec![], true),
+        (vec![Cut], true),
+        (vec![ActAndCut], true),
+        (vec![Refuse(503), Refuse(500), Refuse(429)], true),
+        (vec![ActAndRefuse(500), Cut, ActAndCut], true),
+        (vec![ActAndRefuse(503), Refuse(409)], true),
+        // Another creation is under way, and fails.
+        (vec![Refuse(409), Refuse(409)], true),
+        // The server is the only one to say so: the object is not taken for ours.
+        (vec![ActAndRefuse(409)], false),
+        (vec![ActAndRefuse(412)], false),
+    ] {
+        let (stub, storage) = stub();
+        stub.state.lock().unwrap().faults = faults.clone().into();
+        let bytes = Bytes::from_static(b"mine");
+        let done = storage.create(&key("work/a"), bytes.clone()).await;
+        match done {
+            Ok(()) => assert!(created, "{faults:?}"),
+            Err(StorageError::AlreadyExists { .. }) => assert!(!created, "{faults:?}"),
+            Err(error) => panic!("{faults:?}: {error:?}"),
+        }
+        assert_eq!(storage.read(&key("work/a")).await.unwrap(), bytes);
+
+        // Nobody's object is taken for ours.
+        stub.state.lock().unwrap().faults = faults.clone().into();
+        let other = Bytes::from_static(b"mine too");
+        let done = storage.create(&key("work/a"), other).await;
+        let exists = matches!(done, Err(StorageError::AlreadyExists { .. }));
+        assert!(exists, "{faults:?}: {done:?}");
+        assert_eq!(storage.read(&key("work/a")).await.unwrap(), bytes);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sound_server_passes_the_probe() {
+    let (stub, storage) = stub();
+    storage.probe().await.unwrap();
+    assert!(
+        stub.state.lock().unwrap().objects.is_empty(),
+        "all is removed"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_ignores_conditions_is_refused() {
+    let (stub, storage) = stub();
+    stub.state.lock().unwrap().conditional = false;
+    let error = storage.probe().await.unwrap_err();
+    assert!(error.to_string().contains("give --journal DIR"), "{error}");
+    assert!(
+        stub.state.lock().unwrap().objects.is_empty(),
+        "all is removed"
+    );
+    storage.reach().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_say_what_to_do_at_once() {
+    for (status, body, expected) in [
+        (403, "<Code>AccessDenied</Code>", "check the credentials"),
+        (401, "", "check the credentials"),
+        (
+            404,
+            "<Code>NoSuchBucket</Code>",
+            "the bucket does not exist",
+        ),
+        (507, "507 Insufficient Storage", "no space left"),
+    ] {
+        let (stub, storage) = stub();
+        stub.state.lock().unwrap().always = Some((status, body));
+        let error = storage.probe().await.unwrap_err();
+        assert!(error.to_string().contains(expected), "{status}: {error}");
+        assert!(
+            error.to_string().contains("s3://chomp-test/tests/"),
+            "{error}"
+        );
+        for done in [
+            storage.create(&key("work/a"), Bytes::new()).await,
+            storage.read(&key("work/a")).await.map(drop),
+            storage.read_at(&key("work/a"), 0..1).await.map(drop),
+        ] {
+            let error = done.unwrap_err();
+            let full = status == 507 && matches!(error, StorageError::Full { .. });
+            assert!(
+                full || matches!(error, StorageError::Failed { .. }),
+                "{error:?}"
+            );
+        }
+        assert_eq!(
+            stub.state.lock().unwrap().requests,
+            4,
+            "{status}: none is repeated"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stays_away() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let storage = open(&endpoint, BUCKET).with_patience(Duration::from_secs(1));
+    let error = storage.read(&key("work/a")).await.unwrap_err();
+    let source = error.source().unwrap().to_string();
+    assert!(source.contains("check that the server is up"), "{source}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_comes_back() {
+    let stub = Stub::start();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let storage = open(&format!("http://{address}"), BUCKET);
+    let object = (key("work/a"), Bytes::from_static(b"abc"));
+    // The port is kept, or somebody else could get it meanwhile.
+    listener.set_nonblocking(true).unwrap();
+    let away = async {
+        for _ in 0..100 {
+            while let Ok((caller, _)) = listener.accept() {
+                drop(caller);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        listener.set_nonblocking(false).unwrap();
+        let server = stub.endpoint.strip_prefix("http://").unwrap();
+        Relay::start(listener, server.parse().unwrap())
+    };
+    let (created, _) = tokio::join!(storage.create(&object.0, object.1.clone()), away);
+    created.unwrap();
+    assert_eq!(storage.read(&object.0).await.unwrap(), object.1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_real_server() {
+    let Some(server) = server() else { return };
+    let storage = open(&server, BUCKET);
+    contract(Arc::new(storage.clone())).await;
+    storage.probe().await.unwrap();
+    assert_eq!(storage.list(&key("work/probe")).await.unwrap(), []);
+
+    // More objects than a page of a listing has.
+    let mut tasks = tokio::task::JoinSet::new();
+    for start in 0..8 {
+        let storage = storage.clone();
+        tasks.spawn(async move {
+            for number in (start..1100).step_by(8) {
+                let key = key(&format!("work/many/{number:04}"));
+                storage.create(&key, Bytes::new()).await.unwrap();
+            }
+        });
+    }
+    tasks.join_all().await;
+    let many = storage.list(&key("work/many")).await.unwrap();
+    assert!(many.is_sorted() && many.len() == 1100, "{}", many.len());
+
+    let missing = open(&server, "chomp-no-such-bucket");
+    let error = missing.probe().await.unwrap_err();
+    assert!(
+        error.to_string().contains("the bucket does not exist"),
+        "{error}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_real_server_whose_answer_is_lost() {
+    let Some(server) = server() else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let address = server
+        .strip_prefix("http://")
+        .unwrap()
+        .trim_end_matches('/');
+    let relay = Relay::start(listener, address.parse().unwrap());
+    let storage = open(&endpoint, BUCKET);
+    for cuts in 1..4 {
+        let (key, bytes) = (
+            key(&format!("work/{cuts}")),
+            Bytes::from(vec![cuts; 100_000]),
+        );
+        *relay.cuts.lock().unwrap() = usize::from(cuts);
+        storage.create(&key, bytes.clone()).await.unwrap();
+        assert_eq!(*relay.cuts.lock().unwrap(), 0);
+        assert_eq!(storage.read(&key).await.unwrap(), bytes);
+        *relay.cuts.lock().unwrap() = 1;
+        let other = storage.create(&key, Bytes::new()).await;
+        assert!(
+            matches!(other, Err(StorageError::AlreadyExists { .. })),
+            "{other:?}"
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! A small S3 server in memory that does what it is told to, and a relay that cuts connections.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// What the server does with a request to create or remove, instead of acting and answering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Nothing, and it ends the connection.
+    Cut,
+    /// It acts, and ends the connection.
+    ActAndCut,
+    /// It answers with this status, and does not act.
+    Refuse(u16),
+    /// It acts, and answers with this status.
+    ActAndRefuse(u16),
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) objects: BTreeMap<String, Vec<u8>>,
+    /// For the next requests to create or remove.
+    pub(super) faults: VecDeque<Fault>,
+    /// The status of all answers, and their body, if it does not act at all.
+    pub(super) always: Option<(u16, &'static str)>,
+    /// Whether it heeds conditions.
+    pub(super) conditional: bool,
+    pub(super) requests: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Stub {
+    pub(super) state: Arc<Mutex<State>>,
+    pub(super) endpoint: String,
+}
+
+impl Stub {
+    pub(super) fn start() -> Stub {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State {
+            objects: BTreeMap::new(),
+            faults: VecDeque::new(),
+            always: None,
+            conditional: true,
+            requests: 0,
+        }));
+        let stub = Stub { state, endpoint };
+        let serving = stub.clone();
+        // Ends with the process.
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stub, stream) = (serving.clone(), stream.unwrap());
+                // A client may leave at any time.
+                thread::spawn(move || drop(stub.serve(stream)));
+            }
+        });
+        stub
+    }
+
+    fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
+        let mut reader = BufReader::new(stream.try_clone()?);
+        loop {
+            let (mut line, mut headers) = (String::new(), BTreeMap::new());
+            reader.read_line(&mut line)?;
+            let mut words = line.split(' ');
+            let (Some(method), Some(path)) = (words.next(), words.next()) else {
+                return Ok(());
+            };
+            loop {
+                let mut header = String::new();
+                reader.read_line(&mut header)?;
+                let Some((name, value)) = header.trim().split_once(": ") else {
+                    break;
+                };
+                headers.insert(name.to_lowercase(), value.to_owned());
+            }
+            let length = headers.get("content-length").map_or("0", |length| length);
+            let mut body = vec![0; length.parse().unwrap()];
+            reader.read_exact(&mut body)?;
+            match self.answer(method, path, &headers, body) {
+                Some(answer) => stream.write_all(&answer)?,
+                None => return stream.shutdown(Shutdown::Both),
+            }
+        }
+    }
+
+    fn answer(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &BTreeMap<String, String>,
+        body: Vec<u8>,
+    ) -> Option<Vec<u8>> {
+        let mut state = self.state.lock().unwrap();
+        state.requests += 1;
+        if let Some((status, body)) = state.always {
+            return Some(answer(status, "", body.as_bytes(), method));
+        }
+        let fault = match method {
+            "PUT" | "DELETE" => state.faults.pop_front(),
+            _ => None,
+        };
+        match fault {
+            Some(Fault::Cut) => return None,
+            Some(Fault::Refuse(status)) => return Some(answer(status, "", b"", method)),
+            _ => {}
+        }
+        let acted = state.act(method, path, headers, body);
+        match fault {
+            Some(Fault::ActAndCut) => None,
+            Some(Fault::ActAndRefuse(status)) => Some(answer(status, "", b"", method)),
+            _ => Some(acted),
+        }
+    }
+}
+
+impl State {
+    fn act(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &BTreeMap<String, String>,
+        body: Vec<u8>,
+    ) -> Vec<u8> {
+        match method {
+            "PUT" => {
+                let wanted_absent = self.conditional && headers.contains_key("if-none-match");
+                if wanted_absent && self.objects.contains_key(path) {
+                    return answer(412, "", b"", method);
+                }
+                self.objects.insert(path.to_owned(), body);
+                answer(200, "", b"", method)
+            }
+            "DELETE" => {
+                self.objects.remove(path);
+                answer(204, "", b"", method)
+            }
+            _ => {
+                let Some(object) = self.objects.get(path) else {
+                    return answer(404, "", b"<Code>NoSuchKey</Code>", method);
+                };
+                let range = headers.get("range").map(|range| &range["bytes=".len()..]);
+                let Some((first, last)) = range.and_then(|range| range.split_once('-')) else {
+                    return answer(200, "", object, method);
+                };
+                let first: usize = first.parse().unwrap();
+                if first >= object.len() {
+                    return answer(416, "", b"", method);
+                }
+                let end = last.parse().map_or(object.len(), |last: usize| last + 1);
+                let end = end.min(object.len());
+                let range = format!(
+                    "Content-Range: bytes {first}-{}/{}\r\n",
+                    end - 1,
+                    object.len()
+                );
+                answer(206, &range, &object[first..end], method)
+            }
+        }
+    }
+}
+
+fn answer(status: u16, headers: &str, body: &[u8], method: &str) -> Vec<u8> {
+    let length = body.len();
+    let mut answer = format!(
+        "HTTP/1.1 {status} Status\r\n{headers}Content-Length: {length}\r\nETag: \"tag\"\r\n\
+         Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n"
+    )
+    .into_bytes();
+    if method != "HEAD" {
+        answer.extend(body);
+    }
+    answer
+}
+
+/// A relay to a server. Of the next connections it cuts so many as soon as the server has
+/// answered on them.
+#[derive(Debug)]
+pub(super) struct Relay {
+    pub(super) cuts: Arc<Mutex<usize>>,
+}
+
+impl Relay {
+    pub(super) fn start(listener: TcpListener, server: SocketAddr) -> Relay {
+        let cuts = Arc::new(Mutex::new(0));
+        let left = Arc::clone(&cuts);
+        // Ends with the process.
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let (client, left) = (client.unwrap(), Arc::clone(&left));
+                let server = TcpStream::connect(server).unwrap();
+                let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                thread::spawn(move || drop(io::copy(&mut from, &mut to)));
+                thread::spawn(move || drop(relay(server, &client, &left)));
+            }
+        });
+        Relay { cuts }
+    }
+}
+
+fn relay(mut server: TcpStream, mut client: &TcpStream, cuts: &Mutex<usize>) -> io::Result<()> {
+    let mut buffer = [0; 1 << 12];
+    loop {
+        let read = server.read(&mut buffer)?;
+        let mut cuts = cuts.lock().unwrap();
+        if read == 0 || *cuts > 0 {
+            *cuts = cuts.saturating_sub(1);
+            server.shutdown(Shutdown::Both)?;
+            return client.shutdown(Shutdown::Both);
+        }
+        client.write_all(&buffer[..read])?;
+    }
+}

@@ -1,0 +1,220 @@
+//! What every storage does, shown for each implementation.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::*;
+use crate::ready;
+
+fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+async fn creates_once(storage: &dyn Storage) {
+    let (first, second) = (key("work/parts/0001/a"), key("work/parts/0001/b"));
+    storage
+        .create(&first, Bytes::from_static(b"0123456789"))
+        .await
+        .unwrap();
+    storage.create(&second, Bytes::new()).await.unwrap();
+    let again = storage.create(&first, Bytes::from_static(b"other")).await;
+    assert!(
+        matches!(&again, Err(StorageError::AlreadyExists { key, action: Action::Create, .. }) if *key == first),
+        "{again:?}"
+    );
+    assert_eq!(storage.read(&first).await.unwrap(), &b"0123456789"[..]);
+    assert_eq!(storage.read(&second).await.unwrap(), &b""[..]);
+}
+
+async fn reads_ranges(storage: &dyn Storage) {
+    let (first, second) = (key("work/parts/0001/a"), key("work/parts/0001/b"));
+    for (range, expected) in [
+        (0..10, "0123456789"),
+        (2..5, "234"),
+        (9..10, "9"),
+        (0..0, ""),
+        (10..10, ""),
+        (8..12, "89"),
+        (10..12, ""),
+        (11..u64::MAX, ""),
+        (0..u64::MAX, "0123456789"),
+        (u64::MAX..u64::MAX, ""),
+    ] {
+        let bytes = storage.read_at(&first, range.clone()).await.unwrap();
+        assert_eq!(bytes, expected, "{range:?}");
+    }
+    assert_eq!(storage.read_at(&second, 0..1).await.unwrap(), "");
+}
+
+async fn tells_what_is_missing(storage: &dyn Storage) {
+    let missing = key("work/parts/0001/c");
+    for result in [
+        storage.read(&missing).await.map(drop),
+        storage.read_at(&missing, 0..0).await.map(drop),
+        // A folder is not an object.
+        storage.read(&key("work/parts")).await.map(drop),
+    ] {
+        let error = result.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                StorageError::NotFound {
+                    action: Action::Read,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+    }
+}
+
+async fn tells_what_is_missing_when_removing(storage: &dyn Storage) {
+    let missing = key("work/parts/0001/c");
+    let error = storage.delete(&missing).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            StorageError::NotFound {
+                action: Action::Delete,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert_eq!(
+        error.to_string(),
+        "cannot delete work/parts/0001/c: it does not exist"
+    );
+}
+
+async fn lists_and_deletes(storage: &dyn Storage) {
+    let names = async |prefix| {
+        let objects = storage.list(&key(prefix)).await.unwrap();
+        let named = |(key, bytes): (Key, u64)| format!("{key}={bytes}");
+        objects.into_iter().map(named).collect::<Vec<_>>()
+    };
+    for name in [
+        "work/job",
+        "work/parts/0000/z",
+        "work/partsandmore/x",
+        "table-20/manifest.json",
+    ] {
+        storage
+            .create(&key(name), Bytes::from_static(b"abc"))
+            .await
+            .unwrap();
+    }
+    let parts = [
+        "work/parts/0000/z=3",
+        "work/parts/0001/a=10",
+        "work/parts/0001/b=0",
+    ];
+    assert_eq!(names("work/parts").await, parts);
+    assert_eq!(names("work").await.len(), 5);
+    assert_eq!(
+        names("work/parts/0001/a").await,
+        [""; 0],
+        "an object is not a folder"
+    );
+    assert_eq!(names("nothing/here").await, [""; 0]);
+
+    storage.delete(&key("work/parts/0001/a")).await.unwrap();
+    assert_eq!(names("work/parts").await, [parts[0], parts[2]]);
+    storage
+        .create(&key("work/parts/0001/a"), Bytes::from_static(b"new"))
+        .await
+        .unwrap();
+    assert_eq!(
+        storage.read(&key("work/parts/0001/a")).await.unwrap(),
+        "new"
+    );
+}
+
+async fn one_of_many_creates(storage: Arc<dyn Storage>) {
+    let mut tasks = tokio::task::JoinSet::new();
+    for i in 0..16_u8 {
+        let storage = Arc::clone(&storage);
+        tasks.spawn(async move {
+            let bytes = Bytes::from(vec![i; 1000]);
+            let other = storage
+                .create(&key(&format!("work/race/{i}")), bytes.clone())
+                .await;
+            other.unwrap();
+            storage
+                .create(&key("work/race/same"), bytes)
+                .await
+                .is_ok()
+                .then_some(i)
+        });
+    }
+    let winners: Vec<u8> = tasks.join_all().await.into_iter().flatten().collect();
+    assert_eq!(winners.len(), 1);
+    let bytes = storage.read(&key("work/race/same")).await.unwrap();
+    assert_eq!(bytes, vec![winners[0]; 1000]);
+    assert_eq!(storage.list(&key("work/race")).await.unwrap().len(), 17);
+}
+
+/// What every storage does. Needs an empty one.
+pub(super) async fn contract(storage: Arc<dyn Storage>) {
+    creates_once(&*storage).await;
+    reads_ranges(&*storage).await;
+    tells_what_is_missing(&*storage).await;
+    lists_and_deletes(&*storage).await;
+    one_of_many_creates(storage).await;
+}
+
+fn local(directory: &Path) -> LocalStorage {
+    LocalStorage::open(TableLock::acquire(directory).unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = Arc::new(local(directory.path()));
+    contract(storage.clone()).await;
+    tells_what_is_missing_when_removing(&*storage).await;
+    let entries = fs::read_dir(directory.path().join("work/race")).unwrap();
+    assert_eq!(entries.count(), 17, "no unfinished files remain");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_simulation() {
+    let storage = Arc::new(SimulatedStorage::new(1));
+    contract(storage.clone()).await;
+    tells_what_is_missing_when_removing(&*storage).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_storages_as_one() {
+    let [journal, rest] = [1, 2].map(|seed| Arc::new(SimulatedStorage::new(seed)));
+    let routed = Arc::new(Routed {
+        journal: journal.clone(),
+        rest: rest.clone(),
+    });
+    contract(routed.clone()).await;
+    tells_what_is_missing_when_removing(&*routed).await;
+    assert!(journal.objects().is_empty());
+    let others = rest.objects().len();
+    for name in ["work/journal/1", "work/checkpoints/1"] {
+        routed.create(&key(name), Bytes::new()).await.unwrap();
+        let folder = key(name.strip_suffix("/1").unwrap());
+        assert_eq!(routed.list(&folder).await.unwrap(), [(key(name), 0)]);
+    }
+    assert_eq!((journal.objects().len(), rest.objects().len()), (2, others));
+    let all = routed.list(&key("work")).await.unwrap();
+    assert!(all.is_sorted() && all.len() == others + 2 - 1, "{all:?}");
+}
+
+/// Without a runtime, so that all of it happens in one thread: see [`super::synced`].
+#[test]
+fn a_directory_keeps_its_objects() {
+    let directory = tempfile::tempdir().unwrap();
+    let nested = directory.path().join("a/b/table");
+    let created = local(&nested);
+    ready(created.create(&key("work/job"), Bytes::from_static(b"abc"))).unwrap();
+    ready(created.create(&key("work/x"), Bytes::new())).unwrap();
+    ready(created.delete(&key("work/x"))).unwrap();
+    drop(created);
+    assert_eq!(ready(local(&nested).read(&key("work/job"))).unwrap(), "abc");
+}

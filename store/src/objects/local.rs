@@ -1,0 +1,305 @@
+//! A directory as a storage.
+//!
+//! Creating an object takes these steps: write `<name>#<number>`, sync the file, link it to its name
+//! (which fails if the name is taken), sync the folder, remove the first name. So a name never stands
+//! for a file in part. What a crash can leave is dealt with as follows:
+//!
+//! * A folder that another creation, or a process killed since, has made but not synced would be
+//!   taken for durable. Here a folder is used only after its entry was synced: by [`Folders`] when it
+//!   is made, by [`LocalStorage::open`] if found.
+//! * After a failed sync the system may say that all is well though the disk lacks what was written.
+//!   Here the first failure that is not a full disk or a name in use ends all writing until the next
+//!   start.
+//! * Files under their first names, and objects whose names are not yet durable.
+//!   [`LocalStorage::open`] syncs the second, before anybody relies on an object that is there to
+//!   see. It removes the first where the owner of the table alone writes; elsewhere they may belong to
+//!   a worker that is writing at this moment, and stay until [`Storage::tidy`].
+
+mod files;
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use self::files::{Failure, entries, remove_unfinished, sync_all};
+use super::lock::{OpenError, TableLock, create_folder, failed, sync_folder};
+use super::{Action, Cause, Key, Storage, StorageError};
+
+/// Why nothing is written any more.
+const EARLIER_FAILURE: &str =
+    "an earlier write failed, so what the disk holds is not known; start again to find out";
+
+/// Why nothing is written to a directory that is only looked at.
+const NOT_OURS: &str = "the table was opened for looking only";
+
+/// The folders whose entries are known to be durable.
+#[derive(Debug)]
+struct Folders(Mutex<BTreeSet<PathBuf>>);
+
+impl Folders {
+    /// Makes `folder` and those above it, durably, where that is not known to be done.
+    fn create(&self, folder: &Path) -> io::Result<()> {
+        // A set of paths is whole at any time, so a panic elsewhere does not spoil it. The lock is
+        // held while folders are made: a second creation must not run ahead of the first's sync.
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = folder.ancestors().take_while(|path| !known.contains(*path));
+        for path in new.collect::<Vec<_>>().into_iter().rev() {
+            create_folder(path)?;
+            if let Some(parent) = path.parent() {
+                sync_folder(parent)?;
+            }
+            known.insert(path.to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// A table's directory as a storage. Needs a file system with hard links.
+#[derive(Debug)]
+pub struct LocalStorage(Arc<Directory>);
+
+#[derive(Debug)]
+struct Directory {
+    root: PathBuf,
+    folders: Folders,
+    /// Why nothing may be written: a write failed, so that nobody knows what the disk holds.
+    broken: AtomicBool,
+    writable: bool,
+    /// Held until the last write has ended.
+    _lock: Option<TableLock>,
+}
+
+impl LocalStorage {
+    /// The storage in the directory that `lock` owns, after clearing up what a crash of its owner may
+    /// have left there.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Failed`].
+    pub fn open(lock: TableLock) -> Result<LocalStorage, OpenError> {
+        let root = absolute(lock.directory())?;
+        let mut known = BTreeSet::new();
+        for (path, kind, name) in entries(&root).map_err(failed("list", &root))? {
+            // Anything else there is not ours: it is left alone.
+            if kind.is_dir() && (name == "work" || name.starts_with("table-")) {
+                sync_all(&path, &mut known)?;
+            }
+        }
+        for folder in ["work/journal", "work/checkpoints"] {
+            remove_unfinished(&root.join(folder))?;
+        }
+        sync_folder(&root).map_err(failed("sync", &root))?;
+        Ok(LocalStorage::with(root, known, true, Some(lock)))
+    }
+
+    /// The storage in a directory that somebody else owns, on this machine or on another one that
+    /// shares the file system: for workers, which create parts and shards there.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Failed`] if the directory or its folder `work` is missing or cannot be written.
+    pub fn shared(directory: &Path) -> Result<LocalStorage, OpenError> {
+        let root = absolute(directory)?;
+        let work = root.join("work");
+        files::try_writing(&work).map_err(failed("write in", &work))?;
+        // Its owner has synced both before anybody heard of them.
+        Ok(LocalStorage::with(root, BTreeSet::from([work]), true, None))
+    }
+
+    /// The storage in a directory that somebody else may own: for looking. Nothing can be written.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Failed`].
+    pub fn view(directory: &Path) -> Result<LocalStorage, OpenError> {
+        let root = absolute(directory)?;
+        Ok(LocalStorage::with(root, BTreeSet::new(), false, None))
+    }
+
+    fn with(
+        root: PathBuf,
+        mut known: BTreeSet<PathBuf>,
+        writable: bool,
+        lock: Option<TableLock>,
+    ) -> LocalStorage {
+        known.insert(root.clone());
+        LocalStorage(Arc::new(Directory {
+            root,
+            folders: Folders(Mutex::new(known)),
+            broken: AtomicBool::new(false),
+            writable,
+            _lock: lock,
+        }))
+    }
+
+    /// Does work that blocks: on another thread, if the caller's serves other tasks too.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Directory) -> T + Send + 'static,
+    ) -> T {
+        match Handle::try_current() {
+            Ok(runtime) if runtime.runtime_flavor() != RuntimeFlavor::CurrentThread => {
+                let directory = Arc::clone(&self.0);
+                let done = runtime.spawn_blocking(move || work(&directory)).await;
+                done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+            }
+            _ => work(&self.0),
+        }
+    }
+}
+
+fn absolute(directory: &Path) -> Result<PathBuf, OpenError> {
+    fs::canonicalize(directory).map_err(failed("find the absolute path of", directory))
+}
+
+impl Directory {
+    fn path(&self, key: &Key) -> PathBuf {
+        self.root.join(key.as_str())
+    }
+
+    /// Runs a write, unless an earlier one failed.
+    fn write(
+        &self,
+        key: &Key,
+        action: Action,
+        write: impl FnOnce(&Path, &Path) -> Result<(), Failure>,
+    ) -> Result<(), StorageError> {
+        if !self.writable || self.broken.load(Ordering::SeqCst) {
+            let reason = if self.writable {
+                EARLIER_FAILURE
+            } else {
+                NOT_OURS
+            };
+            return Err(error(key, action, Failure::Other(reason.into())));
+        }
+        let path = self.path(key);
+        let folder = path.parent().expect("a key is joined to the directory");
+        let done = write(&path, folder).map_err(|failure| error(key, action, failure));
+        if matches!(done, Err(StorageError::Failed { .. })) {
+            self.broken.store(true, Ordering::SeqCst);
+        }
+        done
+    }
+
+    fn create(&self, key: &Key, bytes: &[u8]) -> Result<(), StorageError> {
+        self.write(key, Action::Create, |path, folder| {
+            self.folders.create(folder)?;
+            files::create(path, folder, bytes)
+        })
+    }
+
+    fn delete(&self, key: &Key) -> Result<(), StorageError> {
+        self.write(key, Action::Delete, |path, folder| {
+            fs::remove_file(path).map_err(Failure::of_existing)?;
+            Ok(sync_folder(folder)?)
+        })
+    }
+
+    fn read(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
+        let read = files::read(&self.path(key), range);
+        read.map_err(|failure| error(key, Action::Read, failure))
+    }
+
+    fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
+        let mut objects = Vec::new();
+        let listed = files::list(&self.path(prefix), prefix.as_str(), &mut objects);
+        listed.map_err(|source| error(prefix, Action::List, source.into()))?;
+        objects.sort_unstable();
+        Ok(objects)
+    }
+
+    fn tidy(&self) -> Result<(), OpenError> {
+        remove_unfinished(&self.root.join("work"))?;
+        for (path, kind, name) in entries(&self.root).map_err(failed("list", &self.root))? {
+            if kind.is_dir() && name.starts_with("table-") {
+                remove_unfinished(&path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sorts an error by what a caller can do about it.
+fn error(key: &Key, action: Action, failure: Failure) -> StorageError {
+    let key = key.clone();
+    match failure {
+        Failure::Missing(source) => StorageError::NotFound {
+            key,
+            action,
+            source: source.into(),
+        },
+        Failure::Exists(source) => StorageError::AlreadyExists {
+            key,
+            action,
+            source: source.into(),
+        },
+        Failure::Other(source) if is_full(&*source) => StorageError::Full {
+            key,
+            action,
+            source,
+        },
+        Failure::Other(source) => StorageError::Failed {
+            key,
+            action,
+            source,
+        },
+    }
+}
+
+/// Whether an error is a full disk or an exhausted quota.
+fn is_full(error: &(dyn Error + 'static)) -> bool {
+    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    matches!(
+        kind,
+        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    )
+}
+
+#[async_trait]
+impl Storage for LocalStorage {
+    async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
+        let key = key.clone();
+        self.run(move |directory| directory.create(&key, &bytes))
+            .await
+    }
+
+    async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
+        self.read_at(key, 0..u64::MAX).await
+    }
+
+    async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
+        let key = key.clone();
+        self.run(move |directory| directory.read(&key, range)).await
+    }
+
+    async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
+        let prefix = prefix.clone();
+        self.run(move |directory| directory.list(&prefix)).await
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), StorageError> {
+        let key = key.clone();
+        self.run(move |directory| directory.delete(&key)).await
+    }
+
+    async fn tidy(&self) -> Result<(), StorageError> {
+        let tidied = self.run(Directory::tidy).await;
+        tidied.map_err(|source| StorageError::Failed {
+            key: Key::new("work").expect("letters are a key"),
+            action: Action::Delete,
+            source: Cause::from(source),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

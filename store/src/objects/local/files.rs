@@ -1,0 +1,189 @@
+//! What is done with the files and folders of a table's directory.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, FileType};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use super::super::key::is_segment;
+use super::super::lock::{OpenError, failed, sync_folder};
+use super::super::{Cause, Key};
+
+/// Why an object cannot be created, read or removed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It is not there.
+    Missing(io::Error),
+    /// It is there already.
+    Exists(io::Error),
+    /// Anything else.
+    Other(Cause),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Other(error.into())
+    }
+}
+
+impl Failure {
+    /// Of an action on a file that should be there. A folder is not an object, and a file has none in
+    /// it.
+    pub(super) fn of_existing(error: io::Error) -> Failure {
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
+                Failure::Missing(error)
+            }
+            _ => error.into(),
+        }
+    }
+}
+
+/// Creates the file `path` in `folder`, whole and durable.
+pub(super) fn create(path: &Path, folder: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let (first, file) = open_unfinished(path)?;
+    let done = fill(&first, file, path, bytes).and_then(|()| Ok(sync_folder(folder)?));
+    let removed = fs::remove_file(&first);
+    // The first failure says more than one of the clearing up after it.
+    done.and_then(|()| Ok(removed?))
+}
+
+/// Makes a file under the first name that is free for an object.
+fn open_unfinished(path: &Path) -> io::Result<(PathBuf, File)> {
+    for number in 1_u32.. {
+        let mut first = path.as_os_str().to_owned();
+        first.push(format!("#{number}"));
+        match File::options().write(true).create_new(true).open(&first) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            opened => return Ok((first.into(), opened?)),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+fn fill(first: &Path, mut file: File, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    match fs::hard_link(first, path) {
+        // A network file system that repeats a lost request meets the name that it has made itself.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => match file.metadata()?.nlink() {
+            1 => Err(Failure::Exists(error)),
+            _ => Ok(()),
+        },
+        linked => Ok(linked?),
+    }
+}
+
+/// Makes sure that files can be made in `folder`.
+pub(super) fn try_writing(folder: &Path) -> io::Result<()> {
+    let (path, _) = open_unfinished(&folder.join("probe"))?;
+    fs::remove_file(path)
+}
+
+/// The bytes of a file in `range`, as far as there are any.
+pub(super) fn read(path: &Path, range: Range<u64>) -> Result<Bytes, Failure> {
+    let mut file = File::open(path).map_err(Failure::of_existing)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(Failure::Missing(ErrorKind::IsADirectory.into()));
+    }
+    let wanted = range.end.min(metadata.len()).saturating_sub(range.start);
+    if wanted == 0 {
+        return Ok(Bytes::new());
+    }
+    if range.start > 0 {
+        file.seek(SeekFrom::Start(range.start))?;
+    }
+    let size = usize::try_from(wanted).map_err(|_| io::Error::from(ErrorKind::OutOfMemory))?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(size).map_err(io::Error::from)?;
+    file.take(wanted).read_to_end(&mut bytes)?;
+    Ok(bytes.into())
+}
+
+/// Adds the objects in `folder`, whose key is `prefix`, with their sizes.
+pub(super) fn list(folder: &Path, prefix: &str, objects: &mut Vec<(Key, u64)>) -> io::Result<()> {
+    let found = match entries(folder) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(());
+        }
+        found => found?,
+    };
+    for (path, _, name) in found {
+        // A name that no key can have is not an object's: a file of the system, say.
+        let Ok(key) = Key::new(&format!("{prefix}/{name}")) else {
+            continue;
+        };
+        let metadata = match fs::metadata(&path) {
+            // Removed since, or a link to nowhere.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            metadata => metadata?,
+        };
+        if metadata.is_dir() {
+            list(&path, key.as_str(), objects)?;
+        } else if metadata.is_file() {
+            objects.push((key, metadata.len()));
+        }
+    }
+    Ok(())
+}
+
+/// Makes the entries of `folder` and its subfolders durable.
+pub(super) fn sync_all(folder: &Path, known: &mut BTreeSet<PathBuf>) -> Result<(), OpenError> {
+    for (path, kind, name) in entries(folder).map_err(failed("list", folder))? {
+        if kind.is_dir() && is_segment(&name) {
+            sync_all(&path, known)?;
+        }
+    }
+    sync_folder(folder).map_err(failed("sync", folder))?;
+    known.insert(folder.to_owned());
+    Ok(())
+}
+
+/// Removes unfinished files from `folder` and its subfolders, if it is there. That need not be durable.
+pub(super) fn remove_unfinished(folder: &Path) -> Result<(), OpenError> {
+    let found = match entries(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(failed("list", folder))?,
+    };
+    for (path, kind, name) in found {
+        if kind.is_dir() && is_segment(&name) {
+            remove_unfinished(&path)?;
+        } else if kind.is_file() && is_unfinished(&name) {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                removed => removed.map_err(failed("remove the unfinished file", &path))?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The files and folders in `folder`, but for those whose names are no text and so not ours.
+pub(super) fn entries(folder: &Path) -> io::Result<Vec<(PathBuf, FileType, String)>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = match entry.file_type() {
+            // Removed since.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            kind => kind?,
+        };
+        if let Ok(name) = entry.file_name().into_string() {
+            entries.push((entry.path(), kind, name));
+        }
+    }
+    Ok(entries)
+}
+
+/// Whether a file has the name under which [`create`] writes an object.
+fn is_unfinished(name: &str) -> bool {
+    name.split_once('#').is_some_and(|(name, number)| {
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        is_segment(name) && is_number
+    })
+}

@@ -1,0 +1,263 @@
+//! What crashes, strangers and full disks leave in a directory.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "puts files there behind the storage's back"
+)]
+
+use std::process::Command;
+
+use super::*;
+
+fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+fn open(directory: &Path) -> LocalStorage {
+    LocalStorage::open(TableLock::acquire(directory).unwrap()).unwrap()
+}
+
+#[test]
+fn one_owner_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = open(directory.path());
+    match TableLock::acquire(directory.path()) {
+        Err(OpenError::InUse { path }) => assert_eq!(path, directory.path().join("lock")),
+        other => panic!("{other:?}"),
+    }
+    drop(storage);
+    open(directory.path());
+}
+
+#[test]
+fn a_file_is_not_a_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    fs::write(&path, "").unwrap();
+    for path in [path.clone(), path.join("table")] {
+        let error = TableLock::acquire(&path).unwrap_err();
+        assert!(matches!(error, OpenError::Failed { .. }), "{error:?}");
+        assert!(error.to_string().contains("file"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn unfinished_files_are_no_objects_and_go() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path().join("work/parts/0001");
+    let first = open(directory.path());
+    for name in ["work/parts/0001/a", "work/journal/0", "table-20/a"] {
+        first.create(&key(name), Bytes::new()).await.unwrap();
+    }
+    drop(first);
+    let foreign = [
+        "work/parts/0001/.hidden",
+        "work/parts/0001/a#b",
+        "notes/x#1",
+        "x#1",
+        "x#y",
+    ];
+    fs::create_dir(directory.path().join("notes")).unwrap();
+    for name in foreign {
+        fs::write(directory.path().join(name), "foreign").unwrap();
+    }
+    let owners = ["work/journal/1#1", "work/journal/1#23"];
+    let workers = ["work/parts/0001/b#1", "table-20/b#7"];
+    for name in owners.iter().chain(&workers) {
+        fs::write(directory.path().join(name), "in part").unwrap();
+    }
+
+    // Those of workers may belong to creations that are under way.
+    let storage = open(directory.path());
+    for name in owners {
+        assert!(!directory.path().join(name).exists(), "{name}");
+    }
+    for name in workers {
+        assert!(directory.path().join(name).exists(), "{name}");
+    }
+    assert_eq!(
+        storage.list(&key("work/parts")).await.unwrap(),
+        [(key("work/parts/0001/a"), 0)]
+    );
+    storage
+        .create(&key("work/parts/0001/b"), Bytes::from_static(b"whole"))
+        .await
+        .unwrap();
+    assert_eq!(
+        storage.read(&key("work/parts/0001/b")).await.unwrap(),
+        "whole"
+    );
+    assert!(folder.join("b#1").exists(), "it may be somebody else's");
+    storage.tidy().await.unwrap();
+    for name in workers {
+        assert!(!directory.path().join(name).exists(), "{name}");
+    }
+    for name in foreign {
+        assert!(directory.path().join(name).exists(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = open(directory.path());
+    fs::write(directory.path().join("work"), "").unwrap();
+    let error = storage
+        .create(&key("work/job"), Bytes::new())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            StorageError::Failed {
+                action: Action::Create,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+
+    // The reason is gone, but only a new start knows what is on the disk.
+    fs::remove_file(directory.path().join("work")).unwrap();
+    for name in ["work/job", "table-20/a"] {
+        let error = storage.create(&key(name), Bytes::new()).await.unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert_eq!(source, EARLIER_FAILURE);
+    }
+    storage.delete(&key("work/job")).await.unwrap_err();
+    drop(storage);
+    let storage = open(directory.path());
+    storage
+        .create(&key("work/job"), Bytes::new())
+        .await
+        .unwrap();
+}
+
+#[test]
+fn full_disks_and_quotas_are_told_from_other_failures() {
+    use io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, StorageFull};
+    for (kind, full) in [
+        (StorageFull, true),
+        (QuotaExceeded, true),
+        (PermissionDenied, false),
+        (FileTooLarge, false),
+    ] {
+        let error = error(&key("a"), Action::Create, io::Error::from(kind).into());
+        assert_eq!(
+            matches!(error, StorageError::Full { .. }),
+            full,
+            "{error:?}"
+        );
+        assert_eq!(
+            matches!(error, StorageError::Failed { .. }),
+            !full,
+            "{error:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn workers_share_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let shared = || LocalStorage::shared(directory.path());
+    assert!(
+        matches!(shared(), Err(OpenError::Failed { .. })),
+        "no table"
+    );
+    let owner = open(directory.path());
+    let job = (key("work/job"), Bytes::from_static(b"abc"));
+    owner.create(&job.0, job.1.clone()).await.unwrap();
+    let workers = [shared().unwrap(), shared().unwrap()];
+    assert_eq!(
+        fs::read_dir(directory.path().join("work")).unwrap().count(),
+        1
+    );
+    let part = key("work/parts/0003/a");
+    workers[0].create(&part, job.1.clone()).await.unwrap();
+    let again = workers[1].create(&part, Bytes::new()).await;
+    assert!(
+        matches!(again, Err(StorageError::AlreadyExists { .. })),
+        "{again:?}"
+    );
+    for storage in [&owner, &workers[1]] {
+        assert_eq!(storage.read(&part).await.unwrap(), "abc");
+        assert_eq!(
+            storage.list(&key("work")).await.unwrap(),
+            [(job.0.clone(), 3), (part.clone(), 3)]
+        );
+    }
+    let view = LocalStorage::view(directory.path()).unwrap();
+    assert_eq!(view.read(&part).await.unwrap(), "abc");
+    let error = view.create(&key("a"), Bytes::new()).await.unwrap_err();
+    assert_eq!(error.source().unwrap().to_string(), NOT_OURS);
+}
+
+/// A file system of one mebibyte, unmounted at the end.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// None where mounting is not permitted.
+    fn mount() -> Option<SmallDisk> {
+        let directory = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+            .arg(directory.path());
+        let done = mount.output().is_ok_and(|output| output.status.success());
+        done.then_some(SmallDisk(directory))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount")
+            .arg("--lazy")
+            .arg(self.0.path())
+            .status();
+        assert!(unmounted.is_ok_and(|status| status.success()));
+    }
+}
+
+#[tokio::test]
+#[expect(clippy::print_stderr, reason = "says why a test had nothing to do")]
+async fn a_full_disk() {
+    let Some(disk) = SmallDisk::mount() else {
+        eprintln!("no small file system may be mounted here: nothing tested");
+        return;
+    };
+    let storage = open(disk.0.path());
+    storage
+        .create(&key("work/a"), Bytes::from(vec![1; 500_000]))
+        .await
+        .unwrap();
+    for _ in 0..2 {
+        let error = storage
+            .create(&key("work/b"), Bytes::from(vec![2; 700_000]))
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(
+                error,
+                StorageError::Full {
+                    action: Action::Create,
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+        assert_eq!(
+            storage.list(&key("work")).await.unwrap(),
+            [(key("work/a"), 500_000)]
+        );
+    }
+    assert_eq!(fs::read_dir(disk.0.path().join("work")).unwrap().count(), 1);
+    storage.delete(&key("work/a")).await.unwrap();
+    storage
+        .create(&key("work/b"), Bytes::from(vec![2; 700_000]))
+        .await
+        .unwrap();
+    assert_eq!(
+        storage.read(&key("work/b")).await.unwrap(),
+        vec![2; 700_000]
+    );
+}

@@ -1,0 +1,119 @@
+//! The directory of a table, and the lock that says who owns it.
+
+use std::error::Error;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The file in a table's directory that its owner keeps locked.
+const LOCK: &str = "lock";
+
+/// Why a directory or a bucket cannot be used as a storage.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process owns the table.
+    #[error("the table is in use: another process has locked {}", path.display())]
+    InUse {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The file system does not let us.
+    #[error("cannot {action} {}", path.display())]
+    Failed {
+        /// What was being done.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The bucket is not reached, or is not fit for a table.
+    #[error("cannot use {bucket}: {what}")]
+    Bucket {
+        /// The bucket.
+        bucket: String,
+        /// What to do about it.
+        what: String,
+        /// What the server says.
+        source: Option<Box<dyn Error + Send + Sync>>,
+    },
+}
+
+/// Turns the error of an action on `path` into an [`OpenError`].
+pub(super) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {
+    move |source| OpenError::Failed {
+        action,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// The ownership of a table's directory, until it is dropped or the process ends in any way.
+#[derive(Debug)]
+pub struct TableLock {
+    /// The directory, absolute.
+    directory: PathBuf,
+    /// Closing it gives the lock back.
+    _file: File,
+}
+
+impl TableLock {
+    /// Makes the directory if need be, and becomes its only owner.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::InUse`] if it has one; [`OpenError::Failed`].
+    pub fn acquire(directory: &Path) -> Result<TableLock, OpenError> {
+        let directory = std::path::absolute(directory)
+            .map_err(failed("find the absolute path of", directory))?;
+        create_root(&directory).map_err(failed("create the directory", &directory))?;
+        let path = directory.join(LOCK);
+        // Never removed: whoever waits for a removed file locks another one than a newcomer.
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(failed("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(TableLock {
+                directory,
+                _file: file,
+            }),
+            Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path }),
+            Err(TryLockError::Error(source)) => Err(failed("lock", &path)(source)),
+        }
+    }
+
+    /// The directory.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+/// Makes a directory and those above it, each durable before the next one is made, so that a
+/// process killed on the way leaves at most the last one to sync; that one is synced here too.
+fn create_root(directory: &Path) -> io::Result<()> {
+    let Some(parent) = directory.parent() else {
+        return Ok(());
+    };
+    if !directory.is_dir() {
+        create_root(parent)?;
+        create_folder(directory)?;
+    }
+    match sync_folder(parent) {
+        // A folder that we may not read is not one where we have made something.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        done => done,
+    }
+}
+
+pub(super) fn create_folder(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        done => done,
+    }
+}
+
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}

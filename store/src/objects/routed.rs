@@ -1,0 +1,71 @@
+//! Two storages as one: the journal in one, everything else in the other.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::{Key, Storage, StorageError};
+use crate::keys;
+
+/// The journal and its checkpoints in one storage, everything else in another. A coordinator has the
+/// journal in a directory if its bucket cannot fence; a worker then reads the journal through the
+/// coordinator.
+#[derive(Clone, Debug)]
+pub struct Routed {
+    /// Has the journal.
+    pub journal: Arc<dyn Storage>,
+    /// Has the rest.
+    pub rest: Arc<dyn Storage>,
+}
+
+impl Routed {
+    fn of(&self, key: &Key) -> &dyn Storage {
+        if keys::is_of_journal(key) {
+            &*self.journal
+        } else {
+            &*self.rest
+        }
+    }
+}
+
+#[async_trait]
+impl Storage for Routed {
+    async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
+        self.of(key).create(key, bytes).await
+    }
+
+    async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
+        self.of(key).read(key).await
+    }
+
+    async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
+        self.of(key).read_at(key, range).await
+    }
+
+    async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
+        if keys::is_of_journal(prefix) {
+            return self.journal.list(prefix).await;
+        }
+        let mut objects = self.rest.list(prefix).await?;
+        // What somebody else has put where the journal is not is none of it.
+        objects.retain(|(key, _)| !keys::is_of_journal(key));
+        for folder in [keys::segments(), keys::checkpoints()] {
+            if folder.is_in(prefix) {
+                objects.extend(self.journal.list(&folder).await?);
+            }
+        }
+        objects.sort_unstable();
+        Ok(objects)
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), StorageError> {
+        self.of(key).delete(key).await
+    }
+
+    async fn tidy(&self) -> Result<(), StorageError> {
+        self.journal.tidy().await?;
+        self.rest.tidy().await
+    }
+}

@@ -1,0 +1,140 @@
+//! The simulation fails as it is told to.
+
+use super::*;
+use crate::ready;
+
+fn key(text: &str) -> Key {
+    Key::new(text).unwrap()
+}
+
+fn create(
+    storage: &SimulatedStorage,
+    name: &str,
+    bytes: &'static [u8],
+) -> Result<(), StorageError> {
+    ready(storage.create(&key(name), Bytes::from_static(bytes)))
+}
+
+#[test]
+fn a_crash_leaves_a_creation_absent_complete_or_unfinished() {
+    let mut seen = [0; 3];
+    for seed in 0..60 {
+        let storage = SimulatedStorage::new(seed);
+        create(&storage, "a", b"first").unwrap();
+        storage.crash_at(1);
+        create(&storage, "b", b"second").unwrap_err();
+        create(&storage, "c", b"third").unwrap_err();
+        let unfinished = storage.unfinished().is_some();
+        let survivor = storage.crash();
+        let outcome = match survivor.objects().get(&key("b")) {
+            Some(bytes) => {
+                assert_eq!(bytes, "second");
+                assert!(!unfinished);
+                0
+            }
+            None => 1 + usize::from(unfinished),
+        };
+        seen[outcome] += 1;
+        assert_eq!(survivor.objects()[&key("a")], "first");
+        create(&survivor, "c", b"third").unwrap();
+        ready(storage.read(&key("a"))).unwrap_err();
+    }
+    assert!(seen.iter().all(|&count| count > 5), "{seen:?}");
+}
+
+#[test]
+fn a_crash_in_a_removal() {
+    let mut removed = 0;
+    for seed in 0..20 {
+        let storage = SimulatedStorage::new(seed);
+        create(&storage, "a", b"").unwrap();
+        storage.crash_at(1);
+        ready(storage.delete(&key("a"))).unwrap_err();
+        removed += usize::from(storage.crash().objects().is_empty());
+    }
+    assert!((5..15).contains(&removed), "{removed}");
+}
+
+#[test]
+fn a_liar_loses_the_last_object() {
+    let storage = SimulatedStorage::new(1);
+    storage.set_lying(true);
+    for name in ["a", "b", "c"] {
+        create(&storage, name, b"").unwrap();
+    }
+    assert!(
+        storage
+            .crash()
+            .objects()
+            .into_keys()
+            .eq([key("a"), key("b")])
+    );
+}
+
+#[test]
+fn faults() {
+    for (sticky, moment, results, names) in [
+        (false, Moment::Before, [true, false, true], "ac"),
+        (false, Moment::After, [true, false, true], "abc"),
+        (true, Moment::Before, [true, false, false], "a"),
+        (true, Moment::After, [true, false, false], "abc"),
+    ] {
+        let storage = SimulatedStorage::new(1);
+        let fault = Fault {
+            call: 1,
+            sticky,
+            moment,
+        };
+        storage.set_fault(Some(fault));
+        assert_eq!(
+            ["a", "b", "c"].map(|name| create(&storage, name, b"").is_ok()),
+            results
+        );
+        assert_eq!(storage.calls(), 3);
+        let left = storage
+            .crash()
+            .objects()
+            .into_keys()
+            .map(|key| key.to_string());
+        assert_eq!(left.collect::<String>(), names);
+    }
+}
+
+#[test]
+fn room_and_rot() {
+    let storage = SimulatedStorage::new(1);
+    storage.set_bytes_max(8);
+    create(&storage, "a", b"12345").unwrap();
+    assert!(matches!(
+        create(&storage, "b", b"1234"),
+        Err(StorageError::Full { .. })
+    ));
+    create(&storage, "b", b"123").unwrap();
+    assert!(storage.flip_bit(&key("a"), 4, 0) && storage.objects()[&key("a")] == "12344");
+    assert!(storage.zero_tail(&key("a"), 3) && storage.objects()[&key("a")] == "123\0\0");
+    assert!(storage.truncate(&key("a"), 1) && storage.objects()[&key("a")] == "1");
+    assert!(!storage.flip_bit(&key("a"), 1, 0) && !storage.flip_bit(&key("a"), 0, 8));
+    assert!(!storage.truncate(&key("a"), 1) && !storage.zero_tail(&key("c"), 0));
+}
+
+#[test]
+fn a_listing_that_lags() {
+    let storage = SimulatedStorage::new(1);
+    for name in ["f/c", "f/a", "f/b"] {
+        create(&storage, name, b"").unwrap();
+    }
+    let listed = |storage: &SimulatedStorage| {
+        let objects = ready(storage.list(&key("f"))).unwrap();
+        let names = objects.iter().map(|(key, _)| &key.as_str()[2..]);
+        names.collect::<String>()
+    };
+    for (lag, names) in [(0, "abc"), (1, "ac"), (2, "c"), (3, ""), (9, "")] {
+        storage.set_lag(lag);
+        assert_eq!(listed(&storage), names);
+        ready(storage.read(&key("f/b"))).unwrap();
+    }
+    let survivor = storage.crash();
+    create(&survivor, "f/d", b"").unwrap();
+    survivor.set_lag(2);
+    assert_eq!(listed(&survivor), "ac");
+}

@@ -1,0 +1,134 @@
+//! A part: the result of one evaluation task, the records of some ranges of one layer.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | `chomppar` |
+//! | 8 | 4 | format version, 2 |
+//! | 12 | 4 | 0 |
+//! | 16 | … | the [records](chomp_table::range) of the ranges, one after the other, heads ascending |
+//!
+//! A part does not say where its records are: the journal does, and it has their digests. A part that
+//! no segment of the journal names is an orphan; it goes when the table is published.
+//!
+//! Limits: [`RANGES_MAX`] ranges and [`BYTES_MAX`] bytes. Versions: 2, the first of this layout.
+
+use bytes::Bytes;
+use chomp_table::{Digest, RangeSummary};
+
+use crate::StoreError;
+use crate::keys;
+use crate::ledger::Place;
+use crate::objects::{Key, Storage, StorageError};
+use chomp_table::Head;
+
+/// The most ranges that a part may have.
+pub const RANGES_MAX: usize = 1 << 12;
+/// The most bytes that a part may have: putting one takes this much memory.
+pub const BYTES_MAX: u64 = 1 << 28;
+
+const HEADER: [u8; 16] = *b"chomppar\x02\0\0\0\0\0\0\0";
+
+/// Which part: the task's layer, and the lease under which it was computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartName {
+    /// The layer of its ranges.
+    pub layer: u32,
+    /// The lease. No two tasks have the same, whoever coordinates them.
+    pub lease: u64,
+}
+
+impl PartName {
+    /// The key of the part.
+    pub fn key(self) -> Key {
+        keys::part(self)
+    }
+
+    /// The part that has this key, if one can have it.
+    pub fn of(key: &Key) -> Option<PartName> {
+        keys::part_name(key)
+    }
+}
+
+/// A range of a part, and where its record is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The range.
+    pub summary: RangeSummary,
+    /// The first byte of the record.
+    pub offset: u32,
+    /// The bytes of the record.
+    pub length: u32,
+}
+
+/// A part that is being filled.
+#[derive(Clone, Debug)]
+pub struct PartBuilder {
+    bytes: Vec<u8>,
+    placed: Vec<Placed>,
+}
+
+impl Default for PartBuilder {
+    fn default() -> PartBuilder {
+        PartBuilder {
+            bytes: HEADER.to_vec(),
+            placed: Vec::new(),
+        }
+    }
+}
+
+impl PartBuilder {
+    /// Adds the record of a range, whose head is larger than those before.
+    ///
+    /// # Panics
+    ///
+    /// If the part becomes too large: a task is cut so that its part does not.
+    pub fn push(&mut self, summary: RangeSummary, record: &[u8]) {
+        let last = self.placed.last().map(|placed| placed.summary.head);
+        assert!(last < Some(summary.head), "the heads of a part ascend");
+        let size = |bytes: usize| u32::try_from(bytes).expect("a part is smaller than 4 GiB");
+        self.placed.push(Placed {
+            summary,
+            offset: size(self.bytes.len()),
+            length: size(record.len()),
+        });
+        self.bytes.extend_from_slice(record);
+        let fits = self.placed.len() <= RANGES_MAX && self.bytes.len() as u64 <= BYTES_MAX;
+        assert!(fits, "a part of a task is within its limits");
+    }
+
+    /// The bytes of the part, and where its records are.
+    pub fn finish(self) -> (Bytes, Vec<Placed>) {
+        (self.bytes.into(), self.placed)
+    }
+}
+
+/// The record of the range at `place`, of which every byte is as the journal says.
+///
+/// # Errors
+///
+/// [`StoreError::Lost`] if it is not; [`StoreError::Storage`] if the storage fails otherwise.
+pub async fn read_record(
+    storage: &dyn Storage,
+    head: Head,
+    place: &Place,
+) -> Result<Bytes, StoreError> {
+    let key = place.part(head).key();
+    let start = u64::from(place.offset);
+    let end = start + u64::from(place.length);
+    let lost = |what: String| StoreError::Lost {
+        head,
+        key: key.clone(),
+        what,
+    };
+    let record = match storage.read_at(&key, start..end).await {
+        Ok(record) => record,
+        Err(StorageError::NotFound { .. }) => return Err(lost("it does not exist".to_owned())),
+        Err(error) => return Err(error.into()),
+    };
+    let found = Digest::of(&record);
+    if found != place.digest {
+        let what = format!("it has the digest {found} instead of {}", place.digest);
+        return Err(lost(what));
+    }
+    Ok(record)
+}

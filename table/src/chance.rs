@@ -1,0 +1,43 @@
+//! Numbers that look random and follow from a seed (splitmix64).
+
+/// A number that looks as if it had nothing to do with `value`, and another for each value.
+#[inline]
+pub fn mix(value: u64) -> u64 {
+    let mut mixed = value;
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+/// A sequence of such numbers. It is determined by the seed in it.
+#[derive(Debug)]
+pub struct Chance(pub u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
+
+impl Chance {
+    /// True once in `times`.
+    pub fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    /// The index of some element of a slice of this length; none if it is empty.
+    pub fn index(&mut self, len: usize) -> Option<usize> {
+        (len > 0).then(|| usize::try_from(self.below(len as u64)).expect("below a usize"))
+    }
+
+    /// Some of these, in order.
+    pub fn some<T: Copy>(&mut self, of: &[T]) -> Vec<T> {
+        of.iter().copied().filter(|_| !self.once_in(3)).collect()
+    }
+}

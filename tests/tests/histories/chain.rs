@@ -1,0 +1,120 @@
+//! The journal as it is in the store, read behind everybody's back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use chomp_store::objects::{Key, SimulatedStorage};
+use chomp_store::{Follower, Ledger, Merged};
+use chomp_table::{Digest, Head};
+
+/// Something that is known when it is in the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fact {
+    /// A range has the record with this digest.
+    Range(Head, Digest),
+    /// A shard has the summary with this digest.
+    Shard(u32, Digest),
+}
+
+impl Fact {
+    pub(crate) fn of_shard(merged: &Merged) -> Fact {
+        let text = serde_json::to_vec(merged).expect("a summary always becomes JSON");
+        Fact::Shard(merged.number, Digest::of(&text))
+    }
+}
+
+/// What the segments say, as far as they were read.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    bits: u32,
+    /// The segments alone, whose reading nobody notices.
+    copy: Arc<SimulatedStorage>,
+    follower: Option<Follower>,
+    now: BTreeSet<Fact>,
+    ever: BTreeSet<Fact>,
+    /// How many ranges were withdrawn.
+    pub(crate) withdrawn: u64,
+}
+
+impl Chain {
+    pub(crate) fn new(bits: u32) -> Chain {
+        Chain {
+            bits,
+            copy: Arc::new(SimulatedStorage::new(0)),
+            follower: None,
+            now: BTreeSet::new(),
+            ever: BTreeSet::new(),
+            withdrawn: 0,
+        }
+    }
+
+    /// What the journal adds up to.
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        self.follower.as_ref().map(Follower::ledger)
+    }
+
+    /// The number of the next segment.
+    pub(crate) fn next(&self) -> u64 {
+        self.ledger().map_or(0, |ledger| ledger.next)
+    }
+
+    /// Reads on to the end. All segments must follow from each other.
+    pub(crate) fn read(&mut self, objects: &BTreeMap<Key, bytes::Bytes>) {
+        loop {
+            let next = self.next();
+            let key = Key::new(&format!("work/journal/{next:010}")).expect("a key");
+            let Some(bytes) = objects.get(&key) else {
+                break;
+            };
+            self.copy.overwrite(&key, bytes.clone());
+            let read = match &mut self.follower {
+                None => at_once(Follower::open(self.copy.clone(), None))
+                    .map(|follower| self.follower = Some(follower)),
+                Some(follower) => at_once(follower.catch_up(next + 1)),
+            };
+            read.expect("a segment follows from the one before");
+            self.take();
+        }
+        let segments = objects.keys();
+        let segments = segments.filter(|key| key.as_str().starts_with("work/journal/"));
+        assert_eq!(
+            segments.count() as u64,
+            self.next(),
+            "segments without those before"
+        );
+    }
+
+    fn take(&mut self) {
+        let ledger = self.follower.as_ref().map(Follower::ledger);
+        let ledger = ledger.expect("a segment was read");
+        let ranges = ledger.done(u64::MAX);
+        let ranges = ranges.map(|(head, place)| Fact::Range(head, place.digest));
+        let shards = ledger.shards(self.bits).map(Fact::of_shard);
+        let now = ranges.chain(shards).collect();
+        let gone = self.now.difference(&now);
+        let gone = gone.filter(|fact| matches!(fact, Fact::Range(..)));
+        self.withdrawn += gone.count() as u64;
+        self.ever.extend(&now);
+        self.now = now;
+    }
+
+    /// The facts that hold.
+    pub(crate) fn now(&self) -> &BTreeSet<Fact> {
+        &self.now
+    }
+
+    /// Whether a segment says so, whatever the later ones say.
+    pub(crate) fn knows(&self, fact: &Fact) -> bool {
+        self.ever.contains(fact)
+    }
+}
+
+/// The result of a future that never waits, as those of a simulated storage.
+pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => unreachable!("a simulated storage answers at once"),
+    }
+}

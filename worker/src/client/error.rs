@@ -1,0 +1,83 @@
+//! Why a worker ends.
+
+use std::sync::Arc;
+
+use chomp_table::RangeBits;
+
+use crate::transport::BoxError;
+
+/// Why the coordinator is of no use.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Its address, or what opens it, cannot be used.
+    #[error("the coordinator's address {url} cannot be used")]
+    Access {
+        /// Its address.
+        url: String,
+        /// What is wrong.
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// There is no connection, and there was none for as long as the worker waits for one.
+    #[error(
+        "the coordinator at {url} cannot be reached: check the address, and that it is running"
+    )]
+    Unreachable {
+        /// Its address.
+        url: String,
+        /// What went wrong last.
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// The job has stopped, and was not started again for as long as the worker waits for that.
+    #[error("the coordinator at {url} has stopped the job: {reason}")]
+    Stopped {
+        /// Its address.
+        url: String,
+        /// Why, as it says.
+        reason: String,
+    },
+    /// It does not want this worker.
+    #[error("the coordinator at {url} refuses: {reason}")]
+    Refused {
+        /// Its address.
+        url: String,
+        /// What it says.
+        reason: String,
+    },
+    /// It does not want this call.
+    #[error("the coordinator at {url} does not accept a call: {reason}")]
+    Unfit {
+        /// Its address.
+        url: String,
+        /// What it says.
+        reason: String,
+    },
+    /// It has another job than before, which needs evaluators of another size.
+    #[error(
+        "the coordinator at {url} now has a job with {now} range bits instead of {before}: start the worker again"
+    )]
+    OtherJob {
+        /// Its address.
+        url: String,
+        /// The range bits before.
+        before: RangeBits,
+        /// The range bits now.
+        now: RangeBits,
+    },
+    /// It says something that it never should.
+    #[error("the coordinator at {url} does not keep to the protocol: {what}")]
+    Protocol {
+        /// Its address.
+        url: String,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl ClientError {
+    pub(crate) fn access(url: String, source: BoxError) -> ClientError {
+        ClientError::Access {
+            url,
+            source: Arc::from(source),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Writes a shard from the ranges that its words are in.
+//!
+//! While some ranges are merged, on a thread of the pool, the next ones are read. The memory is that
+//! of the shard and of these ranges.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chomp_kernel::Source;
+use chomp_store::merge::{MergeError, Merger};
+use chomp_store::{Place, published};
+use chomp_table::format::describe;
+use chomp_table::shard::ShardSize;
+use chomp_table::{Head, RangeBits};
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Job, Lost};
+use crate::gather::{Gatherer, MEMORY_PER_LENGTH};
+use crate::pool::Pool;
+use crate::store::Store;
+use crate::trouble::Trouble;
+
+/// So many bytes of records are merged at a time, or one record.
+const BATCH_BYTES: u64 = 1 << 20;
+/// The most records that are merged at a time.
+const BATCH_MAX: usize = 256;
+
+/// What a merge works with.
+#[derive(Debug)]
+pub(crate) struct Merge<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) store: &'a Store,
+    pub(crate) gatherer: &'a Gatherer,
+    pub(crate) pool: &'a Pool,
+    pub(crate) size: ShardSize,
+    pub(crate) stop: &'a CancellationToken,
+}
+
+/// Ranges with what the journal says of them.
+type Batch = Vec<(Head, Place, Ready)>;
+
+/// A range that can be merged.
+#[derive(Debug)]
+enum Ready {
+    /// It was in the cache.
+    Cached(Arc<Source>),
+    /// Its record was read.
+    Read(Bytes),
+}
+
+impl Merge<'_> {
+    /// Writes shard number `shard`, which begins after `skip` stored words of the range `head`; returns
+    /// what is to be said of it, as JSON.
+    pub(crate) async fn run(&self, shard: u32, head: Head, skip: u64) -> Result<Vec<u8>, Trouble> {
+        let (bits, range_bits) = (self.job.bits, self.job.range_bits);
+        let words = self.size.shard_words as u64;
+        let cut = self.store.cut(bits, words, (shard, head, skip)).await?;
+        let _room = self.gatherer.room.take(memory(self.size)).await;
+
+        let mut filling = Merger::new(bits, range_bits, self.size, cut);
+        let mut batch = self.read(cut.head).await?;
+        while !batch.is_empty() {
+            if self.stop.is_cancelled() {
+                return Err(Trouble::Stopped);
+            }
+            let next = batch.last().map_or(cut.head, |(head, ..)| Head(head.0 + 1));
+            let merge = self
+                .pool
+                .run(false, move |_| push(filling, &batch, range_bits));
+            let (done, read) = tokio::join!(merge, self.read(next));
+            filling = done??;
+            if filling.next().is_none() {
+                break;
+            }
+            batch = read?;
+        }
+        let finished = self.pool.run(false, |_| filling.finish()).await?;
+        let (merged, bytes) = finished?;
+        if let (Some(info), Some(bytes)) = (&merged.shard, bytes) {
+            let key = published::key(bits, &info.name).map_err(|error| Trouble::failed(&error))?;
+            self.store.put_shard(bits, &key, bytes.into()).await?;
+        }
+        self.pool.note_merge();
+        serde_json::to_vec(&merged).map_err(|error| Trouble::failed(&error))
+    }
+
+    /// The records from `head` on, as many as are merged at a time; none at the end of the table.
+    async fn read(&self, head: Head) -> Result<Batch, Trouble> {
+        let heads = (head.0..self.job.range_bits.heads(self.job.bits)).map(Head);
+        let mut places = self.store.places(heads.take(BATCH_MAX)).await?;
+        let mut bytes = 0;
+        let fit = places.iter().take_while(|(_, place)| {
+            let before = bytes;
+            bytes += u64::from(place.length);
+            before < BATCH_BYTES
+        });
+        let fit = fit.count();
+        places.truncate(fit);
+        let mut batch = Batch::with_capacity(places.len());
+        places.retain(|&(head, place)| match self.gatherer.cached(head, &place) {
+            Some(range) => {
+                batch.push((head, place, Ready::Cached(range)));
+                false
+            }
+            None => true,
+        });
+        let reads = self.store.records(&places).await?;
+        let mut lost = Vec::new();
+        for ((head, place), read) in places.into_iter().zip(reads) {
+            match read {
+                Ok(record) => batch.push((head, place, Ready::Read(record))),
+                Err(gone) => lost.push(gone),
+            }
+        }
+        batch.sort_unstable_by_key(|(head, ..)| *head);
+        if lost.is_empty() {
+            Ok(batch)
+        } else {
+            Err(Trouble::Lost(lost))
+        }
+    }
+}
+
+/// The memory of a merge: the shard, twice when it is finished, and two batches.
+fn memory(size: ShardSize) -> u64 {
+    4 * size.shard_words as u64 + 2 * MEMORY_PER_LENGTH * BATCH_BYTES
+}
+
+/// Merges some ranges.
+fn push(mut merger: Merger, batch: &Batch, range_bits: RangeBits) -> Result<Merger, Trouble> {
+    for (head, place, ready) in batch {
+        let lost = |reason| {
+            Trouble::Lost(vec![Lost {
+                head: *head,
+                digest: place.digest,
+                reason,
+            }])
+        };
+        if merger.next() != Some(*head) {
+            break;
+        }
+        let decoded;
+        let range = match ready {
+            Ready::Cached(range) => range,
+            Ready::Read(record) => {
+                decoded =
+                    Source::decode(record, range_bits).map_err(|error| lost(describe(&error)))?;
+                &decoded
+            }
+        };
+        let losing = range.losing();
+        if (range.head(), losing.lows.len() as u64) != (*head, place.count) {
+            return Err(lost("it is not what the journal says".to_owned()));
+        }
+        let pushed = merger.push(*head, losing, place.stored);
+        pushed.map_err(|error| match error {
+            MergeError::Stored { .. } => lost(error.to_string()),
+            error => error.into(),
+        })?;
+    }
+    Ok(merger)
+}

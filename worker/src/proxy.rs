@@ -1,0 +1,283 @@
+//! The store through the coordinator, for workers that reach it in no other way.
+//!
+//! An object is asked for and created as calls are made: again and again, over any number of
+//! outages, until there is an answer. What was created may therefore be there already when the
+//! answer comes: whoever creates compares the bytes.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
+use chomp_store::objects::{Action, Cause};
+use chomp_store::{Key, Storage, StorageError};
+use http::header::{CONTENT_LENGTH, IF_NONE_MATCH, RANGE};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use tonic::body::Body;
+
+use crate::client::{Client, ClientError};
+use crate::link::{Failure, Session, within};
+
+/// How long bytes may take that do not come on at all.
+const PROGRESS: Duration = Duration::from_mins(1);
+/// How long a creation may take that has sent all bytes: they have to be on disk.
+const DURABLE: Duration = Duration::from_mins(2);
+/// The fewest bytes that are sent in a second.
+const PACE: usize = 1 << 16;
+/// The most bytes of a reason that are read.
+const REASON_BYTES_MAX: usize = 1 << 10;
+
+/// The store at the coordinator's end of the link.
+#[derive(Clone, Debug)]
+pub(crate) struct ProxyStorage {
+    client: Client,
+}
+
+/// What a request may be answered with.
+enum Answer {
+    Done(Bytes),
+    NotFound,
+    AlreadyExists,
+    Full(String),
+}
+
+/// What is not done through the coordinator, or was not.
+#[derive(Debug, thiserror::Error)]
+enum ProxyError {
+    #[error("this is not done through the coordinator")]
+    NotHere,
+    #[error("the coordinator says so")]
+    Said,
+    #[error("the coordinator says: {0}")]
+    Told(String),
+}
+
+impl ProxyStorage {
+    pub(crate) fn new(client: Client) -> ProxyStorage {
+        ProxyStorage { client }
+    }
+
+    async fn get(&self, key: &Key, range: Option<Range<u64>>) -> Result<Bytes, StorageError> {
+        let worker = self.client.link().hello().worker;
+        let answer = self
+            .client
+            .link()
+            .call(|session| {
+                let range = range.clone();
+                async move { get(&session, worker, key, range).await }
+            })
+            .await;
+        finish(key, Action::Read, answer)
+    }
+}
+
+#[async_trait]
+impl Storage for ProxyStorage {
+    async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
+        let worker = self.client.link().hello().worker;
+        let answer = self
+            .client
+            .link()
+            .call(|session| {
+                let bytes = bytes.clone();
+                async move { put(&session, worker, key, bytes).await }
+            })
+            .await;
+        finish(key, Action::Create, answer).map(drop)
+    }
+
+    async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
+        self.get(key, None).await
+    }
+
+    async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
+        if range.is_empty() {
+            // A request asks for a byte at least.
+            let start = range.start.min(u64::MAX - 1);
+            let byte = start..start + 1;
+            return self.get(key, Some(byte)).await.map(|_| Bytes::new());
+        }
+        self.get(key, Some(range)).await
+    }
+
+    async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
+        Err(not_here(prefix, Action::List))
+    }
+
+    async fn delete(&self, key: &Key) -> Result<(), StorageError> {
+        Err(not_here(key, Action::Delete))
+    }
+}
+
+fn not_here(key: &Key, action: Action) -> StorageError {
+    StorageError::Failed {
+        key: key.clone(),
+        action,
+        source: Box::new(ProxyError::NotHere),
+    }
+}
+
+fn finish(
+    key: &Key,
+    action: Action,
+    answer: Result<Answer, ClientError>,
+) -> Result<Bytes, StorageError> {
+    let key = key.clone();
+    let said = || -> Cause { Box::new(ProxyError::Said) };
+    Err(match answer {
+        Ok(Answer::Done(bytes)) => return Ok(bytes),
+        Ok(Answer::NotFound) => StorageError::NotFound {
+            key,
+            action,
+            source: said(),
+        },
+        Ok(Answer::AlreadyExists) => StorageError::AlreadyExists {
+            key,
+            action,
+            source: said(),
+        },
+        Ok(Answer::Full(reason)) => StorageError::Full {
+            key,
+            action,
+            source: Box::new(ProxyError::Told(reason)),
+        },
+        Err(error) => StorageError::Failed {
+            key,
+            action,
+            source: Box::new(error),
+        },
+    })
+}
+
+fn request(method: Method, worker: u64, key: &Key) -> http::request::Builder {
+    Request::builder()
+        .method(method)
+        .uri(format!("{OBJECTS_PATH}{key}"))
+        .header(WORKER_HEADER, worker)
+}
+
+fn unbuilt(error: http::Error) -> Failure {
+    Failure::outage(error)
+}
+
+async fn get(
+    session: &Session,
+    worker: u64,
+    key: &Key,
+    range: Option<Range<u64>>,
+) -> Result<Answer, Failure> {
+    let mut request = request(Method::GET, worker, key);
+    if let Some(range) = &range {
+        request = request.header(RANGE, format!("bytes={}-{}", range.start, range.end - 1));
+    }
+    let request = request.body(Body::empty()).map_err(unbuilt)?;
+    let response = within(PROGRESS, session.send(request)).await?;
+    match (response.status(), range) {
+        (StatusCode::OK, None) => whole(response, u64::MAX).await.map(Answer::Done),
+        (StatusCode::PARTIAL_CONTENT, Some(range)) => {
+            let bytes = whole(response, range.end - range.start).await?;
+            Ok(Answer::Done(bytes))
+        }
+        (StatusCode::RANGE_NOT_SATISFIABLE, Some(_)) => Ok(Answer::Done(Bytes::new())),
+        // It may send all if that is what was asked for.
+        (StatusCode::OK, Some(range)) if range.start == 0 => {
+            whole(response, range.end).await.map(Answer::Done)
+        }
+        (StatusCode::NOT_FOUND, _) => Ok(Answer::NotFound),
+        _ => Err(refusal(response).await),
+    }
+}
+
+async fn put(session: &Session, worker: u64, key: &Key, bytes: Bytes) -> Result<Answer, Failure> {
+    let length = bytes.len();
+    let request = request(Method::PUT, worker, key)
+        .header(CONTENT_LENGTH, length)
+        .header(IF_NONE_MATCH, "*")
+        .body(Body::new(Full::new(bytes)))
+        .map_err(unbuilt)?;
+    let sending = Duration::from_secs((length / PACE) as u64);
+    let response = within(DURABLE + sending, session.send(request)).await?;
+    match response.status() {
+        StatusCode::CREATED | StatusCode::OK | StatusCode::NO_CONTENT => {
+            Ok(Answer::Done(Bytes::new()))
+        }
+        StatusCode::PRECONDITION_FAILED => Ok(Answer::AlreadyExists),
+        StatusCode::INSUFFICIENT_STORAGE => Ok(Answer::Full(reason(response).await)),
+        _ => Err(refusal(response).await),
+    }
+}
+
+/// What an answer that is none means.
+async fn refusal(response: Response<Body>) -> Failure {
+    let status = response.status();
+    let reason = reason(response).await;
+    match status {
+        StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::REQUEST_TIMEOUT => Failure::Busy(reason),
+        StatusCode::UNAUTHORIZED => Failure::Refused(reason),
+        _ if status.is_client_error() => Failure::Unfit(reason),
+        _ if status.is_server_error() => Failure::outage(reason),
+        _ => Failure::Protocol(format!("it answers a request for an object with {status}")),
+    }
+}
+
+/// What a refusal says, for people.
+async fn reason(response: Response<Body>) -> String {
+    let status = response.status();
+    let mut text = Vec::new();
+    let mut body = response.into_body();
+    while text.len() < REASON_BYTES_MAX
+        && let Ok(Some(Ok(frame))) = tokio::time::timeout(PROGRESS, body.frame()).await
+    {
+        if let Ok(data) = frame.into_data() {
+            text.extend_from_slice(&data[..data.len().min(REASON_BYTES_MAX - text.len())]);
+        }
+    }
+    let text = String::from_utf8_lossy(&text);
+    match text.trim() {
+        "" => status.to_string(),
+        text => format!("{status}: {text}"),
+    }
+}
+
+/// All bytes of an answer, which may have so many.
+async fn whole(response: Response<Body>, most: u64) -> Result<Bytes, Failure> {
+    let length = response.headers().get(CONTENT_LENGTH);
+    let length: Option<u64> = length
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.parse().ok());
+    let mut body = response.into_body();
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    let mut total = 0_u64;
+    while let Some(frame) = within(PROGRESS, async { body.frame().await.transpose() }).await? {
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        total += data.len() as u64;
+        if total > most {
+            return Err(Failure::Protocol(
+                "it sends more than was asked for".to_owned(),
+            ));
+        }
+        if rest.is_empty() && first.is_empty() {
+            first = data;
+            continue;
+        }
+        if rest.is_empty() {
+            rest.extend_from_slice(&first);
+        }
+        rest.extend_from_slice(&data);
+    }
+    if length.is_some_and(|length| length != total) {
+        return Err(Failure::outage("the connection was cut"));
+    }
+    Ok(if rest.is_empty() {
+        first
+    } else {
+        rest.freeze()
+    })
+}

@@ -1,0 +1,330 @@
+//! The store, and the journal as far as this worker has read it.
+//!
+//! The coordinator says where the store is. A worker that finds the table of its job there goes to it
+//! by itself; one that does not says why, and goes through the [coordinator](crate::proxy).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use chomp_store::location::Location;
+use chomp_store::merge::{Cut, MergeError};
+use chomp_store::part::read_record;
+use chomp_store::{Follower, Key, Place, Storage, StorageError, StoreError, published};
+use chomp_table::format::describe;
+use chomp_table::range::max_record_len;
+use chomp_table::{Head, RangeBits};
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
+use tokio::sync::{Mutex, RwLock};
+
+use crate::client::{Client, Job, Lost};
+use crate::proxy::ProxyStorage;
+use crate::trouble::Trouble;
+
+/// How often a segment is looked for that a task was told of: where many machines share files, one may
+/// see them later than another.
+const LOOKS: u32 = 6;
+/// How long to wait after the first look; twice as long after each one.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// So often a store is opened again because writing failed. After that the coordinator writes.
+const DOUBTS_MAX: u32 = 2;
+
+/// The records that are read at a time, for one task.
+pub(crate) const READS_MAX: usize = 16;
+
+/// Where a worker looks for the store, whatever the coordinator says.
+#[derive(Clone, Debug)]
+pub enum StoreChoice {
+    /// This is it: of a worker in the process of its coordinator, or a simulation.
+    Shared(Arc<dyn Storage>),
+    /// It is there.
+    Location(Location),
+    /// The coordinator does what is done there.
+    Coordinator,
+}
+
+/// The store of the present job. It is opened again when the job has another table, when the
+/// journal cannot be followed any further, or when writing failed: after that a directory takes nothing until
+/// it is opened again.
+#[derive(Debug)]
+pub(crate) struct Stores {
+    choice: Option<StoreChoice>,
+    client: Client,
+    open: Mutex<Option<Arc<Store>>>,
+    /// How often writing failed.
+    doubts: AtomicU32,
+}
+
+/// An open store.
+#[derive(Debug)]
+pub(crate) struct Store {
+    table: u64,
+    range_bits: RangeBits,
+    pub(crate) storage: Arc<dyn Storage>,
+    /// Whether the coordinator does what is done there.
+    proxied: bool,
+    /// Whether writing failed.
+    doubtful: AtomicBool,
+    journal: RwLock<Follower>,
+}
+
+impl Stores {
+    pub(crate) fn new(choice: Option<StoreChoice>, client: Client) -> Stores {
+        Stores {
+            choice,
+            client,
+            open: Mutex::default(),
+            doubts: AtomicU32::new(0),
+        }
+    }
+
+    /// The store, of whose journal all segments below `journal` are read.
+    pub(crate) async fn at(&self, journal: u64) -> Result<Arc<Store>, Trouble> {
+        let store = self.present(None).await?;
+        let error = match store.follow(journal).await {
+            Ok(()) => return Ok(store),
+            Err(error) => error,
+        };
+        tracing::warn!("{}; reading the journal anew", describe(&error));
+        let store = self.present(Some(&store)).await?;
+        store.follow(journal).await?;
+        Ok(store)
+    }
+
+    /// Whether more of the journal is read than all segments below `journal`.
+    pub(crate) async fn are_beyond(&self, journal: u64) -> bool {
+        match &*self.open.lock().await {
+            Some(store) => store.journal.read().await.ledger().next > journal,
+            None => false,
+        }
+    }
+
+    /// The open store, or another one if that is `useless`.
+    async fn present(&self, useless: Option<&Arc<Store>>) -> Result<Arc<Store>, Trouble> {
+        let mut open = self.open.lock().await;
+        if let (Some(useless), Some(store)) = (useless, &*open)
+            && Arc::ptr_eq(useless, store)
+        {
+            // The coordinator knows a newer checkpoint.
+            *open = None;
+            self.client.link().join_again().await?;
+        }
+        let job = self.client.job();
+        if let Some(store) = &*open
+            && store.table == job.table
+        {
+            if !store.doubtful.load(Ordering::Relaxed) {
+                return Ok(Arc::clone(store));
+            }
+            self.doubts.fetch_add(1, Ordering::Relaxed);
+        }
+        *open = None;
+        let store = Arc::new(self.open(&job).await?);
+        Ok(Arc::clone(open.insert(store)))
+    }
+
+    async fn open(&self, job: &Job) -> Result<Store, Trouble> {
+        let storage = match &self.choice {
+            Some(StoreChoice::Shared(storage)) => Some(Ok(Arc::clone(storage))),
+            Some(StoreChoice::Coordinator) => None,
+            _ if self.doubts.load(Ordering::Relaxed) > DOUBTS_MAX => {
+                Some(Err("writing failed again and again".to_owned()))
+            }
+            Some(StoreChoice::Location(location)) => Some(open_at(location)),
+            None if job.store.is_empty() => None,
+            None => Some(match Location::parse(&job.store) {
+                Ok(location) => open_at(&location),
+                Err(error) => Err(describe(&error)),
+            }),
+        };
+        let direct = match storage {
+            Some(Ok(storage)) => Some(Store::open(storage, job, false).await.map_err(said)),
+            Some(Err(reason)) => Some(Err(reason)),
+            None => None,
+        };
+        match direct {
+            Some(Ok(store)) => return Ok(store),
+            Some(Err(reason)) => tracing::warn!(
+                "records go through the coordinator, which takes longer: this worker cannot use the store: {reason}"
+            ),
+            None => {}
+        }
+        let proxy = Arc::new(ProxyStorage::new(self.client.clone()));
+        Store::open(proxy, job, true).await
+    }
+}
+
+fn open_at(location: &Location) -> Result<Arc<dyn Storage>, String> {
+    location.open_shared().map_err(|error| describe(&error))
+}
+
+fn said(trouble: Trouble) -> String {
+    match trouble {
+        Trouble::Failed(reason) => reason,
+        other => format!("{other:?}"),
+    }
+}
+
+impl Store {
+    async fn open(storage: Arc<dyn Storage>, job: &Job, proxied: bool) -> Result<Store, Trouble> {
+        let journal = Follower::open(Arc::clone(&storage), job.checkpoint).await?;
+        let found = journal.ledger().table;
+        if found != job.table {
+            return Err(Trouble::Failed(format!(
+                "it has the table {found:016x} and not that of the job, {:016x}",
+                job.table
+            )));
+        }
+        Ok(Store {
+            table: found,
+            range_bits: job.range_bits,
+            storage,
+            proxied,
+            doubtful: AtomicBool::new(false),
+            journal: RwLock::new(journal),
+        })
+    }
+
+    /// Reads the journal on until all segments below `next` are read.
+    async fn follow(&self, next: u64) -> Result<(), StoreError> {
+        if self.journal.read().await.ledger().next >= next {
+            return Ok(());
+        }
+        let mut journal = self.journal.write().await;
+        let mut looks = 1;
+        loop {
+            match journal.catch_up(next).await {
+                Err(StoreError::Storage(StorageError::NotFound { .. })) if looks < LOOKS => {
+                    tokio::time::sleep(LOOK_AGAIN * (1 << (looks - 1))).await;
+                    looks += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Where the records of `heads` are.
+    pub(crate) async fn places(
+        &self,
+        heads: impl IntoIterator<Item = Head>,
+    ) -> Result<Vec<(Head, Place)>, Trouble> {
+        let journal = self.journal.read().await;
+        let ledger = journal.ledger();
+        let place = |head| match ledger.place(head) {
+            Some(&place) => Ok((head, place)),
+            None => Err(Trouble::Missing(head)),
+        };
+        heads.into_iter().map(place).collect()
+    }
+
+    /// Which of `heads` is done and comes first.
+    pub(crate) async fn first_done(&self, heads: &[Head]) -> Option<Head> {
+        let journal = self.journal.read().await;
+        let mut heads = heads.iter().copied();
+        heads.find(|&head| journal.ledger().place(head).is_some())
+    }
+
+    /// What a shard is cut from.
+    pub(crate) async fn cut(
+        &self,
+        bits: u32,
+        shard_words: u64,
+        (shard, head, skip): (u32, Head, u64),
+    ) -> Result<Cut, MergeError> {
+        let journal = self.journal.read().await;
+        Cut::new(journal.ledger(), bits, shard_words, (shard, head, skip))
+    }
+
+    /// The record of a range, of which every byte is as the journal says; or what is to be told of it.
+    pub(crate) async fn record(
+        &self,
+        head: Head,
+        place: &Place,
+    ) -> Result<Result<Bytes, Lost>, Trouble> {
+        let lost = |reason| {
+            Ok(Err(Lost {
+                head,
+                digest: place.digest,
+                reason,
+            }))
+        };
+        let most = max_record_len(self.range_bits);
+        if u64::from(place.length) > most {
+            return lost(format!(
+                "it has {} bytes, more than a range can have",
+                place.length
+            ));
+        }
+        match read_record(&*self.storage, head, place).await {
+            Ok(record) => Ok(Ok(record)),
+            Err(StoreError::Lost { what, .. }) => lost(what),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The records of ranges, in this order, [`READS_MAX`] read at a time.
+    pub(crate) async fn records(
+        &self,
+        places: &[(Head, Place)],
+    ) -> Result<Vec<Result<Bytes, Lost>>, Trouble> {
+        let reads = places.iter();
+        let reads: Vec<_> = reads
+            .map(|(head, place)| self.record(*head, place).boxed())
+            .collect();
+        let reads = futures_util::stream::iter(reads).buffered(READS_MAX);
+        reads.try_collect().await
+    }
+
+    /// Creates a part. One that an earlier attempt has created is as good.
+    pub(crate) async fn put_part(&self, key: &Key, bytes: Bytes) -> Result<(), Trouble> {
+        self.create(key, bytes).await
+    }
+
+    /// Creates a shard of the table of `bits` bits. One that is in its way and not the same is
+    /// replaced, as long as the table is not published.
+    pub(crate) async fn put_shard(
+        &self,
+        bits: u32,
+        key: &Key,
+        bytes: Bytes,
+    ) -> Result<(), Trouble> {
+        if self.proxied {
+            // There it is replaced if need be.
+            return self.create(key, bytes).await;
+        }
+        let put = published::put(&*self.storage, bits, key, bytes).await;
+        if let Err(StoreError::Storage(error)) = &put {
+            self.doubt(error);
+        }
+        Ok(put?)
+    }
+
+    /// Remembers that writing failed in a way that may go on.
+    fn doubt(&self, error: &StorageError) {
+        if !self.proxied && matches!(error, StorageError::Failed { .. }) {
+            self.doubtful.store(true, Ordering::Relaxed);
+        }
+    }
+
+    async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), Trouble> {
+        let exists = match self.storage.create(key, bytes.clone()).await {
+            Err(error @ StorageError::AlreadyExists { .. }) => error,
+            Err(error) => {
+                self.doubt(&error);
+                return Err(error.into());
+            }
+            Ok(()) => return Ok(()),
+        };
+        let there = self.storage.read_at(key, 0..bytes.len() as u64 + 1).await?;
+        if there == bytes {
+            Ok(())
+        } else {
+            Err(Trouble::failed(&exists))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,313 @@
+//! How the coordinator in memory answers.
+
+use std::time::Duration;
+
+use chomp_proto::v1::coordinator_server::Coordinator;
+use chomp_proto::v1::{self, complete_reply, complete_request, lease_reply};
+use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
+use chomp_store::{Entry, Key, PartName, Placed, Storage, StorageError, published};
+use chomp_table::{Digest, Head, RangeSummary};
+use http::{Method, StatusCode};
+use http_body_util::Full;
+use tokio::time::timeout;
+use tonic::body::Body;
+use tonic::{Request, Response, Status};
+
+use super::fake::{Act, BITS, Fake, Leased, SECRET, State, bytes_of, now};
+
+fn answer<T>(act: Act, reply: T) -> Result<Response<T>, Status> {
+    match act {
+        Act::Lose(status) => Err(status),
+        _ => Ok(Response::new(reply)),
+    }
+}
+
+#[tonic::async_trait]
+impl Coordinator for Fake {
+    async fn join(
+        &self,
+        request: Request<v1::JoinRequest>,
+    ) -> Result<Response<v1::JoinReply>, Status> {
+        let act = self.enter("join").await?;
+        self.check_token(&request);
+        let mut state = self.state();
+        let request = request.into_inner();
+        state.known.insert(request.worker);
+        state.joins.push(request);
+        let reply = v1::JoinReply {
+            bits: BITS,
+            range_bits: state.range_bits.get(),
+            table: state.journal.ledger().table,
+            lease_ms: state.lease_ms,
+            store: state.location.clone(),
+            checkpoint: state.checkpoint(),
+        };
+        answer(act, reply)
+    }
+
+    async fn lease(
+        &self,
+        request: Request<v1::LeaseRequest>,
+    ) -> Result<Response<v1::LeaseReply>, Status> {
+        let act = self
+            .enter_as("lease", request.get_ref().worker, &request)
+            .await?;
+        let wait = async {
+            loop {
+                let changed = self.changed.notified();
+                {
+                    let mut state = self.state();
+                    if state.is_done() {
+                        return lease_reply::Answer::Finished(v1::Finished {});
+                    }
+                    if let Some(task) = state.task() {
+                        return lease_reply::Answer::Task(task);
+                    }
+                }
+                changed.await;
+            }
+        };
+        let wait = timeout(Duration::from_secs(10), wait).await;
+        let reply = wait.unwrap_or(lease_reply::Answer::Wait(v1::Wait {}));
+        if let (Act::Lose(_), lease_reply::Answer::Task(task)) = (&act, &reply) {
+            self.state().leases.remove(&task.lease);
+        }
+        let answered = v1::LeaseReply {
+            answer: Some(reply),
+        };
+        answer(act, answered)
+    }
+
+    async fn renew(
+        &self,
+        request: Request<v1::RenewRequest>,
+    ) -> Result<Response<v1::RenewReply>, Status> {
+        let act = self
+            .enter_as("renew", request.get_ref().worker, &request)
+            .await?;
+        let request = request.into_inner();
+        let mut state = self.state();
+        let stands = |lease: &u64| state.leases.contains_key(lease);
+        let lost = request.leases.iter().copied();
+        let lost = lost.filter(|lease| !stands(lease)).collect();
+        let at = state.start.elapsed().as_millis();
+        state.renewals.push((at, request));
+        answer(act, v1::RenewReply { lost })
+    }
+
+    async fn r#return(
+        &self,
+        request: Request<v1::ReturnRequest>,
+    ) -> Result<Response<v1::ReturnReply>, Status> {
+        let act = self
+            .enter_as("return", request.get_ref().worker, &request)
+            .await?;
+        let request = request.into_inner();
+        let mut state = self.state();
+        state.leases.remove(&request.lease);
+        state.returned.push(request.failure);
+        self.changed.notify_waiters();
+        answer(act, v1::ReturnReply {})
+    }
+
+    async fn complete(
+        &self,
+        request: Request<v1::CompleteRequest>,
+    ) -> Result<Response<v1::CompleteReply>, Status> {
+        let act = self
+            .enter_as("complete", request.get_ref().worker, &request)
+            .await?;
+        let verdict = self.state().take(&request.into_inner());
+        self.changed.notify_waiters();
+        let verdict = Some(verdict);
+        answer(act, v1::CompleteReply { verdict })
+    }
+
+    async fn report(
+        &self,
+        request: Request<v1::ReportRequest>,
+    ) -> Result<Response<v1::ReportReply>, Status> {
+        let act = self
+            .enter_as("report", request.get_ref().worker, &request)
+            .await?;
+        let mut state = self.state();
+        for lost in request.into_inner().records {
+            let head = Head(lost.head);
+            let digest = state.journal.ledger().place(head).map(|place| place.digest);
+            state.reported.push((head, lost.reason));
+            if digest.is_some_and(|digest| digest.0[..] == lost.digest) {
+                let withdrawn = Entry::Withdrawn { heads: vec![head] };
+                now(state.journal.append(vec![withdrawn])).unwrap();
+            }
+        }
+        self.changed.notify_waiters();
+        answer(act, v1::ReportReply {})
+    }
+
+    async fn leave(
+        &self,
+        request: Request<v1::LeaveRequest>,
+    ) -> Result<Response<v1::LeaveReply>, Status> {
+        let act = self
+            .enter_as("leave", request.get_ref().worker, &request)
+            .await?;
+        let mut state = self.state();
+        state.known.remove(&request.get_ref().worker);
+        state.left = true;
+        answer(act, v1::LeaveReply {})
+    }
+}
+
+impl State {
+    fn take(&mut self, request: &v1::CompleteRequest) -> complete_reply::Verdict {
+        self.leases.remove(&request.lease);
+        let duplicate = complete_reply::Verdict::Duplicate(v1::Duplicate {});
+        let entry = match request.result.as_ref().unwrap() {
+            complete_request::Result::Evaluated(evaluated) => {
+                let placed = evaluated.ranges.iter().map(placed);
+                let ranges = placed.filter(|placed| !self.is_range_done(placed.summary.head));
+                let ranges: Vec<Placed> = ranges.collect();
+                let Some(first) = ranges.first() else {
+                    return duplicate;
+                };
+                let part = PartName {
+                    layer: first.summary.head.layer(),
+                    lease: request.lease,
+                };
+                if now(self.storage.read(&part.key())).is_err() {
+                    let reason = "there is no such part".to_owned();
+                    return complete_reply::Verdict::Rejected(v1::Rejected { reason });
+                }
+                Entry::Done {
+                    part,
+                    replicas: 1,
+                    ranges,
+                }
+            }
+            complete_request::Result::Checked(v1::Checked { refutation }) => {
+                self.checked
+                    .push(refutation.as_ref().map(|found| found.word));
+                return complete_reply::Verdict::Accepted(v1::Accepted {});
+            }
+            complete_request::Result::Merged(v1::Merged { json }) => {
+                let merged: chomp_store::Merged = serde_json::from_slice(json).unwrap();
+                let info = merged.shard.as_ref().unwrap();
+                let key = published::key(BITS, &info.name).unwrap();
+                let stands = now(self.storage.read(&key))
+                    .is_ok_and(|bytes| Digest::of(&bytes) == info.sha256);
+                if !stands || !self.are_ranges_done() {
+                    let reason = "there is no such shard".to_owned();
+                    return complete_reply::Verdict::Rejected(v1::Rejected { reason });
+                }
+                Entry::Shard { bits: BITS, merged }
+            }
+        };
+        now(self.journal.append(vec![entry])).unwrap();
+        complete_reply::Verdict::Accepted(v1::Accepted {})
+    }
+}
+
+fn placed(summary: &v1::Summary) -> Placed {
+    Placed {
+        summary: RangeSummary {
+            head: Head(summary.head),
+            count: summary.count,
+            stored: summary.stored,
+            digest: Digest(summary.digest.as_slice().try_into().unwrap()),
+        },
+        offset: summary.offset,
+        length: summary.length,
+    }
+}
+
+impl Fake {
+    /// Answers a request for an object.
+    pub(super) async fn object(
+        &self,
+        request: http::Request<Body>,
+    ) -> Result<http::Response<Body>, Status> {
+        let get = request.method() == Method::GET;
+        let act = self.enter(if get { "get" } else { "put" }).await?;
+        let (parts, body) = request.into_parts();
+        let token = parts.headers.get("authorization");
+        let right = token.is_some_and(|token| *token == *format!("Bearer {SECRET}"));
+        self.state().authorized &= right;
+        let key = Key::new(parts.uri.path().strip_prefix(OBJECTS_PATH).unwrap()).unwrap();
+        let header = |name: &str| parts.headers.get(name)?.to_str().ok();
+        let (status, bytes) = if get {
+            self.get(&key, header("range"))
+        } else {
+            let worker = header(WORKER_HEADER).unwrap().parse().unwrap();
+            assert_eq!(header("if-none-match"), Some("*"));
+            let bytes = bytes_of(body).await;
+            assert_eq!(header("content-length"), Some(&*bytes.len().to_string()));
+            (self.put(&key, worker, bytes), bytes::Bytes::new())
+        };
+        if let Act::Lose(status) = act {
+            return Err(status);
+        }
+        let response = http::Response::builder()
+            .status(status)
+            .header("content-length", bytes.len())
+            .body(Body::new(Full::new(bytes)));
+        Ok(response.unwrap())
+    }
+
+    fn get(&self, key: &Key, range: Option<&str>) -> (StatusCode, bytes::Bytes) {
+        let mut state = self.state();
+        if PartName::of(key).is_some() && !state.are_ranges_done() {
+            state.fetched.push(format!("{key} {range:?}"));
+        }
+        let bytes = match now(state.storage.read(key)) {
+            Ok(bytes) => bytes,
+            Err(StorageError::NotFound { .. }) => {
+                return (StatusCode::NOT_FOUND, bytes::Bytes::new());
+            }
+            Err(error) => return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string().into()),
+        };
+        let Some(range) = range else {
+            return (StatusCode::OK, bytes);
+        };
+        let (first, last) = range
+            .strip_prefix("bytes=")
+            .unwrap()
+            .split_once('-')
+            .unwrap();
+        let first: usize = first.parse().unwrap();
+        let last: u64 = last.parse().unwrap();
+        if first >= bytes.len() {
+            return (StatusCode::RANGE_NOT_SATISFIABLE, bytes::Bytes::new());
+        }
+        let end = usize::try_from(last).map_or(bytes.len(), |last| bytes.len().min(last + 1));
+        (StatusCode::PARTIAL_CONTENT, bytes.slice(first..end))
+    }
+
+    fn put(&self, key: &Key, worker: u64, bytes: bytes::Bytes) -> StatusCode {
+        let state = self.state();
+        let part = PartName::of(key);
+        let holds = match part {
+            Some(part) => {
+                let leased = state.leases.get(&part.lease);
+                matches!(leased, Some(Leased::Ranges(heads)) if heads[0].layer() == part.layer)
+            }
+            None => key.as_str().starts_with("table-16/shard-"),
+        };
+        if !state.known.contains(&worker) || !holds {
+            return StatusCode::FORBIDDEN;
+        }
+        let put = match part {
+            Some(_) => now(state.storage.create(key, bytes)).map_err(Into::into),
+            None => now(published::put(&*state.storage, BITS, key, bytes)),
+        };
+        match put {
+            Ok(()) => StatusCode::CREATED,
+            Err(chomp_store::StoreError::Storage(StorageError::AlreadyExists { .. })) => {
+                StatusCode::PRECONDITION_FAILED
+            }
+            Err(chomp_store::StoreError::Storage(StorageError::Full { .. })) => {
+                StatusCode::INSUFFICIENT_STORAGE
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The store through the coordinator does what every storage does.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chomp_store::objects::{Action, SimulatedStorage};
+use chomp_store::{Key, Storage, StorageError};
+use tonic::Status;
+
+use super::fake::{Act, Fake, Leased, State, config, now};
+use crate::client::{Client, ClientError};
+use crate::link::{Hello, Link};
+use crate::proxy::ProxyStorage;
+
+const WORKER: u64 = 5;
+
+/// The storage of a worker that has leases for two parts.
+async fn proxy(fake: &Fake) -> ProxyStorage {
+    let hello = Hello {
+        worker: WORKER,
+        name: String::new(),
+        threads: 1,
+        kernel: chomp_table::Digest::default(),
+    };
+    let chance = fastrand::Rng::with_seed(1);
+    let access = config(1).access;
+    let link = Link::new(&access, Arc::new(fake.clone()), hello, None, chance).unwrap();
+    let client = Client::join(link).await.unwrap();
+    let mut state = fake.state();
+    for lease in 0..3 {
+        let heads = vec![chomp_table::Head(1)];
+        state.leases.insert(lease, Leased::Ranges(heads));
+    }
+    ProxyStorage::new(client)
+}
+
+fn part(lease: u64) -> Key {
+    Key::new(&format!("work/parts/0001/{lease:016x}")).unwrap()
+}
+
+fn storage(fake: &Fake) -> Arc<SimulatedStorage> {
+    fake.state().storage.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_are_created_once_and_read() {
+    let fake = Fake::new(|_, _| Act::Go);
+    let proxy = proxy(&fake).await;
+    let (digits, large) = (
+        Bytes::from_static(b"0123456789"),
+        Bytes::from(vec![7; 3 << 20]),
+    );
+    proxy.create(&part(0), digits.clone()).await.unwrap();
+    proxy.create(&part(1), large.clone()).await.unwrap();
+    proxy.create(&part(2), Bytes::new()).await.unwrap();
+    assert_eq!(now(storage(&fake).read(&part(0))).unwrap(), digits);
+    let again = proxy.create(&part(0), digits).await.unwrap_err();
+    assert!(
+        matches!(&again, StorageError::AlreadyExists { key, action: Action::Create, .. } if *key == part(0))
+    );
+
+    for (range, expected) in [
+        (0..10, "0123456789"),
+        (2..5, "234"),
+        (9..10, "9"),
+        (0..0, ""),
+        (8..12, "89"),
+        (10..12, ""),
+        (11..u64::MAX, ""),
+        (0..u64::MAX, "0123456789"),
+        (u64::MAX..u64::MAX, ""),
+    ] {
+        let bytes = proxy.read_at(&part(0), range.clone()).await.unwrap();
+        assert_eq!(bytes, expected, "{range:?}");
+    }
+    assert_eq!(proxy.read(&part(0)).await.unwrap(), "0123456789");
+    assert_eq!(proxy.read(&part(1)).await.unwrap(), large);
+    assert_eq!(
+        proxy.read_at(&part(1), 5..3 << 20).await.unwrap(),
+        large.slice(5..)
+    );
+    assert_eq!(proxy.read(&part(2)).await.unwrap(), "");
+
+    let missing = part(9);
+    for result in [
+        proxy.read(&missing).await.map(drop),
+        proxy.read_at(&missing, 0..0).await.map(drop),
+        proxy.read_at(&missing, 3..8).await.map(drop),
+    ] {
+        assert!(
+            matches!(result, Err(StorageError::NotFound { .. })),
+            "{result:?}"
+        );
+    }
+    assert!(matches!(
+        proxy.list(&missing).await,
+        Err(StorageError::Failed { .. })
+    ));
+    assert!(matches!(
+        proxy.delete(&part(0)).await,
+        Err(StorageError::Failed { .. })
+    ));
+    fake.state().storage.set_bytes_max(0);
+    fake.state()
+        .leases
+        .insert(9, Leased::Ranges(vec![chomp_table::Head(1)]));
+    let full = proxy.create(&missing, Bytes::from_static(b"more")).await;
+    assert!(matches!(full, Err(StorageError::Full { .. })), "{full:?}");
+    assert!(fake.state().authorized);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_allowed_is_said() {
+    let fake = Fake::new(|_, _| Act::Go);
+    let proxy = proxy(&fake).await;
+    let error = proxy.create(&part(77), Bytes::new()).await.unwrap_err();
+    let StorageError::Failed { source, .. } = &error else {
+        panic!("{error:?}");
+    };
+    let error = source.downcast_ref::<ClientError>();
+    assert!(
+        matches!(error, Some(ClientError::Unfit { reason, .. }) if reason.contains("403")),
+        "{error:?}"
+    );
+}
+
+/// The first attempts fail in every way, and the one after them counts.
+#[tokio::test(start_paused = true)]
+async fn it_survives_outages() {
+    let lost = || Status::unavailable("connection reset");
+    let script = move |attempts: usize| {
+        let mut count = 0;
+        move |call: &str, state: &mut State| {
+            count += usize::from(call == "get" || call == "put");
+            match (call, count) {
+                ("get" | "put", count) if count > attempts => Act::Go,
+                ("get" | "put", 1) => Act::Lose(lost()),
+                ("get" | "put", 2) => {
+                    state.known.clear();
+                    Act::Fail(lost())
+                }
+                ("get" | "put", 3) => Act::Hang,
+                ("get" | "put", 4) => Act::Fail(Status::resource_exhausted("later")),
+                ("get" | "put", _) => Act::Fail(lost()),
+                _ => Act::Go,
+            }
+        }
+    };
+    let bytes = Bytes::from_static(b"abc");
+    for attempts in 0..7 {
+        let fake = Fake::new(script(attempts));
+        let proxy = proxy(&fake).await;
+        let created = proxy.create(&part(0), bytes.clone()).await;
+        // The first attempt had an effect, of which nobody heard.
+        assert_eq!(created.is_ok(), attempts == 0, "{attempts}: {created:?}");
+        assert!(created.is_ok() || matches!(created, Err(StorageError::AlreadyExists { .. })));
+        assert_eq!(now(storage(&fake).read(&part(0))).unwrap(), bytes);
+
+        let fake = Fake::new(script(attempts));
+        let proxy = self::proxy(&fake).await;
+        now(storage(&fake).create(&part(0), bytes.clone())).unwrap();
+        assert_eq!(proxy.read_at(&part(0), 1..9).await.unwrap(), "bc");
+        assert_eq!(fake.state().count("get"), attempts + 1);
+    }
+}

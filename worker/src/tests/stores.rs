@@ -1,0 +1,277 @@
+//! Stores that are lost, damaged, somewhere else, or not the right one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chomp_store::objects::SimulatedStorage;
+use chomp_store::{Entry, Key, Storage};
+use chomp_table::{Digest, Head};
+use tokio_util::sync::CancellationToken;
+
+use super::fake::{Act, Fake, State, config, now, truth};
+use crate::{Config, End, Report, StoreChoice, run_with};
+
+async fn run(fake: &Fake, config: Config) -> Report {
+    let worker = run_with(config, Arc::new(fake.clone()), CancellationToken::new());
+    worker.await.unwrap()
+}
+
+fn go(_: &str, _: &mut State) -> Act {
+    Act::Go
+}
+
+/// A configuration with the store of the coordinator itself.
+fn direct(fake: &Fake) -> Config {
+    Config {
+        store: Some(StoreChoice::Shared(fake.state().storage.clone())),
+        ..config(1)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_reached_is_used() {
+    let fake = Fake::new(go);
+    fake.state().checks = 2;
+    let report = run(&fake, direct(&fake)).await;
+    assert_eq!(report.end, End::Finished);
+    fake.assert_done();
+    let state = fake.state();
+    assert_eq!((state.count("get"), state.count("put")), (0, 0));
+    assert_eq!((report.ranges, report.checks, report.merges), (16, 2, 5));
+    assert_eq!(state.checked, [None, None]);
+    assert_eq!(state.returned, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_another_table_is_not() {
+    let (fake, other) = (Fake::new(go), Fake::new(go));
+    other.state().move_table();
+    for config in [
+        direct(&other),
+        Config {
+            store: Some(StoreChoice::Shared(Arc::new(SimulatedStorage::new(1)))),
+            ..config(1)
+        },
+    ] {
+        run(&fake, config).await;
+        assert!(fake.state().count("get") > 0);
+    }
+    fake.assert_done();
+    assert!(
+        other.state().storage.objects().len() < 3,
+        "nothing is put there"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_is_none_is_no_hindrance() {
+    for location in ["/there/is/no/such/place", "s3://", "gopher://x"] {
+        let fake = Fake::new(go);
+        fake.state().location = location.to_owned();
+        run(&fake, config(1)).await;
+        fake.assert_done();
+    }
+}
+
+/// Whatever is wrong with a record, whoever needs it tells, and it is computed again.
+#[tokio::test(start_paused = true)]
+async fn lost_records_are_reported_and_computed_again() {
+    for proxied in [false, true] {
+        for case in 0..4 {
+            let fake = Fake::new(go);
+            {
+                let mut state = fake.state();
+                state.add_done(|head| head.0 < 6);
+                let key = state.part(Head(1));
+                match case {
+                    0 => assert!(state.storage.flip_bit(&key, 70, 3)),
+                    1 => assert!(state.storage.truncate(&key, 50)),
+                    2 => state
+                        .storage
+                        .overwrite(&key, Bytes::from_static(b"something else")),
+                    _ => now(state.storage.delete(&key)).unwrap(),
+                }
+            }
+            let config = if proxied { config(1) } else { direct(&fake) };
+            run(&fake, config).await;
+            fake.assert_done();
+            let state = fake.state();
+            assert!(
+                !state.reported.is_empty() && state.reported.iter().all(|(head, _)| head.0 == 1)
+            );
+            assert!(
+                state.returned.iter().all(String::is_empty),
+                "{:?}",
+                state.returned
+            );
+        }
+    }
+}
+
+/// A merge sees what nobody needed before, and what the journal says wrongly.
+#[tokio::test(start_paused = true)]
+async fn a_merge_reports_what_it_finds() {
+    for case in 0..3 {
+        let fake = Fake::new(go);
+        let head = Head(15);
+        {
+            let mut state = fake.state();
+            state.add_done(|head| head.0 < 15);
+            let range = &truth(state.range_bits)[&head];
+            let (mut summary, record) = chomp_table::range::encode(range, state.range_bits);
+            let mut record = record;
+            match case {
+                0 => record[60] ^= 1,
+                1 => summary.stored -= 1,
+                _ => {
+                    // A record that lies about what is stored, with the digest of the lie.
+                    record[40] -= 1;
+                    summary.stored -= 1;
+                    summary.digest = Digest::of(&record);
+                }
+            }
+            let mut part = chomp_store::part::PartBuilder::default();
+            part.push(summary, &record);
+            let (bytes, ranges) = part.finish();
+            let part = chomp_store::PartName {
+                layer: head.layer(),
+                lease: 0xbbbb,
+            };
+            now(state.storage.create(&part.key(), bytes)).unwrap();
+            let done = Entry::Done {
+                part,
+                replicas: 1,
+                ranges,
+            };
+            now(state.journal.append(vec![done])).unwrap();
+        }
+        run(&fake, direct(&fake)).await;
+        fake.assert_done();
+        let state = fake.state();
+        assert!(
+            !state.reported.is_empty() && state.reported.iter().all(|lost| lost.0 == head),
+            "{case}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_finds_a_lie() {
+    let mut withdrawn = false;
+    let fake = Fake::new(move |call, state| {
+        // The liar's range is not in the table for good.
+        if call == "complete" && state.checks == 0 && !withdrawn {
+            let heads = vec![Head(15)];
+            withdrawn = true;
+            now(state.journal.append(vec![Entry::Withdrawn { heads }])).unwrap();
+        }
+        Act::Go
+    });
+    {
+        let mut state = fake.state();
+        state.add_done(|head| head.0 < 15);
+        let mut wrong = truth(state.range_bits)[&Head(15)].clone();
+        wrong.losing.retain(|index| index % 3 > 0);
+        wrong.losing.extend([2000, 2001, 2003]);
+        wrong.losing.sort_unstable();
+        wrong.losing.dedup();
+        wrong.edges &= !(1 << 12);
+        wrong.edges |= u64::from(wrong.losing.first() == Some(&0)) << 12;
+        state.add(&wrong);
+        state.checks = 4;
+    }
+    let mut config = direct(&fake);
+    config.threads = std::num::NonZeroUsize::MIN;
+    run(&fake, config).await;
+    let state = fake.state();
+    let found = state.checked.iter().flatten();
+    assert!(
+        found.clone().count() > 0 && found.clone().all(|word| word >> 12 == 15),
+        "{:?}",
+        state.checked
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_in_the_way_fails_the_task() {
+    let fake = Fake::new(go);
+    let key = Key::new("work/parts/0000/0000000000000000").unwrap();
+    now(fake.state().storage.create(&key, Bytes::from_static(b"x"))).unwrap();
+    run(&fake, direct(&fake)).await;
+    fake.assert_done();
+    let returned = fake.state().returned.clone();
+    assert!(
+        matches!(&*returned, [reason] if reason.contains("exists already")),
+        "{returned:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_in_the_way_is_replaced() {
+    for proxied in [false, true] {
+        let fake = Fake::new(go);
+        let key = Key::new("table-16/shard-0001.zst").unwrap();
+        now(fake.state().storage.create(&key, Bytes::from_static(b"x"))).unwrap();
+        let config = if proxied { config(1) } else { direct(&fake) };
+        run(&fake, config).await;
+        fake.assert_done();
+    }
+}
+
+/// Segments that are gone, or not what they were, while the worker follows: it begins again at the
+/// newest checkpoint.
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_cannot_be_followed_is_read_anew() {
+    for damage in [false, true] {
+        let mut completed = 0;
+        let fake = Fake::new(move |call, state| {
+            completed += usize::from(call == "complete");
+            if call == "lease" && completed == 4 {
+                completed += 1;
+                let next = state.journal.ledger().next;
+                // So many segments later there is a checkpoint.
+                for _ in 0..64 {
+                    now(state.journal.append(Vec::new())).unwrap();
+                }
+                assert!(state.checkpoint() > next);
+                let key = Key::new(&format!("work/journal/{next:010}")).unwrap();
+                if damage {
+                    assert!(state.storage.flip_bit(&key, 40, 1));
+                } else {
+                    now(state.storage.delete(&key)).unwrap();
+                }
+            }
+            Act::Go
+        });
+        run(&fake, direct(&fake)).await;
+        fake.assert_done();
+        let state = fake.state();
+        assert_eq!(state.joins.len(), 2);
+        assert_eq!(state.returned, Vec::<String>::new());
+    }
+}
+
+/// If even the newest checkpoint is of no use, the task fails with the reason.
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_is_damaged_fails_the_task() {
+    let mut leased = 0;
+    let fake = Fake::new(move |call, state| {
+        leased += usize::from(call == "lease");
+        let key = Key::new("work/journal/0000000000").unwrap();
+        if leased == 1 || state.returned.len() == 2 {
+            state.storage.flip_bit(&key, 40, 1);
+            leased += 1;
+            state.returned.push("mended, or not".to_owned());
+        }
+        Act::Go
+    });
+    let mut config = direct(&fake);
+    config.threads = std::num::NonZeroUsize::MIN;
+    run(&fake, config).await;
+    fake.assert_done();
+    let returned = fake.state().returned.clone();
+    assert!(
+        returned.iter().any(|reason| reason.contains("is damaged")),
+        "{returned:?}"
+    );
+}

@@ -1,0 +1,80 @@
+//! Why a task is not done here.
+
+use chomp_store::merge::MergeError;
+use chomp_store::{StorageError, StoreError};
+use chomp_table::Head;
+use chomp_table::format::describe;
+
+use crate::client::{ClientError, Lost};
+use crate::pool::PoolError;
+
+/// Why a task is not done here, by what is to be done about it.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The worker stops before it has begun.
+    Stopped,
+    /// Records that it needs are lost or damaged: tell.
+    Lost(Vec<Lost>),
+    /// A range that it needs is not done, as far as the journal was read.
+    Missing(Head),
+    /// The coordinator is of no use any more.
+    Client(ClientError),
+    /// Anything else. The task may be done by somebody else, or later.
+    Failed(String),
+}
+
+impl Trouble {
+    /// A failure with its causes.
+    pub(crate) fn failed(error: &(dyn std::error::Error + 'static)) -> Trouble {
+        Trouble::Failed(describe(error))
+    }
+}
+
+impl From<ClientError> for Trouble {
+    /// A call that the coordinator does not accept is one task's failure, everything else the worker's.
+    fn from(error: ClientError) -> Trouble {
+        match error {
+            ClientError::Unfit { .. } => Trouble::failed(&error),
+            error => Trouble::Client(error),
+        }
+    }
+}
+
+impl From<StorageError> for Trouble {
+    fn from(error: StorageError) -> Trouble {
+        // What goes through the coordinator fails as calls to it do.
+        if let StorageError::Failed { source, .. } = &error
+            && let Some(client) = source.downcast_ref::<ClientError>()
+        {
+            return client.clone().into();
+        }
+        Trouble::failed(&error)
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Trouble {
+        match error {
+            StoreError::Storage(error) => error.into(),
+            error => Trouble::failed(&error),
+        }
+    }
+}
+
+impl From<MergeError> for Trouble {
+    fn from(error: MergeError) -> Trouble {
+        match error {
+            MergeError::Missing { head } => Trouble::Missing(head),
+            error => Trouble::failed(&error),
+        }
+    }
+}
+
+impl From<PoolError> for Trouble {
+    fn from(error: PoolError) -> Trouble {
+        match error {
+            PoolError::Stopped => Trouble::Stopped,
+            error => Trouble::failed(&error),
+        }
+    }
+}
