@@ -10,7 +10,8 @@ use crate::common::cluster::{Cluster, Process, free_port, wait_for};
 use crate::common::{FINGERPRINT_20, FINGERPRINT_24};
 use crate::site::{digits, wait_to_answer};
 
-const DONE: &str = "Number(document.getElementById('done').value)";
+/// The share that is done, in whole billionths: what is read back is what was compared.
+const DONE: &str = "Math.round(document.getElementById('done').value * 1e9)";
 
 /// What the page says of the ranges: those that are done, and all.
 fn ranges(browser: &Browser) -> (u64, u64) {
@@ -63,12 +64,15 @@ fn a_run_is_watched_while_it_goes_on() {
     assert!(phase.starts_with("Ranges are being evaluated."), "{phase}");
     assert_eq!(browser.text("#fresh"), "Live.");
     // It goes on by itself, and never back.
-    let mut shares = vec![0.0];
+    let mut shares = vec![0];
     while shares.len() < 4 {
         let last = shares.last().copied().unwrap();
         browser.wait(&format!("{DONE} > {last}"));
-        let share = browser.value(DONE).as_f64().unwrap();
-        assert!(share > last && share <= 1.0, "{share} after {last}");
+        let share = browser.value(DONE).as_u64().unwrap();
+        assert!(
+            share > last && share <= 1_000_000_000,
+            "{share} after {last}"
+        );
         shares.push(share);
     }
     let (done, all) = ranges(&browser);
