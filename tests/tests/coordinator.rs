@@ -123,8 +123,10 @@ fn a_table_that_is_put_back_is_finished() {
         number(status, "ranges_done") > 2 * number(&before, "ranges_done")
     });
     coordinator.kill();
+    worker.send(Signal::SIGSTOP);
     fs::remove_dir_all(cluster.table()).unwrap();
     fs::rename(&before_more, cluster.table()).unwrap();
+    worker.send(Signal::SIGCONT);
 
     let coordinator = begin(&cluster, LONG);
     let status = wait_until_told(&cluster, "the end", is_finished);
