@@ -18,8 +18,6 @@ use super::units::{Content, Place, place};
 
 /// After so many lost checks a range is committed without.
 const LOST_MAX: u32 = 2;
-/// At most so many ranges of a worker's first results are checked, and one in `check_one_in` of a larger one.
-const FIRST_RANGES_MAX: usize = 64;
 /// Of so many groups of checks the lowest range is chosen.
 const GROUPS_LOOKED_AT: usize = 16;
 
@@ -91,15 +89,16 @@ impl Plan {
             return BTreeSet::new();
         }
         let results = self.workers.get(&worker).map_or(0, |entry| entry.results);
-        let is_first = results < self.settings.checks_first.into();
-        let one_in = if is_first && ranges.len() <= FIRST_RANGES_MAX {
-            1
-        } else {
-            one_in
-        };
+        let drawn = |head: &Head| mix(chance ^ mix(head.0 + 1));
         let heads = ranges.iter().map(|range| range.head);
-        let chosen = heads.filter(|head| mix(chance ^ mix(head.0 + 1)).is_multiple_of(one_in));
-        chosen.collect()
+        let chosen = heads
+            .clone()
+            .filter(|head| drawn(head).is_multiple_of(one_in));
+        let mut chosen: BTreeSet<Head> = chosen.collect();
+        if chosen.is_empty() && results < self.settings.checks_first.into() {
+            chosen.extend(heads.min_by_key(drawn));
+        }
+        chosen
     }
 
     /// The workers that were heard of a short time ago, the last one first. Those that have fallen silent may

@@ -48,7 +48,7 @@ pub struct Settings {
     /// One of so many ranges is checked by another worker before it is committed. 0: none is, not
     /// even of a worker's first results.
     pub check_one_in: u32,
-    /// Of the first so many results of a worker all ranges are checked, if they are not too many.
+    /// Of each of the first so many results of a worker one range is checked at least.
     pub checks_first: u32,
 }
 

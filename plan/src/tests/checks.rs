@@ -64,11 +64,21 @@ fn what_chance_does_not_choose_is_not_held_up() {
         halves.iter().all(|half| (30..70).contains(half)),
         "{halves:?}"
     );
-    // All of the first results are checked.
+    // Of the first results one is checked, even if chance chooses none.
     bench.plan.settings.checks_first = 1;
+    bench.plan.settings.check_one_in = 1_000_000;
+    let mut halves = [0, 0];
     for chance in 0..100 {
-        assert_eq!(bench.plan.sample(A, &summaries([3, 4]), chance).len(), 2);
+        let chosen = bench.plan.sample(A, &summaries([3, 4]), chance);
+        assert_eq!(chosen.len(), 1);
+        for (half, head) in halves.iter_mut().zip([3, 4]) {
+            *half += u32::from(chosen.contains(&Head(head)));
+        }
     }
+    assert!(
+        halves.iter().all(|half| (30..70).contains(half)),
+        "{halves:?}"
+    );
     bench.plan.settings.check_one_in = 0;
     assert!(bench.plan.sample(A, &summaries([3, 4]), 0).is_empty());
 }
