@@ -28,7 +28,7 @@ use chomp_table::{Head, RangeBits};
 
 pub use journal::{Entry, Follower, Journal};
 pub use ledger::{Ledger, Merged, Place};
-pub use objects::{Key, KeyError, Storage, StorageError};
+pub use objects::{Key, KeyError, READS_MAX, Storage, StorageError};
 pub use part::{PartName, Placed};
 
 /// What can be wrong with a store, by what a caller can do about it.

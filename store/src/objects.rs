@@ -19,6 +19,7 @@ use std::ops::Range;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 
 pub use bucket::BucketStorage;
 pub use key::{Key, KeyError};
@@ -27,6 +28,9 @@ pub use lock::{OpenError, TableLock};
 pub use routed::Routed;
 #[cfg(any(test, feature = "simulation"))]
 pub use simulated::{Fault, Moment, SimulatedStorage};
+
+/// So many objects are read at a time.
+pub const READS_MAX: usize = 16;
 
 /// Immutable objects by key.
 #[async_trait]
@@ -53,6 +57,15 @@ pub trait Storage: Send + Sync + Debug + 'static {
     ///
     /// [`StorageError::NotFound`]; [`StorageError::Failed`].
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError>;
+
+    /// Reads parts of several objects, each as [`read_at`](Storage::read_at) does, in this order.
+    async fn read_each(&self, parts: Vec<(Key, Range<u64>)>) -> Vec<Result<Bytes, StorageError>> {
+        let reads = parts.iter();
+        let reads: Vec<_> = reads
+            .map(|(key, range)| self.read_at(key, range.clone()))
+            .collect();
+        stream::iter(reads).buffered(READS_MAX).collect().await
+    }
 
     /// All objects in the folder `prefix` and its subfolders with their sizes in bytes, sorted by
     /// key. A folder that is not there has no objects.

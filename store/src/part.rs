@@ -112,15 +112,37 @@ pub async fn read_record(
     head: Head,
     place: &Place,
 ) -> Result<Bytes, StoreError> {
-    let key = place.part(head).key();
-    let start = u64::from(place.offset);
-    let end = start + u64::from(place.length);
-    let lost = |what: String| StoreError::Lost {
+    let mut read = read_records(storage, &[(head, *place)]).await;
+    read.pop().expect("one was read")
+}
+
+/// The records of ranges, each as [`read_record`] reads it, in this order.
+pub async fn read_records(
+    storage: &dyn Storage,
+    places: &[(Head, Place)],
+) -> Vec<Result<Bytes, StoreError>> {
+    let parts = places.iter().map(|(head, place)| {
+        let start = u64::from(place.offset);
+        let end = start + u64::from(place.length);
+        (place.part(*head).key(), start..end)
+    });
+    let reads = storage.read_each(parts.collect()).await;
+    let places = places.iter().zip(reads);
+    let checked = places.map(|((head, place), read)| check(*head, place, read));
+    checked.collect()
+}
+
+fn check(
+    head: Head,
+    place: &Place,
+    read: Result<Bytes, StorageError>,
+) -> Result<Bytes, StoreError> {
+    let lost = |what| StoreError::Lost {
         head,
-        key: key.clone(),
+        key: place.part(head).key(),
         what,
     };
-    let record = match storage.read_at(&key, start..end).await {
+    let record = match read {
         Ok(record) => record,
         Err(StorageError::NotFound { .. }) => return Err(lost("it does not exist".to_owned())),
         Err(error) => return Err(error.into()),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chomp_kernel::Source;
-use chomp_store::Place;
+use chomp_store::{Place, READS_MAX};
 use chomp_table::Head;
 use chomp_table::format::describe;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cache::{Cache, TaskSources};
 use crate::client::Lost;
 use crate::pool::Pool;
-use crate::store::{READS_MAX, Store};
+use crate::store::Store;
 use crate::trouble::Trouble;
 
 /// The unit in which memory is given out.

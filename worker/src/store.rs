@@ -10,12 +10,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use chomp_store::location::Location;
 use chomp_store::merge::{Cut, MergeError};
-use chomp_store::part::read_record;
+use chomp_store::part::read_records;
 use chomp_store::{Follower, Key, Place, Storage, StorageError, StoreError, published};
 use chomp_table::format::describe;
 use chomp_table::range::max_record_len;
 use chomp_table::{Head, RangeBits};
-use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use tokio::sync::{Mutex, RwLock};
 
 use crate::client::{Client, Job, Lost};
@@ -30,9 +29,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// So often a store is opened again because writing failed. After that the coordinator writes.
 const DOUBTS_MAX: u32 = 2;
-
-/// The records that are read at a time, for one task.
-pub(crate) const READS_MAX: usize = 16;
 
 /// Where a worker looks for the store, whatever the coordinator says.
 #[derive(Clone, Debug)]
@@ -237,44 +233,48 @@ impl Store {
         Cut::new(journal.ledger(), bits, shard_words, (shard, head, skip))
     }
 
-    /// The record of a range, of which every byte is as the journal says; or what is to be told of it.
+    /// The record of a range, as one of [`records`](Self::records).
     pub(crate) async fn record(
         &self,
         head: Head,
         place: &Place,
     ) -> Result<Result<Bytes, Lost>, Trouble> {
-        let lost = |reason| {
-            Ok(Err(Lost {
-                head,
-                digest: place.digest,
-                reason,
-            }))
-        };
-        let most = max_record_len(self.range_bits);
-        if u64::from(place.length) > most {
-            return lost(format!(
-                "it has {} bytes, more than a range can have",
-                place.length
-            ));
-        }
-        match read_record(&*self.storage, head, place).await {
-            Ok(record) => Ok(Ok(record)),
-            Err(StoreError::Lost { what, .. }) => lost(what),
-            Err(error) => Err(error.into()),
-        }
+        let mut record = self.records(&[(head, *place)]).await?;
+        Ok(record.pop().expect("one was read"))
     }
 
-    /// The records of ranges, in this order, [`READS_MAX`] read at a time.
+    /// The records of ranges, in this order, of which every byte is as the journal says; or what is to be told of
+    /// them.
     pub(crate) async fn records(
         &self,
         places: &[(Head, Place)],
     ) -> Result<Vec<Result<Bytes, Lost>>, Trouble> {
-        let reads = places.iter();
-        let reads: Vec<_> = reads
-            .map(|(head, place)| self.record(*head, place).boxed())
+        let most = max_record_len(self.range_bits);
+        let fits = |place: &Place| u64::from(place.length) <= most;
+        let read: Vec<_> = places
+            .iter()
+            .copied()
+            .filter(|(_, place)| fits(place))
             .collect();
-        let reads = futures_util::stream::iter(reads).buffered(READS_MAX);
-        reads.try_collect().await
+        let mut read = read_records(&*self.storage, &read).await.into_iter();
+        let record = |&(head, place): &(Head, Place)| {
+            let lost = |reason| Lost {
+                head,
+                digest: place.digest,
+                reason,
+            };
+            if !fits(&place) {
+                let length = place.length;
+                let reason = format!("it has {length} bytes, more than a range can have");
+                return Ok(Err(lost(reason)));
+            }
+            match read.next().expect("all that fit were read") {
+                Ok(record) => Ok(Ok(record)),
+                Err(StoreError::Lost { what, .. }) => Ok(Err(lost(what))),
+                Err(error) => Err(error.into()),
+            }
+        };
+        places.iter().map(record).collect()
     }
 
     /// Creates a part. One that an earlier attempt has created is as good.

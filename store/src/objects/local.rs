@@ -28,11 +28,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use self::files::{Failure, entries, remove_unfinished, sync_all};
 use super::lock::{OpenError, TableLock, create_folder, failed, sync_folder};
-use super::{Action, Cause, Key, Storage, StorageError};
+use super::{Action, Cause, Key, READS_MAX, Storage, StorageError};
+
+/// So many objects are read by a thread that the others need not wait for: a change of threads takes about as long as
+/// reading one that the system has in memory.
+const READS_AT_ONCE: usize = 4;
 
 /// Why nothing is written any more.
 const EARLIER_FAILURE: &str =
@@ -279,6 +284,19 @@ impl Storage for LocalStorage {
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         let key = key.clone();
         self.run(move |directory| directory.read(&key, range)).await
+    }
+
+    async fn read_each(&self, parts: Vec<(Key, Range<u64>)>) -> Vec<Result<Bytes, StorageError>> {
+        let reads = parts.chunks(READS_AT_ONCE).map(|parts| {
+            let parts = parts.to_vec();
+            self.run(move |directory| {
+                let parts = parts.into_iter();
+                let reads = parts.map(|(key, range)| directory.read(&key, range));
+                reads.collect::<Vec<_>>()
+            })
+        });
+        let reads = stream::iter(reads.collect::<Vec<_>>());
+        reads.buffered(READS_MAX / READS_AT_ONCE).concat().await
     }
 
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
