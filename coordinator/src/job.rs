@@ -4,8 +4,8 @@
 //! [`Handle`]; errands run beside it and come back as events. The queue of commands is as long as
 //! the calls that are under way, which the server bounds.
 //!
-//! The journal is written one segment at a time: what is settled while one is under way goes into
-//! the next. So thousands of workers cost no more syncs than a few.
+//! The journal is written one segment at a time: what is settled while one is under way, and for a short time after
+//! it, goes into the next. So thousands of workers cost no more syncs than a few.
 
 mod desk;
 mod handle;
@@ -118,11 +118,8 @@ impl Job {
         self.after();
         let mut stops_at = None;
         while !stops_at.is_some_and(|at| self.may_go(at)) {
-            let deadline = self
-                .desk
-                .plan
-                .next_deadline()
-                .map(|at| self.start + Duration::from_millis(at.0));
+            let deadline = self.desk.next_deadline();
+            let deadline = deadline.map(|at| self.start + Duration::from_millis(at.0));
             tokio::select! {
                 biased;
                 () = stop.cancelled(), if stops_at.is_none() => {

@@ -39,7 +39,7 @@ pub struct Millis(pub u64);
 
 impl Millis {
     /// The time `millis` later, or the end of time.
-    pub(super) const fn plus(self, millis: u64) -> Millis {
+    pub const fn plus(self, millis: u64) -> Millis {
         Millis(self.0.saturating_add(millis))
     }
 }

@@ -136,6 +136,11 @@ impl Plan {
             .iter()
             .flat_map(|(&id, worker)| worker.requests.iter().map(move |&request| (request, id)));
         assert_eq!(requests.collect::<BTreeMap<_, _>>(), self.requests);
+        let idle = |(_, worker): &(_, &super::Worker)| {
+            worker.leases.is_empty() && !worker.requests.is_empty()
+        };
+        let idle = self.workers.iter().filter(idle).map(|(&id, _)| id);
+        assert_eq!(idle.collect::<BTreeSet<_>>(), self.idle);
     }
 
     fn check_pending(&self) {

@@ -63,6 +63,7 @@ impl Plan {
         self.leases.insert(id, lease);
         self.deadlines.insert((deadline, id));
         self.worker(worker).leases.insert(id);
+        self.note_idle(worker);
         id
     }
 
@@ -196,6 +197,7 @@ impl Plan {
         if let Some(worker) = self.workers.get_mut(&lease.worker) {
             worker.leases.remove(&id);
         }
+        self.note_idle(lease.worker);
         lease
     }
 

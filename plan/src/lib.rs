@@ -137,6 +137,8 @@ pub struct Plan {
     requests: BTreeMap<RequestId, WorkerId>,
     /// The workers that wait, each by its first request.
     queue: BTreeSet<(RequestId, WorkerId)>,
+    /// The workers that wait and have nothing in hand.
+    idle: BTreeSet<WorkerId>,
     /// The worker whose request has just come.
     newcomer: Option<WorkerId>,
     /// Whether something became wanted since the requests were last looked at.
@@ -216,6 +218,7 @@ impl Plan {
             delivered: BTreeMap::new(),
             requests: BTreeMap::new(),
             queue: BTreeSet::new(),
+            idle: BTreeSet::new(),
             newcomer: None,
             news: false,
             looked: Millis::default(),

@@ -43,6 +43,7 @@ impl Plan {
             entry.requests.insert(request);
             let first = *entry.requests.first().expect("it was just put there");
             self.queue.insert((first, worker));
+            self.note_idle(worker);
             return;
         }
         let answer = match self.misdeed(worker) {
@@ -67,6 +68,7 @@ impl Plan {
             self.queue.extend(next.map(|next| (next, worker)));
             self.queue.remove(&(request, worker));
         }
+        self.note_idle(worker);
     }
 
     /// Answers the requests that need not wait any longer.

@@ -115,6 +115,21 @@ impl Plan {
         self.heard(now, worker);
     }
 
+    /// Looks whether a worker waits with nothing in hand.
+    pub(super) fn note_idle(&mut self, worker: WorkerId) {
+        let entry = self.workers.get(&worker);
+        if entry.is_some_and(|entry| entry.leases.is_empty() && !entry.requests.is_empty()) {
+            self.idle.insert(worker);
+        } else {
+            self.idle.remove(&worker);
+        }
+    }
+
+    /// Whether a worker waits for a task with nothing in hand: whatever may lead to one is urgent.
+    pub fn is_anybody_idle(&self) -> bool {
+        !self.idle.is_empty()
+    }
+
     /// Notes that a worker is there.
     pub(super) fn heard(&mut self, now: Millis, worker: WorkerId) {
         if let Some(entry) = self.workers.get_mut(&worker) {
@@ -153,6 +168,7 @@ impl Plan {
         let gone = self.workers.remove(&worker)?;
         self.silences.remove(&(gone.heard, worker));
         self.threads -= u64::from(gone.threads);
+        self.idle.remove(&worker);
         self.seats.leave(gone.seat);
         for request in &gone.requests {
             self.requests.remove(request);

@@ -1,9 +1,12 @@
 //! How results come into the journal: one segment at a time, with all that was settled meanwhile.
+//!
+//! A segment costs the same whatever is in it. So as long as all workers have something in hand, the next one
+//! begins no sooner than [`WRITE_EVERY_MS`] after the last.
 
 use std::collections::VecDeque;
 use std::mem::take;
 
-use chomp_plan::{Event, Millis, SubmissionId, Unit};
+use chomp_plan::{Event, Millis, Phase, SubmissionId, Unit};
 use chomp_store::{Entry, PartName, Placed};
 use chomp_table::Head;
 
@@ -13,6 +16,8 @@ use crate::errands::{Batch, Errand};
 
 /// A segment of the journal has the ranges of no more submissions once it has so many.
 const SEGMENT_RANGES: usize = 1 << 16;
+/// The time between the beginnings of two segments that nobody waits for.
+const WRITE_EVERY_MS: u64 = 100;
 
 /// Something for the journal.
 #[derive(Debug)]
@@ -31,6 +36,8 @@ pub(super) enum Write {
 pub(super) struct Writes {
     pub(super) waiting: VecDeque<Write>,
     pub(super) under_way: bool,
+    /// Until then only what somebody waits for is written.
+    rests_until: Millis,
     /// Why nothing more can be written.
     pub(super) failed: Option<String>,
 }
@@ -43,6 +50,9 @@ impl Desk {
         }
         if let Some(reason) = self.writes.failed.clone() {
             self.give_up(now, &reason);
+            return;
+        }
+        if now < self.writes.rests_until && self.may_rest() {
             return;
         }
         let mut batch = Batch::default();
@@ -64,8 +74,21 @@ impl Desk {
         }
         if !batch.entries.is_empty() {
             self.writes.under_way = true;
+            self.writes.rests_until = now.plus(WRITE_EVERY_MS);
             self.errands.push(Errand::Append(batch));
         }
+    }
+
+    /// Whether nobody waits for what is to be written.
+    fn may_rest(&self) -> bool {
+        !self.plan.is_anybody_idle() && *self.plan.phase() == Phase::Running
+    }
+
+    /// When something is to be done though nothing happens.
+    pub(crate) fn next_deadline(&self) -> Option<Millis> {
+        let rests = !self.writes.under_way && !self.writes.waiting.is_empty();
+        let rest = rests.then_some(self.writes.rests_until);
+        rest.into_iter().chain(self.plan.next_deadline()).min()
     }
 
     /// Once the journal has failed, what waits for it has failed too.
