@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, btree_set};
 use std::ops::Bound;
 
 use super::ids::{LeaseId, Unit, WorkerId};
+use super::parts::Fresh;
 use super::units::{Content, Place, SHARDS, place};
 
 /// What a worker says of a unit.
@@ -94,18 +95,17 @@ type Groups = BTreeMap<Doers, BTreeSet<u64>>;
 pub(super) struct Board {
     replicas: usize,
     copies: BTreeMap<Unit, Copies>,
-    /// The units that nobody has done anything about: any worker may have them.
-    fresh: BTreeSet<Place>,
+    pub(super) fresh: Fresh,
     /// The others of which a copy is wanted, by layer: not every worker may have them.
     shared: BTreeMap<u32, Groups>,
 }
 
 impl Board {
-    pub(super) fn new(replicas: u32) -> Board {
+    pub(super) fn new(replicas: u32, head_bits: u32) -> Board {
         Board {
             replicas: replicas.max(1) as usize,
             copies: BTreeMap::new(),
-            fresh: BTreeSet::new(),
+            fresh: Fresh::new(head_bits),
             shared: BTreeMap::new(),
         }
     }
@@ -144,7 +144,7 @@ impl Board {
     /// Takes a unit out of those that are wanted; gives who was not to have it, if it was one.
     fn unfile(&mut self, unit: Unit) -> Option<Doers> {
         let place = place(unit);
-        if self.fresh.remove(&place) {
+        if self.fresh.remove(place) {
             return Some(Doers::default());
         }
         let doers = self.copies.get(&unit)?.doers();
@@ -178,14 +178,13 @@ impl Board {
 
     /// All units that are begun or wanted.
     pub(super) fn ready(&self) -> impl Iterator<Item = Unit> + '_ {
-        let fresh = self.fresh.iter().map(|&place| super::units::unit_at(place));
+        let fresh = self.fresh.iter().map(super::units::unit_at);
         self.begun().chain(fresh)
     }
 
-    /// Whether a copy of some unit below this layer is wanted.
-    pub(super) fn is_wanted(&self, below: u32) -> bool {
-        let fresh = self.fresh.first().is_some_and(|place| place.0 < below);
-        fresh
+    /// Whether a copy of some unit below this layer is wanted from workers that would `idle`, or from all.
+    pub(super) fn is_wanted(&self, idle: bool, below: u32) -> bool {
+        self.fresh.is_wanted(idle, below)
             || self
                 .shared
                 .keys()
@@ -198,36 +197,27 @@ impl Board {
         !self.shared.is_empty()
     }
 
-    /// The units that `worker` may have, of the lowest layer that has any: ascending from the
-    /// first at or after the number that `start` gives for the layer, or from the first if none is after it.
-    /// `others` is the number of workers that are there besides it.
+    /// The units that `worker` may have, of the lowest layer that has any, ascending. Of those that nobody
+    /// has begun it has its [pile](Fresh::pile). `others` is the number of workers that are there besides it.
     pub(super) fn wanted_by(
         &self,
         worker: WorkerId,
         others: usize,
+        idle: bool,
         below: u32,
-        start: impl Fn(u32) -> u64,
     ) -> Option<(u32, Run<'_>)> {
-        let fresh = self.fresh.first().map(|place| place.0);
-        let fresh = fresh.filter(|&layer| layer < below);
+        let pile = self.fresh.pile(worker, idle, below);
+        let fresh = pile.and_then(|pile| Some(pile.first()?.0));
         // Of one layer what was begun goes first, so that it is done and forgotten.
         let end = fresh.map_or(Bound::Excluded(below), Bound::Included);
         let shared = self.shared.range((Bound::Unbounded, end));
         let mut shared = shared
             .filter_map(|(&layer, groups)| Some((layer, first_group(groups, worker, others)?)));
         if let Some((layer, group)) = shared.next() {
-            let mut run = group.range(start(layer)..);
-            if is_empty(&run) {
-                run = group.range(0..);
-            }
-            return Some((layer, Run::Shared(run)));
+            return Some((layer, Run::Shared(group.range(0..))));
         }
         let layer = fresh?;
-        let end = (layer, u64::MAX);
-        let mut run = self.fresh.range((layer, start(layer))..=end);
-        if is_empty(&run) {
-            run = self.fresh.range((layer, 0)..=end);
-        }
+        let run = pile?.range((layer, 0)..=(layer, u64::MAX));
         Some((layer, Run::Fresh(run)))
     }
 
@@ -240,7 +230,7 @@ impl Board {
     #[cfg(test)]
     pub(super) fn check(&self, all: impl Iterator<Item = Unit>, is_open: impl Fn(Unit) -> bool) {
         let mut shared = 0;
-        let mut fresh = 0;
+        let mut fresh = BTreeSet::new();
         let mut begun = 0;
         for unit in all {
             let copies = self.copies.get(&unit);
@@ -248,8 +238,7 @@ impl Board {
             let count = copies.map_or(0, Copies::count);
             let wanted = is_open(unit) && count < self.replicas;
             let place = place(unit);
-            assert_eq!(self.fresh.contains(&place), wanted && copies.is_none());
-            fresh += usize::from(wanted && copies.is_none());
+            fresh.extend((wanted && copies.is_none()).then_some(place));
             begun += usize::from(copies.is_some());
             if let Some(copies) = copies.filter(|_| wanted) {
                 assert!(self.shared[&place.0][&copies.doers()].contains(&place.1));
@@ -259,7 +248,7 @@ impl Board {
         let groups = || self.shared.values().flatten().map(|(_, group)| group);
         assert!(groups().all(|group| !group.is_empty()));
         assert_eq!(groups().map(BTreeSet::len).sum::<usize>(), shared);
-        assert_eq!(self.fresh.len(), fresh);
+        assert!(self.fresh.iter().eq(fresh));
         assert_eq!(self.copies.len(), begun);
     }
 }
@@ -292,10 +281,6 @@ impl Iterator for Run<'_> {
             Run::Shared(run) => run.next().copied(),
         }
     }
-}
-
-fn is_empty<T: Ord>(run: &btree_set::Range<'_, T>) -> bool {
-    run.clone().next().is_none()
 }
 
 /// The layers of which work may be given out: shards are, or are not.

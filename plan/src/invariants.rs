@@ -6,6 +6,7 @@ use chomp_table::Head;
 
 use super::messages::Work;
 use super::units::State;
+use super::workers::Waiter;
 use super::{Plan, SubmissionId, Unit};
 
 impl Plan {
@@ -37,13 +38,18 @@ impl Plan {
     fn check_requests(&self) {
         let mut queue = BTreeSet::new();
         for (&id, worker) in &self.workers {
-            queue.extend(worker.requests.first().map(|&first| (first, id)));
+            queue.extend(worker.requests.first().map(|&request| Waiter {
+                is_busy: worker.is_busy(),
+                request,
+                worker: id,
+            }));
         }
         assert_eq!(self.queue, queue);
         for (&request, &worker) in &self.requests {
             assert!(self.is_running(), "request {request} waits for nothing");
             let others = self.workers.len() - 1;
-            let wanted = self.board.wanted_by(worker, others, self.below(), |_| 0);
+            let idle = !self.workers[&worker].is_busy();
+            let wanted = self.board.wanted_by(worker, others, idle, self.below());
             assert!(wanted.is_none(), "request {request} waits in vain");
             let mut checks = self.checks.all();
             let check = checks.find(|(voters, _)| !voters.contains(&worker));
@@ -110,9 +116,8 @@ impl Plan {
             .map(|worker| u64::from(worker.threads))
             .sum();
         assert_eq!(self.threads, threads);
-        let seats: BTreeSet<usize> = self.workers.values().map(|worker| worker.seat).collect();
-        assert_eq!(seats.len(), self.workers.len(), "two on one seat");
-        assert!(seats.iter().all(|&seat| seat < self.seats.count()));
+        let is_there = |worker| self.workers.contains_key(&worker);
+        self.board.fresh.check(is_there);
         let heard = |(&id, worker): (&_, &super::Worker)| (worker.heard, id);
         let silences: BTreeSet<_> = self.workers.iter().map(heard).collect();
         assert_eq!(self.silences, silences);
@@ -136,11 +141,6 @@ impl Plan {
             .iter()
             .flat_map(|(&id, worker)| worker.requests.iter().map(move |&request| (request, id)));
         assert_eq!(requests.collect::<BTreeMap<_, _>>(), self.requests);
-        let idle = |(_, worker): &(_, &super::Worker)| {
-            worker.leases.is_empty() && !worker.requests.is_empty()
-        };
-        let idle = self.workers.iter().filter(idle).map(|(&id, _)| id);
-        assert_eq!(idle.collect::<BTreeSet<_>>(), self.idle);
     }
 
     fn check_pending(&self) {

@@ -63,7 +63,7 @@ impl Plan {
         self.leases.insert(id, lease);
         self.deadlines.insert((deadline, id));
         self.worker(worker).leases.insert(id);
-        self.note_idle(worker);
+        self.requeue(worker);
         id
     }
 
@@ -123,8 +123,12 @@ impl Plan {
         while let Some(&(deadline, lease)) = self.deadlines.first()
             && deadline <= now
         {
-            let worker = self.name(self.leases[&lease].worker);
+            let silent = self.leases[&lease].worker;
+            // Whoever does not say that it works is not waited for.
+            self.board.fresh.release(silent);
+            let worker = self.name(silent);
             self.end_lease(lease, Some(&Loss::Expired { worker }), out);
+            self.news = true;
         }
     }
 
@@ -196,8 +200,8 @@ impl Plan {
         // A worker that goes is gone before its leases.
         if let Some(worker) = self.workers.get_mut(&lease.worker) {
             worker.leases.remove(&id);
+            self.requeue(lease.worker);
         }
-        self.note_idle(lease.worker);
         lease
     }
 
@@ -222,7 +226,11 @@ impl Plan {
     /// Changes what is known of the copies of a unit that is ready.
     pub(super) fn refile(&mut self, unit: Unit, change: impl FnOnce(&mut Copies)) {
         let open = self.is_open(unit);
-        self.news |= self.board.update(unit, open, change);
+        if self.board.update(unit, open, change) {
+            self.news = true;
+            self.callers
+                .extend(self.board.fresh.owner(super::units::place(unit)));
+        }
     }
 
     /// Files a unit, of which nothing was done since it was filed last.

@@ -40,8 +40,8 @@
 //! * **Every request and every submission is answered exactly once**; requests of a worker that
 //!   left, and those withdrawn, are not.
 //! * **No idling.** A request waits only while there is no work that its worker may have: all that
-//!   is ready has enough copies under way, or one by this very worker. A lease that stands for
-//!   long is then doubled.
+//!   is ready has enough copies under way, or one by this very worker, or is left to another one
+//!   while this one has a task for each of its threads. A lease that stands for long is then doubled.
 //! * **Faults end it.** After a fault nothing is offered, begun or taken any more, and every request is
 //!   answered so; a write under way still counts if it succeeds. A failed write is never tried
 //!   again by the same plan: what the disk holds after it is known only by reading it anew.
@@ -69,6 +69,7 @@ mod judging;
 mod leases;
 mod messages;
 mod offers;
+mod parts;
 mod ranges;
 mod reasons;
 mod settings;
@@ -103,7 +104,7 @@ use ranges::Ranges;
 use shards::Shards;
 use submissions::Pending;
 use units::{Content, Units};
-use workers::{Delivery, Outcast, Seats, Worker};
+use workers::{Delivery, Outcast, Waiter, Worker};
 
 /// What a plan is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,7 +126,6 @@ pub struct Plan {
     board: Board,
     arbitrations: Arbitrations,
     workers: BTreeMap<WorkerId, Worker>,
-    seats: Seats,
     /// When each worker was last heard of.
     silences: BTreeSet<(Millis, WorkerId)>,
     threads: u64,
@@ -135,12 +135,10 @@ pub struct Plan {
     delivered: BTreeMap<WorkerId, Vec<Delivery>>,
     /// The requests that wait for a task.
     requests: BTreeMap<RequestId, WorkerId>,
-    /// The workers that wait, each by its first request.
-    queue: BTreeSet<(RequestId, WorkerId)>,
-    /// The workers that wait and have nothing in hand.
-    idle: BTreeSet<WorkerId>,
-    /// The worker whose request has just come.
-    newcomer: Option<WorkerId>,
+    /// The workers that wait, each by its first request: before others those that have a thread without a task.
+    queue: BTreeSet<Waiter>,
+    /// The workers that may get a task though there is nothing new for all.
+    callers: BTreeSet<WorkerId>,
     /// Whether something became wanted since the requests were last looked at.
     news: bool,
     /// Until when leases that became slow were offered to those that wait.
@@ -208,18 +206,16 @@ impl Plan {
                 ranges,
                 shards: Shards::default(),
             },
-            board: Board::new(settings.replicas),
+            board: Board::new(settings.replicas, settings.head_bits()),
             arbitrations: Arbitrations::default(),
             workers: BTreeMap::new(),
-            seats: Seats::default(),
             silences: BTreeSet::new(),
             threads: 0,
             outcasts: BTreeMap::new(),
             delivered: BTreeMap::new(),
             requests: BTreeMap::new(),
             queue: BTreeSet::new(),
-            idle: BTreeSet::new(),
-            newcomer: None,
+            callers: BTreeSet::new(),
             news: false,
             looked: Millis::default(),
             leases: BTreeMap::new(),

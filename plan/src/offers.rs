@@ -1,17 +1,10 @@
 //! Requests and tasks: who gets what.
 //!
-//! # Which ranges of a layer
-//!
-//! Ranges whose heads begin alike draw on sources that begin alike. So a worker that gets the same
-//! part of every layer has most sources of its next task already. Worker i of n begins in each
-//! layer at the i-th of n equal parts of its heads, in the order of numbers, and takes the
-//! ranges from there on that are still wanted, and from the beginning after the end. Nobody
-//! waits for that: a worker that is through with its part goes on with those of others.
-//!
 //! # Requests that wait
 //!
 //! A request that waits was looked at when it came, and nothing was there for its worker. It is
-//! not looked at again before something becomes wanted that was not, or a lease becomes old.
+//! not looked at again before something becomes wanted that was not, or a lease becomes old. What belongs to
+//! [somebody](super::parts) is news for its owner, and for those that have a thread without a task.
 //! So an event does not cost more when a thousand workers wait.
 
 use std::ops::Bound;
@@ -21,7 +14,7 @@ use chomp_table::Head;
 use super::copies::below;
 use super::ids::{LeaseId, Millis, RequestId, Unit, WorkerId};
 use super::messages::{Action, Answer, Task, Work};
-use super::units::{SHARDS, State, unit_at};
+use super::units::{SHARDS, State, place, unit_at};
 use super::workers::Worker;
 use super::{Phase, Plan};
 
@@ -35,15 +28,8 @@ impl Plan {
     pub(super) fn wanted(&mut self, request: RequestId, worker: WorkerId, out: &mut Vec<Action>) {
         if let Some(entry) = self.workers.get_mut(&worker) {
             self.requests.insert(request, worker);
-            if let Some(&first) = entry.requests.first() {
-                self.queue.remove(&(first, worker));
-            } else {
-                self.newcomer = Some(worker);
-            }
             entry.requests.insert(request);
-            let first = *entry.requests.first().expect("it was just put there");
-            self.queue.insert((first, worker));
-            self.note_idle(worker);
+            self.requeue(worker);
             return;
         }
         let answer = match self.misdeed(worker) {
@@ -61,14 +47,8 @@ impl Plan {
         };
         let entry = self.workers.get_mut(&worker);
         let entry = entry.expect("requests go with their worker");
-        let first = entry.requests.first().copied();
         entry.requests.remove(&request);
-        let next = entry.requests.first().copied();
-        if first != next {
-            self.queue.extend(next.map(|next| (next, worker)));
-            self.queue.remove(&(request, worker));
-        }
-        self.note_idle(worker);
+        self.requeue(worker);
     }
 
     /// Answers the requests that need not wait any longer.
@@ -80,7 +60,7 @@ impl Plan {
                 reason: reason.clone(),
             },
         };
-        self.newcomer = None;
+        self.callers.clear();
         while let Some((&request, _)) = self.requests.first_key_value() {
             self.withdrawn(request);
             let answer = answer.clone();
@@ -89,7 +69,6 @@ impl Plan {
     }
 
     fn offer_tasks(&mut self, now: Millis, out: &mut Vec<Action>) {
-        let newcomer = self.newcomer.take();
         let became_slow = (
             Bound::Excluded((self.looked, LeaseId(u64::MAX))),
             Bound::Included((now, LeaseId(u64::MAX))),
@@ -98,29 +77,28 @@ impl Plan {
             self.news = true;
         }
         self.looked = self.looked.max(now);
-        if !self.news
-            && let Some(worker) = newcomer
-            && let Some(entry) = self.workers.get(&worker)
-            && let Some(&request) = entry.requests.first()
-        {
-            self.serve(now, request, worker, out);
+        while let Some(worker) = self.callers.pop_first() {
+            while let Some(entry) = self.workers.get(&worker)
+                && let Some(&request) = entry.requests.first()
+                && self.serve(now, request, worker, out)
+            {}
         }
         // That a worker takes a unit may be news to one who failed it.
         while std::mem::take(&mut self.news) {
             let mut looked_at = Bound::Unbounded;
-            while self.has_offers(now)
-                && let Some(&next) = self.queue.range((looked_at, Bound::Unbounded)).next()
+            while let Some(&next) = self.queue.range((looked_at, Bound::Unbounded)).next()
+                && self.has_offers(now, !next.is_busy)
             {
                 looked_at = Bound::Excluded(next);
-                self.serve(now, next.0, next.1, out);
+                self.serve(now, next.request, next.worker, out);
             }
         }
     }
 
-    /// Whether there is a task for somebody, as far as that is quickly told.
-    fn has_offers(&self, now: Millis) -> bool {
+    /// Whether there is a task for somebody who would `idle`, or for all, as far as that is quickly told.
+    fn has_offers(&self, now: Millis, idle: bool) -> bool {
         let is_slow = |&(slow, _): &(Millis, LeaseId)| slow <= now;
-        self.board.is_wanted(self.below())
+        self.board.is_wanted(idle, self.below())
             || self.checks.is_wanted()
             || self.singles.first().is_some_and(is_slow)
     }
@@ -130,21 +108,32 @@ impl Plan {
         below(self.arbitrations.len() == 0)
     }
 
-    /// Answers a request if there is a task for its worker.
-    fn serve(&mut self, now: Millis, request: RequestId, worker: WorkerId, out: &mut Vec<Action>) {
+    /// Answers a request if there is a task for its worker; says whether there is.
+    fn serve(
+        &mut self,
+        now: Millis,
+        request: RequestId,
+        worker: WorkerId,
+        out: &mut Vec<Action>,
+    ) -> bool {
         let task = self
             .offer_check(now, worker)
             .or_else(|| self.offer_units(now, worker))
             .or_else(|| self.double(now, worker));
+        let is_served = task.is_some();
         if let Some(task) = task {
             self.withdrawn(request);
             let answer = Answer::Task(task);
             out.push(Action::Answer { request, answer });
         }
+        is_served
     }
 
     fn offer_units(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
         let units = self.cut(worker)?;
+        for &unit in &units {
+            self.board.fresh.claim(worker, place(unit));
+        }
         let (task, slow) = self.offer(now, worker, &units);
         self.singles.insert((slow, task.lease));
         Some(task)
@@ -185,11 +174,10 @@ impl Plan {
 
     /// The units of the next task of this worker, if there is one.
     fn cut(&self, worker: WorkerId) -> Option<Vec<Unit>> {
-        let start = |layer| self.start(layer, worker);
-        let wanted = self
+        let idle = !self.workers.get(&worker)?.is_busy();
+        let (layer, numbers) = self
             .board
-            .wanted_by(worker, self.others(), self.below(), start);
-        let (layer, numbers) = wanted?;
+            .wanted_by(worker, self.others(), idle, self.below())?;
         let mut units = numbers.map(|number| unit_at((layer, number))).peekable();
         let lost = self.units.lost(*units.peek()?);
         let most = if lost >= ALONE_AFTER {
@@ -204,17 +192,6 @@ impl Plan {
     /// How many workers are there beside one that is.
     fn others(&self) -> usize {
         self.workers.len().saturating_sub(1)
-    }
-
-    /// The number at which a worker begins in a layer.
-    fn start(&self, layer: u32, worker: WorkerId) -> u64 {
-        if layer == SHARDS {
-            return 0;
-        }
-        let heads = self.units.ranges.layer(layer);
-        let seat = self.workers.get(&worker).map_or(0, |worker| worker.seat);
-        let first = heads.len() * seat / self.seats.count().max(1);
-        heads.get(first).map_or(0, |head| head.0)
     }
 
     /// How many units make a good task: few enough that every thread gets several tasks of the
@@ -250,7 +227,7 @@ impl Plan {
                 .filter(|&unit| {
                     self.units.state(unit) == State::Ready
                         && self.is_open(unit)
-                        && super::units::place(unit).0 < below
+                        && place(unit).0 < below
                         && self.board.may_have(worker, others, unit)
                 })
                 .collect();

@@ -275,11 +275,6 @@ impl Ranges {
         as_u32(self.layers.len())
     }
 
-    /// The heads of a layer, ascending.
-    pub(super) fn layer(&self, layer: u32) -> &[Head] {
-        &self.layers[layer as usize]
-    }
-
     /// How many ranges of the layer this plan has to have computed.
     pub(super) fn to_do(&self, layer: u32) -> usize {
         let layer = layer as usize;

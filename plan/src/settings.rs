@@ -78,6 +78,11 @@ impl Settings {
         }
     }
 
+    /// The most bits of a head.
+    pub(super) const fn head_bits(&self) -> u32 {
+        self.bits.saturating_sub(self.range_bits.get())
+    }
+
     /// A worker that was not heard of for so long, in milliseconds, is not counted on for a check. A heartbeat
     /// comes four times a lease, so two of them are missing then.
     pub(super) fn contact_ms(&self) -> u64 {
@@ -92,7 +97,7 @@ impl Settings {
     /// [`PlanError::TooManyRanges`].
     pub fn check(&self) -> Result<(), PlanError> {
         let (bits, range_bits) = (self.bits, self.range_bits);
-        if bits.saturating_sub(range_bits.get()) > HEAD_BITS_MAX {
+        if self.head_bits() > HEAD_BITS_MAX {
             return Err(PlanError::TooManyRanges {
                 bits,
                 range_bits,

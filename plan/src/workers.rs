@@ -12,11 +12,11 @@ use super::units::Lost;
 pub(super) struct Worker {
     pub(super) name: String,
     pub(super) threads: u32,
-    /// Its place among the workers, from 0.
-    pub(super) seat: usize,
     pub(super) leases: BTreeSet<LeaseId>,
     /// The requests of it that wait.
     pub(super) requests: BTreeSet<RequestId>,
+    /// How it waits.
+    queued: Option<Waiter>,
     /// When it was last heard of.
     pub(super) heard: Millis,
     /// The results of evaluations that were taken.
@@ -27,39 +27,27 @@ pub(super) struct Worker {
     pub(super) failures_in_a_row: u32,
 }
 
+/// A worker that waits, those with a thread without a task first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Waiter {
+    /// Whether it has a task for each thread.
+    pub(super) is_busy: bool,
+    pub(super) request: RequestId,
+    pub(super) worker: WorkerId,
+}
+
+impl Worker {
+    /// Whether it has a task for each thread.
+    pub(super) fn is_busy(&self) -> bool {
+        self.leases.len() >= self.threads.max(1) as usize
+    }
+}
+
 /// A worker that gets no more tasks.
 #[derive(Clone, Debug)]
 pub(super) struct Outcast {
     pub(super) name: String,
     pub(super) misdeed: Misdeed,
-}
-
-/// The places of the workers: numbers from 0 with few gaps, whoever comes and goes.
-#[derive(Debug, Default)]
-pub(super) struct Seats {
-    count: usize,
-    free: BTreeSet<usize>,
-}
-
-impl Seats {
-    fn take(&mut self) -> usize {
-        self.free.pop_first().unwrap_or_else(|| {
-            self.count += 1;
-            self.count - 1
-        })
-    }
-
-    fn leave(&mut self, seat: usize) {
-        self.free.insert(seat);
-        while self.free.last().is_some_and(|&last| last + 1 == self.count) {
-            self.free.pop_last();
-            self.count -= 1;
-        }
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.count
-    }
 }
 
 /// A unit in four bytes, for there may be one for each range and each of its replicas.
@@ -94,40 +82,50 @@ impl Plan {
         if self.outcasts.contains_key(&worker) {
             return;
         }
-        if !self.workers.contains_key(&worker) {
-            let new = Worker {
-                name: String::new(),
-                threads: 0,
-                seat: self.seats.take(),
-                leases: BTreeSet::new(),
-                requests: BTreeSet::new(),
-                heard: now,
-                results: 0,
-                failures: 0,
-                failures_in_a_row: 0,
-            };
-            self.workers.insert(worker, new);
-        }
+        self.workers.entry(worker).or_insert_with(|| Worker {
+            name: String::new(),
+            threads: 0,
+            leases: BTreeSet::new(),
+            requests: BTreeSet::new(),
+            queued: None,
+            heard: now,
+            results: 0,
+            failures: 0,
+            failures_in_a_row: 0,
+        });
         let entry = self.worker(worker);
         let before = std::mem::replace(&mut entry.threads, threads);
         entry.name = name;
         self.threads = self.threads - u64::from(before) + u64::from(threads);
+        self.requeue(worker);
         self.heard(now, worker);
     }
 
-    /// Looks whether a worker waits with nothing in hand.
-    pub(super) fn note_idle(&mut self, worker: WorkerId) {
-        let entry = self.workers.get(&worker);
-        if entry.is_some_and(|entry| entry.leases.is_empty() && !entry.requests.is_empty()) {
-            self.idle.insert(worker);
-        } else {
-            self.idle.remove(&worker);
+    /// Notes how a worker waits, after its requests, its leases or its threads have changed.
+    pub(super) fn requeue(&mut self, worker: WorkerId) {
+        let Some(entry) = self.workers.get_mut(&worker) else {
+            return;
+        };
+        let new = entry.requests.first().map(|&request| Waiter {
+            is_busy: entry.is_busy(),
+            request,
+            worker,
+        });
+        let old = std::mem::replace(&mut entry.queued, new);
+        if let Some(old) = old {
+            self.queue.remove(&old);
+        }
+        if let Some(new) = new {
+            self.queue.insert(new);
+            if old.is_none_or(|old| old.is_busy && !new.is_busy) {
+                self.callers.insert(worker);
+            }
         }
     }
 
-    /// Whether a worker waits for a task with nothing in hand: whatever may lead to one is urgent.
+    /// Whether a thread of a worker waits for a task: whatever may lead to one is urgent.
     pub fn is_anybody_idle(&self) -> bool {
-        !self.idle.is_empty()
+        self.queue.first().is_some_and(|first| !first.is_busy)
     }
 
     /// Notes that a worker is there.
@@ -168,13 +166,12 @@ impl Plan {
         let gone = self.workers.remove(&worker)?;
         self.silences.remove(&(gone.heard, worker));
         self.threads -= u64::from(gone.threads);
-        self.idle.remove(&worker);
-        self.seats.leave(gone.seat);
+        self.board.fresh.release(worker);
         for request in &gone.requests {
             self.requests.remove(request);
         }
-        if let Some(&first) = gone.requests.first() {
-            self.queue.remove(&(first, worker));
+        if let Some(waiter) = gone.queued {
+            self.queue.remove(&waiter);
         }
         // Those that are left may try again what they failed at.
         self.news = true;

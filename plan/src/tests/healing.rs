@@ -49,8 +49,7 @@ fn a_lost_range_is_computed_again_and_comes_out_the_same() {
     let (own, actions) = bench.arbitrate(summary(2));
     assert_eq!(actions[1], commit(own, &[2]));
     bench.committed(own);
-    // The seat of A, which is an outcast now, is the lower one.
-    assert_eq!(heads(&bench.task(B)), to_heads(&[4]));
+    assert_eq!(heads(&bench.task(B)), to_heads(&[3]));
 }
 
 #[test]

@@ -158,8 +158,6 @@ fn a_lease_ends_when_others_have_handed_in_all_of_it() {
     let late = bench.task(A);
     bench.now = 100;
     bench.tell(Event::Tick);
-    // B begins with its own part of the layer.
-    assert_eq!(heads(&bench.task(B)), to_heads(&[4]));
     let again = bench.task(B);
     assert_eq!(
         (heads(&late), heads(&again)),
@@ -167,6 +165,23 @@ fn a_lease_ends_when_others_have_handed_in_all_of_it() {
     );
     bench.begin_commit(A, late.lease, &[3]);
     assert_eq!(bench.renew(B, again.lease), renewal(B, &[again.lease]));
+}
+
+#[test]
+fn what_belonged_to_a_silent_worker_is_nobodys() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    let tasks = [bench.task(A), bench.task(A)];
+    assert_eq!(bench.want(B), []);
+    bench.now = 100;
+    let actions = bench.tell(Event::Tick);
+    assert!(
+        matches!(actions[..], [Action::Answer { .. }]),
+        "{actions:?}"
+    );
+    // It has a task for its thread already.
+    assert_eq!(bench.task(B).work, tasks[1].work);
 }
 
 #[test]

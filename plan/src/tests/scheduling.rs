@@ -209,14 +209,14 @@ fn a_worker_without_threads_gets_tasks_too() {
 }
 
 #[test]
-fn requests_wait_in_order() {
+fn what_comes_back_goes_to_its_owner_before_others() {
     let mut bench = Bench::at_layer(settings(16), 3);
     bench.join(A, 1);
     bench.join(B, 1);
     let tasks = [bench.task(A), bench.task(A)];
     assert_eq!(bench.want(B), []);
     assert_eq!(bench.want(A), []);
-    for (task, request, worker) in [(&tasks[0], 3, B), (&tasks[1], 4, A)] {
+    for (task, request, worker) in [(&tasks[0], 4, A), (&tasks[1], 3, B)] {
         let actions = bench.tell(Event::Returned {
             worker: A,
             lease: task.lease,
@@ -412,25 +412,22 @@ fn a_job_of_many_workers_runs_through() {
 }
 
 #[test]
-fn a_worker_comes_back_to_its_part_of_every_layer() {
-    let mut bench = Bench::at_layer(settings(24), 39);
-    for worker in [A, B, WorkerId(3), WorkerId(4)] {
-        bench.join(worker, 1);
-    }
-    let layer = &layers(24, settings(24).range_bits)[39];
-    for (seat, worker) in [A, B, WorkerId(3), WorkerId(4)].into_iter().enumerate() {
-        let first = heads(&bench.task(worker));
-        assert_eq!(first[..], layer[seat * 31..][..first.len()]);
-    }
-    // Whoever is through with its part goes on after it, and at the beginning after the end.
-    let next = heads(&bench.task(WorkerId(4)));
-    assert_eq!(next[..], layer[3 * 31 + 15..][..next.len()]);
-    let next = heads(&bench.task(WorkerId(4)));
-    assert_eq!(next[0], layer[31 * 4 - 1]);
-    let next = heads(&bench.task(WorkerId(4)));
-    assert_eq!(next[0], layer[15]);
-    // A seat that is left is taken by the next.
-    bench.tell(Event::Left { worker: B });
-    bench.join(WorkerId(5), 1);
-    assert_eq!(heads(&bench.task(WorkerId(5)))[0], layer[31]);
+fn what_belongs_to_another_worker_is_for_one_that_would_idle() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    let tasks = [bench.task(A), bench.task(A)];
+    bench.tell(Event::Returned {
+        worker: A,
+        lease: tasks[1].lease,
+    });
+    let stolen = bench.task(B);
+    assert_eq!(stolen.work, tasks[1].work);
+    bench.tell(Event::Returned {
+        worker: A,
+        lease: tasks[0].lease,
+    });
+    // It has a task for its thread.
+    assert_eq!(bench.want(B), []);
+    assert_eq!(bench.task(A).work, tasks[0].work);
 }

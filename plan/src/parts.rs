@@ -1,0 +1,197 @@
+//! Parts: who goes on with which ranges.
+//!
+//! Ranges whose heads begin alike draw on the same sources, and on each other. So the heads of a table are
+//! divided into parts by how they begin, and a part has an owner: the first worker that took a range of
+//! it. What becomes ready in a part goes to its owner, who has most of the sources already. Workers take
+//! parts as they have time, so all of them have something to do in every layer.
+//!
+//! Nobody idles for that: a worker that has fewer tasks than threads takes what is another one's, if nothing is
+//! ready that is its own or nobody's. And a worker that goes, or falls silent, leaves its parts to the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ids::WorkerId;
+use super::units::{Place, SHARDS};
+
+/// So many bits at the beginning of a head say which part it is in. With more, a worker reads more sources for each
+/// range; with fewer, there are not enough parts for many workers.
+const PART_BITS: u32 = 9;
+
+/// The units that nobody has done anything about: any worker may have them.
+#[derive(Debug)]
+pub(super) struct Fresh {
+    /// The bits of a head that do not say which part it is in.
+    shift: u32,
+    all: BTreeSet<Place>,
+    /// The same by the owners of their parts.
+    piles: BTreeMap<Option<WorkerId>, BTreeSet<Place>>,
+    owners: BTreeMap<u64, WorkerId>,
+}
+
+impl Fresh {
+    /// For heads of at most so many bits.
+    pub(super) fn new(head_bits: u32) -> Fresh {
+        Fresh {
+            shift: head_bits.saturating_sub(PART_BITS),
+            all: BTreeSet::new(),
+            piles: BTreeMap::new(),
+            owners: BTreeMap::new(),
+        }
+    }
+
+    /// The owner of the part that a unit is in. Shards are in none.
+    pub(super) fn owner(&self, (layer, number): Place) -> Option<WorkerId> {
+        let part = (layer != SHARDS).then_some(number >> self.shift)?;
+        self.owners.get(&part).copied()
+    }
+
+    pub(super) fn insert(&mut self, place: Place) {
+        self.all.insert(place);
+        let owner = self.owner(place);
+        self.piles.entry(owner).or_default().insert(place);
+    }
+
+    /// Takes a unit out; says whether it was there.
+    pub(super) fn remove(&mut self, place: Place) -> bool {
+        let owner = self.owner(place);
+        if let Some(pile) = self.piles.get_mut(&owner) {
+            pile.remove(&place);
+            if pile.is_empty() {
+                self.piles.remove(&owner);
+            }
+        }
+        self.all.remove(&place)
+    }
+
+    /// Gives the part of a unit to `worker`, if it is nobody's.
+    pub(super) fn claim(&mut self, worker: WorkerId, place: Place) {
+        let (layer, number) = place;
+        if layer == SHARDS || self.owner(place).is_some() {
+            return;
+        }
+        let part = number >> self.shift;
+        let (first, last) = (part << self.shift, ((part + 1) << self.shift) - 1);
+        let mut theirs = Vec::new();
+        if let Some(pile) = self.piles.get(&None) {
+            let mut from = (0, first);
+            while let Some(&(layer, number)) = pile.range(from..).next() {
+                if (first..=last).contains(&number) && layer != SHARDS {
+                    theirs.push((layer, number));
+                    from = (layer, number + 1);
+                } else if number < first {
+                    from = (layer, first);
+                } else {
+                    from = (layer + 1, first);
+                }
+            }
+        }
+        for &place in &theirs {
+            self.remove(place);
+        }
+        self.owners.insert(part, worker);
+        for place in theirs {
+            self.insert(place);
+        }
+    }
+
+    /// Has nothing belong to a worker any more.
+    pub(super) fn release(&mut self, worker: WorkerId) {
+        self.owners.retain(|_, owner| *owner != worker);
+        if let Some(mut pile) = self.piles.remove(&Some(worker)) {
+            self.piles.entry(None).or_default().append(&mut pile);
+        }
+    }
+
+    /// What `worker` takes from, of layers below `below`: its own, or what is nobody's, or if it would
+    /// `idle` what is another one's.
+    pub(super) fn pile(
+        &self,
+        worker: WorkerId,
+        idle: bool,
+        below: u32,
+    ) -> Option<&BTreeSet<Place>> {
+        let own = self.piles.get(&Some(worker));
+        let nobodys = self.piles.get(&None);
+        let others = idle.then_some(&self.all);
+        let mut piles = [own, nobodys, others].into_iter().flatten();
+        piles.find(|pile| pile.first().is_some_and(|place| place.0 < below))
+    }
+
+    /// Whether there is something below this layer, for workers that would `idle` or for all.
+    pub(super) fn is_wanted(&self, idle: bool, below: u32) -> bool {
+        let pile = if idle {
+            Some(&self.all)
+        } else {
+            self.piles.get(&None)
+        };
+        let first = pile.and_then(BTreeSet::first);
+        first.is_some_and(|place| place.0 < below)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Place> + '_ {
+        self.all.iter().copied()
+    }
+
+    #[cfg(test)]
+    pub(super) fn check(&self, is_there: impl Fn(WorkerId) -> bool) {
+        assert!(self.owners.values().all(|&owner| is_there(owner)));
+        let mut filed = 0;
+        for (&owner, pile) in &self.piles {
+            assert!(!pile.is_empty());
+            assert!(pile.iter().all(|&place| self.owner(place) == owner));
+            assert!(pile.is_subset(&self.all));
+            filed += pile.len();
+        }
+        assert_eq!(filed, self.all.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: WorkerId = WorkerId(1);
+    const B: WorkerId = WorkerId(2);
+
+    fn first(fresh: &Fresh, worker: WorkerId, idle: bool) -> Option<Place> {
+        fresh.pile(worker, idle, SHARDS)?.first().copied()
+    }
+
+    /// Heads of 11 bits, four to a part.
+    #[test]
+    fn a_part_is_its_owners_until_that_goes() {
+        let mut fresh = Fresh::new(11);
+        let places = [(5, 4), (6, 7), (6, 9), (7, 5), (7, 8)];
+        for place in places {
+            fresh.insert(place);
+        }
+        fresh.claim(B, (6, 7));
+        fresh.claim(A, (7, 5));
+        fresh.check(|worker| worker == B);
+        assert_eq!(first(&fresh, A, true), Some((6, 9)), "nobody's first");
+        assert_eq!(first(&fresh, B, true), Some((5, 4)));
+        fresh.insert((4, 6));
+        assert_eq!(first(&fresh, B, false), Some((4, 6)));
+        for place in [(6, 9), (7, 8)] {
+            assert!(fresh.is_wanted(false, SHARDS));
+            assert!(fresh.remove(place) && !fresh.remove(place));
+        }
+        assert!(fresh.is_wanted(true, SHARDS) && !fresh.is_wanted(false, SHARDS));
+        assert_eq!(first(&fresh, A, false), None);
+        assert_eq!(first(&fresh, A, true), Some((4, 6)));
+        fresh.release(B);
+        fresh.check(|_| false);
+        assert_eq!(first(&fresh, A, false), Some((4, 6)));
+    }
+
+    #[test]
+    fn shards_are_nobodys() {
+        let mut fresh = Fresh::new(11);
+        fresh.insert((SHARDS, 3));
+        fresh.claim(A, (SHARDS, 3));
+        fresh.claim(A, (1, 1));
+        assert_eq!(fresh.owner((SHARDS, 3)), None);
+        assert!(fresh.pile(B, false, SHARDS).is_none());
+        assert!(fresh.pile(B, false, SHARDS + 1).is_some());
+    }
+}
