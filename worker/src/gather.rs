@@ -2,6 +2,9 @@
 //!
 //! A source that several lanes need at once is read by one of them; the others wait for that
 //! source, and for nothing else. What is read for the tasks under way is bounded: see [`Room`].
+//!
+//! A few lanes read at a time, in the order in which they came. If all did, each would have its sources when
+//! all have theirs, and the threads would have nothing to do until then.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +22,8 @@ use crate::pool::Pool;
 use crate::store::Store;
 use crate::trouble::Trouble;
 
+/// The tasks that read sources at a time.
+const READERS_MAX: usize = 4;
 /// The unit in which memory is given out.
 const UNIT: u64 = 1 << 10;
 /// So many bytes of records are decoded where they arrive: that takes less than a change of threads.
@@ -33,6 +38,8 @@ pub(crate) struct Gatherer {
     pool: Arc<Pool>,
     cache: Arc<Cache>,
     pub(crate) room: Room,
+    /// A permit for each task that may read.
+    readers: Semaphore,
     /// The sources that are being read, each with a token that says when that is over.
     under_way: Mutex<BTreeMap<Head, CancellationToken>>,
 }
@@ -60,6 +67,7 @@ impl Gatherer {
             pool,
             cache,
             room: Room::new(bytes_max),
+            readers: Semaphore::new(READERS_MAX),
             under_way: Mutex::default(),
         }
     }
@@ -78,6 +86,12 @@ impl Gatherer {
         // Whoever waits here has claimed nothing yet, so nobody waits for them.
         let bytes = lengths.sum::<u64>() * MEMORY_PER_LENGTH + besides;
         let room = self.room.take(bytes).await;
+        if missing.is_empty() {
+            return Ok(Gathered { sources, room });
+        }
+        // Sources are claimed by those who read only, so nobody who reads waits for one who does not.
+        let turn = self.readers.acquire().await;
+        let _turn = turn.expect("the semaphore is never closed");
         while !missing.is_empty() {
             missing = self.cache.collect(missing, &mut sources);
             let claim = self.claim(&mut missing);

@@ -5,7 +5,8 @@
 //! 1. A lane, of which a worker has two for each thread, gets the task. It reads what its worker lacks
 //!    of the journal.
 //! 2. It reads the sources that the worker does not remember, some at a time, over the worker's own link
-//!    to the store; all lanes share it. A source that another lane is reading is waited for.
+//!    to the store; a few lanes share it, and the others wait for their turn. A source that another lane is
+//!    reading is waited for.
 //! 3. The task is computed on the next free thread of the worker.
 //! 4. The result goes over the link and becomes durable.
 //! 5. One of the coordinator's threads takes it in. All that has come while the journal was
@@ -47,6 +48,8 @@ const NEVER_MS: u64 = u64::MAX / 4;
 const LANES_PER_THREAD: u32 = 2;
 /// The records that are read at a time, for one task.
 const READS_MAX: usize = 16;
+/// The tasks that read sources at a time, of each worker.
+const READERS_MAX: u32 = 4;
 /// The sources that a check reads, on average.
 const CHECK_SOURCES: usize = 4;
 /// The bytes of the records that are merged at a time.
@@ -79,8 +82,12 @@ struct Lane {
     /// The ranges that it reads, and the lanes that wait for them.
     reads: Vec<Head>,
     awaited_by: Vec<u32>,
+    /// The seconds until the first bytes arrive, for all records that are read one after the other.
+    latency: f64,
     /// The bytes to read.
     down: f64,
+    /// Whether it reads only when it is its turn.
+    takes_turns: bool,
     /// The seconds that its task takes on a thread.
     work: f64,
     /// The bytes of its result.
@@ -90,6 +97,8 @@ struct Lane {
 /// What happens next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
+    /// A lane has read the journal, and reads sources when it is its turn.
+    Informed(u32),
     /// A lane begins to read over the link.
     Reading(u32),
     /// A transfer to a worker ends, or from it, unless something has changed on the link.
@@ -212,6 +221,7 @@ impl Simulation<'_> {
 
     fn step(&mut self, step: Step) {
         match step {
+            Step::Informed(lane) => self.take_turn(lane),
             Step::Reading(lane) => self.reading(lane),
             Step::Down { worker, changes } => {
                 let now = self.now;
@@ -356,24 +366,28 @@ impl Simulation<'_> {
         }
         reads += missing.len();
         turns += as_f64(missing.len().div_ceil(READS_MAX) as u64);
+        // A merge reads by itself.
+        let takes_turns = !missing.is_empty();
+        let fetch = self.job.costs.fetch;
         let (work, up) = self.profile.work(self.job, &task.work, reads, losing, down);
         *self.lane(lane) = Lane {
             task: Some(task),
             waits: waits + 1,
             reads: missing,
             awaited_by: std::mem::take(&mut self.lane(lane).awaited_by),
+            latency: turns * fetch,
             down,
+            takes_turns,
             work,
             up,
         };
         let segments = self.segments;
-        let fetch = self.job.costs.fetch;
         let now = self.now;
         let journal = &mut self.worker(worker).journal;
         let lacks = segments - std::mem::replace(&mut journal.0, segments);
         journal.1 = journal.1.max(now) + nanos(as_f64(lacks) * fetch);
-        let at = journal.1 + nanos(turns * fetch);
-        self.later(at, Step::Reading(lane));
+        let at = journal.1;
+        self.later(at, Step::Informed(lane));
     }
 
     /// Something that a lane waits for is there. If that was all, its task is computed.

@@ -1,8 +1,22 @@
 //! Reading: what goes over the links of the workers, and when it is there.
 
-use super::{Simulation, Step, serving};
+use super::{READERS_MAX, Simulation, Step, nanos, serving};
 
 impl Simulation<'_> {
+    /// Has a lane read as soon as it is its turn.
+    pub(super) fn take_turn(&mut self, lane: u32) {
+        let worker = self.worker_of(lane);
+        if self.lane(lane).takes_turns {
+            if self.worker(worker).readers == READERS_MAX {
+                self.worker(worker).in_line.push_back(lane);
+                return;
+            }
+            self.worker(worker).readers += 1;
+        }
+        let at = self.now + nanos(self.lane(lane).latency);
+        self.later(at, Step::Reading(lane));
+    }
+
     pub(super) fn reading(&mut self, lane: u32) {
         let (now, worker, bytes) = (self.now, self.worker_of(lane), self.lane(lane).down);
         match &mut self.worker(worker).down {
@@ -39,6 +53,12 @@ impl Simulation<'_> {
     /// A lane has read what it had to read; others may wait for that.
     pub(super) fn has_read(&mut self, lane: u32) {
         let worker = self.worker_of(lane) as usize;
+        if std::mem::take(&mut self.lane(lane).takes_turns) {
+            self.workers[worker].readers -= 1;
+            if let Some(next) = self.workers[worker].in_line.pop_front() {
+                self.take_turn(next);
+            }
+        }
         for head in std::mem::take(&mut self.lane(lane).reads) {
             self.workers[worker].keep(head, &self.job.weights);
         }

@@ -46,6 +46,9 @@ pub(super) struct Worker {
     /// From the store to it, and back; without a bandwidth, none.
     pub(super) down: Option<Link>,
     pub(super) up: Option<Link>,
+    /// How many of its lanes read sources, and those that wait for their turn.
+    pub(super) readers: u32,
+    pub(super) in_line: VecDeque<u32>,
     /// The segments of the journal that it has read, and when it is through with reading them.
     pub(super) journal: (u64, Nanos),
     cache: Cache,
@@ -71,6 +74,8 @@ impl Worker {
             threads: Servers::new(cluster.threads),
             down: cluster.bandwidth.map(Link::new),
             up: cluster.bandwidth.map(Link::new),
+            readers: 0,
+            in_line: VecDeque::new(),
             journal: (0, 0),
             cache: Cache {
                 has: Bits::new(ranges),
