@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, btree_set};
 use std::ops::Bound;
 
 use super::ids::{LeaseId, Unit, WorkerId};
-use super::parts::Fresh;
+use super::regions::Fresh;
 use super::units::{Content, Place, SHARDS, place};
 
 /// What a worker says of a unit.

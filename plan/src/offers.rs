@@ -4,7 +4,7 @@
 //!
 //! A request that waits was looked at when it came, and nothing was there for its worker. It is
 //! not looked at again before something becomes wanted that was not, or a lease becomes old. What belongs to
-//! [somebody](super::parts) is news for its owner, and for those that have a thread without a task.
+//! [somebody](super::regions) is news for its owner, and for those that have a thread without a task.
 //! So an event does not cost more when a thousand workers wait.
 
 use std::ops::Bound;

@@ -1,29 +1,29 @@
-//! Parts: who goes on with which ranges.
+//! Regions: who goes on with which ranges.
 //!
 //! Ranges whose heads begin alike draw on the same sources, and on each other. So the heads of a table are
-//! divided into parts by how they begin, and a part has an owner: the first worker that took a range of
-//! it. What becomes ready in a part goes to its owner, who has most of the sources already. Workers take
-//! parts as they have time, so all of them have something to do in every layer.
+//! divided into regions by how they begin, and a region has an owner: the first worker that took a range of
+//! it. What becomes ready in a region goes to its owner, who has most of the sources already. Workers take
+//! regions as they have time, so all of them have something to do in every layer.
 //!
 //! Nobody idles for that: a worker that has fewer tasks than threads takes what is another one's, if nothing is
-//! ready that is its own or nobody's. And a worker that goes, or falls silent, leaves its parts to the others.
+//! ready that is its own or nobody's. And a worker that goes, or falls silent, leaves its regions to the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ids::WorkerId;
 use super::units::{Place, SHARDS};
 
-/// So many bits at the beginning of a head say which part it is in. With more, a worker reads more sources for each
-/// range; with fewer, there are not enough parts for many workers.
-const PART_BITS: u32 = 9;
+/// So many bits at the beginning of a head say which region it is in. With more, a worker reads more sources for each
+/// range; with fewer, there are not enough regions for many workers.
+const REGION_BITS: u32 = 9;
 
 /// The units that nobody has done anything about: any worker may have them.
 #[derive(Debug)]
 pub(super) struct Fresh {
-    /// The bits of a head that do not say which part it is in.
+    /// The bits of a head that do not say which region it is in.
     shift: u32,
     all: BTreeSet<Place>,
-    /// The same by the owners of their parts.
+    /// The same by the owners of their regions.
     piles: BTreeMap<Option<WorkerId>, BTreeSet<Place>>,
     owners: BTreeMap<u64, WorkerId>,
 }
@@ -32,17 +32,17 @@ impl Fresh {
     /// For heads of at most so many bits.
     pub(super) fn new(head_bits: u32) -> Fresh {
         Fresh {
-            shift: head_bits.saturating_sub(PART_BITS),
+            shift: head_bits.saturating_sub(REGION_BITS),
             all: BTreeSet::new(),
             piles: BTreeMap::new(),
             owners: BTreeMap::new(),
         }
     }
 
-    /// The owner of the part that a unit is in. Shards are in none.
+    /// The owner of the region that a unit is in. Shards are in none.
     pub(super) fn owner(&self, (layer, number): Place) -> Option<WorkerId> {
-        let part = (layer != SHARDS).then_some(number >> self.shift)?;
-        self.owners.get(&part).copied()
+        let region = (layer != SHARDS).then_some(number >> self.shift)?;
+        self.owners.get(&region).copied()
     }
 
     pub(super) fn insert(&mut self, place: Place) {
@@ -63,14 +63,14 @@ impl Fresh {
         self.all.remove(&place)
     }
 
-    /// Gives the part of a unit to `worker`, if it is nobody's.
+    /// Gives the region of a unit to `worker`, if it is nobody's.
     pub(super) fn claim(&mut self, worker: WorkerId, place: Place) {
         let (layer, number) = place;
         if layer == SHARDS || self.owner(place).is_some() {
             return;
         }
-        let part = number >> self.shift;
-        let (first, last) = (part << self.shift, ((part + 1) << self.shift) - 1);
+        let region = number >> self.shift;
+        let (first, last) = (region << self.shift, ((region + 1) << self.shift) - 1);
         let mut theirs = Vec::new();
         if let Some(pile) = self.piles.get(&None) {
             let mut from = (0, first);
@@ -88,7 +88,7 @@ impl Fresh {
         for &place in &theirs {
             self.remove(place);
         }
-        self.owners.insert(part, worker);
+        self.owners.insert(region, worker);
         for place in theirs {
             self.insert(place);
         }
@@ -157,9 +157,9 @@ mod tests {
         fresh.pile(worker, idle, SHARDS)?.first().copied()
     }
 
-    /// Heads of 11 bits, four to a part.
+    /// Heads of 11 bits, four to a region.
     #[test]
-    fn a_part_is_its_owners_until_that_goes() {
+    fn a_region_is_its_owners_until_that_goes() {
         let mut fresh = Fresh::new(11);
         let places = [(5, 4), (6, 7), (6, 9), (7, 5), (7, 8)];
         for place in places {
