@@ -26,6 +26,7 @@ struct Tested {
     desk: Desk,
     tools: Arc<Tools>,
     storage: Arc<SimulatedStorage>,
+    now: Millis,
 }
 
 fn tested(change: impl FnOnce(&mut Settings)) -> Tested {
@@ -55,6 +56,7 @@ fn tested(change: impl FnOnce(&mut Settings)) -> Tested {
         desk,
         tools,
         storage,
+        now: Millis(0),
     }
 }
 
@@ -65,14 +67,29 @@ impl Tested {
             name: worker.to_string(),
             threads: 1,
         };
-        self.desk.handle(Millis(0), joined);
+        self.desk.handle(self.now, joined);
+    }
+
+    /// Lets so much time pass that any segment may begin.
+    fn rest(&mut self) {
+        self.now = self.now.plus(1000);
+        self.desk.handle(self.now, Event::Tick);
+    }
+
+    /// Writes all that is settled.
+    fn write_all(&mut self) {
+        self.rest();
+        while !self.desk.errands.is_empty() {
+            self.do_errand();
+            self.rest();
+        }
     }
 
     /// Does the errand that was begun first.
     fn do_errand(&mut self) {
         let errand = self.desk.errands.remove(0);
         let done = ready(errand.perform(&self.tools));
-        self.desk.done(Millis(0), done);
+        self.desk.done(self.now, done);
     }
 
     /// Hands some ranges in, whatever they are.
@@ -81,7 +98,7 @@ impl Tested {
         let placed = heads.iter().map(|&head| placed(head)).collect();
         let (worker, lease) = (WorkerId(worker), LeaseId(lease));
         let handed = Handed::Ranges(placed);
-        self.desk.complete(Millis(0), worker, lease, handed, reply);
+        self.desk.complete(self.now, worker, lease, handed, reply);
         verdict
     }
 
@@ -116,6 +133,7 @@ fn what_is_settled_during_a_write_goes_into_the_next_one_together() {
     tested.do_errand();
     assert_eq!(first.try_recv().unwrap(), Verdict::Accepted);
 
+    tested.rest();
     let mut one = tested.complete(7, 2, &[1]);
     assert_eq!(tested.desk.errands.len(), 1);
     let mut again = tested.complete(7, 3, &[1]);
@@ -133,10 +151,9 @@ fn what_is_settled_during_a_write_goes_into_the_next_one_together() {
         for &head in &ready {
             tested.complete(7, 4, &[head]);
         }
-        while !tested.desk.errands.is_empty() {
-            tested.do_errand();
-        }
+        tested.write_all();
     };
+    tested.rest();
     let before = tested.segments();
     let mut verdicts: Vec<_> = ready
         .iter()
@@ -152,7 +169,7 @@ fn what_is_settled_during_a_write_goes_into_the_next_one_together() {
             .iter_mut()
             .all(|verdict| verdict.try_recv().is_err())
     );
-    tested.do_errand();
+    tested.write_all();
     for mut verdict in verdicts {
         assert_eq!(verdict.try_recv().unwrap(), Verdict::Accepted);
     }
@@ -170,7 +187,7 @@ fn what_is_settled_during_a_write_goes_into_the_next_one_together() {
 fn offered(tested: &mut Tested) -> Option<u64> {
     let (reply, mut answer) = oneshot::channel();
     let request = RequestId(next());
-    tested.desk.lease(Millis(0), request, WorkerId(7), reply);
+    tested.desk.lease(tested.now, request, WorkerId(7), reply);
     let answer: Reply = answer.try_recv().ok()?;
     match answer.answer {
         Answer::Task(task) => match task.work {
@@ -202,6 +219,7 @@ fn a_journal_that_fails_is_not_written_any_more() {
             sticky: false,
             moment,
         }));
+        tested.rest();
         let mut second = tested.complete(7, 2, &[1]);
         tested.do_errand();
         assert!(matches!(second.try_recv(), Ok(Verdict::Rejected { .. })));
@@ -212,6 +230,31 @@ fn a_journal_that_fails_is_not_written_any_more() {
         assert!(tested.desk.errands.is_empty());
         assert!(tested.desk.plan.is_quiet());
     }
+}
+
+/// Nobody waits for what a worker hands in that has something else to do.
+#[test]
+fn a_segment_waits_for_more_unless_somebody_is_idle() {
+    let mut tested = tested(|settings| {
+        (settings.task_positions_min, settings.task_positions_max) = (0, 1);
+    });
+    tested.join(7);
+    tested.complete(7, 1, &[0]);
+    tested.do_errand();
+    let mut second = tested.complete(7, 2, &[1]);
+    assert!(tested.desk.errands.is_empty());
+    let at = tested.desk.next_deadline().unwrap();
+    assert!(tested.now < at);
+    tested.now = at;
+    tested.desk.handle(at, Event::Tick);
+    tested.do_errand();
+    assert_eq!(second.try_recv().unwrap(), Verdict::Accepted);
+
+    let mut third = tested.complete(7, 3, &[2]);
+    assert!(tested.desk.errands.is_empty());
+    while offered(&mut tested).is_some() {}
+    tested.do_errand();
+    assert_eq!(third.try_recv().unwrap(), Verdict::Accepted);
 }
 
 #[test]
@@ -243,7 +286,7 @@ fn a_check_says_where_the_record_is() {
     assert!(tested.desk.errands.is_empty());
     let (reply, mut answer) = oneshot::channel();
     let request = RequestId(1);
-    tested.desk.lease(Millis(0), request, WorkerId(8), reply);
+    tested.desk.lease(tested.now, request, WorkerId(8), reply);
     let Reply { answer, check, .. } = answer.try_recv().unwrap();
     let Answer::Task(task) = answer else {
         panic!("{answer:?}");
@@ -259,7 +302,7 @@ fn a_check_says_where_the_record_is() {
     let handed = Handed::Checked { refuted: false };
     tested
         .desk
-        .complete(Millis(0), WorkerId(8), task.lease, handed, reply);
+        .complete(tested.now, WorkerId(8), task.lease, handed, reply);
     assert_eq!(checked.try_recv().unwrap(), Verdict::Accepted);
     tested.do_errand();
     assert_eq!(tested.desk.kept(), 0);

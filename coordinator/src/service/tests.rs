@@ -198,7 +198,7 @@ async fn what_is_lost_is_looked_at_and_computed_again() {
         digest: digest.to_vec(),
         reason: "it is not there".to_owned(),
     };
-    let settle = || tokio::time::sleep(Duration::from_millis(10));
+    let settle = || tokio::time::sleep(Duration::from_secs(1));
     // It is in order, or not what the journal has.
     served
         .report(vec![report(&summary.digest), report(&[1; 32])])
