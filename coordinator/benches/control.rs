@@ -169,9 +169,16 @@ async fn work<S>(
         kernel,
     };
     client.join(hello).await.expect("it may join");
+    let mut next = None;
     while done.load(Ordering::Relaxed) < COMPLETIONS_MAX {
-        let lease = client.lease(v1::LeaseRequest { worker }).await;
-        let task = match lease.expect("it may ask").into_inner().answer {
+        let answer = match next.take() {
+            Some(v1::LeaseReply { answer }) => answer,
+            None => {
+                let lease = client.lease(v1::LeaseRequest { worker }).await;
+                lease.expect("it may ask").into_inner().answer
+            }
+        };
+        let task = match answer {
             Some(lease_reply::Answer::Task(task)) => task,
             Some(lease_reply::Answer::Wait(_)) => continue,
             _ => return,
@@ -200,8 +207,10 @@ async fn work<S>(
             worker,
             lease: task.lease,
             result: Some(result),
+            next: true,
         };
-        client.complete(complete).await.expect("it is taken");
+        let completed = client.complete(complete).await.expect("it is taken");
+        next = completed.into_inner().next;
         done.fetch_add(count, Ordering::Relaxed);
     }
 }

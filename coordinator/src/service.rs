@@ -100,6 +100,31 @@ impl Service {
         }
         Ok(())
     }
+
+    /// Waits for a task for `worker`, for some time.
+    async fn next(&self, worker: WorkerId) -> Result<v1::LeaseReply, Status> {
+        let answer = match self.handle.lease(worker).await? {
+            None => lease_reply::Answer::Wait(v1::Wait {}),
+            Some(Reply {
+                answer,
+                journal,
+                check,
+            }) => match answer {
+                Answer::Task(task) => lease_reply::Answer::Task(wire(task, journal, check)),
+                Answer::Finished => lease_reply::Answer::Finished(v1::Finished {}),
+                Answer::Stopped { reason } => lease_reply::Answer::Stopped(v1::Stopped {
+                    reason: reason.to_string(),
+                }),
+                Answer::NotJoined => return Err(refused(&Refusal::NotJoined)),
+                Answer::Quarantined { reason } => {
+                    return Err(refused(&Refusal::Quarantined(reason)));
+                }
+            },
+        };
+        Ok(v1::LeaseReply {
+            answer: Some(answer),
+        })
+    }
 }
 
 impl From<Over> for Status {
@@ -148,27 +173,7 @@ impl Coordinator for Service {
         request: Request<v1::LeaseRequest>,
     ) -> Result<Response<v1::LeaseReply>, Status> {
         let worker = WorkerId(request.into_inner().worker);
-        let answer = match self.handle.lease(worker).await? {
-            None => lease_reply::Answer::Wait(v1::Wait {}),
-            Some(Reply {
-                answer,
-                journal,
-                check,
-            }) => match answer {
-                Answer::Task(task) => lease_reply::Answer::Task(wire(task, journal, check)),
-                Answer::Finished => lease_reply::Answer::Finished(v1::Finished {}),
-                Answer::Stopped { reason } => lease_reply::Answer::Stopped(v1::Stopped {
-                    reason: reason.to_string(),
-                }),
-                Answer::NotJoined => return Err(refused(&Refusal::NotJoined)),
-                Answer::Quarantined { reason } => {
-                    return Err(refused(&Refusal::Quarantined(reason)));
-                }
-            },
-        };
-        Ok(Response::new(v1::LeaseReply {
-            answer: Some(answer),
-        }))
+        Ok(Response::new(self.next(worker).await?))
     }
 
     async fn renew(
@@ -224,6 +229,7 @@ impl Coordinator for Service {
             worker,
             lease,
             result,
+            next,
         } = request.into_inner();
         let (worker, lease) = (WorkerId(worker), LeaseId(lease));
         let range_bits = self.journal.ledger().range_bits;
@@ -253,8 +259,15 @@ impl Coordinator for Service {
                 }),
             },
         };
+        let next = if next {
+            // If this fails, so does the request that the worker makes then.
+            self.next(worker).await.ok()
+        } else {
+            None
+        };
         Ok(Response::new(v1::CompleteReply {
             verdict: Some(verdict),
+            next,
         }))
     }
 

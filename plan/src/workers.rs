@@ -123,6 +123,12 @@ impl Plan {
         }
     }
 
+    /// Whether a worker has fewer tasks than threads.
+    pub fn would_idle(&self, worker: WorkerId) -> bool {
+        let entry = self.workers.get(&worker);
+        entry.is_some_and(|entry| !entry.is_busy())
+    }
+
     /// Whether a thread of a worker waits for a task: whatever may lead to one is urgent.
     pub fn is_anybody_idle(&self) -> bool {
         self.queue.first().is_some_and(|first| !first.is_busy)

@@ -98,6 +98,34 @@ pub(crate) struct Stats {
     pub(crate) misses: u64,
 }
 
+impl Answer {
+    fn read(reply: v1::LeaseReply, job: &Job) -> Result<Answer, Failure> {
+        match reply.answer {
+            Some(lease_reply::Answer::Task(task)) => Task::read(task, job).map(Answer::Task),
+            Some(lease_reply::Answer::Wait(v1::Wait {})) => Ok(Answer::Wait),
+            Some(lease_reply::Answer::Finished(v1::Finished {})) => Ok(Answer::Finished),
+            Some(lease_reply::Answer::Stopped(v1::Stopped { reason })) => {
+                Err(Failure::Stopped(reason))
+            }
+            None => Err(Failure::Protocol("an answer without content".to_owned())),
+        }
+    }
+}
+
+impl Outcome {
+    fn write(&self) -> Done {
+        match self {
+            Outcome::Evaluated(ranges) => Done::Evaluated(v1::Evaluated {
+                ranges: ranges.iter().map(task::summary).collect(),
+            }),
+            Outcome::Checked(word) => Done::Checked(v1::Checked {
+                refutation: word.map(|word| v1::Refutation { word: word.get() }),
+            }),
+            Outcome::Merged(json) => Done::Merged(v1::Merged { json: json.clone() }),
+        }
+    }
+}
+
 impl Client {
     /// Joins the job at the other end of `link`.
     pub(crate) async fn join(link: Link) -> Result<Client, ClientError> {
@@ -127,17 +155,7 @@ impl Client {
         let call = |session: Arc<Session>| async move {
             let request = v1::LeaseRequest { worker };
             let reply = within(LEASE, session.rpc().lease(request)).await?;
-            match reply.into_inner().answer {
-                Some(lease_reply::Answer::Task(task)) => {
-                    Task::read(task, &session.job).map(Answer::Task)
-                }
-                Some(lease_reply::Answer::Wait(v1::Wait {})) => Ok(Answer::Wait),
-                Some(lease_reply::Answer::Finished(v1::Finished {})) => Ok(Answer::Finished),
-                Some(lease_reply::Answer::Stopped(v1::Stopped { reason })) => {
-                    Err(Failure::Stopped(reason))
-                }
-                None => Err(Failure::Protocol("an answer without content".to_owned())),
-            }
+            Answer::read(reply.into_inner(), &session.job)
         };
         self.link.call(call).await
     }
@@ -185,38 +203,50 @@ impl Client {
     pub(crate) async fn complete(
         &self,
         lease: LeaseId,
-        outcome: Outcome,
+        outcome: &Outcome,
     ) -> Result<Verdict, ClientError> {
-        let result = match outcome {
-            Outcome::Evaluated(ranges) => Done::Evaluated(v1::Evaluated {
-                ranges: ranges.iter().map(task::summary).collect(),
-            }),
-            Outcome::Checked(word) => Done::Checked(v1::Checked {
-                refutation: word.map(|word| v1::Refutation { word: word.get() }),
-            }),
-            Outcome::Merged(json) => Done::Merged(v1::Merged { json }),
-        };
-        let request = v1::CompleteRequest {
-            worker: self.worker(),
-            lease: lease.0,
-            result: Some(result),
-        };
-        let call = |session: Arc<Session>| {
-            let request = request.clone();
-            async move {
-                let reply = within(VERDICT, session.rpc().complete(request)).await?;
-                match reply.into_inner().verdict {
-                    Some(complete_reply::Verdict::Rejected(v1::Rejected { reason })) => {
-                        Ok(Verdict::Rejected(reason))
-                    }
-                    Some(
-                        complete_reply::Verdict::Accepted(v1::Accepted {})
-                        | complete_reply::Verdict::Duplicate(v1::Duplicate {})
-                        | complete_reply::Verdict::Noted(v1::Noted {}),
-                    ) => Ok(Verdict::Taken),
-                    None => Err(Failure::Protocol("a verdict without content".to_owned())),
+        let (verdict, _) = self.hand_in(lease, outcome, false).await?;
+        Ok(verdict)
+    }
+
+    /// The same, and asks for the next task; waits some seconds more for it at the most.
+    pub(crate) async fn complete_and_lease(
+        &self,
+        lease: LeaseId,
+        outcome: &Outcome,
+    ) -> Result<(Verdict, Answer), ClientError> {
+        self.hand_in(lease, outcome, true).await
+    }
+
+    async fn hand_in(
+        &self,
+        lease: LeaseId,
+        outcome: &Outcome,
+        next: bool,
+    ) -> Result<(Verdict, Answer), ClientError> {
+        let worker = self.worker();
+        let call = |session: Arc<Session>| async move {
+            let request = v1::CompleteRequest {
+                worker,
+                lease: lease.0,
+                result: Some(outcome.write()),
+                next,
+            };
+            let reply = within(VERDICT, session.rpc().complete(request)).await?;
+            let v1::CompleteReply { verdict, next } = reply.into_inner();
+            let verdict = match verdict {
+                Some(complete_reply::Verdict::Rejected(v1::Rejected { reason })) => {
+                    Verdict::Rejected(reason)
                 }
-            }
+                Some(
+                    complete_reply::Verdict::Accepted(v1::Accepted {})
+                    | complete_reply::Verdict::Duplicate(v1::Duplicate {})
+                    | complete_reply::Verdict::Noted(v1::Noted {}),
+                ) => Verdict::Taken,
+                None => return Err(Failure::Protocol("a verdict without content".to_owned())),
+            };
+            let next = next.map(|next| Answer::read(next, &session.job));
+            Ok((verdict, next.unwrap_or(Ok(Answer::Wait))?))
         };
         self.link.call(call).await
     }

@@ -48,33 +48,38 @@ pub(crate) struct Leases {
 impl Lane {
     /// Takes tasks until there are no more, or until it is told to stop.
     pub(crate) async fn run(self) -> Result<End, ClientError> {
+        let mut answer = Answer::Wait;
         loop {
-            let answer = tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return Ok(End::Stopped),
-                answer = self.client.lease() => answer?,
-            };
-            match answer {
+            answer = match answer {
                 Answer::Task(task) => self.work(task).await?,
-                Answer::Wait => {}
+                Answer::Wait => tokio::select! {
+                    biased;
+                    () = self.stop.cancelled() => return Ok(End::Stopped),
+                    answer = self.client.lease() => answer?,
+                },
                 Answer::Finished => return Ok(End::Finished),
             }
         }
     }
 
-    async fn work(&self, task: Task) -> Result<(), ClientError> {
+    /// Does a task; returns the answer to the request for the next one.
+    async fn work(&self, task: Task) -> Result<Answer, ClientError> {
         let (lease, journal) = (task.lease, task.journal);
         self.leases.held().insert(lease);
         let done = self.finish(task).await;
         self.leases.held().remove(&lease);
-        match done {
-            Ok(Verdict::Taken) => Ok(()),
-            Ok(Verdict::Rejected(reason)) => {
-                tracing::warn!("the coordinator has no use for a result: {reason}");
-                Ok(())
+        let trouble = match done {
+            Ok((verdict, next)) => {
+                if let Verdict::Rejected(reason) = verdict {
+                    tracing::warn!("the coordinator has no use for a result: {reason}");
+                }
+                return Ok(next);
             }
-            Err(Trouble::Stopped) => self.give_back(lease, "").await,
-            Err(Trouble::Lost(lost)) => {
+            Err(trouble) => trouble,
+        };
+        match trouble {
+            Trouble::Stopped => self.give_back(lease, "").await,
+            Trouble::Lost(lost) => {
                 for lost in &lost {
                     tracing::warn!("the record of range {} is lost: {}", lost.head, lost.reason);
                 }
@@ -82,20 +87,21 @@ impl Lane {
                 self.give_back(lease, "").await
             }
             // It was withdrawn after this was leased, and so is the task.
-            Err(Trouble::Missing(_)) if self.stores.are_beyond(journal).await => {
+            Trouble::Missing(_) if self.stores.are_beyond(journal).await => {
                 self.give_back(lease, "").await
             }
-            Err(Trouble::Missing(head)) => {
+            Trouble::Missing(head) => {
                 let reason = StoreError::Missing { head }.to_string();
                 tracing::warn!("a task failed: {reason}");
                 self.give_back(lease, &reason).await
             }
-            Err(Trouble::Failed(reason)) => {
+            Trouble::Failed(reason) => {
                 tracing::warn!("a task failed: {reason}");
                 self.give_back(lease, &reason).await
             }
-            Err(Trouble::Client(error)) => Err(error),
-        }
+            Trouble::Client(error) => Err(error),
+        }?;
+        Ok(Answer::Wait)
     }
 
     async fn give_back(&self, lease: LeaseId, failure: &str) -> Result<(), ClientError> {
@@ -109,7 +115,7 @@ impl Lane {
         }
     }
 
-    async fn finish(&self, task: Task) -> Result<Verdict, Trouble> {
+    async fn finish(&self, task: Task) -> Result<(Verdict, Answer), Trouble> {
         let store = self.unless_stopped(self.stores.at(task.journal)).await?;
         let range_bits = self.client.job().range_bits;
         let outcome = match task.work {
@@ -137,7 +143,14 @@ impl Lane {
                 Outcome::Merged(merge.run(shard, head, skip).await?)
             }
         };
-        Ok(self.client.complete(task.lease, outcome).await?)
+        tokio::select! {
+            biased;
+            // It waits for the verdict, and for no task.
+            () = self.stop.cancelled() => {}
+            handed_in = self.client.complete_and_lease(task.lease, &outcome) => return Ok(handed_in?),
+        }
+        let verdict = self.client.complete(task.lease, &outcome).await?;
+        Ok((verdict, Answer::Wait))
     }
 
     async fn evaluate(

@@ -176,6 +176,10 @@ impl Desk {
         };
         self.submissions.insert(submission, kept);
         self.handle(now, event);
+        if self.plan.would_idle(worker) {
+            self.writes.is_urgent = true;
+            self.write(now);
+        }
     }
 
     /// A worker says that records are lost. What the journal does not say of them is old.

@@ -142,17 +142,7 @@ fn what_is_settled_during_a_write_goes_into_the_next_one_together() {
     assert_eq!(one.try_recv().unwrap(), Verdict::Accepted);
     assert_eq!(again.try_recv().unwrap(), Verdict::Duplicate);
     assert_eq!(tested.segments(), 3);
-    let ready = loop {
-        let ready: Vec<u64> = std::iter::from_fn(|| offered(&mut tested)).collect();
-        if ready.len() > 3 {
-            break ready;
-        }
-        assert!(!ready.is_empty());
-        for &head in &ready {
-            tested.complete(7, 4, &[head]);
-        }
-        tested.write_all();
-    };
+    let ready = some_taken(&mut tested);
     tested.rest();
     let before = tested.segments();
     let mut verdicts: Vec<_> = ready
@@ -198,6 +188,21 @@ fn offered(tested: &mut Tested) -> Option<u64> {
     }
 }
 
+/// Goes on until there are a few ranges to take at once, and takes them.
+fn some_taken(tested: &mut Tested) -> Vec<u64> {
+    loop {
+        let ready: Vec<u64> = std::iter::from_fn(|| offered(tested)).collect();
+        if ready.len() > 3 {
+            return ready;
+        }
+        assert!(!ready.is_empty());
+        for &head in &ready {
+            tested.complete(7, 4, &[head]);
+        }
+        tested.write_all();
+    }
+}
+
 /// A number that was not used yet.
 fn next() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -219,7 +224,7 @@ fn a_journal_that_fails_is_not_written_any_more() {
             sticky: false,
             moment,
         }));
-        tested.rest();
+        // It has nothing else in hand, so this is written at once.
         let mut second = tested.complete(7, 2, &[1]);
         tested.do_errand();
         assert!(matches!(second.try_recv(), Ok(Verdict::Rejected { .. })));
@@ -241,7 +246,10 @@ fn a_segment_waits_for_more_unless_somebody_is_idle() {
     tested.join(7);
     tested.complete(7, 1, &[0]);
     tested.do_errand();
-    let mut second = tested.complete(7, 2, &[1]);
+    let taken = some_taken(&mut tested);
+    tested.complete(7, 1, &taken[2..3]);
+    tested.do_errand();
+    let mut second = tested.complete(7, 2, &taken[..1]);
     assert!(tested.desk.errands.is_empty());
     let at = tested.desk.next_deadline().unwrap();
     assert!(tested.now < at);
@@ -250,9 +258,13 @@ fn a_segment_waits_for_more_unless_somebody_is_idle() {
     tested.do_errand();
     assert_eq!(second.try_recv().unwrap(), Verdict::Accepted);
 
-    let mut third = tested.complete(7, 3, &[2]);
+    let mut third = tested.complete(7, 3, &taken[1..2]);
     assert!(tested.desk.errands.is_empty());
-    while offered(&mut tested).is_some() {}
+    tested.join(8);
+    let (reply, _answer) = oneshot::channel();
+    tested
+        .desk
+        .lease(tested.now, RequestId(next()), WorkerId(8), reply);
     tested.do_errand();
     assert_eq!(third.try_recv().unwrap(), Verdict::Accepted);
 }

@@ -99,6 +99,7 @@ impl Served {
             worker: WORKER,
             lease,
             result: result.into(),
+            next: false,
         };
         let reply = self.client.clone().complete(request).await?;
         Ok(reply.into_inner().verdict.unwrap())
@@ -187,6 +188,29 @@ async fn a_true_result_is_taken_and_told_of_in_the_journal() {
     let status = served.client.clone().lease(request).await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
     assert!(status.message().contains("has not joined"), "{status:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_is_answered_with_the_next_task() {
+    let served = serve().await;
+    let (lease, summary) = served.begin().await;
+    let request = v1::CompleteRequest {
+        worker: WORKER,
+        lease,
+        result: Some(evaluated(&[summary])),
+        next: true,
+    };
+    let reply = served.client.clone().complete(request).await.unwrap();
+    let v1::CompleteReply { verdict, next } = reply.into_inner();
+    assert!(matches!(verdict, Some(Told::Duplicate(_))), "{verdict:?}");
+    let Some(lease_reply::Answer::Task(task)) = next.unwrap().answer else {
+        panic!("a range is ready");
+    };
+    assert_eq!(task.journal, 2);
+    let Some(task::Work::Evaluate(work)) = task.work else {
+        panic!("{:?}", task.work);
+    };
+    assert_eq!(work.heads, [1]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -115,10 +115,19 @@ impl Watch {
     }
 
     fn note_lease(&self) {
-        if !matches!(self.asked, Asked::Lease) || self.store.took_coordinators() {
+        if self.store.took_coordinators() {
             return;
         }
-        for reply in messages::<v1::LeaseReply>(&self.reply.lock().unwrap()) {
+        let bytes = self.reply.lock().unwrap();
+        let replies: Vec<v1::LeaseReply> = match &self.asked {
+            Asked::Lease => messages(&bytes),
+            Asked::Complete(_) => {
+                let replies = messages::<v1::CompleteReply>(&bytes).into_iter();
+                replies.filter_map(|reply| reply.next).collect()
+            }
+            Asked::Other => return,
+        };
+        for reply in replies {
             if let Some(lease_reply::Answer::Task(task)) = reply.answer {
                 self.wire.send(Sent::Leased(task.lease));
             }

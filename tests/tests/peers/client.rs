@@ -280,6 +280,7 @@ impl Client {
             worker: self.worker,
             lease: task.lease,
             result,
+            next: false,
         };
         let reply = self.rpc.complete(request).await?;
         Ok(reply.into_inner().verdict.unwrap())

@@ -52,30 +52,8 @@ impl Coordinator for Fake {
         let act = self
             .enter_as("lease", request.get_ref().worker, &request)
             .await?;
-        let wait = async {
-            loop {
-                let changed = self.changed.notified();
-                {
-                    let mut state = self.state();
-                    if state.is_done() {
-                        return lease_reply::Answer::Finished(v1::Finished {});
-                    }
-                    if let Some(task) = state.task() {
-                        return lease_reply::Answer::Task(task);
-                    }
-                }
-                changed.await;
-            }
-        };
-        let wait = timeout(Duration::from_secs(10), wait).await;
-        let reply = wait.unwrap_or(lease_reply::Answer::Wait(v1::Wait {}));
-        if let (Act::Lose(_), lease_reply::Answer::Task(task)) = (&act, &reply) {
-            self.state().leases.remove(&task.lease);
-        }
-        let answered = v1::LeaseReply {
-            answer: Some(reply),
-        };
-        answer(act, answered)
+        let reply = self.next(&act).await;
+        answer(act, reply)
     }
 
     async fn renew(
@@ -117,10 +95,15 @@ impl Coordinator for Fake {
         let act = self
             .enter_as("complete", request.get_ref().worker, &request)
             .await?;
-        let verdict = self.state().take(&request.into_inner());
+        let request = request.into_inner();
+        let verdict = Some(self.state().take(&request));
         self.changed.notify_waiters();
-        let verdict = Some(verdict);
-        answer(act, v1::CompleteReply { verdict })
+        let next = if request.next {
+            Some(self.next(&act).await)
+        } else {
+            None
+        };
+        answer(act, v1::CompleteReply { verdict, next })
     }
 
     async fn report(
@@ -155,6 +138,35 @@ impl Coordinator for Fake {
         state.known.remove(&request.get_ref().worker);
         state.left = true;
         answer(act, v1::LeaveReply {})
+    }
+}
+
+impl Fake {
+    /// Waits for a task; one whose answer is to be lost is taken back.
+    async fn next(&self, act: &Act) -> v1::LeaseReply {
+        let wait = async {
+            loop {
+                let changed = self.changed.notified();
+                {
+                    let mut state = self.state();
+                    if state.is_done() {
+                        return lease_reply::Answer::Finished(v1::Finished {});
+                    }
+                    if let Some(task) = state.task() {
+                        return lease_reply::Answer::Task(task);
+                    }
+                }
+                changed.await;
+            }
+        };
+        let wait = timeout(Duration::from_secs(10), wait).await;
+        let reply = wait.unwrap_or(lease_reply::Answer::Wait(v1::Wait {}));
+        if let (Act::Lose(_), lease_reply::Answer::Task(task)) = (act, &reply) {
+            self.state().leases.remove(&task.lease);
+        }
+        v1::LeaseReply {
+            answer: Some(reply),
+        }
     }
 }
 

@@ -38,6 +38,8 @@ pub(super) struct Writes {
     pub(super) under_way: bool,
     /// Until then only what somebody waits for is written.
     rests_until: Millis,
+    /// Whether somebody waits for a verdict who has too little else to do.
+    pub(super) is_urgent: bool,
     /// Why nothing more can be written.
     pub(super) failed: Option<String>,
 }
@@ -74,6 +76,7 @@ impl Desk {
         }
         if !batch.entries.is_empty() {
             self.writes.under_way = true;
+            self.writes.is_urgent = false;
             self.writes.rests_until = now.plus(WRITE_EVERY_MS);
             self.errands.push(Errand::Append(batch));
         }
@@ -81,7 +84,9 @@ impl Desk {
 
     /// Whether nobody waits for what is to be written.
     fn may_rest(&self) -> bool {
-        !self.plan.is_anybody_idle() && *self.plan.phase() == Phase::Running
+        !self.writes.is_urgent
+            && !self.plan.is_anybody_idle()
+            && *self.plan.phase() == Phase::Running
     }
 
     /// When something is to be done though nothing happens.
