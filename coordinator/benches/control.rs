@@ -171,12 +171,11 @@ async fn work<S>(
     client.join(hello).await.expect("it may join");
     let mut next = None;
     while done.load(Ordering::Relaxed) < COMPLETIONS_MAX {
-        let answer = match next.take() {
-            Some(v1::LeaseReply { answer }) => answer,
-            None => {
-                let lease = client.lease(v1::LeaseRequest { worker }).await;
-                lease.expect("it may ask").into_inner().answer
-            }
+        let answer = if let Some(v1::LeaseReply { answer }) = next.take() {
+            answer
+        } else {
+            let lease = client.lease(v1::LeaseRequest { worker }).await;
+            lease.expect("it may ask").into_inner().answer
         };
         let task = match answer {
             Some(lease_reply::Answer::Task(task)) => task,
