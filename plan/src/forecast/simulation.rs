@@ -48,8 +48,6 @@ const NEVER_MS: u64 = u64::MAX / 4;
 const LANES_PER_THREAD: u32 = 2;
 /// The records that are read at a time, for one task.
 const READS_MAX: usize = 16;
-/// The tasks that read sources at a time, of each worker.
-const READERS_MAX: u32 = 4;
 /// The sources that a check reads, on average.
 const CHECK_SOURCES: usize = 4;
 /// The bytes of the records that are merged at a time.
@@ -388,23 +386,6 @@ impl Simulation<'_> {
         journal.1 = journal.1.max(now) + nanos(as_f64(lacks) * fetch);
         let at = journal.1;
         self.later(at, Step::Informed(lane));
-    }
-
-    /// Something that a lane waits for is there. If that was all, its task is computed.
-    fn come(&mut self, lane: u32) {
-        self.lane(lane).waits -= 1;
-        if self.lane(lane).waits > 0 {
-            return;
-        }
-        let (now, worker, mut work) = (self.now, self.worker_of(lane), self.lane(lane).work);
-        if self.cluster.shared {
-            // The machine's threads do the coordinator's work between their own.
-            work += self.control(lane);
-            let (threads, machine) = (self.cluster.threads, self.cluster.coordinator_threads);
-            work *= (f64::from(threads) / f64::from(machine)).max(1.0);
-        }
-        let at = self.worker(worker).threads.serve(now, work);
-        self.later(at, Step::Computed(lane));
     }
 
     /// What the coordinator does for the task of a lane.

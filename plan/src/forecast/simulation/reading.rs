@@ -1,6 +1,9 @@
 //! Reading: what goes over the links of the workers, and when it is there.
 
-use super::{READERS_MAX, Simulation, Step, nanos, serving};
+use super::{Simulation, Step, nanos, serving};
+
+/// The tasks that read sources at a time, of each worker.
+const READERS_MAX: u32 = 4;
 
 impl Simulation<'_> {
     /// Has a lane read as soon as it is its turn.
@@ -66,5 +69,22 @@ impl Simulation<'_> {
         for other in std::mem::take(&mut self.lane(lane).awaited_by) {
             self.come(other);
         }
+    }
+
+    /// Something that a lane waits for is there. If that was all, its task is computed.
+    pub(super) fn come(&mut self, lane: u32) {
+        self.lane(lane).waits -= 1;
+        if self.lane(lane).waits > 0 {
+            return;
+        }
+        let (now, worker, mut work) = (self.now, self.worker_of(lane), self.lane(lane).work);
+        if self.cluster.shared {
+            // The machine's threads do the coordinator's work between their own.
+            work += self.control(lane);
+            let (threads, machine) = (self.cluster.threads, self.cluster.coordinator_threads);
+            work *= (f64::from(threads) / f64::from(machine)).max(1.0);
+        }
+        let at = self.worker(worker).threads.serve(now, work);
+        self.later(at, Step::Computed(lane));
     }
 }
