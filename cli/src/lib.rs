@@ -42,7 +42,7 @@ use events::Event;
 use exit::Exit;
 use progress::Display;
 
-/// Threads for calls and the store; evaluation has its own.
+/// The most threads for calls and the store; evaluation has its own.
 const IO_THREADS: usize = 2;
 
 /// How long work in the background has when the program ends.
@@ -81,6 +81,10 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
     let threads = match &command {
         // It does nothing else.
         Command::Serve(_) => machine::threads().get(),
+        // Where little is to be done for each call, a change of threads takes longer than that.
+        Command::Coordinator(_) => 1,
+        Command::Worker(args) => args.machine.share.threads().get().min(IO_THREADS),
+        Command::Run(args) => args.machine.share.threads().get().min(IO_THREADS),
         _ => IO_THREADS,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
