@@ -45,9 +45,25 @@ impl Failure {
 
 /// Creates the file `path` in `folder`, whole and durable.
 pub(super) fn create(path: &Path, folder: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    match create_once(path, folder, bytes) {
+        // Whoever takes a table over clears away what is not finished. Who has it from now on is for the
+        // names to say.
+        Err(Failure::Missing(_)) => match create_once(path, folder, bytes) {
+            Err(Failure::Missing(error)) => Err(error.into()),
+            done => done,
+        },
+        done => done,
+    }
+}
+
+/// The same; [`Failure::Missing`] if the file lost its first name before it had its own.
+fn create_once(path: &Path, folder: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let (first, file) = open_unfinished(path)?;
     let done = fill(&first, file, path, bytes).and_then(|()| Ok(sync_folder(folder)?));
-    let removed = fs::remove_file(&first);
+    let removed = match fs::remove_file(&first) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    };
     // The first failure says more than one of the clearing up after it.
     done.and_then(|()| Ok(removed?))
 }
@@ -74,6 +90,7 @@ fn fill(first: &Path, mut file: File, path: &Path, bytes: &[u8]) -> Result<(), F
             1 => Err(Failure::Exists(error)),
             _ => Ok(()),
         },
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(Failure::Missing(error)),
         linked => Ok(linked?),
     }
 }
@@ -186,4 +203,39 @@ fn is_unfinished(name: &str) -> bool {
         let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         is_segment(name) && is_number
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a coordinator does that takes the table over while the last one writes.
+    #[test]
+    fn what_is_cleared_away_while_it_is_written_is_written_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = directory.path();
+        for number in 0..20 {
+            let path = folder.join(format!("object-{number}"));
+            let first = folder.join(format!("object-{number}#1"));
+            std::thread::scope(|scope| {
+                // In time, or not.
+                scope.spawn(|| {
+                    while fs::remove_file(&first).is_err() && fs::metadata(&path).is_err() {}
+                });
+                create(&path, folder, &vec![7; 1 << 20]).unwrap();
+            });
+            assert_eq!(fs::read(&path).unwrap().len(), 1 << 20);
+        }
+        assert_eq!(entries(folder).unwrap().len(), 20);
+    }
+
+    #[test]
+    fn a_file_without_its_first_name_gets_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("object");
+        let (first, file) = open_unfinished(&path).unwrap();
+        fs::remove_file(&first).unwrap();
+        let filled = fill(&first, file, &path, b"content");
+        assert!(matches!(filled, Err(Failure::Missing(_))), "{filled:?}");
+    }
 }
