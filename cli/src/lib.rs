@@ -81,8 +81,9 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
     let threads = match &command {
         // It does nothing else.
         Command::Serve(_) => machine::threads().get(),
-        // Where little is to be done for each call, a change of threads takes longer than that.
-        Command::Coordinator(_) => 1,
+        // Where little is to be done for each call, a change of threads takes longer than that. But many workers
+        // make many calls.
+        Command::Coordinator(_) => machine::threads().get().div_ceil(2),
         Command::Worker(args) => args.machine.share.threads().get().min(IO_THREADS),
         Command::Run(args) => args.machine.share.threads().get().min(IO_THREADS),
         _ => IO_THREADS,
