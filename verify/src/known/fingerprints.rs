@@ -87,7 +87,7 @@ pub(super) const LINEAR: [(u32, &str); 20] = [
 ];
 
 /// Bits, and the fingerprint of the table of so many.
-pub(super) const FINGERPRINTS: [(u32, &str); 14] = [
+pub(super) const FINGERPRINTS: [(u32, &str); 18] = [
     (
         20,
         "38b1c11383f729f4fb66748224af0f5f63390d172ccf4a6297e1ac3ac2c6c5fc",
@@ -143,5 +143,21 @@ pub(super) const FINGERPRINTS: [(u32, &str); 14] = [
     (
         36,
         "edd8b064002860ccf3cde1ccb959291ff55c9fd6bce3ee96246b9a212aac0d00",
+    ),
+    (
+        37,
+        "83406ab09584a222b7f69c86f2f54f48514b5c01cd2b004b9cf3c31189dc31ef",
+    ),
+    (
+        38,
+        "293fdeecf088db7bd36ea881607407619e6f321196a2e2289c74f96cc7270ead",
+    ),
+    (
+        39,
+        "e1a362d293d74afde91085ff140393885181699e8123a84b4a1827e5486ab0be",
+    ),
+    (
+        40,
+        "7db1110fa72b96a134886aab759f3db19f54a1a19a57255972f7c599c11b9410",
     ),
 ];
