@@ -77,9 +77,9 @@ impl Storage for Memory {
         Ok(Vec::new())
     }
 
-    async fn delete(&self, key: &Key) -> Result<(), StorageError> {
+    async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
         let mut objects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        objects.remove(key);
+        objects.retain(|key, _| !keys.contains(key));
         Ok(())
     }
 }

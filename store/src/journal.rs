@@ -240,7 +240,8 @@ impl Journal {
         since.checkpoints.retain(|&number| number != next);
         since.checkpoints.push(next);
         while since.checkpoints.len() > keep {
-            remove(&*self.storage, &keys::checkpoint(since.checkpoints[0])).await?;
+            let oldest = keys::checkpoint(since.checkpoints[0]);
+            self.storage.delete(&[oldest]).await?;
             since.checkpoints.remove(0);
         }
         Ok(())
@@ -267,9 +268,9 @@ impl Journal {
         // The checkpoints before have all that is forgotten: they are as large as they come.
         let mut since = self.since.lock().await;
         self.write_checkpoint(&mut since, 1).await?;
-        for (key, _) in self.storage.list(&keys::parts()).await? {
-            remove(&*self.storage, &key).await?;
-        }
+        let parts = self.storage.list(&keys::parts()).await?;
+        let parts: Vec<Key> = parts.into_iter().map(|(key, _)| key).collect();
+        self.storage.delete(&parts).await?;
         self.storage.tidy().await?;
         Ok(true)
     }
@@ -324,14 +325,6 @@ impl Follower {
 /// As [`Journal::open`].
 pub async fn look(storage: &dyn Storage) -> Result<Option<Ledger>, StoreError> {
     read_all(storage, &mut Since::default()).await
-}
-
-/// Removes an object that an earlier, interrupted removal may have removed.
-async fn remove(storage: &dyn Storage, key: &Key) -> Result<(), StoreError> {
-    match storage.delete(key).await {
-        Ok(()) | Err(StorageError::NotFound { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 #[cfg(test)]

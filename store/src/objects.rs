@@ -75,13 +75,12 @@ pub trait Storage: Send + Sync + Debug + 'static {
     /// [`StorageError::Failed`].
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError>;
 
-    /// Removes an object, durably.
+    /// Removes objects, durably and in any order. One that is not there is removed already.
     ///
     /// # Errors
     ///
-    /// [`StorageError::NotFound`], but buckets do not tell whether an object was there;
-    /// [`StorageError::Failed`].
-    async fn delete(&self, key: &Key) -> Result<(), StorageError>;
+    /// [`StorageError::Failed`]; some may be removed then.
+    async fn delete(&self, keys: &[Key]) -> Result<(), StorageError>;
 
     /// Removes what interrupted creations have left that is no object, of whoever made it. For a
     /// time when nobody creates any.

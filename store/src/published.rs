@@ -47,10 +47,7 @@ pub async fn put(
             what,
         });
     }
-    match storage.delete(key).await {
-        Ok(()) | Err(StorageError::NotFound { .. }) => {}
-        Err(error) => return Err(error.into()),
-    }
+    storage.delete(std::slice::from_ref(key)).await?;
     Ok(storage.create(key, bytes).await?)
 }
 

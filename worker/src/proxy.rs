@@ -106,8 +106,11 @@ impl Storage for ProxyStorage {
         Err(not_here(prefix, Action::List))
     }
 
-    async fn delete(&self, key: &Key) -> Result<(), StorageError> {
-        Err(not_here(key, Action::Delete))
+    async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
+        match keys.first() {
+            Some(key) => Err(not_here(key, Action::Delete)),
+            None => Ok(()),
+        }
     }
 }
 

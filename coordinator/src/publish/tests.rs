@@ -241,7 +241,7 @@ fn a_shard_that_is_gone_is_missed() {
         Some(bytes.slice(1..)),
         Some([&bytes[..], b"x"].concat().into()),
     ] {
-        ready(tested.storage.delete(&key)).unwrap();
+        ready(tested.storage.delete(std::slice::from_ref(&key))).unwrap();
         if let Some(bytes) = change {
             tested.storage.overwrite(&key, bytes);
         }

@@ -178,7 +178,7 @@ impl World {
         let length = objects[&key].len();
         if key.as_str().starts_with("table-") || self.chance.once_in(2) {
             // A removal that fails may have taken place.
-            let _ = ready(self.storage.delete(&key));
+            let _ = ready(self.storage.delete(&[key]));
         } else if let Some(byte) = self.chance.index(length) {
             self.storage.flip_bit(&key, byte, 3);
         }

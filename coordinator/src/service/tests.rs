@@ -232,7 +232,7 @@ async fn what_is_lost_is_looked_at_and_computed_again() {
     assert!(served.journal.ledger().place(Head(0)).is_some());
     // It is not there.
     let name = PartName { layer: 0, lease };
-    served.storage.delete(&name.key()).await.unwrap();
+    served.storage.delete(&[name.key()]).await.unwrap();
     served.report(vec![report(&[1; 32])]).await.unwrap();
     settle().await;
     assert!(served.journal.ledger().place(Head(0)).is_some());

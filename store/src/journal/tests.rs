@@ -203,7 +203,7 @@ fn restored(objects: &BTreeMap<Key, Bytes>) -> Arc<SimulatedStorage> {
 fn remove_checkpoints(storage: &SimulatedStorage) -> usize {
     let checkpoints = ready(storage.list(&keys::checkpoints())).unwrap();
     for (key, _) in &checkpoints {
-        ready(storage.delete(key)).unwrap();
+        ready(storage.delete(std::slice::from_ref(key))).unwrap();
     }
     checkpoints.len()
 }

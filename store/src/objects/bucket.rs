@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::StreamExt;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
@@ -27,7 +28,6 @@ use object_store::{
     BackoffConfig, ClientConfigKey, Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt,
     PutMode, PutOptions, RetryConfig,
 };
-use tokio_stream::StreamExt;
 
 use self::failure::{Outcome, advice, said, sort};
 use self::patience::Patience;
@@ -39,6 +39,8 @@ use crate::location::{Bucket, Service};
 const PATIENCE: Duration = Duration::from_mins(3);
 /// How long a request may take: a part of the largest size needs 2 MB/s.
 const REQUEST_TIMEOUT: &str = "2m";
+/// So many objects are removed at a time.
+const REMOVALS_MAX: usize = 16;
 
 /// A bucket, or a folder in it, as a storage.
 #[derive(Clone, Debug)]
@@ -198,6 +200,17 @@ impl BucketStorage {
         }
     }
 
+    async fn delete_one(&self, key: &Key) -> Result<(), StorageError> {
+        let path = self.path(key);
+        let mut patience = self.patience();
+        loop {
+            match self.store.delete(&path).await {
+                Ok(()) | Err(Error::NotFound { .. }) => return Ok(()),
+                Err(error) => patience.again(key, Action::Delete, error).await?,
+            }
+        }
+    }
+
     async fn list_once(&self, prefix: &Path) -> Result<Vec<(Key, u64)>, Error> {
         let mut pages = self.store.list(Some(prefix));
         let mut objects = Vec::new();
@@ -283,15 +296,13 @@ impl Storage for BucketStorage {
         }
     }
 
-    async fn delete(&self, key: &Key) -> Result<(), StorageError> {
-        let path = self.path(key);
-        let mut patience = self.patience();
-        loop {
-            match self.store.delete(&path).await {
-                Ok(done) => return Ok(done),
-                Err(error) => patience.again(key, Action::Delete, error).await?,
-            }
+    async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
+        let removals: Vec<_> = keys.iter().map(|key| self.delete_one(key)).collect();
+        let mut removals = futures_util::stream::iter(removals).buffer_unordered(REMOVALS_MAX);
+        while let Some(removed) = removals.next().await {
+            removed?;
         }
+        Ok(())
     }
 }
 

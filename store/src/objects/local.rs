@@ -17,7 +17,7 @@
 
 mod files;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fs;
 use std::io;
@@ -202,11 +202,24 @@ impl Directory {
         })
     }
 
-    fn delete(&self, key: &Key) -> Result<(), StorageError> {
-        self.write(key, Action::Delete, |path, folder| {
-            fs::remove_file(path).map_err(Failure::of_existing)?;
-            Ok(sync_folder(folder)?)
-        })
+    fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
+        let mut changed = BTreeMap::new();
+        for key in keys {
+            self.write(key, Action::Delete, |path, folder| {
+                match fs::remove_file(path).map_err(Failure::of_existing) {
+                    Err(Failure::Missing(_)) => {}
+                    removed => {
+                        removed?;
+                        changed.insert(folder.to_owned(), key);
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        for (folder, key) in changed {
+            self.write(key, Action::Delete, |_, _| Ok(sync_folder(&folder)?))?;
+        }
+        Ok(())
     }
 
     fn read(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
@@ -304,9 +317,9 @@ impl Storage for LocalStorage {
         self.run(move |directory| directory.list(&prefix)).await
     }
 
-    async fn delete(&self, key: &Key) -> Result<(), StorageError> {
-        let key = key.clone();
-        self.run(move |directory| directory.delete(&key)).await
+    async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
+        let keys = keys.to_vec();
+        self.run(move |directory| directory.delete(&keys)).await
     }
 
     async fn tidy(&self) -> Result<(), StorageError> {

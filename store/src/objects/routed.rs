@@ -60,8 +60,11 @@ impl Storage for Routed {
         Ok(objects)
     }
 
-    async fn delete(&self, key: &Key) -> Result<(), StorageError> {
-        self.of(key).delete(key).await
+    async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
+        let (journal, rest): (Vec<Key>, Vec<Key>) =
+            keys.iter().cloned().partition(keys::is_of_journal);
+        self.journal.delete(&journal).await?;
+        self.rest.delete(&rest).await
     }
 
     async fn tidy(&self) -> Result<(), StorageError> {

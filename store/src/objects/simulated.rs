@@ -303,15 +303,6 @@ impl State {
         self.objects.insert(name, object);
         Ok(())
     }
-
-    fn delete(&mut self, key: &Key) -> Result<(), StorageError> {
-        let missing = || StorageError::NotFound {
-            key: key.clone(),
-            action: Action::Delete,
-            source: "no such object".into(),
-        };
-        self.objects.remove(key).map(drop).ok_or_else(missing)
-    }
 }
 
 #[async_trait]
@@ -366,12 +357,17 @@ impl Storage for SimulatedStorage {
         })
     }
 
-    async fn delete(&self, key: &Key) -> Result<(), StorageError> {
-        if self.crash_outcome(2) == Some(0) {
-            // A failure here is what the crash makes of it anyway.
-            let _ = self.state().delete(key);
+    async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
+        for key in keys {
+            if self.crash_outcome(2) == Some(0) {
+                self.state().objects.remove(key);
+            }
+            self.call(key, Action::Delete, |state| {
+                state.objects.remove(key);
+                Ok(())
+            })?;
         }
-        self.call(key, Action::Delete, |state| state.delete(key))
+        Ok(())
     }
 }
 

@@ -264,7 +264,7 @@ impl World {
         if self.history.chance.bool() {
             self.history.count("lost parts", format_args!("{key}"));
             // If the store goes down at this very moment, the part may stay.
-            at_once(storage.delete(key)).unwrap_or(());
+            at_once(storage.delete(std::slice::from_ref(key))).unwrap_or(());
         } else {
             let at = self.history.chance.usize(0..bytes.len());
             self.history

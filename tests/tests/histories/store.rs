@@ -210,8 +210,11 @@ impl Storage for View {
         Ok(keys)
     }
 
-    async fn delete(&self, key: &Key) -> Result<(), StorageError> {
-        let call = async { self.store.now().delete(key).await };
-        self.call(key, Action::Delete, call).await
+    async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
+        for key in keys {
+            let call = async { self.store.now().delete(std::slice::from_ref(key)).await };
+            self.call(key, Action::Delete, call).await?;
+        }
+        Ok(())
     }
 }

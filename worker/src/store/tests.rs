@@ -46,7 +46,7 @@ async fn a_segment_that_is_seen_late_is_waited_for() {
     for (late, found) in [(0, true), (100, true), (3_000, true), (60_000, false)] {
         let (storage, store) = store().await;
         let bytes = storage.read(&last).await.unwrap();
-        storage.delete(&last).await.unwrap();
+        storage.delete(std::slice::from_ref(&last)).await.unwrap();
         let comes = async {
             tokio::time::sleep(Duration::from_millis(late)).await;
             storage.create(&last, bytes).await.unwrap();

@@ -97,7 +97,7 @@ async fn objects_are_created_once_and_read() {
         Err(StorageError::Failed { .. })
     ));
     assert!(matches!(
-        proxy.delete(&part(0)).await,
+        proxy.delete(&[part(0)]).await,
         Err(StorageError::Failed { .. })
     ));
     fake.state().storage.set_bytes_max(0);

@@ -89,7 +89,7 @@ async fn lost_records_are_reported_and_computed_again() {
                     2 => state
                         .storage
                         .overwrite(&key, Bytes::from_static(b"something else")),
-                    _ => now(state.storage.delete(&key)).unwrap(),
+                    _ => now(state.storage.delete(&[key])).unwrap(),
                 }
             }
             let config = if proxied { config(1) } else { direct(&fake) };
@@ -237,7 +237,7 @@ async fn a_journal_that_cannot_be_followed_is_read_anew() {
                 if damage {
                     assert!(state.storage.flip_bit(&key, 40, 1));
                 } else {
-                    now(state.storage.delete(&key)).unwrap();
+                    now(state.storage.delete(&[key])).unwrap();
                 }
             }
             Act::Go

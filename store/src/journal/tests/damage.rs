@@ -96,7 +96,7 @@ fn damaged_checkpoints() {
     for key in &checkpoints {
         storage.flip_bit(key, 100, 3);
     }
-    ready(storage.delete(&keys::segment(2))).unwrap();
+    ready(storage.delete(&[keys::segment(2)])).unwrap();
     let error = ready(look(&*storage)).unwrap_err();
     let newest = checkpoints.last().unwrap();
     assert!(

@@ -33,7 +33,10 @@ impl BucketStorage {
         let (key, bytes) = (fresh_key(), Bytes::from_static(b"reached"));
         storage.create(&key, bytes.clone()).await.map_err(fail)?;
         let read = storage.read_at(&key, 0..2).await;
-        storage.remove(&key).await.map_err(fail)?;
+        storage
+            .delete(std::slice::from_ref(&key))
+            .await
+            .map_err(fail)?;
         match read.map_err(fail)? {
             read if read == bytes[..2] => Ok(()),
             _ => {
@@ -56,7 +59,7 @@ impl BucketStorage {
         for _ in 0..RACES {
             let key = fresh_key();
             let sound = storage.race(&key).await;
-            let removed = storage.remove(&key).await;
+            let removed = storage.delete(std::slice::from_ref(&key)).await;
             if !sound.map_err(|error| unusable(&self.bucket, error))? {
                 return Err(self.unsound(
                     "this store does not create only if absent, so two coordinators could write one \
@@ -99,14 +102,6 @@ impl BucketStorage {
         }
         let read = self.read(key).await?;
         Ok(matches!(winners[..], [winner] if read == vec![winner; OBJECT_BYTES]))
-    }
-
-    async fn remove(&self, key: &Key) -> Result<(), StorageError> {
-        match self.delete(key).await {
-            // Removed by an attempt that got no answer.
-            Err(StorageError::NotFound { .. }) => Ok(()),
-            removed => removed,
-        }
     }
 }
 

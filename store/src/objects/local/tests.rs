@@ -124,7 +124,7 @@ async fn a_folder_that_cannot_be_made() {
         let source = std::error::Error::source(&error).unwrap().to_string();
         assert_eq!(source, EARLIER_FAILURE);
     }
-    storage.delete(&key("work/job")).await.unwrap_err();
+    storage.delete(&[key("work/job")]).await.unwrap_err();
     drop(storage);
     let storage = open(directory.path());
     storage
@@ -251,7 +251,7 @@ async fn a_full_disk() {
         );
     }
     assert_eq!(fs::read_dir(disk.0.path().join("work")).unwrap().count(), 1);
-    storage.delete(&key("work/a")).await.unwrap();
+    storage.delete(&[key("work/a")]).await.unwrap();
     storage
         .create(&key("work/b"), Bytes::from(vec![2; 700_000]))
         .await

@@ -49,7 +49,7 @@ fn a_crash_in_a_removal() {
         let storage = SimulatedStorage::new(seed);
         create(&storage, "a", b"").unwrap();
         storage.crash_at(1);
-        ready(storage.delete(&key("a"))).unwrap_err();
+        ready(storage.delete(&[key("a")])).unwrap_err();
         removed += usize::from(storage.crash().objects().is_empty());
     }
     assert!((5..15).contains(&removed), "{removed}");
