@@ -1,18 +1,17 @@
 //! Errands: what the [plan](chomp_plan) wants to be done and takes time, done on the store, and
 //! told as the events that the plan expects for it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use chomp_plan::{Event, SubmissionId, Unit, WorkerId};
-use chomp_store::{Entry, Journal, Merged, Place, Storage, StoreError, part};
+use chomp_store::{Entry, Journal, Place, Storage, StoreError, part};
 use chomp_table::Head;
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
 
 use crate::arbiter::{Arbiter, Arbitrated};
 use crate::job::JobError;
-use crate::publish::{PublishError, publish};
+use crate::publish::publish;
 
 /// Something that takes time.
 #[derive(Debug)]
@@ -80,7 +79,7 @@ impl Errand {
                 head,
                 place,
             } => look(tools, worker, head, &place).await,
-            Errand::Publish => match mend_and_publish(tools).await {
+            Errand::Publish => match publish(&*tools.storage, &tools.journal, tools.bits).await {
                 Ok(manifest) => Done {
                     manifest: Some(manifest),
                     events: vec![Event::Published],
@@ -94,32 +93,6 @@ impl Errand {
                     ..Done::default()
                 },
             },
-        }
-    }
-}
-
-/// Publishes the table; merges a shard itself that is not what its worker said, if that is what it should be.
-async fn mend_and_publish(tools: &Tools) -> Result<Manifest, PublishError> {
-    let mut mended = BTreeSet::new();
-    loop {
-        let outcome = publish(&*tools.storage, &tools.journal, tools.bits).await;
-        let Err(PublishError::Missing { name }) = &outcome else {
-            return outcome;
-        };
-        let number = {
-            let ledger = tools.journal.ledger();
-            let is_it =
-                |merged: &&Merged| merged.shard.as_ref().is_some_and(|info| info.name == *name);
-            let found = ledger.shards(tools.bits).find(is_it);
-            found.map(|merged| merged.number)
-        };
-        let Some(number) = number.filter(|&number| mended.insert(number)) else {
-            return outcome;
-        };
-        tracing::warn!("{name} is not what was said of it: it is merged again");
-        if let Err(error) = tools.arbiter.merge(number).await {
-            tracing::warn!("{}", describe(&error));
-            return outcome;
         }
     }
 }

@@ -1,14 +1,13 @@
 //! Publication: the shards that workers have written become a table.
 //!
-//! Its fingerprints follow from the leaves of the shards, its counts from the words that their
-//! workers read. That these are the words of whole mirror pairs is checked here, and that they agree
+//! That these are in the store, workers have made sure of. The fingerprints follow from their leaves, the counts
+//! from the words that their workers read. That these are the words of whole mirror pairs is checked here, and that they agree
 //! with a smaller table that is published beside. Then come `SHA256SUMS`, and the manifest last: a
 //! table without a manifest is none. Everything is a function of the journal, so a publication that
 //! was interrupted is done again.
 
 use bytes::Bytes;
-use chomp_store::{Journal, Merged, Storage, StorageError, StoreError, published};
-use chomp_table::Digest;
+use chomp_store::{Journal, Merged, Storage, StoreError, published};
 use chomp_table::fingerprint::{Fingerprints, Leaf, combine};
 use chomp_table::format::{Damage, FormatError};
 use chomp_table::manifest::{
@@ -27,12 +26,6 @@ pub enum PublishError {
     /// The shards do not make a table.
     #[error("the shards do not make a table: {0}")]
     Shards(Damage),
-    /// A shard that was written is not there any more.
-    #[error("{name} of the table is lost or damaged: start again, and it will be merged again")]
-    Missing {
-        /// The file name of the shard.
-        name: String,
-    },
     /// The losing positions are not those of mirror pairs.
     #[error(
         "the losing positions of {bits} bits are not those of mirror pairs: up to there {counted} are losing, and those that \
@@ -89,17 +82,6 @@ pub async fn publish(
     };
     let fingerprints = compose(bits, &shards)?;
     let infos: Vec<_> = shards.into_iter().filter_map(|shard| shard.shard).collect();
-    let lost = lost_shards(
-        storage,
-        bits,
-        infos
-            .iter()
-            .map(|info| (&*info.name, info.bytes, info.sha256)),
-    )
-    .await?;
-    if let Some(name) = lost.into_iter().next() {
-        return Err(PublishError::Missing { name });
-    }
     let software = concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned();
     let manifest = Manifest::try_new(range_bits, replicas, software, fingerprints, infos);
     let manifest = manifest.map_err(PublishError::Shards)?;
@@ -109,30 +91,6 @@ pub async fn publish(
     put(storage, bits, SHA256SUMS_NAME, sums.into()).await?;
     put(storage, bits, MANIFEST_NAME, bytes.into()).await?;
     Ok(manifest)
-}
-
-/// The names of those of these shards that are not there as they should be, to the last bit: whoever wrote
-/// one last need not be the one who told of it.
-pub(crate) async fn lost_shards<'a>(
-    storage: &dyn Storage,
-    bits: u32,
-    shards: impl Iterator<Item = (&'a str, u64, Digest)>,
-) -> Result<Vec<String>, StoreError> {
-    let mut lost = Vec::new();
-    for (name, bytes, sha256) in shards {
-        let there = match published::key(bits, name) {
-            Ok(key) => match storage.read_at(&key, 0..bytes.saturating_add(1)).await {
-                Ok(there) => there.len() as u64 == bytes && Digest::of(&there) == sha256,
-                Err(StorageError::NotFound { .. }) => false,
-                Err(error) => return Err(error.into()),
-            },
-            Err(_) => false,
-        };
-        if !there {
-            lost.push(name.to_owned());
-        }
-    }
-    Ok(lost)
 }
 
 /// The fingerprints of the table that these shards are, whose words are those of whole mirror pairs.

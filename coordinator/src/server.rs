@@ -17,7 +17,7 @@ use chomp_plan::{Action, Phase, Plan, PlanError, Progress, Settings, StopReason}
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Server};
 use chomp_serve::{Site, Source};
-use chomp_store::{Entry, Journal, Storage, StoreError};
+use chomp_store::{Journal, Storage, StoreError};
 use chomp_table::manifest::Manifest;
 use chomp_table::shard::ShardSize;
 use chomp_table::{RangeBits, RangeSummary};
@@ -34,7 +34,6 @@ use crate::errands::Tools;
 use crate::http::job::Job as JobPages;
 use crate::job::{Handle, Job, Outcome, Subject};
 use crate::proxy::Proxy;
-use crate::publish::lost_shards;
 use crate::service::{Hello, Service};
 use crate::status::{JobPhase, Status, Told};
 
@@ -288,7 +287,6 @@ impl Opened {
             let losing = manifest.losing_by_bits[bits as usize];
             (Plan::finished(settings, losing)?, Vec::new())
         } else {
-            forget_lost_shards(&*storage, &journal, bits).await?;
             begin(settings, &journal)?
         };
         let size = ShardSize {
@@ -347,36 +345,6 @@ pub(crate) fn begin(
         .collect();
     drop(ledger);
     Plan::new(settings, &done, &shards)
-}
-
-/// Has the shards merged again if some of them are not there any more.
-pub(crate) async fn forget_lost_shards(
-    storage: &dyn Storage,
-    journal: &Journal,
-    bits: u32,
-) -> Result<(), StoreError> {
-    let shards: Vec<_> = {
-        let ledger = journal.ledger();
-        let shards = ledger
-            .shards(bits)
-            .filter_map(|merged| merged.shard.as_ref());
-        shards
-            .map(|shard| (shard.name.clone(), shard.bytes, shard.sha256))
-            .collect()
-    };
-    if shards.is_empty() {
-        return Ok(());
-    }
-    let named = shards
-        .iter()
-        .map(|(name, bytes, sha256)| (&**name, *bytes, *sha256));
-    let lost = lost_shards(storage, bits, named).await?;
-    if let Some(name) = lost.first() {
-        tracing::warn!("{name} is lost or damaged: the shards are merged again");
-        let heads = Vec::new();
-        journal.append(vec![Entry::Withdrawn { heads }]).await?;
-    }
-    Ok(())
 }
 
 /// Serves calls and pages, each behind its rule.

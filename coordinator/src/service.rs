@@ -13,6 +13,7 @@ use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, lease_reply, task};
 use chomp_store::Journal;
+use chomp_table::shard::ShardInfo;
 use chomp_table::{Digest, Head, range};
 use tokio::sync::OnceCell;
 use tonic::{Request, Response, Status};
@@ -109,8 +110,11 @@ impl Service {
                 answer,
                 journal,
                 check,
+                read_back,
             }) => match answer {
-                Answer::Task(task) => lease_reply::Answer::Task(wire(task, journal, check)),
+                Answer::Task(task) => {
+                    lease_reply::Answer::Task(wire(task, journal, check, read_back))
+                }
                 Answer::Finished => lease_reply::Answer::Finished(v1::Finished {}),
                 Answer::Stopped { reason } => lease_reply::Answer::Stopped(v1::Stopped {
                     reason: reason.to_string(),
@@ -327,7 +331,12 @@ fn excerpt(text: &str, chars: usize) -> String {
 }
 
 /// A task as it is sent.
-fn wire(task: Task, journal: u64, check: Option<Check>) -> v1::Task {
+fn wire(
+    task: Task,
+    journal: u64,
+    check: Option<Check>,
+    read_back: Option<Box<ShardInfo>>,
+) -> v1::Task {
     let work = match task.work {
         Work::Evaluate { layer, heads } => task::Work::Evaluate(v1::Evaluate {
             layer,
@@ -346,6 +355,14 @@ fn wire(task: Task, journal: u64, check: Option<Check>) -> v1::Task {
             head: head.0,
             skip,
         }),
+        Work::ReadBack { .. } => {
+            let file = read_back.map(|shard| v1::File {
+                name: shard.name,
+                bytes: shard.bytes,
+                sha256: shard.sha256.0.to_vec(),
+            });
+            task::Work::ReadBack(v1::ReadBack { file })
+        }
     };
     v1::Task {
         lease: task.lease.0,

@@ -149,6 +149,9 @@ impl Plan {
         for (worker, misdeed) in liars {
             self.quarantine(worker, misdeed, out);
         }
+        if let Unit::Shard(number) = unit {
+            self.confirm(number);
+        }
         if self.is_running() && self.units.state(unit) == State::Ready {
             self.write(submission, unit, truth, out);
         } else {

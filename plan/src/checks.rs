@@ -35,6 +35,12 @@ pub(super) struct Hold {
     since: Millis,
 }
 
+/// What a result of a check is about.
+enum Checked {
+    Range(Head, Content),
+    Shard(u32),
+}
+
 /// The checks that nobody has in hand, by who must not have them.
 #[derive(Debug, Default)]
 pub(super) struct Checks(BTreeMap<Vec<WorkerId>, BTreeSet<Place>>);
@@ -201,16 +207,22 @@ impl Plan {
         out: &mut Vec<Action>,
     ) {
         let verdict = match self.judge_check(worker, lease) {
-            Ok((head, content)) => {
-                self.cancel_check(head);
+            Ok(checked) => {
                 if let Some(entry) = self.workers.get_mut(&worker) {
                     entry.failures_in_a_row = 0;
                 }
-                if refuted {
-                    self.arbitrate(Unit::Range(head), out);
-                    self.arbitrations.accuse(Unit::Range(head), worker, content);
-                } else {
-                    self.release(head, out);
+                match checked {
+                    Checked::Range(head, content) => {
+                        self.cancel_check(head);
+                        if refuted {
+                            self.arbitrate(Unit::Range(head), out);
+                            self.arbitrations.accuse(Unit::Range(head), worker, content);
+                        } else {
+                            self.release(head, out);
+                        }
+                    }
+                    Checked::Shard(_) if refuted => self.end_lease(lease, None, out),
+                    Checked::Shard(number) => self.confirm(number),
                 }
                 Verdict::Accepted
             }
@@ -222,11 +234,15 @@ impl Plan {
         });
     }
 
-    /// The range that was checked, and what the check was about.
-    fn judge_check(&self, worker: WorkerId, lease: LeaseId) -> Result<(Head, Content), Rejection> {
+    /// What was checked.
+    fn judge_check(&self, worker: WorkerId, lease: LeaseId) -> Result<Checked, Rejection> {
         self.judge_sender(worker)?;
         match self.work_of(worker, lease) {
-            Some(Work::Check { range, .. }) => Ok((range.head, self.holds[&range.head].content)),
+            Some(Work::Check { range, .. }) => {
+                let content = self.holds[&range.head].content;
+                Ok(Checked::Range(range.head, content))
+            }
+            Some(Work::ReadBack { shard }) => Ok(Checked::Shard(*shard)),
             _ => Err(Rejection::Stale),
         }
     }

@@ -85,6 +85,7 @@ impl Plan {
             self.drop_copies(unit, out);
             self.arbitrations.remove(unit);
         }
+        self.end_read_backs();
         self.units.shards.clear();
         self.oldest_merge = LeaseId(self.next_lease);
         self.forget_deliveries(super::workers::Delivery::is_shard);

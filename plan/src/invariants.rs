@@ -21,9 +21,11 @@ impl Plan {
         self.check_workers();
         self.check_pending();
         self.check_holds();
+        self.check_read_backs();
         self.check_requests();
         if self.publishing {
             assert!(self.units.shards.is_complete(), "published too early");
+            assert_eq!(self.read_backs.left(), 0, "published unread");
         }
         if self.units.shards.is_cut() {
             assert!(self.units.ranges.is_complete(), "cut too early");
@@ -54,6 +56,8 @@ impl Plan {
             let mut checks = self.checks.all();
             let check = checks.find(|(voters, _)| !voters.contains(&worker));
             assert!(check.is_none(), "request {request} does not check");
+            let read_back = self.wanted_read_back(self.looked, worker);
+            assert!(read_back.is_none(), "request {request} does not read back");
         }
     }
 
@@ -94,6 +98,7 @@ impl Plan {
                 Work::Check { range, .. } => {
                     assert_eq!(self.holds[&range.head].lease, Some(*id));
                 }
+                Work::ReadBack { .. } => {}
                 _ => assert_eq!(lease.left, left),
             }
             assert!(lease.left > 0, "a lease on nothing");

@@ -21,11 +21,11 @@ pub(super) struct Lease {
 }
 
 impl Work {
-    /// The units that are to be computed. A check computes none.
+    /// The units that are to be computed. Who checks something or reads it back computes none.
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
         let (heads, shard): (&[Head], _) = match self {
             Work::Evaluate { heads, .. } => (heads, None),
-            Work::Check { .. } => (&[], None),
+            Work::Check { .. } | Work::ReadBack { .. } => (&[], None),
             Work::Merge { shard, .. } => (&[], Some(*shard)),
         };
         let ranges = heads.iter().map(|&head| Unit::Range(head));
@@ -82,8 +82,9 @@ impl Plan {
         for id in leases {
             let lease = self.leases.get_mut(&id);
             match lease.filter(|lease| lease.worker == worker && !is_over) {
-                // A check is short, and a range waits for it that perhaps nobody else may check.
-                Some(lease) if matches!(lease.work, Work::Check { .. }) => {}
+                // These are short, and something waits for them that perhaps nobody else may do.
+                Some(lease) if matches!(lease.work, Work::Check { .. } | Work::ReadBack { .. }) => {
+                }
                 Some(lease) => {
                     self.deadlines.remove(&(lease.deadline, id));
                     self.deadlines.insert((deadline, id));
@@ -152,8 +153,13 @@ impl Plan {
             Loss::Expired { .. } => Lost::Expired,
             Loss::Failed { .. } | Loss::Rejected { .. } => Lost::Failed,
         });
-        if let Work::Check { range, .. } = lease.work {
-            self.check_ended(range.head, id, out);
+        match lease.work {
+            Work::Check { range, .. } => self.check_ended(range.head, id, out),
+            // That it is something else is no failure of who found it out.
+            Work::ReadBack { shard } => {
+                return self.read_back_ended(shard, id, lease.worker, out);
+            }
+            Work::Evaluate { .. } | Work::Merge { .. } => {}
         }
         for unit in lease.work.units() {
             let copies = self.board.of(unit);

@@ -22,12 +22,14 @@
 //! * **Order.** A range is offered when all its sources are durable, and not before. All sources are of
 //!   lower layers, so the lowest layer that is not complete can always go on; ranges of higher
 //!   layers may be offered beside it, and low layers go first. Shards come when all ranges are
-//!   durable, and the publication when all shards are.
+//!   durable, and the publication when all shards are, and are read back.
 //! * **Leases decide who works, never what is right.** A result counts whether its lease stands or
 //!   not. Each is a **vote** of its worker for a content. A content is kept when
 //!   [`Settings::replicas`] workers found the same.
 //! * **Checks.** Some ranges, which chance chooses when their content is settled, are held back until
 //!   another worker has checked the record. Nothing waits for a check that nobody can make.
+//! * **Reading back.** Before the table is published each of its shards is read once more, by another worker than the
+//!   one that wrote it if there is one.
 //! * **Disagreement is settled by the coordinator**, which computes the unit itself: an **arbitration**. Who said
 //!   otherwise gets no more tasks, and everything that it helped to settle is arbitrated too. Nothing is
 //!   merged or published while an arbitration is due.
@@ -70,6 +72,7 @@ mod leases;
 mod messages;
 mod offers;
 mod ranges;
+mod read_backs;
 mod reasons;
 mod regions;
 mod settings;
@@ -101,6 +104,7 @@ use checks::{Checks, Hold};
 use copies::Board;
 use leases::Lease;
 use ranges::Ranges;
+use read_backs::ReadBacks;
 use shards::Shards;
 use submissions::Pending;
 use units::{Content, Units};
@@ -160,6 +164,7 @@ pub struct Plan {
     /// The same, the oldest first.
     held_since: BTreeSet<(Millis, Head)>,
     checks: Checks,
+    read_backs: ReadBacks,
     /// The ranges that are being written and turned out wrong meanwhile.
     condemned: BTreeSet<Head>,
     publishing: bool,
@@ -229,6 +234,7 @@ impl Plan {
             holds: BTreeMap::new(),
             held_since: BTreeSet::new(),
             checks: Checks::default(),
+            read_backs: ReadBacks::default(),
             condemned: BTreeSet::new(),
             publishing: false,
             now: Millis::default(),
@@ -370,6 +376,7 @@ impl Plan {
             self.next_silence(),
             self.next_straggler(),
             self.next_unwatched(),
+            self.next_read_back(),
         ];
         lease.into_iter().chain(others.into_iter().flatten()).min()
     }
@@ -435,6 +442,10 @@ impl Plan {
                 "{} ranges wait for a worker that checks them",
                 self.holds.len()
             )),
+            Phase::Running if self.read_backs.is_wanted() => Some(format!(
+                "{} shards wait for a worker that reads them back",
+                self.read_backs.left()
+            )),
             Phase::Running if !self.is_quiet() => None,
             Phase::Running if self.board.is_shared() && replicas > 1 => Some(format!(
                 "each range must be computed by {replicas} workers, and those that are there have done what they can"
@@ -469,7 +480,7 @@ impl Plan {
         if !self.units.shards.is_cut() {
             self.cut_shards();
         }
-        if self.units.shards.is_complete() {
+        if self.units.shards.is_complete() && self.are_read_back() {
             self.publishing = true;
             out.push(Action::Publish);
         }

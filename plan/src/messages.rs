@@ -56,8 +56,8 @@ pub enum Event {
         ranges: Vec<RangeSummary>,
         chance: u64,
     },
-    /// A result of [`Work::Check`]: whether some word of the range is not what its record says. Ends
-    /// the lease. Answered by exactly one [`Action::Settle`], at once.
+    /// A result of [`Work::Check`]: whether some word of the range is not what its record says. Or of
+    /// [`Work::ReadBack`]: whether the shard is something else. Ends the lease. Answered by exactly one [`Action::Settle`], at once.
     Checked {
         submission: SubmissionId,
         worker: WorkerId,
@@ -213,6 +213,8 @@ pub enum Work {
     },
     /// Write a shard. It begins in the range `head`, after `skip` stored words of that.
     Merge { shard: u32, head: Head, skip: u64 },
+    /// Read a committed shard, and see whether it is what was said of it.
+    ReadBack { shard: u32 },
 }
 
 /// What became of a result.

@@ -76,6 +76,7 @@ impl Plan {
         if self.looked < now && self.singles.range(became_slow).next().is_some() {
             self.news = true;
         }
+        self.news |= self.next_read_back().is_some_and(|late| late <= now);
         self.looked = self.looked.max(now);
         while let Some(worker) = self.callers.pop_first() {
             while let Some(entry) = self.workers.get(&worker)
@@ -100,6 +101,7 @@ impl Plan {
         let is_slow = |&(slow, _): &(Millis, LeaseId)| slow <= now;
         self.board.is_wanted(idle, self.below())
             || self.checks.is_wanted()
+            || self.read_backs.is_wanted()
             || self.singles.first().is_some_and(is_slow)
     }
 
@@ -119,6 +121,7 @@ impl Plan {
         let task = self
             .offer_check(now, worker)
             .or_else(|| self.offer_units(now, worker))
+            .or_else(|| self.offer_read_back(now, worker))
             .or_else(|| self.double(now, worker));
         let is_served = task.is_some();
         if let Some(task) = task {

@@ -2,6 +2,7 @@
 
 use chomp_table::Head;
 
+use super::ids::WorkerId;
 use super::ranges::Ranges;
 use super::units::{Slot, State};
 
@@ -12,6 +13,8 @@ struct Shard {
     head: Head,
     /// The stored words of that range that come before.
     skip: u64,
+    /// Who wrote it last, if that is known and was not the coordinator.
+    writer: Option<WorkerId>,
 }
 
 /// The shards of the table; none before it is cut.
@@ -32,6 +35,7 @@ impl Shards {
             slot: Slot::new(State::Ready),
             head: Head(0),
             skip: 0,
+            writer: None,
         };
         self.all = vec![first];
         let (mut before, mut next) = (0u64, words);
@@ -87,6 +91,14 @@ impl Shards {
     pub(super) fn start(&self, number: u32) -> (Head, u64) {
         let shard = &self.all[number as usize];
         (shard.head, shard.skip)
+    }
+
+    pub(super) fn writer(&self, number: u32) -> Option<WorkerId> {
+        self.all[number as usize].writer
+    }
+
+    pub(super) fn set_writer(&mut self, number: u32, writer: Option<WorkerId>) {
+        self.all[number as usize].writer = writer;
     }
 
     pub(super) fn slot(&self, number: u32) -> &Slot {

@@ -282,6 +282,9 @@ impl Plan {
         }
         self.units.claim(unit, content);
         self.units.set_state(unit, State::Committing(submission));
+        if let Unit::Shard(number) = unit {
+            self.units.shards.set_writer(number, worker);
+        }
     }
 
     pub(super) fn pending_mut(&mut self, submission: SubmissionId) -> &mut Pending {

@@ -10,6 +10,7 @@ mod arbitration;
 mod checks;
 mod healing;
 mod leases;
+mod read_backs;
 mod replicas;
 mod scheduling;
 mod settling;
@@ -17,6 +18,7 @@ mod storing;
 
 const A: WorkerId = WorkerId(1);
 const B: WorkerId = WorkerId(2);
+const C: WorkerId = WorkerId(3);
 
 /// 12 range bits: the layers of 16 bits are [0] [1] [2] [3 4] [5 8] [6 9] [7 a] [b c] [d] [e] [f].
 fn settings(bits: u32) -> Settings {
@@ -61,6 +63,11 @@ pub(super) fn shard_digest(number: u32) -> Digest {
     let mut digest = [9; 32];
     digest[..4].copy_from_slice(&number.to_le_bytes());
     Digest(digest)
+}
+
+fn withdraw(heads: &[u64]) -> Action {
+    let heads = to_heads(heads);
+    Action::Withdraw { heads }
 }
 
 /// A plan under test: every step checks the invariants.
@@ -205,6 +212,30 @@ impl Bench {
             refuted,
         };
         (submission, self.tell(event))
+    }
+
+    /// The record of a range is lost.
+    fn lose(&mut self, head: u64) -> Vec<Action> {
+        let digest = summary(head).digest;
+        let head = Head(head);
+        self.tell(Event::Lost {
+            worker: A,
+            head,
+            digest,
+        })
+    }
+
+    /// Each shard is read back by a worker that asks for it; returns what follows from the last.
+    fn read_back(&mut self, workers: &[WorkerId]) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for &worker in workers {
+            let task = self.task(worker);
+            assert!(matches!(task.work, Work::ReadBack { .. }), "{task:?}");
+            let (checked, mut told) = self.check(worker, task.lease, false);
+            assert_eq!(told.remove(0), accepted(checked));
+            actions = told;
+        }
+        actions
     }
 
     /// The coordinator has evaluated a range itself.

@@ -126,6 +126,11 @@ impl Ledger {
         shards.map(|(_, merged)| merged)
     }
 
+    /// A shard of the table of `bits` bits, if it is there.
+    pub fn shard(&self, bits: u32, number: u32) -> Option<&Merged> {
+        self.shards.get(&(bits, number))
+    }
+
     /// Takes in one entry of a segment.
     pub(crate) fn apply(&mut self, entry: &Entry) {
         match entry {

@@ -12,7 +12,7 @@ use chomp_store::Placed;
 use chomp_table::{Digest, Head, RangeBits, Word};
 
 pub use error::ClientError;
-pub(crate) use task::{Task, Work};
+pub(crate) use task::{File, Task, Work};
 
 use crate::link::{CONTROL, Failure, Link, Session, within};
 
@@ -65,7 +65,8 @@ pub(crate) enum Answer {
 pub(crate) enum Outcome {
     /// The part is in the store, with these ranges.
     Evaluated(Vec<Placed>),
-    /// The range was checked; the word of which it says what is not so, if one was found.
+    /// The range was checked; the word of which it says what is not so, if one was found. Or a file was read, and is as
+    /// it should be.
     Checked(Option<Word>),
     /// The shard is in the store, and this is what it says of itself, as JSON.
     Merged(Vec<u8>),

@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use chomp_store::{PartName, StoreError};
-use chomp_table::Head;
 use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
+use chomp_table::{Digest, Head};
 
 use crate::End;
 use crate::cache::Cache;
 use crate::check::check;
-use crate::client::{Answer, Client, ClientError, LeaseId, Outcome, Task, Verdict, Work};
+use crate::client::{Answer, Client, ClientError, File, LeaseId, Outcome, Task, Verdict, Work};
 use crate::gather::{Gathered, Gatherer};
 use crate::merge::Merge;
 use crate::pool::Pool;
@@ -142,6 +142,12 @@ impl Lane {
                 };
                 Outcome::Merged(merge.run(shard, head, skip).await?)
             }
+            Work::ReadBack { file } => {
+                if let Some(file) = file {
+                    self.unless_stopped(self.read_back(&store, file)).await?;
+                }
+                Outcome::Checked(None)
+            }
         };
         tokio::select! {
             biased;
@@ -172,6 +178,20 @@ impl Lane {
         }
         store.put_part(&name.key(), evaluated.part).await?;
         Ok(Outcome::Evaluated(evaluated.placed))
+    }
+
+    /// Reads a file of the table, which is to be what was said of it.
+    async fn read_back(&self, store: &Store, file: File) -> Result<(), Trouble> {
+        let _room = self.gatherer.room.take(file.bytes).await;
+        let read = store.file(self.client.job().bits, &file).await?;
+        let expected = (file.bytes, file.sha256);
+        let compare = move |_: &mut _| (read.len() as u64, Digest::of(&read)) == expected;
+        if self.pool.run(false, compare).await? {
+            Ok(())
+        } else {
+            let reason = format!("{} is not what was said of it", file.name);
+            Err(Trouble::Failed(reason))
+        }
     }
 
     /// What comes of `work`, unless the worker is told to stop before.

@@ -17,7 +17,7 @@ use chomp_table::range::max_record_len;
 use chomp_table::{Head, RangeBits};
 use tokio::sync::{Mutex, RwLock};
 
-use crate::client::{Client, Job, Lost};
+use crate::client::{Client, File, Job, Lost};
 use crate::proxy::ProxyStorage;
 use crate::trouble::Trouble;
 
@@ -299,6 +299,14 @@ impl Store {
             self.doubt(error);
         }
         Ok(put?)
+    }
+
+    /// What is in a file of the table of `bits` bits: all of it, or so much that it is seen to be longer than it should
+    /// be.
+    pub(crate) async fn file(&self, bits: u32, file: &File) -> Result<Bytes, Trouble> {
+        let key = published::key(bits, &file.name).map_err(|error| Trouble::failed(&error))?;
+        let end = file.bytes.saturating_add(1);
+        Ok(self.storage.read_at(&key, 0..end).await?)
     }
 
     /// Remembers that writing failed in a way that may go on.

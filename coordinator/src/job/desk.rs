@@ -320,7 +320,7 @@ impl Desk {
 
     fn answer(&mut self, request: RequestId, answer: Answer) -> Option<Event> {
         let (worker, reply) = self.requests.remove(&request)?;
-        let mut check = None;
+        let (mut check, mut read_back) = (None, None);
         if let Answer::Task(task) = &answer {
             match &task.work {
                 Work::Evaluate { .. } => {}
@@ -332,6 +332,11 @@ impl Desk {
                     leases.retain(|&(worker, lease)| self.plan.holds(worker, lease));
                     leases.push((worker, task.lease));
                 }
+                Work::ReadBack { shard } => {
+                    let ledger = self.journal.ledger();
+                    let merged = ledger.shard(self.subject.bits, *shard);
+                    read_back = merged.and_then(|merged| merged.shard.clone().map(Box::new));
+                }
             }
         }
         let journal = self.journal.ledger().next;
@@ -339,6 +344,7 @@ impl Desk {
             answer,
             journal,
             check,
+            read_back,
         });
         match reply {
             // The call was dropped. Its `Waiting` saw no task, so it goes back from here.

@@ -232,31 +232,6 @@ fn shards_that_make_no_table_are_refused() {
 }
 
 #[test]
-fn a_shard_that_is_gone_is_missed() {
-    let tested = merged(&new(), BITS, |_| ());
-    let key = published::key(BITS, "shard-0001.zst").unwrap();
-    let bytes = tested.storage.objects()[&key].clone();
-    for change in [
-        None,
-        Some(bytes.slice(1..)),
-        Some([&bytes[..], b"x"].concat().into()),
-    ] {
-        ready(tested.storage.delete(std::slice::from_ref(&key))).unwrap();
-        if let Some(bytes) = change {
-            tested.storage.overwrite(&key, bytes);
-        }
-        let error = tested.publish(BITS).unwrap_err();
-        assert!(
-            matches!(&error, PublishError::Missing { name } if name == "shard-0001.zst"),
-            "{error}"
-        );
-        assert!(!tested.has_manifest());
-        tested.storage.overwrite(&key, bytes.clone());
-    }
-    tested.publish(BITS).unwrap();
-}
-
-#[test]
 fn who_does_not_have_the_journal_does_not_publish() {
     let tested = merged(&new(), BITS, |_| ());
     let range_bits = RangeBits::new(12).unwrap();

@@ -14,7 +14,7 @@ use crate::arbiter::Arbiter;
 use crate::errands::{Done, Errand, Tools};
 use crate::job::{Desk, Handed, Reply, Subject};
 use crate::ready;
-use crate::server::{StartError, begin, forget_lost_shards};
+use crate::server::{StartError, begin};
 
 /// What a worker hears.
 #[derive(Debug)]
@@ -46,7 +46,6 @@ impl Coordinator {
         let bits = settings.bits;
         let opening = Journal::open(Arc::clone(&shared), range_bits(), bits, random, 0x7ab1e);
         let journal = Arc::new(ready(opening)?);
-        ready(forget_lost_shards(&*shared, &journal, bits))?;
         let size = ShardSize {
             shard_words: usize::try_from(settings.shard_words).unwrap(),
             ..ShardSize::PUBLISHED

@@ -43,6 +43,8 @@ struct Seen {
     shards: u64,
     /// Results of checks.
     checks: u64,
+    /// Shards that were read back and were not what the journal said.
+    lost_shards: u64,
 }
 
 impl Seen {
@@ -56,6 +58,7 @@ impl Seen {
         self.published += other.published;
         self.shards += other.shards;
         self.checks += other.checks;
+        self.lost_shards += other.lost_shards;
     }
 }
 
@@ -107,6 +110,7 @@ fn every_schedule_ends_with_the_right_table() {
         (seen.published, SCHEDULES / 2),
         (seen.shards, SCHEDULES / 200),
         (seen.checks, SCHEDULES / 100),
+        (seen.lost_shards, SCHEDULES / 10_000),
     ];
     assert!(often.iter().all(|(seen, least)| seen > least), "{seen:?}");
 }

@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// A bit of some part flips, or a part or shard gets lost.
+    /// A bit of some part or shard flips, or it gets lost.
     fn damage(&mut self) {
         let objects = self.storage.objects();
         let folders = ["work/parts/", "table-"];
@@ -166,17 +166,19 @@ impl World {
                 .iter()
                 .any(|folder| key.as_str().starts_with(folder))
         });
-        // The shards of a table that is published are not looked at any more.
+        // Shards that were read back are not looked at any more.
         let manifests = objects
             .keys()
             .any(|key| key.as_str().ends_with("manifest.json"));
-        keys.retain(|key| key.as_str().starts_with("work") || !manifests);
+        let progress = self.coordinator.as_ref().map(|it| it.desk.plan.progress());
+        let merged = progress.is_some_and(|it| it.shards > 0 && it.shards == it.shards_done);
+        keys.retain(|key| key.as_str().starts_with("work") || !(manifests || merged));
         let Some(index) = self.chance.index(keys.len()).filter(|_| self.perils.damage) else {
             return;
         };
         let key = keys[index].clone();
         let length = objects[&key].len();
-        if key.as_str().starts_with("table-") || self.chance.once_in(2) {
+        if self.chance.once_in(2) {
             // A removal that fails may have taken place.
             let _ = ready(self.storage.delete(&[key]));
         } else if let Some(byte) = self.chance.index(length) {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use chomp_plan::{LeaseId, Task, Work, WorkerId};
 use chomp_store::part::{PartBuilder, read_record};
-use chomp_store::{PartName, Place, Storage, StorageError};
+use chomp_store::{PartName, Place, Storage, StorageError, published};
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head};
 
@@ -77,12 +77,33 @@ impl World {
                 }
                 Handed::Merged(Box::new(merged))
             }
+            Work::ReadBack { shard } => {
+                self.read_back(*shard)?;
+                Handed::Checked { refuted: false }
+            }
         };
         Ok(Outcome {
             worker: held.worker,
             lease: held.task.lease,
             handed,
         })
+    }
+
+    /// Reads a shard, which is to be what the journal says.
+    fn read_back(&mut self, shard: u32) -> Result<(), Trouble> {
+        let coordinator = self.coordinator.as_ref().ok_or(Trouble::Other)?;
+        let ledger = coordinator.tools.journal.ledger();
+        let merged = ledger.shard(self.bits, shard).ok_or(Trouble::Other)?;
+        if let Some(info) = &merged.shard {
+            let key = published::key(self.bits, &info.name).unwrap();
+            let read = ready(self.storage.read(&key));
+            if !read.is_ok_and(|read| Digest::of(&read) == info.sha256) {
+                drop(ledger);
+                self.seen.lost_shards += 1;
+                return Err(Trouble::Other);
+            }
+        }
+        Ok(())
     }
 
     /// All of the heads, or some.

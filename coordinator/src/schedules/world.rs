@@ -21,7 +21,7 @@ use crate::server::StartError;
 pub(super) struct Perils {
     /// Workers may send wrong contents.
     pub(super) lies: bool,
-    /// Parts may be damaged, and parts and shards lost.
+    /// Parts and shards may be damaged or lost.
     pub(super) damage: bool,
     /// Answers get lost, and tasks are of any size.
     pub(super) chaos: bool,

@@ -7,7 +7,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::any_service;
 use chomp_plan::{Progress, Settings};
-use chomp_store::{Journal, Storage};
+use chomp_store::{Journal, Storage, published};
+use chomp_table::manifest::Manifest;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -44,12 +45,14 @@ impl SimulatedCoordinator {
         table: u64,
         seed: u64,
     ) -> Result<SimulatedCoordinator, StartError> {
+        let published = published::manifest(&*storage, settings.bits).await?;
+        let published = published.map(|bytes| Manifest::parse(&bytes).expect("it is whole"));
         let wishes = Wishes {
             settings,
             coordinator: seed,
             table,
             store_hint: None,
-            published: None,
+            published,
         };
         let opened = Opened::new(storage, wishes, |epoch| seed ^ epoch).await?;
         let mut router = Router::new();

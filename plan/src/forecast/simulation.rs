@@ -12,7 +12,7 @@
 //! 5. One of the coordinator's threads takes it in. All that has come while the journal was
 //!    written goes into its next segment, and is done when that is durable.
 //!
-//! Checks and merges are tasks like evaluations; a merge reads all its records from the store. What is
+//! Checks, merges and reading back are tasks like evaluations; a merge reads all its records from the store. What is
 //! not simulated: heartbeats, faults, slow machines, and so no doubled leases.
 
 mod job;
@@ -34,6 +34,8 @@ use crate::{
 };
 pub use job::Job;
 pub use path::CriticalPath;
+#[cfg(test)]
+pub(super) use profile::HASH;
 pub use profile::Outcome;
 use profile::Profile;
 use serving::Servers;
@@ -339,6 +341,7 @@ impl Simulation<'_> {
                     .sum();
                 turns = (down / BATCH_BYTES).max(as_f64(reads.div_ceil(READS_MAX) as u64));
             }
+            Work::ReadBack { .. } => (turns, reads, down) = (1.0, 1, self.job.shard_bytes),
         }
         let mut missing = Vec::new();
         let mut losing = 0.0;
@@ -457,7 +460,7 @@ impl Simulation<'_> {
                     .collect(),
                 chance: submission.0,
             },
-            Work::Check { .. } => Event::Checked {
+            Work::Check { .. } | Work::ReadBack { .. } => Event::Checked {
                 submission,
                 worker,
                 lease,

@@ -53,7 +53,7 @@ impl World {
             .map(|(task, _)| task)
             .filter(|task| leases.contains(&task.lease) && !lost.contains(&task.lease));
         for task in standing {
-            let is_check = matches!(task.work, Work::Check { .. });
+            let is_check = matches!(task.work, Work::Check { .. } | Work::ReadBack { .. });
             let of_use = task.work.units().any(|unit| !self.disk.holds(unit));
             assert!((is_check || of_use) && self.stopped.is_none());
         }

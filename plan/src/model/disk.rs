@@ -35,6 +35,8 @@ pub(super) struct Disk {
     pub(super) lost: BTreeSet<Head>,
     /// Those that were withdrawn some time.
     pub(super) withdrawn: BTreeSet<Head>,
+    /// The shards that were read back, or written by the coordinator, since it started.
+    pub(super) confirmed: BTreeSet<u32>,
     pub(super) published: bool,
     /// In the order in which they were asked for; they take effect in that order.
     pub(super) under_way: VecDeque<Write>,
@@ -50,6 +52,7 @@ impl Disk {
             shards: BTreeMap::new(),
             lost: BTreeSet::new(),
             withdrawn: BTreeSet::new(),
+            confirmed: BTreeSet::new(),
             published: false,
             under_way: VecDeque::new(),
         }
@@ -222,6 +225,8 @@ impl Disk {
         let shards = self.shard_count();
         assert!((0..u32::try_from(shards).unwrap()).all(|number| self.holds(Unit::Shard(number))));
         assert_eq!(self.shards.len() as u64, shards);
+        let read = |number| self.confirmed.contains(number);
+        assert!(self.shards.keys().all(read), "published unread");
         let publishes = |write: &Write| *write == Write::Publish;
         assert!(!self.under_way.iter().any(publishes));
         self.under_way.push_back(Write::Publish);

@@ -156,6 +156,16 @@ impl World {
                     refuted,
                 }
             }
+            Finding::ReadBack { shard, refuted } => {
+                entry.is_check = true;
+                entry.confirms = (!refuted).then_some(shard);
+                Event::Checked {
+                    submission,
+                    worker,
+                    lease,
+                    refuted,
+                }
+            }
             Finding::Units(units) => {
                 entry.units.clone_from(&units);
                 self.units_event(submission, worker, lease, &units)
@@ -337,7 +347,7 @@ impl World {
             return;
         };
         match &mut finding {
-            Finding::Check { refuted } => {
+            Finding::Check { refuted } | Finding::ReadBack { refuted, .. } => {
                 self.liars.insert(worker);
                 *refuted = !*refuted;
             }
@@ -383,5 +393,38 @@ impl World {
                 digest,
             });
         }
+    }
+
+    /// The first write ends well: it takes effect, and the plan is told.
+    pub(super) fn write_ends(&mut self) {
+        let Some(write) = self.disk.under_way.pop_front() else {
+            return;
+        };
+        self.disk.perform(&write);
+        match write {
+            Write::Commit { submission, .. } => self.tell(Event::Committed { submission }),
+            Write::Withdraw { .. } => {}
+            Write::Publish => self.tell(Event::Published),
+        }
+    }
+
+    /// A write fails. It may have taken effect all the same.
+    pub(super) fn write_fails(&mut self) {
+        let Some(write) = self.disk.under_way.pop_front() else {
+            return;
+        };
+        if self.chance.once_in(2) {
+            self.disk.perform(&write);
+        }
+        let reason = "disk full".to_owned();
+        match write {
+            Write::Commit { submission, .. } => {
+                self.tell(Event::CommitFailed { submission, reason });
+            }
+            // What fails is told with the next commit.
+            Write::Withdraw { .. } => return,
+            Write::Publish => self.tell(Event::PublishFailed { reason }),
+        }
+        assert!(self.stopped.is_some(), "a failed write stops the job");
     }
 }

@@ -19,6 +19,10 @@ pub(super) enum Finding {
     Check {
         refuted: bool,
     },
+    ReadBack {
+        shard: u32,
+        refuted: bool,
+    },
     /// It could not read these records.
     Lost(Vec<(Head, Digest)>),
 }
@@ -53,6 +57,8 @@ pub(super) struct Submission {
     pub(super) own: bool,
     /// Whether it is a check.
     pub(super) is_check: bool,
+    /// The shard that it confirms.
+    pub(super) confirms: Option<u32>,
     /// What the plan asked to write of it.
     pub(super) written: BTreeSet<Unit>,
     /// Whether it is settled, and something of it held.
@@ -150,6 +156,7 @@ impl World {
     /// The coordinator is gone, and another one starts from what is on the disk.
     pub(super) fn restart(&mut self) {
         self.disk.crash(&mut self.chance);
+        self.disk.confirmed.clear();
         self.arbitration = None;
         self.requests.clear();
         self.submissions.clear();
@@ -239,6 +246,7 @@ impl World {
                 } => self.settled(submission, verdict),
                 Action::Commit { submission, units } => self.commit(submission, &units),
                 Action::Withdraw { heads } => {
+                    self.disk.confirmed.clear();
                     self.disk.under_way.push_back(Write::Withdraw { heads });
                 }
                 Action::Forget { submission } => {
@@ -317,6 +325,11 @@ impl World {
                 refuted: !right && !self.chance.once_in(4),
             };
         }
+        if let Work::ReadBack { shard } = task.work {
+            assert!(self.disk.holds(Unit::Shard(shard)), "read too early");
+            let refuted = self.chance.once_in(4);
+            return Finding::ReadBack { shard, refuted };
+        }
         let units: Vec<Unit> = task.work.units().collect();
         match &task.work {
             Work::Merge { shard, head, skip } => {
@@ -330,7 +343,7 @@ impl World {
                 let too_large = positions > self.settings.task_positions_max;
                 assert!(!too_large || heads.len() == 1);
             }
-            Work::Check { .. } => {}
+            Work::Check { .. } | Work::ReadBack { .. } => {}
         }
         let mut found = Vec::new();
         for unit in units {
@@ -378,7 +391,10 @@ impl World {
             .expect("each is settled once");
         assert!(!settled.held, "each is settled once");
         match verdict {
-            Verdict::Accepted if settled.is_check => assert!(settled.good),
+            Verdict::Accepted if settled.is_check => {
+                assert!(settled.good);
+                self.disk.confirmed.extend(settled.confirms);
+            }
             Verdict::Accepted | Verdict::Duplicate => {
                 assert_eq!(!settled.written.is_empty(), verdict == Verdict::Accepted);
                 assert!(settled.good, "rubbish was taken: {:?}", settled.units);
@@ -448,7 +464,10 @@ impl World {
         self.submissions.insert(submission, entry);
         let range = match unit {
             Unit::Range(head) => Some(content.summary(head)),
-            Unit::Shard(_) => None,
+            Unit::Shard(number) => {
+                self.disk.confirmed.insert(number);
+                None
+            }
         };
         self.tell(Event::Arbitrated {
             submission,
@@ -460,38 +479,5 @@ impl World {
 
     pub(super) fn process(&mut self, id: WorkerId) -> Option<&mut Process> {
         self.processes.iter_mut().find(|process| process.id == id)
-    }
-
-    /// The first write ends well: it takes effect, and the plan is told.
-    pub(super) fn write_ends(&mut self) {
-        let Some(write) = self.disk.under_way.pop_front() else {
-            return;
-        };
-        self.disk.perform(&write);
-        match write {
-            Write::Commit { submission, .. } => self.tell(Event::Committed { submission }),
-            Write::Withdraw { .. } => {}
-            Write::Publish => self.tell(Event::Published),
-        }
-    }
-
-    /// A write fails. It may have taken effect all the same.
-    pub(super) fn write_fails(&mut self) {
-        let Some(write) = self.disk.under_way.pop_front() else {
-            return;
-        };
-        if self.chance.once_in(2) {
-            self.disk.perform(&write);
-        }
-        let reason = "disk full".to_owned();
-        match write {
-            Write::Commit { submission, .. } => {
-                self.tell(Event::CommitFailed { submission, reason });
-            }
-            // What fails is told with the next commit.
-            Write::Withdraw { .. } => return,
-            Write::Publish => self.tell(Event::PublishFailed { reason }),
-        }
-        assert!(self.stopped.is_some(), "a failed write stops the job");
     }
 }

@@ -2,8 +2,6 @@
 
 use super::*;
 
-const C: WorkerId = WorkerId(3);
-
 /// A plan at layer 3 of 16 bits, ranges 3 and 4, every range of which is checked.
 fn checked() -> Bench {
     let settings = Settings {

@@ -2,8 +2,6 @@
 
 use super::*;
 
-const C: WorkerId = WorkerId(3);
-
 /// A plan at layer 3 of 16 bits, ranges 3 and 4, each to be computed twice.
 fn twice() -> Bench {
     let settings = Settings {
@@ -110,7 +108,22 @@ fn shards_need_as_many_voices() {
     let units = vec![Unit::Shard(0)];
     let submission = two;
     assert_eq!(actions, [Action::Commit { submission, units }]);
-    assert_eq!(bench.committed(two), [accepted(two), Action::Publish]);
+    // The one who waits did not write it.
+    let actions = bench.committed(two);
+    let [
+        settled,
+        Action::Answer {
+            answer: Answer::Task(task),
+            ..
+        },
+    ] = &actions[..]
+    else {
+        panic!("{actions:?}");
+    };
+    assert_eq!(*settled, accepted(two));
+    assert_eq!(task.work, Work::ReadBack { shard: 0 });
+    let (checked, actions) = bench.check(C, task.lease, false);
+    assert_eq!(actions, [accepted(checked), Action::Publish]);
 }
 
 #[test]

@@ -352,7 +352,7 @@ fn run_through(settings: Settings, workers: u64, threads: u32) -> (Bench, u64, u
                             ranges: summaries(heads.iter().map(|head| head.0)),
                             chance: id,
                         },
-                        Work::Check { .. } => Event::Checked {
+                        Work::Check { .. } | Work::ReadBack { .. } => Event::Checked {
                             submission,
                             worker,
                             lease,

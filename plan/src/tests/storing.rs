@@ -41,16 +41,35 @@ fn the_table_is_cut_when_all_ranges_are_done_and_published_when_all_shards_are()
     assert_eq!(actions, [commit(one, 0)]);
     let (same, actions) = bench.merge(A, first.lease, 0, shard_digest(0));
     assert_eq!(actions, []);
-    let settled = [accepted(one), duplicate(same), Action::Publish];
-    assert_eq!(bench.committed(one), settled);
+    // The request that waits is for reading them back: nobody else is there.
+    let actions = bench.committed(one);
+    assert_eq!(actions[..2], [accepted(one), duplicate(same)]);
+    let [
+        Action::Answer {
+            answer: Answer::Task(task),
+            ..
+        },
+    ] = &actions[2..]
+    else {
+        panic!("{actions:?}");
+    };
+    assert_eq!(task.work, Work::ReadBack { shard: 0 });
+    let lease = task.lease;
+    let second = bench.task(A);
+    assert_eq!(second.work, Work::ReadBack { shard: 1 });
+    assert_eq!(bench.want(A), []);
+    let (checked, actions) = bench.check(A, second.lease, false);
+    assert_eq!(actions, [accepted(checked)]);
+    let (checked, actions) = bench.check(A, lease, false);
+    assert_eq!(actions, [accepted(checked), Action::Publish]);
     assert_eq!(*bench.plan.phase(), Phase::Running);
     assert!(!bench.plan.is_quiet());
     let finished = |request| Action::Answer {
         request: RequestId(request),
         answer: Answer::Finished,
     };
-    assert_eq!(bench.tell(Event::Published), [finished(7)]);
-    assert_eq!(bench.want(A), [finished(8)]);
+    assert_eq!(bench.tell(Event::Published), [finished(9)]);
+    assert_eq!(bench.want(A), [finished(10)]);
     assert_eq!(*bench.plan.phase(), Phase::Finished);
     assert!(bench.plan.is_quiet());
     // A result that comes even later is still compared.
@@ -105,7 +124,8 @@ fn a_table_of_one_range_has_one_shard() {
         let task = bench.task(A);
         assert_eq!(task.work, merge(0, 0, 0));
         let (merged, _) = bench.merge(A, task.lease, 0, shard_digest(0));
-        assert_eq!(bench.committed(merged), [accepted(merged), Action::Publish]);
+        assert_eq!(bench.committed(merged), [accepted(merged)]);
+        assert_eq!(bench.read_back(&[A]), [Action::Publish]);
     }
 }
 
@@ -113,9 +133,11 @@ fn a_table_of_one_range_has_one_shard() {
 fn what_was_done_before_is_not_done_again() {
     let all = summaries(0..4);
     let shards = [(0, shard_digest(0)), (7, shard_digest(7))];
-    let (bench, actions) = Bench::with(settings(14), &all, &shards);
-    assert_eq!(actions, [Action::Publish]);
+    let (mut bench, actions) = Bench::with(settings(14), &all, &shards);
+    assert_eq!(actions, []);
     assert_eq!(bench.plan.progress().ranges_resumed, 4);
+    bench.join(A, 1);
+    assert_eq!(bench.read_back(&[A]), [Action::Publish]);
     // Shards are of no use while a range is missing: it may have come out otherwise.
     let (mut bench, actions) = Bench::with(settings(14), &all[..3], &shards);
     assert_eq!(actions, []);
@@ -235,8 +257,9 @@ fn a_failed_write_stops_the_job_and_acknowledges_nothing() {
 /// A table of which everything is done but the publication.
 fn publishing() -> Bench {
     let shards = [(0, shard_digest(0))];
-    let (bench, actions) = Bench::with(settings(14), &summaries(0..4), &shards);
-    assert_eq!(actions, [Action::Publish]);
+    let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &shards);
+    bench.join(A, 1);
+    assert_eq!(bench.read_back(&[A]), [Action::Publish]);
     bench
 }
 

@@ -65,7 +65,7 @@ pub(crate) async fn work(
     }
 }
 
-/// Says something about one task. It agrees to all that it is to check, and leaves merging to others.
+/// Says something about one task. It agrees to all that it is to check or to read back, and leaves merging to others.
 pub(crate) async fn say(
     client: &mut Client,
     task: &v1::Task,
@@ -74,7 +74,7 @@ pub(crate) async fn say(
 ) {
     let evaluate = match task.work.as_ref().unwrap() {
         Work::Evaluate(evaluate) => evaluate,
-        Work::Check(_) => {
+        Work::Check(_) | Work::ReadBack(_) => {
             let agrees = Said::Checked(v1::Checked { refutation: None });
             // What it is told to that is of no interest here.
             let _ = client.say(task, None, Some(agrees)).await;

@@ -25,6 +25,16 @@ pub(crate) enum Work {
     Check { range: Placed, part: u64, seed: u64 },
     /// A shard is to be written, which begins after `skip` stored words of the range `head`.
     Merge { shard: u32, head: Head, skip: u64 },
+    /// A file of the table is to be read and compared, if there is one.
+    ReadBack { file: Option<File> },
+}
+
+/// What a file of the table should be.
+#[derive(Clone, Debug)]
+pub(crate) struct File {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: Digest,
 }
 
 impl Task {
@@ -58,12 +68,26 @@ impl Task {
                 }
                 Work::Merge { shard, head, skip }
             }
+            Some(task::Work::ReadBack(v1::ReadBack { file })) => Work::ReadBack {
+                file: file.map(File::read).transpose()?,
+            },
             Some(task::Work::Check(_)) | None => return Err(wrong("a task without content")),
         };
         Ok(Task {
             lease: LeaseId(message.lease),
             journal: message.journal,
             work,
+        })
+    }
+}
+
+impl File {
+    fn read(file: v1::File) -> Result<File, Failure> {
+        let sha256 = file.sha256.as_slice().try_into();
+        Ok(File {
+            name: file.name,
+            bytes: file.bytes,
+            sha256: Digest(sha256.map_err(|_| wrong("a file to read without its digest"))?),
         })
     }
 }

@@ -172,7 +172,7 @@ impl Fake {
 
 impl State {
     fn take(&mut self, request: &v1::CompleteRequest) -> complete_reply::Verdict {
-        self.leases.remove(&request.lease);
+        let leased = self.leases.remove(&request.lease);
         let duplicate = complete_reply::Verdict::Duplicate(v1::Duplicate {});
         let entry = match request.result.as_ref().unwrap() {
             complete_request::Result::Evaluated(evaluated) => {
@@ -197,6 +197,10 @@ impl State {
                 }
             }
             complete_request::Result::Checked(v1::Checked { refutation }) => {
+                if let Some(Leased::File(shard)) = leased {
+                    self.read.insert(shard);
+                    return complete_reply::Verdict::Accepted(v1::Accepted {});
+                }
                 self.checked
                     .push(refutation.as_ref().map(|found| found.word));
                 return complete_reply::Verdict::Accepted(v1::Accepted {});

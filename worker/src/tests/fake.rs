@@ -67,6 +67,7 @@ pub(super) enum Leased {
     Ranges(Vec<Head>),
     Check(Head),
     Shard(u32),
+    File(u32),
 }
 
 pub(super) struct State {
@@ -76,6 +77,8 @@ pub(super) struct State {
     /// So many checks are still to be leased, and what came of the others.
     pub(super) checks: usize,
     pub(super) checked: Vec<Option<u64>>,
+    /// The shards that were read back.
+    pub(super) read: BTreeSet<u32>,
     pub(super) known: BTreeSet<u64>,
     pub(super) storage: Arc<SimulatedStorage>,
     pub(super) journal: Arc<Journal>,
@@ -140,18 +143,37 @@ impl State {
         u32::try_from(stored.div_ceil(SHARD.shard_words as u64)).unwrap()
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    pub(super) fn are_shards_done(&self) -> bool {
         let done = self.journal.ledger().shards(BITS).count();
         self.are_ranges_done() && done == self.shards() as usize
     }
 
+    pub(super) fn is_done(&self) -> bool {
+        self.are_shards_done() && self.read.len() == self.shards() as usize
+    }
+
     /// Something that is not done and not leased: ranges of the first layer that is not done, or a check,
-    /// or a shard once all ranges are done.
+    /// or a shard once all ranges are done, which is read back once all are.
     pub(super) fn task(&mut self) -> Option<v1::Task> {
         let leased: Vec<Leased> = self.leases.values().cloned().collect();
         let (leased_as, work) = if self.checks > 0 && self.is_range_done(Head(0)) {
             self.checks -= 1;
             self.check()
+        } else if self.are_shards_done() {
+            let is_open =
+                |shard: &u32| !self.read.contains(shard) && !leased.contains(&Leased::File(*shard));
+            let shard = (0..self.shards()).find(is_open)?;
+            let ledger = self.journal.ledger();
+            let merged = ledger.shard(BITS, shard).unwrap();
+            let file = merged.shard.as_ref().map(|info| v1::File {
+                name: info.name.clone(),
+                bytes: info.bytes,
+                sha256: info.sha256.0.to_vec(),
+            });
+            (
+                Leased::File(shard),
+                task::Work::ReadBack(v1::ReadBack { file }),
+            )
         } else if self.are_ranges_done() {
             let done: BTreeSet<u32> = {
                 let ledger = self.journal.ledger();
@@ -316,6 +338,7 @@ impl Fake {
             task_heads: 2,
             checks: 0,
             checked: Vec::new(),
+            read: BTreeSet::new(),
             known: BTreeSet::new(),
             storage,
             journal,

@@ -108,6 +108,47 @@ async fn lost_records_are_reported_and_computed_again() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_shard_that_is_not_what_was_said_of_it_is_told() {
+    for proxied in [false, true] {
+        for case in 0..4 {
+            let key = Key::new("table-16/shard-0004.zst").unwrap();
+            let mut whole = None;
+            let fake = Fake::new(move |_, state| {
+                let storage = Arc::clone(&state.storage);
+                if let Some(whole) = &whole {
+                    // As a coordinator does that hears of it.
+                    if !state.returned.is_empty() {
+                        storage.overwrite(&key, Bytes::clone(whole));
+                    }
+                } else if state.are_shards_done() {
+                    let bytes = now(storage.read(&key)).unwrap();
+                    match case {
+                        0 => assert!(storage.flip_bit(&key, 70, 3)),
+                        1 => assert!(storage.truncate(&key, bytes.len() - 1)),
+                        2 => storage.overwrite(&key, [&bytes[..], b"x"].concat()),
+                        _ => now(storage.delete(std::slice::from_ref(&key))).unwrap(),
+                    }
+                    whole = Some(bytes);
+                }
+                Act::Go
+            });
+            let config = if proxied { config(1) } else { direct(&fake) };
+            run(&fake, config).await;
+            fake.assert_done();
+            let state = fake.state();
+            let [told] = &state.returned[..] else {
+                panic!("{:?}", state.returned);
+            };
+            let expected = match case {
+                3 => "shard-0004.zst: it does not exist",
+                _ => "shard-0004.zst is not what was said of it",
+            };
+            assert!(told.contains(expected), "{told}");
+        }
+    }
+}
+
 /// A merge sees what nobody needed before, and what the journal says wrongly.
 #[tokio::test(start_paused = true)]
 async fn a_merge_reports_what_it_finds() {

@@ -3,6 +3,7 @@
 use chomp_plan::{Answer, Verdict};
 use chomp_store::{Merged, PartName, Placed};
 use chomp_table::Head;
+use chomp_table::shard::ShardInfo;
 use tokio::sync::oneshot;
 
 /// A result of a task.
@@ -24,6 +25,8 @@ pub(crate) struct Reply {
     pub(crate) journal: u64,
     /// Where the record to be checked is.
     pub(crate) check: Option<Check>,
+    /// The shard to be read back, if it has a file.
+    pub(crate) read_back: Option<Box<ShardInfo>>,
 }
 
 /// What a check needs to know.

@@ -1,0 +1,167 @@
+//! Reading back: what a worker says of a shard need not be in the store, and who wrote it last need not be the one
+//! who told of it. So when all shards are committed, each is read once more before the table is published.
+//!
+//! A shard goes to a worker that did not write it. Its own writer reads it if nobody else is there, or takes it for as
+//! long as a lease lasts. One that two could not confirm is merged again by the coordinator.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Plan;
+use super::ids::{LeaseId, Millis, Unit, WorkerId};
+use super::messages::{Action, Task, Work};
+
+/// After so many attempts that did not confirm a shard the coordinator merges it itself.
+const LOST_MAX: u32 = 2;
+
+/// The shards that are read back.
+#[derive(Debug, Default)]
+pub(super) struct ReadBacks {
+    /// When they were begun.
+    since: Option<Millis>,
+    /// Those that nobody has in hand, by who should not have them.
+    wanted: BTreeMap<Option<WorkerId>, BTreeSet<u32>>,
+    in_hand: BTreeMap<u32, LeaseId>,
+    /// How often one was not confirmed.
+    lost: BTreeMap<u32, u32>,
+}
+
+impl ReadBacks {
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// Whether all were begun and none is left.
+    fn is_over(&self) -> bool {
+        self.since.is_some() && self.wanted.is_empty() && self.in_hand.is_empty()
+    }
+
+    fn insert(&mut self, shard: u32, not_by: Option<WorkerId>) {
+        self.wanted.entry(not_by).or_default().insert(shard);
+    }
+
+    fn remove(&mut self, shard: u32, not_by: Option<WorkerId>) {
+        if let Some(shards) = self.wanted.get_mut(&not_by) {
+            shards.remove(&shard);
+            if shards.is_empty() {
+                self.wanted.remove(&not_by);
+            }
+        }
+    }
+
+    /// How many are left.
+    pub(super) fn left(&self) -> usize {
+        let wanted: usize = self.wanted.values().map(BTreeSet::len).sum();
+        wanted + self.in_hand.len()
+    }
+}
+
+impl Plan {
+    /// Whether all shards, which are committed, are what their workers said. Has them read if that is not begun.
+    pub(super) fn are_read_back(&mut self) -> bool {
+        if self.read_backs.since.is_none() {
+            self.read_backs.since = Some(self.now);
+            for shard in self.units.shards.numbers() {
+                let writer = self.units.shards.writer(shard);
+                self.read_backs.insert(shard, writer);
+            }
+            self.news = true;
+        }
+        self.read_backs.is_over()
+    }
+
+    /// A shard for `worker` to read, if there is one.
+    pub(super) fn offer_read_back(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
+        let (not_by, shard) = self.wanted_read_back(now, worker)?;
+        self.read_backs.remove(shard, not_by);
+        let work = Work::ReadBack { shard };
+        let lease = self.lease(now, worker, work.clone(), 1);
+        self.read_backs.in_hand.insert(shard, lease);
+        let lost = self.read_backs.lost.get(&shard).copied();
+        Some(Task {
+            lease,
+            attempt: lost.unwrap_or(0) + 1,
+            lease_ms: self.settings.lease_ms,
+            work,
+        })
+    }
+
+    /// A shard that `worker` may read, and who should not: one that it has not written itself if there is any.
+    pub(super) fn wanted_read_back(
+        &self,
+        now: Millis,
+        worker: WorkerId,
+    ) -> Option<(Option<WorkerId>, u32)> {
+        let wanted = &self.read_backs.wanted;
+        let own = Some(worker);
+        let others = wanted.iter().find(|&(not_by, _)| *not_by != own);
+        let (not_by, shards) = others.or_else(|| {
+            let may = self.workers.len() == 1 || self.late().is_some_and(|late| late <= now);
+            wanted.get_key_value(&own).filter(|_| may)
+        })?;
+        Some((*not_by, *shards.first()?))
+    }
+
+    /// Until then those read the shards who did not write them.
+    fn late(&self) -> Option<Millis> {
+        let since = self.read_backs.since?;
+        Some(since.plus(self.settings.lease_ms))
+    }
+
+    /// When writers may read what they have written, if that is wanted and they were not looked at since.
+    pub(super) fn next_read_back(&self) -> Option<Millis> {
+        let is_wanted = self.is_running() && self.read_backs.is_wanted();
+        self.late().filter(|&late| is_wanted && self.looked < late)
+    }
+
+    /// The lease on a shard to read ended without its being confirmed. That counts even if the worker gave it back in
+    /// order: one that always does must not hold up the publication.
+    pub(super) fn read_back_ended(
+        &mut self,
+        shard: u32,
+        lease: LeaseId,
+        worker: WorkerId,
+        out: &mut Vec<Action>,
+    ) {
+        if self.read_backs.in_hand.get(&shard) != Some(&lease) {
+            return;
+        }
+        self.read_backs.in_hand.remove(&shard);
+        let lost = self.read_backs.lost.entry(shard).or_default();
+        *lost += 1;
+        if *lost >= LOST_MAX {
+            self.arbitrate(Unit::Shard(shard), out);
+        } else {
+            self.read_backs.insert(shard, Some(worker));
+            self.news = true;
+        }
+    }
+
+    /// A shard is what its worker said.
+    pub(super) fn confirm(&mut self, shard: u32) {
+        if let Some(lease) = self.read_backs.in_hand.remove(&shard) {
+            return self.cancel(lease);
+        }
+        self.read_backs.wanted.retain(|_, shards| {
+            shards.remove(&shard);
+            !shards.is_empty()
+        });
+    }
+
+    /// Nothing is read back: the shards are none any more.
+    pub(super) fn end_read_backs(&mut self) {
+        let ended = std::mem::take(&mut self.read_backs);
+        for lease in ended.in_hand.into_values() {
+            self.cancel(lease);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn check_read_backs(&self) {
+        let begun = self.read_backs.since.is_some();
+        assert!(!begun || self.units.shards.is_cut());
+        assert!(begun || self.read_backs.left() == 0);
+        for (shard, lease) in &self.read_backs.in_hand {
+            assert_eq!(self.leases[lease].work, Work::ReadBack { shard: *shard });
+        }
+    }
+}

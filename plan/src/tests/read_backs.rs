@@ -1,0 +1,171 @@
+//! Shards that are read once more before the table is published.
+
+use super::*;
+
+/// A table of which all but the publication is done: A wrote shard 0, and B shard 1. Both have asked for nothing since.
+fn merged() -> Bench {
+    let settings = Settings {
+        shard_words: 5,
+        ..settings(14)
+    };
+    let (mut bench, _) = Bench::with(settings, &summaries(0..4), &[]);
+    for (worker, shard) in [(A, 0), (B, 1)] {
+        bench.join(worker, 1);
+        let lease = bench.task(worker).lease;
+        let (merged, _) = bench.merge(worker, lease, shard, shard_digest(shard));
+        assert_eq!(bench.committed(merged), [accepted(merged)]);
+    }
+    bench
+}
+
+fn reads(task: &Task, number: u32) {
+    assert_eq!(task.work, Work::ReadBack { shard: number });
+}
+
+#[test]
+fn nobody_reads_what_he_has_written_while_another_may() {
+    let mut bench = merged();
+    let task = bench.task(A);
+    reads(&task, 1);
+    assert_eq!(bench.want(A), [], "the other one is its own");
+    let (checked, actions) = bench.check(A, task.lease, false);
+    assert_eq!(actions, [accepted(checked)]);
+    let task = bench.task(B);
+    reads(&task, 0);
+    let (checked, actions) = bench.check(B, task.lease, false);
+    assert_eq!(actions, [accepted(checked), Action::Publish]);
+}
+
+#[test]
+fn a_friend_who_idles_does_not_hold_up_the_publication() {
+    let mut bench = merged();
+    let task = bench.task(A);
+    bench.check(A, task.lease, false);
+    assert_eq!(bench.want(A), []);
+    // B is there, and asks for nothing.
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(100)));
+    bench.now = 99;
+    bench.renew(B, LeaseId(0));
+    bench.now = 100;
+    let actions = bench.tell(Event::Tick);
+    let [
+        Action::Answer {
+            answer: Answer::Task(task),
+            ..
+        },
+    ] = &actions[..]
+    else {
+        panic!("{actions:?}");
+    };
+    reads(task, 0);
+    let waits = bench.plan.next_deadline();
+    assert!(waits > Some(Millis(100)), "{waits:?}");
+    let (checked, actions) = bench.check(A, task.lease, false);
+    assert_eq!(actions, [accepted(checked), Action::Publish]);
+}
+
+#[test]
+fn who_is_alone_reads_all() {
+    let mut bench = merged();
+    let task = bench.task(A);
+    bench.check(A, task.lease, false);
+    assert_eq!(bench.want(A), []);
+    let actions = bench.tell(Event::Left { worker: B });
+    let [
+        Action::Answer {
+            answer: Answer::Task(task),
+            ..
+        },
+    ] = &actions[..]
+    else {
+        panic!("{actions:?}");
+    };
+    reads(task, 0);
+}
+
+#[test]
+fn what_two_could_not_confirm_the_coordinator_merges() {
+    for ends in 0..3 {
+        let mut bench = merged();
+        let name = "w2".to_owned();
+        let threads = 1;
+        bench.tell(Event::Joined {
+            worker: C,
+            name,
+            threads,
+        });
+        let lose = |bench: &mut Bench, worker, lease| match ends {
+            0 => bench.check(worker, lease, true).1.split_off(1),
+            1 => bench.tell(Event::Returned { worker, lease }),
+            _ => {
+                let reason = "it is something else".to_owned();
+                bench.tell(Event::Failed {
+                    worker,
+                    lease,
+                    reason,
+                })
+            }
+        };
+        let task = bench.task(B);
+        reads(&task, 0);
+        assert_eq!(task.attempt, 1);
+        assert_eq!(lose(&mut bench, B, task.lease), []);
+        // Not to the same again.
+        assert_eq!(bench.want(B), []);
+        let task = bench.task(C);
+        reads(&task, 0);
+        assert_eq!(task.attempt, 2);
+        let unit = Unit::Shard(0);
+        assert_eq!(
+            lose(&mut bench, C, task.lease),
+            [Action::Arbitrate { unit }]
+        );
+        let task = bench.task(A);
+        reads(&task, 1);
+        let (checked, actions) = bench.check(A, task.lease, false);
+        assert_eq!(
+            actions,
+            [accepted(checked)],
+            "not before the other one is decided"
+        );
+        let submission = bench.new_submission();
+        let actions = bench.tell(Event::Arbitrated {
+            submission,
+            unit,
+            range: None,
+            digest: shard_digest(0),
+        });
+        assert_eq!(actions, [Action::Forget { submission }, Action::Publish]);
+    }
+}
+
+#[test]
+fn a_reader_who_falls_silent_loses_the_shard() {
+    let mut bench = merged();
+    let task = bench.task(A);
+    reads(&task, 1);
+    bench.now = 50;
+    assert_eq!(bench.renew(A, task.lease), renewal(A, &[]));
+    bench.now = 100;
+    bench.tell(Event::Tick);
+    assert!(!bench.plan.holds(A, task.lease), "it is not renewed");
+    let (late, actions) = bench.check(A, task.lease, false);
+    assert_eq!(actions, [rejected(late, Rejection::Stale)]);
+}
+
+#[test]
+fn a_lost_record_ends_the_reading() {
+    let mut bench = merged();
+    let task = bench.task(A);
+    assert_eq!(bench.lose(3), [withdraw(&[3])]);
+    assert!(!bench.plan.holds(A, task.lease));
+    let again = bench.task(A);
+    bench.finish(A, &again);
+    for shard in [0, 1] {
+        let lease = bench.task(A).lease;
+        let (merged, _) = bench.merge(A, lease, shard, shard_digest(shard));
+        assert_eq!(bench.committed(merged), [accepted(merged)]);
+    }
+    // All are read, and by the other one.
+    assert_eq!(bench.read_back(&[B, B]), [Action::Publish]);
+}
