@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use chomp_plan::{Event, SubmissionId, Unit, WorkerId};
-use chomp_store::{Entry, Journal, Place, Storage, StoreError, part};
-use chomp_table::Head;
+use chomp_store::{Entry, Journal, Place, Storage, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
+use chomp_table::{Digest, Head};
 
 use crate::arbiter::{Arbiter, Arbitrated};
 use crate::job::JobError;
@@ -29,6 +29,8 @@ pub(crate) enum Errand {
         head: Head,
         place: Place,
     },
+    /// Whether a shard is what the journal says.
+    ReadBack { shard: u32 },
     /// The table.
     Publish,
 }
@@ -79,6 +81,7 @@ impl Errand {
                 head,
                 place,
             } => look(tools, worker, head, &place).await,
+            Errand::ReadBack { shard } => read_back(tools, shard).await,
             Errand::Publish => match publish(&*tools.storage, &tools.journal, tools.bits).await {
                 Ok(manifest) => Done {
                     manifest: Some(manifest),
@@ -155,6 +158,39 @@ async fn arbitrate(tools: &Tools, submission: SubmissionId, unit: Unit) -> Done 
                 ..Done::default()
             }
         }
+    }
+}
+
+async fn read_back(tools: &Tools, shard: u32) -> Done {
+    let info = {
+        let ledger = tools.journal.ledger();
+        let merged = ledger.shard(tools.bits, shard);
+        merged.and_then(|merged| merged.shard.clone())
+    };
+    let is_whole = match info {
+        None => true,
+        Some(info) => {
+            let key = published::key(tools.bits, &info.name);
+            let key = key.expect("the name of a shard can be part of a key");
+            match tools
+                .storage
+                .read_at(&key, 0..info.bytes.saturating_add(1))
+                .await
+            {
+                Ok(read) => Digest::of(&read) == info.sha256,
+                Err(error) => {
+                    tracing::warn!("{}", describe(&error));
+                    false
+                }
+            }
+        }
+    };
+    if !is_whole {
+        tracing::warn!("shard {shard} is not what was said of it: it is merged again");
+    }
+    Done {
+        events: vec![Event::ReadBack { shard, is_whole }],
+        ..Done::default()
     }
 }
 

@@ -157,7 +157,7 @@ impl Plan {
             Work::Check { range, .. } => self.check_ended(range.head, id, out),
             // That it is something else is no failure of who found it out.
             Work::ReadBack { shard } => {
-                return self.read_back_ended(shard, id, lease.worker, out);
+                return self.read_back_ended(shard, id, lease.worker);
             }
             Work::Evaluate { .. } | Work::Merge { .. } => {}
         }

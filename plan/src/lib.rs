@@ -28,8 +28,7 @@
 //!   [`Settings::replicas`] workers found the same.
 //! * **Checks.** Some ranges, which chance chooses when their content is settled, are held back until
 //!   another worker has checked the record. Nothing waits for a check that nobody can make.
-//! * **Reading back.** Before the table is published each of its shards is read once more, by another worker than the
-//!   one that wrote it if there is one.
+//! * **Reading back.** Before the table is published each shard is read by a worker that did not write it, if one is there.
 //! * **Disagreement is settled by the coordinator**, which computes the unit itself: an **arbitration**. Who said
 //!   otherwise gets no more tasks, and everything that it helped to settle is arbitrated too. Nothing is
 //!   merged or published while an arbitration is due.
@@ -342,6 +341,7 @@ impl Plan {
                 digest,
             } => self.arbitrated(submission, unit, range, digest, out),
             Event::ArbitrationFailed { unit, reason } => self.arbitration_failed(unit, reason, out),
+            Event::ReadBack { shard, is_whole } => self.read_back(shard, is_whole, out),
             Event::Committed { submission } => self.committed(submission, out),
             Event::CommitFailed { submission, reason } => {
                 self.commit_failed(submission, reason, out);
@@ -392,6 +392,7 @@ impl Plan {
         self.leases.is_empty()
             && self.pending.is_empty()
             && self.arbitrations.under_way.is_none()
+            && !self.read_backs.is_reading()
             && !self.publishing
     }
 
@@ -442,10 +443,6 @@ impl Plan {
                 "{} ranges wait for a worker that checks them",
                 self.holds.len()
             )),
-            Phase::Running if self.read_backs.is_wanted() => Some(format!(
-                "{} shards wait for a worker that reads them back",
-                self.read_backs.left()
-            )),
             Phase::Running if !self.is_quiet() => None,
             Phase::Running if self.board.is_shared() && replicas > 1 => Some(format!(
                 "each range must be computed by {replicas} workers, and those that are there have done what they can"
@@ -480,7 +477,7 @@ impl Plan {
         if !self.units.shards.is_cut() {
             self.cut_shards();
         }
-        if self.units.shards.is_complete() && self.are_read_back() {
+        if self.units.shards.is_complete() && self.are_read_back(out) {
             self.publishing = true;
             out.push(Action::Publish);
         }

@@ -91,6 +91,8 @@ pub enum Event {
     },
     /// [`Action::Arbitrate`] failed. If a record was missing, [`Event::Lost`] has to come before.
     ArbitrationFailed { unit: Unit, reason: String },
+    /// [`Action::ReadBack`] is done: whether the shard is what was said of it.
+    ReadBack { shard: u32, is_whole: bool },
     /// [`Action::Commit`] is done, and durable.
     Committed { submission: SubmissionId },
     /// [`Action::Commit`] failed.
@@ -157,6 +159,9 @@ pub enum Action {
     /// Evaluate this range, or merge this shard, all of whose sources are committed, and trust nobody. One
     /// at a time. Answered by [`Event::Arbitrated`] or [`Event::ArbitrationFailed`].
     Arbitrate { unit: Unit },
+    /// Read this shard, which is committed, and see whether it is what was said of it. One at a time. Answered by
+    /// [`Event::ReadBack`].
+    ReadBack { shard: u32 },
     /// The result of an arbitration, or one that was [held](Verdict::Held), is not needed any more.
     Forget { submission: SubmissionId },
     /// This worker gets no more tasks, and its results are not taken any more.

@@ -2,7 +2,8 @@
 //! who told of it. So when all shards are committed, each is read once more before the table is published.
 //!
 //! A shard goes to a worker that did not write it. Its own writer reads it if nobody else is there, or takes it for as
-//! long as a lease lasts. One that two could not confirm is merged again by the coordinator.
+//! long as a lease lasts. The coordinator reads one itself that two could not confirm, and when that time is over and
+//! no worker is there, one after the other. One that is something else is arbitrated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use super::Plan;
 use super::ids::{LeaseId, Millis, Unit, WorkerId};
 use super::messages::{Action, Task, Work};
 
-/// After so many attempts that did not confirm a shard the coordinator merges it itself.
+/// After so many attempts that did not confirm a shard the coordinator reads it itself.
 const LOST_MAX: u32 = 2;
 
 /// The shards that are read back.
@@ -23,6 +24,10 @@ pub(super) struct ReadBacks {
     in_hand: BTreeMap<u32, LeaseId>,
     /// How often one was not confirmed.
     lost: BTreeMap<u32, u32>,
+    /// Those for the coordinator.
+    own: BTreeSet<u32>,
+    /// The one that it reads, and the generation of the shards when it began.
+    reading: Option<(u32, u32)>,
 }
 
 impl ReadBacks {
@@ -30,9 +35,15 @@ impl ReadBacks {
         !self.wanted.is_empty()
     }
 
+    /// Whether the coordinator reads one.
+    pub(super) fn is_reading(&self) -> bool {
+        self.reading.is_some()
+    }
+
     /// Whether all were begun and none is left.
     fn is_over(&self) -> bool {
-        self.since.is_some() && self.wanted.is_empty() && self.in_hand.is_empty()
+        let none_left = self.wanted.is_empty() && self.in_hand.is_empty() && self.own.is_empty();
+        self.since.is_some() && none_left
     }
 
     fn insert(&mut self, shard: u32, not_by: Option<WorkerId>) {
@@ -48,16 +59,17 @@ impl ReadBacks {
         }
     }
 
-    /// How many are left.
-    pub(super) fn left(&self) -> usize {
-        let wanted: usize = self.wanted.values().map(BTreeSet::len).sum();
-        wanted + self.in_hand.len()
+    fn take_any(&mut self) -> Option<u32> {
+        let (&not_by, shards) = self.wanted.first_key_value()?;
+        let shard = *shards.first()?;
+        self.remove(shard, not_by);
+        Some(shard)
     }
 }
 
 impl Plan {
     /// Whether all shards, which are committed, are what their workers said. Has them read if that is not begun.
-    pub(super) fn are_read_back(&mut self) -> bool {
+    pub(super) fn are_read_back(&mut self, out: &mut Vec<Action>) -> bool {
         if self.read_backs.since.is_none() {
             self.read_backs.since = Some(self.now);
             for shard in self.units.shards.numbers() {
@@ -66,7 +78,31 @@ impl Plan {
             }
             self.news = true;
         }
+        let alone = self.workers.is_empty() && self.late().is_some_and(|late| late <= self.now);
+        if alone && self.read_backs.own.is_empty() {
+            let any = self.read_backs.take_any();
+            self.read_backs.own.extend(any);
+        }
+        if self.read_backs.reading.is_none()
+            && let Some(&shard) = self.read_backs.own.first()
+        {
+            self.read_backs.reading = Some((shard, self.units.shards.generation));
+            out.push(Action::ReadBack { shard });
+        }
         self.read_backs.is_over()
+    }
+
+    /// The coordinator has read a shard. What was begun before the shards were cut anew says nothing of these.
+    pub(super) fn read_back(&mut self, shard: u32, is_whole: bool, out: &mut Vec<Action>) {
+        let reading = self.read_backs.reading.take();
+        let reading = reading.filter(|(begun, _)| *begun == shard);
+        let (_, generation) = reading.expect("the shard was to be read");
+        if generation == self.units.shards.generation
+            && self.read_backs.own.remove(&shard)
+            && !is_whole
+        {
+            self.arbitrate(Unit::Shard(shard), out);
+        }
     }
 
     /// A shard for `worker` to read, if there is one.
@@ -115,13 +151,7 @@ impl Plan {
 
     /// The lease on a shard to read ended without its being confirmed. That counts even if the worker gave it back in
     /// order: one that always does must not hold up the publication.
-    pub(super) fn read_back_ended(
-        &mut self,
-        shard: u32,
-        lease: LeaseId,
-        worker: WorkerId,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn read_back_ended(&mut self, shard: u32, lease: LeaseId, worker: WorkerId) {
         if self.read_backs.in_hand.get(&shard) != Some(&lease) {
             return;
         }
@@ -129,18 +159,19 @@ impl Plan {
         let lost = self.read_backs.lost.entry(shard).or_default();
         *lost += 1;
         if *lost >= LOST_MAX {
-            self.arbitrate(Unit::Shard(shard), out);
+            self.read_backs.own.insert(shard);
         } else {
             self.read_backs.insert(shard, Some(worker));
             self.news = true;
         }
     }
 
-    /// A shard is what its worker said.
+    /// A shard is what was said of it.
     pub(super) fn confirm(&mut self, shard: u32) {
         if let Some(lease) = self.read_backs.in_hand.remove(&shard) {
             return self.cancel(lease);
         }
+        self.read_backs.own.remove(&shard);
         self.read_backs.wanted.retain(|_, shards| {
             shards.remove(&shard);
             !shards.is_empty()
@@ -149,7 +180,12 @@ impl Plan {
 
     /// Nothing is read back: the shards are none any more.
     pub(super) fn end_read_backs(&mut self) {
-        let ended = std::mem::take(&mut self.read_backs);
+        let reading = self.read_backs.reading;
+        let none = ReadBacks {
+            reading,
+            ..ReadBacks::default()
+        };
+        let ended = std::mem::replace(&mut self.read_backs, none);
         for lease in ended.in_hand.into_values() {
             self.cancel(lease);
         }
@@ -159,7 +195,17 @@ impl Plan {
     pub(super) fn check_read_backs(&self) {
         let begun = self.read_backs.since.is_some();
         assert!(!begun || self.units.shards.is_cut());
-        assert!(begun || self.read_backs.left() == 0);
+        let ReadBacks {
+            wanted,
+            in_hand,
+            own,
+            ..
+        } = &self.read_backs;
+        assert!(begun || wanted.is_empty() && in_hand.is_empty() && own.is_empty());
+        assert!(wanted.values().all(|shards| !shards.is_empty()));
+        if self.publishing {
+            assert!(self.read_backs.is_over(), "published unread");
+        }
         for (shard, lease) in &self.read_backs.in_hand {
             assert_eq!(self.leases[lease].work, Work::ReadBack { shard: *shard });
         }

@@ -292,6 +292,7 @@ impl Desk {
                     let submission = self.next_submission();
                     self.errands.push(Errand::Arbitrate { submission, unit });
                 }
+                Action::ReadBack { shard } => self.errands.push(Errand::ReadBack { shard }),
                 Action::Forget { submission } => {
                     self.submissions.remove(&submission);
                 }

@@ -12,6 +12,7 @@ impl World {
         if self.chance.once_in(2) {
             self.end_writes();
             self.arbitrated(false);
+            self.read();
             self.end_writes();
             assert!(self.submissions.is_empty(), "a result is not settled");
             self.now += 100;
@@ -50,6 +51,8 @@ impl World {
             self.write_ends();
         } else if self.arbitration.is_some() {
             self.arbitrated(false);
+        } else if self.reading.is_some() {
+            self.read();
         } else if let Some(index) = self
             .processes
             .iter()

@@ -14,7 +14,7 @@ impl World {
             self.end_and_restart();
             return;
         }
-        match self.chance.below(41) {
+        match self.chance.below(42) {
             0..=2 => self.join(),
             3..=10 => self.want(),
             11..=18 => self.hand_in(),
@@ -24,6 +24,7 @@ impl World {
                 self.arbitrated(fails);
             }
             26 => self.time_passes(),
+            41 => self.read(),
             27 => self.renew(),
             28 => self.give_back(),
             29 => self.fail(),
@@ -392,6 +393,17 @@ impl World {
                 head,
                 digest,
             });
+        }
+    }
+
+    /// The coordinator has read a shard.
+    pub(super) fn read(&mut self) {
+        if let Some(shard) = self.reading.take() {
+            let is_whole = !self.chance.once_in(4);
+            if is_whole {
+                self.disk.confirmed.insert(shard);
+            }
+            self.tell(Event::ReadBack { shard, is_whole });
         }
     }
 

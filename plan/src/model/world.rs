@@ -93,6 +93,8 @@ pub(super) struct World {
     pub(super) losses: u32,
     /// What the coordinator computes itself just now, and what it finds.
     pub(super) arbitration: Option<(Unit, Arbitrated)>,
+    /// The shard that it reads just now.
+    pub(super) reading: Option<u32>,
     /// The units about which somebody lied, and with one worker each those whose lie nobody can trace
     /// any more.
     pub(super) lies: BTreeSet<Unit>,
@@ -142,6 +144,7 @@ impl World {
             lost_answers: Vec::new(),
             losses: 0,
             arbitration: None,
+            reading: None,
             lies: BTreeSet::new(),
             liars: BTreeSet::new(),
             lie_got_in: false,
@@ -158,6 +161,7 @@ impl World {
         self.disk.crash(&mut self.chance);
         self.disk.confirmed.clear();
         self.arbitration = None;
+        self.reading = None;
         self.requests.clear();
         self.submissions.clear();
         self.lost_answers.clear();
@@ -259,6 +263,11 @@ impl World {
                     let found = self.disk.compute(unit);
                     assert!(self.arbitration.is_none(), "one at a time");
                     self.arbitration = Some((unit, found));
+                }
+                Action::ReadBack { shard } => {
+                    self.check_may_begin();
+                    assert!(self.disk.holds(Unit::Shard(shard)), "read too early");
+                    assert!(self.reading.replace(shard).is_none(), "one at a time");
                 }
                 Action::Quarantine { worker, reason, .. } => {
                     if let Misdeed::Failing { tasks, .. } = reason {

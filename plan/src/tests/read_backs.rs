@@ -84,7 +84,24 @@ fn who_is_alone_reads_all() {
 }
 
 #[test]
-fn what_two_could_not_confirm_the_coordinator_merges() {
+fn if_nobody_is_there_the_coordinator_goes_on_alone() {
+    let mut bench = merged();
+    for worker in [A, B] {
+        assert_eq!(bench.tell(Event::Left { worker }), []);
+    }
+    bench.now = 100;
+    let mut actions = bench.tell(Event::Tick);
+    for shard in [0, 1] {
+        assert_eq!(actions, [Action::ReadBack { shard }]);
+        assert!(!bench.plan.is_quiet());
+        let is_whole = true;
+        actions = bench.tell(Event::ReadBack { shard, is_whole });
+    }
+    assert_eq!(actions, [Action::Publish]);
+}
+
+#[test]
+fn what_two_could_not_confirm_the_coordinator_reads_and_merges_again() {
     for ends in 0..3 {
         let mut bench = merged();
         let name = "w2".to_owned();
@@ -118,7 +135,7 @@ fn what_two_could_not_confirm_the_coordinator_merges() {
         let unit = Unit::Shard(0);
         assert_eq!(
             lose(&mut bench, C, task.lease),
-            [Action::Arbitrate { unit }]
+            [Action::ReadBack { shard: 0 }]
         );
         let task = bench.task(A);
         reads(&task, 1);
@@ -128,6 +145,13 @@ fn what_two_could_not_confirm_the_coordinator_merges() {
             [accepted(checked)],
             "not before the other one is decided"
         );
+        let is_whole = ends == 0;
+        let actions = bench.tell(Event::ReadBack { shard: 0, is_whole });
+        if is_whole {
+            assert_eq!(actions, [Action::Publish]);
+            continue;
+        }
+        assert_eq!(actions, [Action::Arbitrate { unit }]);
         let submission = bench.new_submission();
         let actions = bench.tell(Event::Arbitrated {
             submission,
