@@ -258,13 +258,13 @@ impl State {
         self.next_lease = 1_000 * (1 + self.next_lease / 1_000);
     }
 
-    /// Goes on with the same ranges as another table, in another store.
+    /// Goes on with the same ranges and shards as another table, in another store.
     pub(super) fn move_table(&mut self) {
         self.restart();
         let table = self.journal.ledger().table + 1;
         let (storage, journal) = begin(table, self.range_bits);
         for (key, bytes) in self.storage.objects() {
-            if PartName::of(&key).is_some() {
+            if PartName::of(&key).is_some() || key.as_str().starts_with("table-") {
                 now(storage.create(&key, bytes)).unwrap();
             }
         }
@@ -280,6 +280,9 @@ impl State {
                 ranges: vec![placed],
             };
             now(journal.append(vec![done])).unwrap();
+        }
+        for merged in self.journal.ledger().shards(BITS).cloned() {
+            now(journal.append(vec![Entry::Shard { bits: BITS, merged }])).unwrap();
         }
         (self.storage, self.journal) = (storage, journal);
     }

@@ -144,7 +144,7 @@ async fn leases_survive_an_outage() {
     let (layers, shards) = (11, 5);
     assert_eq!(
         state.count("complete"),
-        layers + shards + 1,
+        layers + 2 * shards + 1,
         "the same result twice, and no more work"
     );
     assert_eq!(state.returned, Vec::<String>::new());
