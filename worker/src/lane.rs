@@ -155,6 +155,10 @@ impl Lane {
             () = self.stop.cancelled() => {}
             handed_in = self.client.complete_and_lease(task.lease, &outcome) => return Ok(handed_in?),
         }
+        // A check that has arrived would be refused if it came again, and one that has not is made by somebody else.
+        if matches!(outcome, Outcome::Checked(_)) {
+            return Err(Trouble::Stopped);
+        }
         let verdict = self.client.complete(task.lease, &outcome).await?;
         Ok((verdict, Answer::Wait))
     }
