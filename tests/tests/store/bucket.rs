@@ -64,7 +64,7 @@ impl Bucket {
             "--bits",
             "24",
             "--range-bits",
-            "14",
+            "12",
         ]);
         command.args(["--listen", &format!("127.0.0.1:{port}")]);
         command.args(["--store", &self.store, "--table"]);
@@ -98,7 +98,7 @@ impl Bucket {
 
     fn run_on(&self, store: &str, url: &str, more: &[&str]) -> Command {
         let mut command = self.cluster.program();
-        command.args(["run", "--json", "--bits", "24", "--range-bits", "14"]);
+        command.args(["run", "--json", "--bits", "24", "--range-bits", "12"]);
         command.args(["--threads", "1", "--memory", "512MiB", "--store", store]);
         command.arg("--table").arg(self.cluster.table()).args(more);
         with_credentials(&mut command, url);
@@ -128,8 +128,8 @@ fn a_coordinator_with_an_empty_directory_goes_on_where_the_last_one_was() {
     let mut status = program();
     status.args(["status", "--json", "--access"]);
     status.arg(bucket.directory("first").join("access.json"));
-    wait_for("half of the ranges", || {
-        number(&end(&mut status).summary(), "ranges_done") > 1 << 9
+    wait_for("some ranges", || {
+        number(&end(&mut status).summary(), "ranges_done") > 1 << 8
     });
     assert_eq!(first.kill().code, None);
     assert_eq!(worker.wait().code, Some(4));

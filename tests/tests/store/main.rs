@@ -70,7 +70,7 @@ fn parts_that_disappear_are_made_again() {
     let mut command = cluster.coordinator(24, 12);
     let coordinator = cluster.start_coordinator(command.arg("--exit-when-done"));
     let worker = cluster.start(&mut cluster.worker("worker"));
-    wait_for("some parts", || ranges_done(&cluster.table()) > 1 << 10);
+    wait_for("some parts", || ranges_done(&cluster.table()) > 1 << 8);
     worker.send(Signal::SIGTERM);
     assert_eq!(worker.wait().code, Some(75));
     for part in files(&cluster.table().join("work/parts")) {
