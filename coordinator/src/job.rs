@@ -187,7 +187,10 @@ impl Job {
     /// Begins an errand; one that is work for a CPU, not on the threads that serve calls.
     fn begin(&mut self, errand: Errand) {
         let tools = Arc::clone(&self.tools);
-        let computes = matches!(errand, Errand::Arbitrate { .. } | Errand::Publish);
+        let computes = matches!(
+            errand,
+            Errand::Arbitrate { .. } | Errand::ReadBack { .. } | Errand::Publish
+        );
         let threads = later::threads().filter(|_| computes);
         if let Some(runtime) = threads {
             let work = move || runtime.block_on(errand.perform(&tools));
