@@ -65,6 +65,17 @@ pub(super) fn shard_digest(number: u32) -> Digest {
     Digest(digest)
 }
 
+/// The task that somebody is given.
+fn given(action: &Action) -> &Task {
+    match action {
+        Action::Answer {
+            answer: Answer::Task(task),
+            ..
+        } => task,
+        other => panic!("no task: {other:?}"),
+    }
+}
+
 fn withdraw(heads: &[u64]) -> Action {
     let heads = to_heads(heads);
     Action::Withdraw { heads }

@@ -48,15 +48,10 @@ fn a_friend_who_idles_does_not_hold_up_the_publication() {
     bench.renew(B, LeaseId(0));
     bench.now = 100;
     let actions = bench.tell(Event::Tick);
-    let [
-        Action::Answer {
-            answer: Answer::Task(task),
-            ..
-        },
-    ] = &actions[..]
-    else {
+    let [action] = &actions[..] else {
         panic!("{actions:?}");
     };
+    let task = given(action);
     reads(task, 0);
     let waits = bench.plan.next_deadline();
     assert!(waits > Some(Millis(100)), "{waits:?}");
@@ -71,15 +66,10 @@ fn who_is_alone_reads_all() {
     bench.check(A, task.lease, false);
     assert_eq!(bench.want(A), []);
     let actions = bench.tell(Event::Left { worker: B });
-    let [
-        Action::Answer {
-            answer: Answer::Task(task),
-            ..
-        },
-    ] = &actions[..]
-    else {
+    let [action] = &actions[..] else {
         panic!("{actions:?}");
     };
+    let task = given(action);
     reads(task, 0);
 }
 

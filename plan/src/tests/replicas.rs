@@ -110,17 +110,11 @@ fn shards_need_as_many_voices() {
     assert_eq!(actions, [Action::Commit { submission, units }]);
     // The one who waits did not write it.
     let actions = bench.committed(two);
-    let [
-        settled,
-        Action::Answer {
-            answer: Answer::Task(task),
-            ..
-        },
-    ] = &actions[..]
-    else {
+    let [settled, action] = &actions[..] else {
         panic!("{actions:?}");
     };
     assert_eq!(*settled, accepted(two));
+    let task = given(action);
     assert_eq!(task.work, Work::ReadBack { shard: 0 });
     let (checked, actions) = bench.check(C, task.lease, false);
     assert_eq!(actions, [accepted(checked), Action::Publish]);

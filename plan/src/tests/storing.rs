@@ -44,15 +44,10 @@ fn the_table_is_cut_when_all_ranges_are_done_and_published_when_all_shards_are()
     // The request that waits is for reading them back: nobody else is there.
     let actions = bench.committed(one);
     assert_eq!(actions[..2], [accepted(one), duplicate(same)]);
-    let [
-        Action::Answer {
-            answer: Answer::Task(task),
-            ..
-        },
-    ] = &actions[2..]
-    else {
+    let [action] = &actions[2..] else {
         panic!("{actions:?}");
     };
+    let task = given(action);
     assert_eq!(task.work, Work::ReadBack { shard: 0 });
     let lease = task.lease;
     let second = bench.task(A);
