@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
-use super::fake::{Act, Fake, SECRET, State, config};
+use super::fake::{Act, Fake, Leased, SECRET, State, config};
 use crate::client::ClientError;
 use crate::link::{Hello, Link};
 use crate::{Config, End, Report, WorkerError, run_with};
@@ -187,6 +187,32 @@ async fn it_stops_within_the_grace() {
             }
         }
     }
+}
+
+/// The second time it would be refused, for its lease is gone.
+#[tokio::test(start_paused = true)]
+async fn a_check_is_not_handed_in_again_at_the_end() {
+    let fake = Fake::new(|_, _| Act::Go);
+    {
+        let mut state = fake.state();
+        state.add_done(|_| true);
+        state.checks = 1;
+        // Others merge, so nothing is left to do.
+        state.leases = (0..5)
+            .map(|shard| (900 + u64::from(shard), Leased::Shard(shard)))
+            .collect();
+    }
+    let stop = CancellationToken::new();
+    let worker = run_with(config(1), Arc::new(fake.clone()), stop.clone());
+    let stopper = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        stop.cancel();
+    };
+    let (report, ()) = tokio::join!(worker, stopper);
+    assert_eq!(report.unwrap().end, End::Stopped);
+    let state = fake.state();
+    assert_eq!(state.checked, [None]);
+    assert_eq!(state.count("complete"), 1);
 }
 
 #[tokio::test(start_paused = true)]
