@@ -35,6 +35,20 @@ impl Chunk {
         self.0[index / 64 % 8] |= 1 << (index % 64);
     }
 
+    /// The indices from `first`, a multiple of 64, on.
+    #[inline(always)]
+    pub(crate) fn indices(self, first: usize) -> impl Iterator<Item = usize> {
+        let words = (first..CHUNK_LEN).step_by(64);
+        words.flat_map(move |start| {
+            let mut word = self.0[start / 64];
+            std::iter::from_fn(move || {
+                let found = (word != 0).then(|| start + word.trailing_zeros() as usize);
+                word &= word.wrapping_sub(1);
+                found
+            })
+        })
+    }
+
     #[inline(always)]
     pub(crate) fn contains(&self, index: usize) -> bool {
         self.0[index / 64 % 8] >> (index % 64) & 1 == 1

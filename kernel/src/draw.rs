@@ -12,6 +12,9 @@
 //!   `N_{x+c}[ones + x]`;
 //! * moves that end at the last 0 of the word mark every index with d 0s when the path that they
 //!   lead to is losing: an *edge* of the same sources.
+//!
+//! In both of the first two cases a string r is in `N_j[d]` when 1^(j-d) r is in `N_d[d]`, for the same losing index
+//! puts them there. So `N_d[d]`, written `N_d` from here on, is all that is filled, and `N_j[d]` is the end of it.
 
 use chomp_table::Head;
 use chomp_table::sources::{Start, starts};
@@ -20,13 +23,13 @@ use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk};
 use crate::evaluate::{MissingSource, Sources};
 use crate::masks::{Masks, spread};
 use crate::pyramid::{self, Base, Scratch, Sets};
-use crate::source::{BUCKET_BITS, Source, low, scatter_within};
+use crate::source::{BUCKET_BITS, Part, Source, low, scatter, scatter_within};
 use crate::trailing::all_with_zeros;
 
-/// The sets `N_j[d]`, kept from one range to the next.
+/// The sets `N_d`, kept from one range to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Drawing {
-    /// `N_j[d]` for 1 ≤ d ≤ j ≤ s, level by level.
+    /// `N_d` of 2^(s-d) chunks, for 1 ≤ d ≤ s.
     sets: Vec<Chunk>,
     scratch: Scratch,
 }
@@ -34,6 +37,8 @@ pub(crate) struct Drawing {
 /// The sets of one range being filled.
 struct Crossing<'a> {
     sets: &'a mut [Chunk],
+    /// What goes into sets of whole buckets, with their d.
+    parts: Vec<(usize, Part<'a>)>,
     /// Index bits above the chunk.
     s: usize,
     base: Base,
@@ -54,30 +59,41 @@ impl Drawing {
     ) -> Result<(), MissingSource> {
         let s = bitmap.len().ilog2() as usize;
         self.sets.clear();
-        self.sets.resize(level(s, s + 1), Chunk::EMPTY);
+        self.sets.resize(place(s, s + 1), Chunk::EMPTY);
         let mut crossing = Crossing {
             sets: &mut self.sets,
+            parts: Vec::new(),
             s,
             base: Base::default(),
             finals: 0,
         };
+        let mut inside = Vec::new();
         for start in starts(head) {
             for source in start.inside() {
-                find(sources, source)?.scatter_all(bitmap);
+                let source = find(sources, source)?;
+                inside.push(Part { source, first: 0 });
             }
             crossing.draw(start, sources)?;
         }
+        scatter(&inside, bitmap);
+        crossing.scatter();
         let Crossing {
             mut base, finals, ..
         } = crossing;
         all_with_zeros(finals, masks, &mut base[..=s]);
-        for (d, set) in (1..).zip(&mut base[1..=s]) {
-            *set |= self.sets[place(s, s, d)];
-        }
         let levels = Levels {
             sets: &self.sets,
             s,
         };
+        for d in 1..=s {
+            let last = levels.set(s, d)[0];
+            base[d] |= last;
+            for l in last.indices(CHUNK_LEN / 2) {
+                for (set, mask) in base[..d].iter_mut().rev().zip(masks.ones.at(l)) {
+                    *set |= *mask;
+                }
+            }
+        }
         pyramid::expand(&levels, &base[..=s], &mut self.scratch, bitmap);
         Ok(())
     }
@@ -87,60 +103,65 @@ pub(crate) fn find(sources: &dyn Sources, head: Head) -> Result<&Source, Missing
     sources.find(head).ok_or(MissingSource(head))
 }
 
-impl Crossing<'_> {
+impl<'a> Crossing<'a> {
     #[inline(always)]
-    fn draw(&mut self, start: Start, sources: &dyn Sources) -> Result<(), MissingSource> {
+    fn draw(&mut self, start: Start, sources: &'a dyn Sources) -> Result<(), MissingSource> {
         let q = self.s + CHUNK_BITS;
         let ones = start.ones as usize;
         for (d, few) in (1..ones).zip(1..) {
             let source = find(sources, start.crossing(few))?;
             self.finals |= (source.edges() & 1) << (d - 1);
-            self.add_runs(source, 0, d, d);
+            self.add(source, 0, d);
         }
         let source = find(sources, start.crossing(start.ones))?;
         self.finals |= (source.edges() << (ones - 1)) & ((2 << q) - 1);
-        for x in 0..=q.saturating_sub(ones) {
-            self.add_runs(source, x, ones, ones + x);
+        for d in ones..=q {
+            self.add(source, d - ones, d);
         }
         Ok(())
     }
 
-    /// Puts r into `N_{x+c}[d]` for each losing index 0^x 1^c r with c ≥ `ones_min`.
+    /// Puts r into `N_d` for each losing index 0^x 1^(d-x) r.
     #[inline(always)]
-    fn add_runs(&mut self, source: &Source, x: usize, ones_min: usize, d: usize) {
+    fn add(&mut self, source: &'a Source, x: usize, d: usize) {
         let q = self.s + CHUNK_BITS;
         let end: u64 = 1 << (q - x);
-        let mut j = x + ones_min;
-        while j + BUCKET_BITS <= q {
-            let first = end - (1 << (q - j));
-            source.scatter(first, self.set(j, d));
-            j += 1;
+        let first = end - (1 << (q - d));
+        if d + BUCKET_BITS <= q {
+            self.parts.push((d, Part { source, first }));
+            return;
         }
-        // All longer runs of 1s end in the bucket that ends with them.
         let last = end - 1;
         let bucket = source.bucket(last >> BUCKET_BITS);
-        let mut run = &bucket[..bucket.partition_point(|&index| index <= low(last))];
-        for j in j..=q {
-            let base = low(end - (1 << (q - j)));
-            run = &run[run.partition_point(|&index| index < base)..];
+        let run = &bucket[..bucket.partition_point(|&index| index <= low(last))];
+        let from = |first| run.partition_point(|&index| index < low(first));
+        if d <= self.s {
+            let set = &mut self.sets[place(self.s, d)..][..1 << (self.s - d)];
+            scatter_within(&run[from(first)..], low(first), set);
+            return;
+        }
+        for j in d..=q {
+            let run = &run[from(end - (1 << (q - j)))..];
             if run.is_empty() {
                 break;
             }
-            if j <= self.s {
-                scatter_within(run, base, self.set(j, d));
-            } else {
-                self.add_below_chunk(run, j - self.s, d);
-            }
+            self.add_below_chunk(run, j - self.s, d);
         }
     }
 
-    /// `N_j[d]`.
+    /// Fills the sets of whole buckets.
     #[inline(always)]
-    fn set(&mut self, j: usize, d: usize) -> &mut [Chunk] {
-        &mut self.sets[place(self.s, j, d)..][..1 << (self.s - j)]
+    fn scatter(&mut self) {
+        self.parts.sort_unstable_by_key(|&(d, _)| d);
+        for group in self.parts.chunk_by(|(one, _), (next, _)| one == next) {
+            let d = group[0].0;
+            let parts: Vec<Part> = group.iter().map(|&(_, part)| part).collect();
+            let set = &mut self.sets[place(self.s, d)..][..1 << (self.s - d)];
+            scatter(&parts, set);
+        }
     }
 
-    /// The same where r is shorter than a chunk: the prefix takes `length` bits of the chunk.
+    /// Puts r into `N_j[d]` for each index 1^`length` r of a chunk, where r is shorter than a chunk.
     #[cold]
     fn add_below_chunk(&mut self, run: &[u16], length: usize, d: usize) {
         for &index in run {
@@ -155,14 +176,9 @@ impl Crossing<'_> {
     }
 }
 
-/// Where level j of the sets begins: below it are i sets of 2^(s-i) chunks for each i < j.
-fn level(s: usize, j: usize) -> usize {
-    (1..j).map(|i| i << (s - i)).sum()
-}
-
-/// Where `N_j[d]` begins.
-fn place(s: usize, j: usize, d: usize) -> usize {
-    level(s, j) + ((d - 1) << (s - j))
+/// Where `N_d` begins: below it are `N_i` of 2^(s-i) chunks for each i < d.
+fn place(s: usize, d: usize) -> usize {
+    (1 << s) - (2 << s >> d)
 }
 
 /// The filled sets as those of a pyramid.
@@ -174,6 +190,7 @@ struct Levels<'a> {
 impl Sets for Levels<'_> {
     #[inline(always)]
     fn set(&self, j: usize, z: usize) -> &[Chunk] {
-        &self.sets[place(self.s, j, z)..][..1 << (self.s - j)]
+        let end = place(self.s, z + 1);
+        &self.sets[end - (1 << (self.s - j))..end]
     }
 }

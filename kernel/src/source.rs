@@ -109,29 +109,6 @@ impl Source {
         })
     }
 
-    /// Inserts the losing indices from `first` on into `set`, counted from there, as far as it goes.
-    /// `first` is a multiple of 2^16, and the set one of whole buckets.
-    #[inline(always)]
-    pub(crate) fn scatter(&self, first: u64, set: &mut [Chunk]) {
-        let number = first >> BUCKET_BITS;
-        let buckets = words(set).as_chunks_mut::<BUCKET_WORDS>().0;
-        for (number, words) in (number..).zip(buckets) {
-            for &low in self.bucket(number) {
-                words[usize::from(low >> WORD_BITS)] |= 1 << (u32::from(low) % u64::BITS);
-            }
-        }
-    }
-
-    /// Inserts all losing indices into `set`, the bitmap of a range.
-    #[inline(always)]
-    pub(crate) fn scatter_all(&self, set: &mut [Chunk]) {
-        if set.len() * CHUNK_LEN < 1 << BUCKET_BITS {
-            scatter_within(self.bucket(0), 0, set);
-        } else {
-            self.scatter(0, set);
-        }
-    }
-
     /// The low bits of the losing indices that have these high bits.
     #[inline(always)]
     pub(crate) fn bucket(&self, number: u64) -> &[u16] {
@@ -141,6 +118,49 @@ impl Source {
         };
         &self.buckets.lows[this as usize..next as usize]
     }
+}
+
+/// The losing indices of a source from `first` on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'a> {
+    pub(crate) source: &'a Source,
+    /// A multiple of 2^16.
+    pub(crate) first: u64,
+}
+
+/// Inserts the losing indices of `parts` into `set`, each counted from where its part begins, as far as the set goes:
+/// whole buckets, or less than one.
+///
+/// A bucket of the set takes from all parts before the next one does, so that it comes into the first-level cache
+/// once.
+#[inline(always)]
+pub(crate) fn scatter(parts: &[Part], set: &mut [Chunk]) {
+    if set.len() * CHUNK_LEN < 1 << BUCKET_BITS {
+        for part in parts {
+            scatter_within(part.source.bucket(part.first >> BUCKET_BITS), 0, set);
+        }
+        return;
+    }
+    let buckets = words(set).as_chunks_mut::<BUCKET_WORDS>().0;
+    for (number, words) in (0..).zip(buckets) {
+        for part in parts {
+            let bucket = part.source.bucket((part.first >> BUCKET_BITS) + number);
+            let (fours, rest) = bucket.as_chunks::<4>();
+            for four in fours {
+                for &low in four {
+                    insert(words, low);
+                }
+            }
+            for &low in rest {
+                insert(words, low);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn insert(words: &mut [u64; BUCKET_WORDS], low: u16) {
+    words[usize::from(low >> WORD_BITS)] |= 1 << (u32::from(low) % u64::BITS);
 }
 
 /// Inserts `low - base` into `set`, which is smaller than a bucket, for each of `run`.
@@ -232,18 +252,35 @@ mod tests {
         }
 
         #[test]
-        fn it_is_scattered_as_the_range_says((q, indices) in indices()) {
-            let source = source(&indices);
+        fn sources_are_scattered_as_their_ranges_say(
+            (q, mut one) in indices(),
+            (other_q, mut other) in indices(),
+        ) {
+            let q = q.min(other_q);
+            for indices in [&mut one, &mut other] {
+                indices.retain(|&index| u64::from(index) < 1 << q);
+            }
+            let sources = [source(&one), source(&other)];
+            let scattered = |first: [u64; 2], bits: usize| {
+                let part = |i: usize| Part { source: &sources[i], first: first[i] };
+                let mut set = vec![Chunk::EMPTY; 1 << (bits - CHUNK_BITS)];
+                scatter(&[part(0), part(1)], &mut set);
+                set
+            };
+            let both = |first: [u64; 2], bits: usize| {
+                let mut set = slowly(&one, first[0], bits);
+                for (chunk, more) in set.iter_mut().zip(slowly(&other, first[1], bits)) {
+                    *chunk |= more;
+                }
+                set
+            };
             if q <= 20 {
-                let mut set = vec![Chunk::EMPTY; 1 << (q - CHUNK_BITS)];
-                source.scatter_all(&mut set);
-                prop_assert_eq!(set, slowly(&indices, 0, q));
+                prop_assert_eq!(scattered([0, 0], q), both([0, 0], q));
             }
             for bits in (BUCKET_BITS..=q).take(3) {
-                let first = (1u64 << q) - (1 << bits);
-                let mut set = vec![Chunk::EMPTY; 1 << (bits - CHUNK_BITS)];
-                source.scatter(first, &mut set);
-                prop_assert_eq!(set, slowly(&indices, first, bits));
+                let last = (1u64 << q) - (1 << bits);
+                let first = [last, (last / 2) & !((1 << BUCKET_BITS) - 1)];
+                prop_assert_eq!(scattered(first, bits), both(first, bits));
             }
         }
     }
@@ -267,7 +304,11 @@ mod tests {
             let all = indices.iter().map(|&index| u64::from(index));
             assert!(source.between(0..1 << 18).eq(all), "{step}");
             let mut set = vec![Chunk::EMPTY; 1 << (18 - CHUNK_BITS)];
-            source.scatter_all(&mut set);
+            let part = Part {
+                source: &source,
+                first: 0,
+            };
+            scatter(&[part], &mut set);
             assert_eq!(set, slowly(&indices, 0, 18), "{step}");
         }
     }
