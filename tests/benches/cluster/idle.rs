@@ -1,15 +1,13 @@
 //! 1,000 workers that wait.
 //!
 //! Each has a connection, as real ones have, joins, sends heartbeats, and asks for tasks. There are none:
-//! one more worker holds the only range of the first layer, on which all others depend. Then this one
-//! gives its range back, and a real worker makes the table among them.
+//! one more worker holds the only range of the first layer, on which all others depend.
 
 use std::time::{Duration, Instant};
 
 use chomp_access::Access;
 use chomp_proto::v1;
 use chomp_proto::v1::lease_reply::Answer;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -34,16 +32,15 @@ pub(crate) fn measure() {
     let held = runtime.block_on(task(&mut holder, u64::MAX));
     let held = held.expect("the first range").lease;
     let before = peak_bytes(coordinator.pid());
-    let (phase, asking) = watch::channel(true);
     let mut workers = JoinSet::new();
     let start = Instant::now();
     for number in 1..=WORKERS {
-        let (access, asking) = (access.clone(), asking.clone());
+        let access = access.clone();
         // Some at a time.
         let delay = Duration::from_millis(number * 4);
         let idle = async move {
             sleep(delay).await;
-            idle(&access, number, asking).await;
+            idle(&access, number).await;
         };
         workers.spawn_on(idle, runtime.handle());
     }
@@ -53,28 +50,21 @@ pub(crate) fn measure() {
     let joined = start.elapsed();
     let (start, cpu) = (Instant::now(), cpu_seconds(coordinator.pid()));
     while start.elapsed() < WAIT {
-        runtime.block_on(beat(&mut holder, u64::MAX, vec![held]));
-        runtime.block_on(sleep(HEARTBEAT));
+        runtime.block_on(async {
+            beat(&mut holder, u64::MAX, vec![held]).await;
+            sleep(HEARTBEAT).await;
+        });
     }
     let percent = (cpu_seconds(coordinator.pid()) - cpu) / start.elapsed().as_secs_f64() * 100.0;
     let waiting = peak_bytes(coordinator.pid());
 
-    phase.send(false).expect("they are there");
-    runtime.block_on(give_back(&mut holder, u64::MAX, held));
-    let start = Instant::now();
-    let worker = cluster.start(&mut cluster.worker("worker"));
-    assert_eq!(worker.wait().code, Some(0));
-    let wall = start.elapsed();
-    let working = peak_bytes(coordinator.pid());
     assert_eq!(workers.len() as u64, WORKERS, "all of them are still there");
     println!(
-        "workers   joined in s   peak MiB before   waiting   working   CPU % waiting   table in s\n\
-         {WORKERS:>7}   {:>11.2}   {:>15}   {:>7}   {:>7}   {percent:>13.1}   {:>10.2}\n",
+        "workers   joined in s   peak MiB before   waiting   CPU % waiting\n\
+         {WORKERS:>7}   {:>11.2}   {:>15}   {:>7}   {percent:>13.1}\n",
         joined.as_secs_f64(),
         before >> 20,
         waiting >> 20,
-        working >> 20,
-        wall.as_secs_f64(),
     );
 }
 
@@ -114,7 +104,7 @@ async fn give_back(rpc: &mut Rpc, worker: u64, lease: u64) {
 }
 
 /// One worker that waits, for ever.
-async fn idle(access: &Access, worker: u64, mut asking: watch::Receiver<bool>) {
+async fn idle(access: &Access, worker: u64) {
     let mut rpc = join(access, worker).await;
     let mut heart = rpc.clone();
     let beats = async {
@@ -124,13 +114,12 @@ async fn idle(access: &Access, worker: u64, mut asking: watch::Receiver<bool>) {
         }
     };
     let asks = async {
-        while *asking.borrow_and_update() {
+        loop {
             // What the holder is slow with is given to one other.
             if let Some(task) = task(&mut rpc, worker).await {
                 give_back(&mut rpc, worker, task.lease).await;
             }
         }
-        std::future::pending::<()>().await;
     };
     tokio::join!(beats, asks);
 }
