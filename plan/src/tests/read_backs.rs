@@ -18,6 +18,17 @@ fn merged() -> Bench {
     bench
 }
 
+/// A makes what was lost, and both shards.
+fn make_again(bench: &mut Bench) {
+    let again = bench.task(A);
+    bench.finish(A, &again);
+    for shard in [0, 1] {
+        let lease = bench.task(A).lease;
+        let (merged, _) = bench.merge(A, lease, shard, shard_digest(shard));
+        assert_eq!(bench.committed(merged), [accepted(merged)]);
+    }
+}
+
 fn reads(task: &Task, number: u32) {
     assert_eq!(task.work, Work::ReadBack { shard: number });
 }
@@ -173,13 +184,29 @@ fn a_lost_record_ends_the_reading() {
     let task = bench.task(A);
     assert_eq!(bench.lose(3), [withdraw(&[3])]);
     assert!(!bench.plan.holds(A, task.lease));
-    let again = bench.task(A);
-    bench.finish(A, &again);
-    for shard in [0, 1] {
-        let lease = bench.task(A).lease;
-        let (merged, _) = bench.merge(A, lease, shard, shard_digest(shard));
-        assert_eq!(bench.committed(merged), [accepted(merged)]);
-    }
+    make_again(&mut bench);
     // All are read, and by the other one.
     assert_eq!(bench.read_back(&[B, B]), [Action::Publish]);
+}
+
+#[test]
+fn what_the_coordinator_read_before_says_nothing_of_new_shards() {
+    for is_whole in [false, true] {
+        let mut bench = merged();
+        for worker in [A, B] {
+            bench.tell(Event::Left { worker });
+        }
+        bench.now = 100;
+        let reads = [Action::ReadBack { shard: 0 }];
+        assert_eq!(bench.tell(Event::Tick), reads);
+        // While it reads, a record is lost, and all is made again.
+        assert_eq!(bench.lose(3), [withdraw(&[3])]);
+        bench.join(A, 1);
+        make_again(&mut bench);
+        bench.tell(Event::Left { worker: A });
+        bench.now = 200;
+        assert_eq!(bench.tell(Event::Tick), [], "it has not ended");
+        let actions = bench.tell(Event::ReadBack { shard: 0, is_whole });
+        assert_eq!(actions, reads);
+    }
 }
