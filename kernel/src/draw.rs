@@ -111,7 +111,9 @@ impl<'a> Crossing<'a> {
         for (d, few) in (1..ones).zip(1..) {
             let source = find(sources, start.crossing(few))?;
             self.finals |= (source.edges() & 1) << (d - 1);
-            self.add(source, 0, d);
+            if d <= q {
+                self.add(source, 0, d);
+            }
         }
         let source = find(sources, start.crossing(start.ones))?;
         self.finals |= (source.edges() << (ones - 1)) & ((2 << q) - 1);
@@ -121,7 +123,7 @@ impl<'a> Crossing<'a> {
         Ok(())
     }
 
-    /// Puts r into `N_d` for each losing index 0^x 1^(d-x) r.
+    /// Puts r into `N_d`, d ≤ q, for each losing index 0^x 1^(d-x) r.
     #[inline(always)]
     fn add(&mut self, source: &'a Source, x: usize, d: usize) {
         let q = self.s + CHUNK_BITS;

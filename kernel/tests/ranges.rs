@@ -174,6 +174,19 @@ fn words_of_up_to_64_bits_equal_the_definition() {
     }
 }
 
+/// Such a head's moves may lose more 1s than an index has bits.
+#[test]
+fn heads_with_more_ones_than_index_bits_equal_a_single_range() {
+    let (head, small, large) = (Head((1 << 14) - 1), range_bits(12), range_bits(26));
+    let all = words(&evaluate([Head(0)], large, Isa::Portable), large);
+    for isa in Isa::ALL {
+        let ranges = evaluate(closure(head, small), small, isa);
+        let is_here = |&word: &Word| ranges.contains_key(&Head::of(word, small));
+        let expected = all.iter().copied().filter(is_here);
+        assert!(expected.eq(words(&ranges, small)), "{isa}");
+    }
+}
+
 #[test]
 fn a_missing_source_is_named() {
     let range_bits = range_bits(12);
