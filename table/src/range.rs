@@ -9,21 +9,30 @@
 //! 32   8  count: the number of losing positions
 //! 40   8  stored: how many of them are not larger than their mirror image
 //! 48  2n  for each bucket of 2^16 consecutive indices, n in all: the number of its losing positions
-//!  …   …  the gaps of all buckets, one after the other
+//!  …   …  the highs of all buckets, one after the other
+//!  …   …  the lows of all buckets: count bytes
 //! ```
 //!
 //! All integers are little-endian. An index is the low bits of a word, halved; a range has 2^(b-1), and so
-//! n = 2^(b-17) buckets, at least one. A losing index is written as the number of winning ones since the losing one before
-//! it in its bucket, or since the bucket's start: as many bytes 255 as 255 goes into that number, then a byte for the
-//! rest. Losing positions are about one in 150, so most take one byte, and reading one takes
-//! a few instructions without a branch.
+//! n = 2^(b-17) buckets, at least one. Losing indices are in the Elias-Fano form: the low is the last byte of an index,
+//! the high is the rest of where it is in its bucket. The highs of a bucket are one bit string: for each high from 0
+//! to the greatest that the bucket has room for, a 1 for each losing index that has it, and then a 0. It is filled
+//! up with 0s to whole bytes, and the least bit of a byte comes first.
+//!
+//! Losing positions are about one in 150 to 400, so there are one or two for each high, and one takes 10 to 11 bits: a set without structure
+//! would take 9 to 10. Reading is a table of 256 entries for the highs, and copying for the lows.
 //!
 //! The digest of a range is the SHA-256 of its record. There is one record for each content, so whoever
 //! evaluates a range gets the same digest.
 //!
 //! Limits: b from 12 to 32, count at most [`losing_max`], a record at most [`max_record_len`] bytes.
 //!
-//! Version history: 1 had gaps as zstd frames, half the size, ten times as slow. 2 is this one.
+//! Version history: 1 had gaps as zstd frames, ten times as slow. 2 had a byte for each gap and another for each 255 in
+//! it, a fifth longer and five times as slow. 3 is this one.
+
+mod highs;
+
+use std::ops::BitOr;
 
 use crate::digest::Digest;
 use crate::format::{Damage, Fields, FormatError, ensure};
@@ -31,17 +40,10 @@ use crate::head::{Head, RangeBits};
 
 const MAGIC: [u8; 8] = *b"chomprng";
 /// The version of the range format.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 const HEADER_LENGTH: usize = 48;
 /// The number of low bits of an index that say where it is in its bucket.
 pub const BUCKET_BITS: u32 = 16;
-/// A byte that stands for so many winning positions, and not for a losing one after them.
-const SKIP: u8 = u8::MAX;
-/// So many bytes are written at a time.
-const SKIPS_AT_ONCE: usize = 8;
-/// So many bytes are read at a time.
-const GAPS_AT_ONCE: usize = 8;
-
 /// The losing positions of one range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Range {
@@ -100,8 +102,9 @@ pub const fn losing_max(range_bits: RangeBits) -> u64 {
 
 /// The longest record of a range with `range_bits`.
 pub const fn max_record_len(range_bits: RangeBits) -> u64 {
-    let skips = range_bits.positions() / SKIP as u64;
-    HEADER_LENGTH as u64 + 2 * buckets(range_bits) + losing_max(range_bits) + skips
+    let fixed = 2 + highs::len(0, range_bits) as u64 + 1;
+    let most = losing_max(range_bits);
+    HEADER_LENGTH as u64 + fixed * buckets(range_bits) + most / 8 + most
 }
 
 const fn buckets(range_bits: RangeBits) -> u64 {
@@ -123,6 +126,7 @@ pub fn encode(range: &Range, range_bits: RangeBits) -> (RangeSummary, Vec<u8>) {
     header
         .check(range_bits)
         .expect("head, edges and count are those of a range");
+    assert!(ascend(&range.losing), "the positions of a range ascend");
     let bounded = range
         .losing
         .last()
@@ -131,25 +135,33 @@ pub fn encode(range: &Range, range_bits: RangeBits) -> (RangeSummary, Vec<u8>) {
     let has_first = range.losing.first() == Some(&0);
     check_edges(range.edges, has_first, range_bits).expect("the edges agree with the positions");
 
-    let buckets = usize::try_from(buckets(range_bits)).expect("at most 2^15");
-    let skips = usize::try_from(range_bits.positions() / u64::from(SKIP)).expect("at most 2^23");
-    let gaps_max = range.losing.len() + skips + SKIPS_AT_ONCE;
-    let mut record = header.bytes(range_bits).to_vec();
-    record.resize(HEADER_LENGTH + 2 * buckets + gaps_max, 0);
-    let (counts, gaps) = record[HEADER_LENGTH..].split_at_mut(2 * buckets);
-    let mut length = 0;
+    let buckets = u32::try_from(buckets(range_bits)).expect("at most 2^15");
     let mut rest = &range.losing[..];
-    for (bucket, count) in (0u32..).zip(counts.as_chunks_mut().0) {
-        let these = bucket_len(rest, bucket);
-        let (these, others) = rest.split_at(these);
-        *count = u16::try_from(these.len())
-            .expect("a range is nowhere full")
-            .to_le_bytes();
-        length += encode_bucket(these, bucket << BUCKET_BITS, &mut gaps[length..]);
+    let split = (0..buckets).map(|bucket| {
+        let (these, others) = rest.split_at(bucket_len(rest, bucket));
         rest = others;
+        these
+    });
+    let split: Vec<&[u32]> = split.collect();
+    let counts = split.iter().map(|these| these.len());
+    let counts = counts.map(|count| u16::try_from(count).expect("a range is nowhere full"));
+    let counts: Vec<u16> = counts.collect();
+
+    let mut record = Vec::new();
+    record.extend(header.bytes(range_bits));
+    record.extend(counts.iter().flat_map(|count| count.to_le_bytes()));
+    for (these, &count) in split.iter().zip(&counts) {
+        highs::encode(these, highs::len(count, range_bits), &mut record);
     }
-    record.truncate(HEADER_LENGTH + 2 * buckets + length);
+    record.extend(range.losing.iter().map(|index| index.to_le_bytes()[0]));
     (header.summary(Digest::of(&record)), record)
+}
+
+/// Whether each is larger than the one before. They nearly always are, so all are looked at, many at a time.
+fn ascend<T: Ord>(indices: &[T]) -> bool {
+    let next = indices.get(1..).unwrap_or_default();
+    let falls = indices.iter().zip(next).map(|(one, next)| one >= next);
+    !falls.fold(false, BitOr::bitor)
 }
 
 /// How many of the ascending `indices`, of which none lies before the bucket, lie in it.
@@ -159,55 +171,28 @@ fn bucket_len(indices: &[u32], bucket: u32) -> usize {
     window.partition_point(|&index| index >> BUCKET_BITS <= bucket)
 }
 
-/// Writes the gaps between `indices`, the first from `next` on, and returns how many bytes they take.
-/// What follows these bytes is written to as well.
-fn encode_bucket(indices: &[u32], mut next: u32, gaps: &mut [u8]) -> usize {
-    let mut length = 0;
-    for &index in indices {
-        let gap = index
-            .checked_sub(next)
-            .expect("the positions of a range ascend");
-        let mut skips = (gap / u32::from(SKIP)) as usize;
-        let last = (gap % u32::from(SKIP)).to_le_bytes()[0];
-        // How many there are cannot be foreseen, so some are written always, and stay if they are needed.
-        while skips >= SKIPS_AT_ONCE {
-            gaps[length..][..SKIPS_AT_ONCE].fill(SKIP);
-            length += SKIPS_AT_ONCE;
-            skips -= SKIPS_AT_ONCE;
-        }
-        let place = gaps[length..].first_chunk_mut::<SKIPS_AT_ONCE>();
-        let place = place.expect("there is room for so many more than needed");
-        *place = [SKIP; SKIPS_AT_ONCE];
-        place[skips] = last;
-        length += skips + 1;
-        next = index + 1;
-    }
-    length
-}
-
 /// How many of the losing words of `range` are not larger than their mirror image.
 fn stored(range: &Range, range_bits: RangeBits) -> u64 {
-    let stored = if range.head.is_empty() {
-        let words = range.losing.iter();
-        let words = words.map(|&index| range.head.word(index.into(), range_bits));
-        words.filter(|&word| word <= word.mirror()).count()
-    } else {
-        let bits = range.head.len() + range_bits.get();
-        let head = range.head.0 << range_bits.get();
-        let count = |sum, &index: &u32| {
-            let word = head | u64::from(index) << 1;
-            // The first byte of both tells nearly always.
-            let first = (word >> (bits - u8::BITS)).to_le_bytes()[0];
-            let mirrored = MIRRORED[word.to_le_bytes()[0] as usize];
-            let decided = usize::from(first < mirrored);
-            if first == mirrored {
-                let mirror = (!word).reverse_bits() >> (u64::BITS - bits);
-                sum + usize::from(word <= mirror)
+    let word = |index: u32| range.head.word(index.into(), range_bits);
+    let mut losing = range.losing.iter();
+    let stored = if let Some(beyond) = range.head.len().checked_sub(u8::BITS) {
+        // The first byte of a word, which all words here share, and that of its mirror image tell nearly always.
+        let [first, ..] = (range.head.0 >> beyond).to_le_bytes();
+        losing.fold(0, |sum, &index| {
+            let [last, ..] = (index << 1).to_le_bytes();
+            let mirrored = MIRRORED[usize::from(last)];
+            let more = if first == mirrored {
+                word(index) <= word(index).mirror()
             } else {
-                sum + decided
-            }
-        };
-        range.losing.iter().fold(0, count)
+                first < mirrored
+            };
+            sum + usize::from(more)
+        })
+    } else {
+        losing
+            .by_ref()
+            .filter(|&&index| word(index) <= word(index).mirror())
+            .count()
     };
     stored as u64
 }
@@ -279,91 +264,64 @@ pub fn decode_range(record: &[u8], range_bits: RangeBits) -> Result<Range, Forma
 /// If this is not a record of a range with `range_bits`.
 pub fn decode(record: &[u8], range_bits: RangeBits) -> Result<Contents, FormatError> {
     let (header, rest) = Header::parse(record, range_bits)?;
-    let buckets = usize::try_from(buckets(range_bits)).expect("at most 2^15");
-    let (counts, gaps) = rest
-        .split_at_checked(2 * buckets)
+    let (counts, rest) = usize::try_from(buckets(range_bits))
+        .ok()
+        .and_then(|buckets| rest.split_at_checked(2 * buckets))
         .ok_or_else(|| Damage::new("the record is cut short"))?;
-    let mut first = Vec::with_capacity(buckets + 1);
-    let mut total = 0u32;
-    for &count in counts.as_chunks().0 {
-        first.push(total);
-        total += u32::from(u16::from_le_bytes(count));
-    }
-    first.push(total);
-    ensure(u64::from(total) == header.count, || {
+    let counts = counts.as_chunks().0.iter();
+    let counts: Vec<u16> = counts.map(|&count| u16::from_le_bytes(count)).collect();
+    let total: u64 = counts.iter().map(|&count| u64::from(count)).sum();
+    ensure(total == header.count, || {
         format!(
             "{total} losing positions where the header says {}",
             header.count
         )
     })?;
-    ensure(
-        gaps.len() as u64 >= header.count,
-        || "the record is cut short",
-    )?;
-    let lows = decode_gaps(gaps, &first, range_bits)?;
+    let lengths = counts.iter().map(|&count| highs::len(count, range_bits));
+    let highs_len: usize = lengths.sum();
+    let length = highs_len as u64 + total;
+    ensure(rest.len() as u64 >= length, || "the record is cut short")?;
+    ensure(rest.len() as u64 <= length, || "the record is too long")?;
+    let (highs, lows) = rest.split_at(highs_len);
+    let losing = decode_buckets(&counts, highs, lows, range_bits)?;
+    let Buckets { lows, first } = &losing;
     let has_first = first[1] > 0 && lows[0] == 0;
     check_edges(header.edges, has_first, range_bits)?;
     Ok(Contents {
         head: header.head,
         edges: header.edges,
         stored: header.stored,
-        losing: Buckets { lows, first },
+        losing,
     })
 }
 
-/// The low bits of the indices with these gaps; `first` says where each bucket begins.
-fn decode_gaps(mut gaps: &[u8], first: &[u32], range_bits: RangeBits) -> Result<Vec<u16>, Damage> {
-    let bucket_len = range_bits.positions().min(1 << BUCKET_BITS);
-    let total = *first.last().expect("there is a bucket") as usize;
-    let mut lows = vec![0; total];
-    for run in first.windows(2) {
-        let bucket = &mut lows[run[0] as usize..run[1] as usize];
-        let end = decode_bucket(&mut gaps, bucket)?;
-        ensure(end <= bucket_len, || "an index lies beyond its bucket")?;
+/// The losing positions with these highs and lows, which have the lengths that the counts tell.
+fn decode_buckets(
+    counts: &[u16],
+    mut highs: &[u8],
+    lows: &[u8],
+    range_bits: RangeBits,
+) -> Result<Buckets, Damage> {
+    let mut indices = vec![0; lows.len()];
+    let mut first = vec![0];
+    let mut done = 0;
+    for &count in counts {
+        let (these, others) = highs.split_at(highs::len(count, range_bits));
+        let found = highs::decode(these, &lows[done..], &mut indices[done..]);
+        ensure(
+            found == Some(count.into()) && highs::is_ended(these, count, range_bits),
+            || "the highs of a bucket are damaged",
+        )?;
+        let bucket = &indices[done..][..count.into()];
+        ensure(ascend(bucket), || "the positions of a bucket do not ascend")?;
+        highs = others;
+        done += usize::from(count);
+        first.push(u32::try_from(done).expect("at most 2^27 positions"));
     }
-    ensure(gaps.is_empty(), || "the record is too long")?;
-    Ok(lows)
-}
-
-/// Takes the gaps of one bucket; returns the index after its last, from the bucket's start.
-fn decode_bucket(gaps: &mut &[u8], mut lows: &mut [u16]) -> Result<u64, Damage> {
-    let mut next = 0;
-    // Which bytes are skips cannot be foreseen: what each byte leads to is written always, and the next
-    // one is written over it if it was a skip.
-    while let Some((these, rest)) = gaps.split_first_chunk::<GAPS_AT_ONCE>()
-        && let Some(places) = lows.first_chunk_mut::<GAPS_AT_ONCE>()
-    {
-        let mut found = 0;
-        for &gap in these {
-            next += u64::from(gap);
-            places[found % GAPS_AT_ONCE] = low(next);
-            found += usize::from(gap != SKIP);
-            next += u64::from(gap != SKIP);
-        }
-        *gaps = rest;
-        lows = &mut lows[found..];
-    }
-    while let Some(place) = lows.first_mut() {
-        let (&gap, rest) = gaps
-            .split_first()
-            .ok_or_else(|| Damage::new("the record is cut short"))?;
-        *gaps = rest;
-        next += u64::from(gap);
-        *place = low(next);
-        if gap != SKIP {
-            next += 1;
-            lows = &mut lows[1..];
-        }
-    }
-    Ok(next)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the low bits are what is asked for, and the others are checked"
-)]
-fn low(index: u64) -> u16 {
-    index as u16
+    Ok(Buckets {
+        lows: indices,
+        first,
+    })
 }
 
 /// Bit b of the edges and index 0 are the same position.

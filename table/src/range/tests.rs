@@ -31,7 +31,7 @@ fn encode_slowly(range: &Range, range_bits: RangeBits) -> Vec<u8> {
     let words = words.map(|&index| range.head.word(index.into(), range_bits));
     let stored = words.filter(|&word| word == word.representative()).count();
     let mut record = b"chomprng".to_vec();
-    record.extend(2u32.to_le_bytes());
+    record.extend(3u32.to_le_bytes());
     record.extend(range_bits.get().to_le_bytes());
     for number in [range.head.0, range.edges] {
         record.extend(number.to_le_bytes());
@@ -39,23 +39,28 @@ fn encode_slowly(range: &Range, range_bits: RangeBits) -> Vec<u8> {
     for number in [range.losing.len(), stored] {
         record.extend((number as u64).to_le_bytes());
     }
-    let mut gaps = Vec::new();
+    let (mut highs, mut lows) = (Vec::new(), Vec::new());
     let positions = u32::try_from(range_bits.positions()).unwrap();
     for start in (0..positions).step_by(1 << 16) {
         let mut count = 0u16;
-        let mut winning = 0;
+        let mut string = Vec::new();
         for index in start..start + positions.min(1 << 16) {
             if range.losing.binary_search(&index).is_ok() {
-                gaps.extend(vec![255; winning / 255]);
-                gaps.push(u8::try_from(winning % 255).unwrap());
-                (count, winning) = (count + 1, 0);
-            } else {
-                winning += 1;
+                string.push(1);
+                lows.push(index.to_le_bytes()[0]);
+                count += 1;
+            }
+            if index % 256 == 255 {
+                string.push(0);
             }
         }
         record.extend(count.to_le_bytes());
+        highs.extend(string.chunks(8).map(|bits| {
+            let bits = bits.iter().enumerate();
+            bits.fold(0, |byte, (place, bit)| byte | bit << place)
+        }));
     }
-    [record, gaps].concat()
+    [record, highs, lows].concat()
 }
 
 fn check_round_trip(range: &Range, range_bits: RangeBits) -> Vec<u8> {
@@ -84,15 +89,14 @@ fn round_trips_of_true_empty_and_full_ranges() {
         edges: (1 << 13) - 1,
     };
     assert_eq!(full.losing.len() as u64, losing_max(bits(12)));
-    check_round_trip(&full, bits(12));
-    // The longest of all: as many skips as possible come first.
+    let record = check_round_trip(&full, bits(12));
+    assert_eq!(record.len(), HEADER_LENGTH + 2 + (8 + 512) / 8 + 512);
     let late = Range {
         losing: (1536..2048).collect(),
         edges: 0,
         ..full
     };
-    let record = check_round_trip(&late, bits(12));
-    assert_eq!(record.len(), HEADER_LENGTH + 2 + 6 + 512);
+    check_round_trip(&late, bits(12));
     let ends = Range {
         head: Head(u64::MAX >> 32),
         losing: vec![0, u32::MAX >> 1],
@@ -122,36 +126,40 @@ fn the_test_vector_of_the_format() {
     let (_, record) = encode(&range, bits(12));
     let numbers: [&[u8]; 6] = [
         b"chomprng",
-        &[2, 0, 0, 0, 12, 0, 0, 0],
+        &[3, 0, 0, 0, 12, 0, 0, 0],
         &5u64.to_le_bytes(),
         &16u64.to_le_bytes(),
         &3u64.to_le_bytes(),
         &1u64.to_le_bytes(),
     ];
-    let gaps = [3, 0, 1, 1, 255, 255, 255, 255, 255, 255, 255, 255, 3];
-    assert_eq!(record, [&numbers.concat(), &gaps[..]].concat());
+    let rest = [3, 0, 0b0000_0011, 0b0000_0010, 1, 3, 255];
+    assert_eq!(record, [&numbers.concat(), &rest[..]].concat());
 }
 
-/// `encode` writes some bytes at a time: gaps of about as many.
+/// `encode` writes the highs by words, `decode` reads them by bytes, and both end where there are fewer.
 #[test]
-fn gaps_of_every_number_of_skips() {
-    for skips in (0..20).chain([63, 64, 65]) {
-        for rest in [0, 1, 254] {
-            let gap = skips * 255 + rest;
-            for start in [0, 1, (1 << 16) - 1, 1 << 16] {
-                let edges = u64::from(start == 0) << 18;
-                let losing = vec![start, start + 1 + gap, start + 2 + gap, start + 3 + 2 * gap];
+fn highs_of_every_length() {
+    for count in (0..=130).chain([250, 1000]) {
+        for step in [1, 5, 256, 300, 512] {
+            for start in [
+                0,
+                1,
+                255,
+                (1 << 16) - 300,
+                1 << 16,
+                (1u32 << 17).saturating_sub(1 + count * step),
+            ] {
+                let losing = (0..count).map(|number| start + number * step);
+                let losing: Vec<u32> = losing.filter(|&index| index < 1 << 17).collect();
+                let edges = u64::from(losing.first() == Some(&0)) << 18;
                 let range = Range {
                     head: Head(1),
                     losing,
                     edges,
                 };
                 let record = check_round_trip(&range, bits(18));
-                assert_eq!(
-                    record,
-                    encode_slowly(&range, bits(18)),
-                    "{gap} from {start}"
-                );
+                let slowly = encode_slowly(&range, bits(18));
+                assert_eq!(record, slowly, "{count} from {start} by {step}");
             }
         }
     }
@@ -217,23 +225,21 @@ fn newer_formats_and_other_range_bits_are_named() {
         other.to_string(),
         "the record has 12 range bits instead of 13"
     );
-    record[8] = 3;
+    record[8] = 4;
     let newer = FormatError::Newer {
         what: "a range record",
-        found: 3,
-        known: 2,
+        found: 4,
+        known: 3,
     };
     assert_eq!(summary(&record, bits(12)), Err(newer.clone()));
     assert_eq!(decode(&record, bits(12)), Err(newer));
-    record[8] = 0;
-    assert!(matches!(
-        decode(&record, bits(12)),
-        Err(FormatError::Damaged(_))
-    ));
+    record[8] = 2;
+    let older = decode(&record, bits(12)).unwrap_err();
+    assert_eq!(older.to_string(), "a range record has the unknown format 2");
 }
 
-/// A record of this header, these counts and these gaps.
-fn forged(range_bits: u32, header: [u64; 4], counts: &[u16], gaps: &[u8]) -> Vec<u8> {
+/// A record of this header, these counts, and these highs and lows.
+fn forged(range_bits: u32, header: [u64; 4], counts: &[u16], rest: &[u8]) -> Vec<u8> {
     let [head, edges, count, stored] = header;
     let header = Header {
         head: Head(head),
@@ -243,80 +249,77 @@ fn forged(range_bits: u32, header: [u64; 4], counts: &[u16], gaps: &[u8]) -> Vec
     };
     let mut record = header.bytes(bits(range_bits)).to_vec();
     record.extend(counts.iter().flat_map(|count| count.to_le_bytes()));
-    [&record, gaps].concat()
+    [&record, rest].concat()
 }
 
 #[test]
 fn forged_records_are_refused() {
-    let check_bits = |range_bits, header, counts: &[u16], gaps: &[u8], what: &str| {
-        let record = forged(range_bits, header, counts, gaps);
+    let check_bits = |range_bits, header, counts: &[u16], rest: &[u8], what: &str| {
+        let record = forged(range_bits, header, counts, rest);
         let error = check_any(&record, bits(range_bits))
             .unwrap_err()
             .to_string();
         assert!(error.contains(what), "{error}");
     };
-    let check = |header, counts: &[u16], gaps: &[u8], what: &str| {
-        check_bits(12, header, counts, gaps, what);
+    let check = |header, counts: &[u16], rest: &[u8], what: &str| {
+        check_bits(12, header, counts, rest, what);
     };
-    check([1 << 52, 0, 0, 0], &[0], &[], "too long");
-    check([1, 1 << 13, 0, 0], &[0], &[], "bit above b");
-    check([1, 0, 1, 2], &[1], &[1], "2 of 1 losing positions stored");
-    check([1, 0, 1, 0], &[1], &[0], "edges disagree");
-    check([1, 1 << 12, 1, 0], &[1], &[1], "edges disagree");
-    check([1, 1 << 12, 0, 0], &[0], &[], "edges disagree");
+    check([1 << 52, 0, 0, 0], &[0], &[0], "too long");
+    check([1, 1 << 13, 0, 0], &[0], &[0], "bit above b");
     check(
-        [1, 0, 1, 0],
+        [1, 0, 1, 2],
         &[1],
-        &[2],
-        "1 positions to store where the header says 0",
+        &[1, 0, 1],
+        "2 of 1 losing positions stored",
     );
+    check([1, 0, 1, 0], &[1], &[1, 0, 0], "edges disagree");
+    check([1, 1 << 12, 1, 0], &[1], &[1, 0, 1], "edges disagree");
+    check([1, 1 << 12, 0, 0], &[0], &[0], "edges disagree");
+    let stored = "1 positions to store where the header says 0";
+    check([1, 0, 1, 0], &[1], &[1, 0, 2], stored);
     check([1, 0, 0, 0], &[], &[], "cut short");
-    check(
-        [1, 0, 2, 0],
-        &[1],
-        &[1, 1],
-        "1 losing positions where the header says 2",
-    );
-    check(
-        [1, 0, 1, 0],
-        &[2],
-        &[1, 1],
-        "2 losing positions where the header says 1",
-    );
-    check([1, 0, 2, 0], &[2], &[1], "cut short");
-    check([1, 0, 2, 0], &[2], &[1, 255], "cut short");
-    check([1, 0, 2, 0], &[2], &[255; 5], "cut short");
-    check([1, 0, 1, 0], &[1], &[1, 0], "too long");
-    check([1, 0, 1, 0], &[1], &[1, 255], "too long");
-    check([1, 0, 0, 0], &[0], &[255], "too long");
+    let other = "1 losing positions where the header says 2";
+    check([1, 0, 2, 0], &[1], &[3, 0, 1, 2], other);
+    let other = "2 losing positions where the header says 1";
+    check([1, 0, 1, 0], &[2], &[3, 0, 1, 2], other);
+    check([1, 0, 2, 0], &[2], &[3, 0, 1], "cut short");
+    check([1, 0, 2, 0], &[2], &[3], "cut short");
+    check([1, 0, 1, 0], &[1], &[1, 0, 1, 0], "too long");
+    check([1, 0, 0, 0], &[0], &[0, 0], "too long");
     let most = "513 losing positions of 2048, where 512 are";
-    check([1, 0, 513, 0], &[513], &[0; 513], most);
+    check([1, 0, 513, 0], &[513], &[0; 66 + 513], most);
 
-    let beyond = "beyond its bucket";
-    let end = [255, 255, 255, 255, 255, 255, 255, 255, 8];
-    check([1, 0, 1, 0], &[1], &end, beyond);
-    check(
-        [1, 0, 1, 0],
-        &[1],
-        &[&[255; 255][..], &[0]].concat(),
-        beyond,
+    let highs = "highs of a bucket are damaged";
+    for (high, next) in [(0, 0), (3, 0), (0, 1), (0, 2), (2, 1), (1, 2), (255, 255)] {
+        check([1, 0, 1, 0], &[1], &[high, next, 7], highs);
+    }
+    check([1, 0, 0, 0], &[0], &[1], highs);
+    check([1, 0, 0, 0], &[0], &[128], highs);
+    check([1, 0, 2, 0], &[2], &[3, 4, 1, 2], highs);
+    // As many 1s as there are positions, and not where they belong.
+    check_bits(
+        18,
+        [1, 0, 2, 0],
+        &[1, 1],
+        &[&[3][..], &[0; 65], &[1, 2]].concat(),
+        highs,
     );
-    check(
-        [1, 0, 1, 0],
-        &[1],
-        &[vec![255; 1 << 20], vec![0]].concat(),
-        beyond,
+    check_bits(
+        18,
+        [1, 0, 2, 0],
+        &[1, 1],
+        &[&[0; 33][..], &[3], &[0; 32], &[1, 2]].concat(),
+        highs,
     );
-    // The low bits of these would be those of an index in the bucket.
-    let round = [&[255; 257][..], &[2]].concat();
-    check_bits(18, [1, 0, 1, 0], &[1, 0], &round, beyond);
-    let next_to_it = [&[255; 257][..], &[1]].concat();
-    check_bits(18, [1, 0, 1, 0], &[1, 0], &next_to_it, beyond);
-    let both = [&next_to_it[..], &[7; 11]].concat();
-    check_bits(18, [1, 0, 12, 0], &[12, 0], &both, beyond);
-    let last = [&[255; 257][..], &[0]].concat();
+    for lows in [[1, 1], [2, 1]] {
+        let rest = [[3, 0], lows].concat();
+        check([1, 0, 2, 0], &[2], &rest, "do not ascend");
+    }
+    let last = [&[0; 31][..], &[0x80, 0], &[0; 32], &[255]].concat();
     let record = forged(18, [1, 0, 1, 0], &[1, 0], &last);
     assert_eq!(decode(&record, bits(18)).unwrap().losing.lows, [u16::MAX]);
+    let beyond = [&[0; 31][..], &[0, 1], &[0; 32], &[255]].concat();
+    check_bits(18, [1, 0, 1, 0], &[1, 0], &beyond, highs);
 }
 
 /// Counts up to those of a full range of 32 range bits, and hardly a byte.
@@ -368,16 +371,25 @@ proptest! {
 
     #[test]
     fn any_bytes_after_a_header_give_an_error_or_the_one_range_that_has_this_record(
-        counts in (0u16..6, 0u16..6),
-        gaps in prop::collection::vec(prop_oneof![Just(255u8), any::<u8>()], 0..20),
+        ones in prop::collection::btree_set(0usize..14, 0..6),
+        flip in prop_oneof![4 => Just(16), 1 => 0usize..16],
+        lows in prop::collection::vec(prop_oneof![0u8..4, any::<u8>()], 6),
         first in any::<bool>()
     ) {
-        let count = counts.0 + counts.1;
-        let edges = u64::from(first) << 18;
-        let header = |stored| [1, edges, u64::from(count), stored];
+        let count = u16::try_from(ones.len()).unwrap();
+        let mut highs = [0, 0, 0];
+        for one in ones.into_iter().chain([flip]) {
+            highs[one / 8] ^= 1 << (one % 8);
+        }
+        let mut lows = lows[..usize::from(count)].to_vec();
+        if flip == 16 {
+            lows.sort_unstable();
+        }
+        let rest = [&highs[..2], &lows].concat();
+        let edges = u64::from(first) << 12;
         let accepted = (0..=u64::from(count)).filter(|&stored| {
-            let record = forged(18, header(stored), &[counts.0, counts.1], &gaps);
-            check_any(&record, bits(18)).is_ok()
+            let record = forged(12, [1, edges, u64::from(count), stored], &[count], &rest);
+            check_any(&record, bits(12)).is_ok()
         });
         prop_assert!(accepted.count() <= 1);
     }
