@@ -19,7 +19,7 @@ use crate::objects::Key;
 const FIELDS: usize = 16;
 const DIGEST: usize = 32;
 
-/// A kind of object, and the newest version of its format that is known here.
+/// A kind of object, and the version of its format that is known here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind {
     pub(super) magic: &'static [u8; 8],
@@ -29,6 +29,8 @@ pub(super) struct Kind {
 /// Why bytes are not an object of a kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
+    /// It has an older version, which is not read any more.
+    Older,
     /// It has a newer version.
     Newer { found: u32, known: u32 },
     /// Anything else.
@@ -39,6 +41,7 @@ impl Wrong {
     pub(super) fn at(self, key: &Key) -> StoreError {
         let key = key.clone();
         match self {
+            Wrong::Older => StoreError::Older { key },
             Wrong::Newer { found, known } => StoreError::Newer { key, found, known },
             Wrong::Damaged(what) => StoreError::Damaged { key, what },
         }
@@ -127,9 +130,9 @@ impl<'a> Reader<'a> {
                 known: kind.version,
             });
         }
-        check(version == kind.version, || {
-            format!("it has the unknown version {version}")
-        })?;
+        if version < kind.version {
+            return Err(Wrong::Older);
+        }
         Ok(Reader {
             fields: &sealed[FIELDS..],
             digest: Digest(digest),

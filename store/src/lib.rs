@@ -46,10 +46,10 @@ pub enum StoreError {
         /// The newest version that is known here.
         known: u32,
     },
-    /// The working files of an unfinished job have the layout of chomp 0.1.
+    /// The working files of an unfinished job have an older layout or format.
     #[error(
-        "{key} belongs to an unfinished job of chomp 0.1, which this version cannot continue: finish the job with \
-         chomp 0.1, or remove the folder work and start again"
+        "{key} belongs to an unfinished job of an older chomp, which this one cannot continue: finish the job with \
+         that one, or remove the folder work and start again"
     )]
     Older {
         /// One of the objects.

@@ -144,7 +144,10 @@ fn an_unfinished_job_of_the_first_version_is_refused() {
     let table = directory.path();
     let before = files(&table.join("work"));
     let ended = end(&mut run(table, 14));
-    ended.refuses(5, &["work/parts/", "chomp 0.1", "remove the folder work"]);
+    ended.refuses(
+        5,
+        &["work/parts/", "of an older chomp", "remove the folder work"],
+    );
     assert_eq!(files(&table.join("work")), before);
     fs::remove_dir_all(table.join("work")).unwrap();
     end(&mut run(table, 14)).summary();

@@ -14,11 +14,11 @@ use crate::part::{PartName, Placed};
 
 pub(super) const SEGMENT: Kind = Kind {
     magic: b"chompseg",
-    version: 1,
+    version: 2,
 };
 pub(super) const CHECKPOINT: Kind = Kind {
     magic: b"chompchk",
-    version: 1,
+    version: 2,
 };
 
 /// The bytes of a range in an entry.

@@ -117,10 +117,10 @@ fn patched(bytes: &[u8], at: usize, patch: &[u8]) -> Bytes {
 }
 
 #[test]
-fn newer_versions_are_told_from_damage() {
+fn other_versions_are_told_from_damage() {
     let objects = small();
     let key = keys::segment(0);
-    for (version, newer) in [(0_u32, false), (2, true), (u32::MAX, true)] {
+    for (version, newer) in [(0_u32, false), (1, false), (3, true), (u32::MAX, true)] {
         let storage = restored(&objects);
         remove_checkpoints(&storage);
         storage.overwrite(&key, patched(&objects[&key], 8, &version.to_le_bytes()));
@@ -128,11 +128,11 @@ fn newer_versions_are_told_from_damage() {
             StoreError::Newer {
                 key: named,
                 found,
-                known: 1,
+                known: 2,
             } => {
                 assert!(newer && named == key && found == version);
             }
-            StoreError::Damaged { key: named, .. } => assert!(!newer && named == key),
+            StoreError::Older { key: named } => assert!(!newer && named == key),
             other => panic!("{other:?}"),
         }
     }

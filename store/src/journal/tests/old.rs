@@ -20,7 +20,7 @@ fn an_unfinished_job_is_refused() {
     ] {
         let older = matches!(&error, StoreError::Older { key } if key.as_str() == part);
         assert!(
-            older && error.to_string().contains("finish the job with chomp 0.1"),
+            older && error.to_string().contains("finish the job with that one"),
             "{error}"
         );
     }
