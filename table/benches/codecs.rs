@@ -39,7 +39,7 @@ fn a_range() -> (Range, RangeBits) {
     let end = 1 << (RANGE_BITS - 1);
     let losing: Vec<u32> = indices.take_while(|&index| index < end).collect();
     let edges = u64::from(losing.first() == Some(&0)) << RANGE_BITS;
-    let head = Head(1);
+    let head = Head(0x155);
     let range = Range {
         head,
         losing,

@@ -136,13 +136,7 @@ pub fn encode(range: &Range, range_bits: RangeBits) -> (RangeSummary, Vec<u8>) {
     check_edges(range.edges, has_first, range_bits).expect("the edges agree with the positions");
 
     let buckets = u32::try_from(buckets(range_bits)).expect("at most 2^15");
-    let mut rest = &range.losing[..];
-    let split = (0..buckets).map(|bucket| {
-        let (these, others) = rest.split_at(bucket_len(rest, bucket));
-        rest = others;
-        these
-    });
-    let split: Vec<&[u32]> = split.collect();
+    let split: Vec<&[u32]> = pieces(&range.losing, BUCKET_BITS, buckets).collect();
     let counts = split.iter().map(|these| these.len());
     let counts = counts.map(|count| u16::try_from(count).expect("a range is nowhere full"));
     let counts: Vec<u16> = counts.collect();
@@ -164,35 +158,44 @@ fn ascend<T: Ord>(indices: &[T]) -> bool {
     !falls.fold(false, BitOr::bitor)
 }
 
-/// How many of the ascending `indices`, of which none lies before the bucket, lie in it.
-fn bucket_len(indices: &[u32], bucket: u32) -> usize {
-    // A bucket has no more than these, and nobody looks at the others.
-    let window = &indices[..indices.len().min(1 << BUCKET_BITS)];
-    window.partition_point(|&index| index >> BUCKET_BITS <= bucket)
+/// The ascending `indices` in `number` pieces: those that agree in all but the low `bits`.
+fn pieces(mut indices: &[u32], bits: u32, number: u32) -> impl Iterator<Item = &[u32]> {
+    (0..number).map(move |piece| {
+        // A piece has no more than these, and nobody looks at the others.
+        let window = &indices[..indices.len().min(1 << bits)];
+        let length = window.partition_point(|&index| index >> bits <= piece);
+        let (these, others) = indices.split_at(length);
+        indices = others;
+        these
+    })
 }
 
 /// How many of the losing words of `range` are not larger than their mirror image.
 fn stored(range: &Range, range_bits: RangeBits) -> u64 {
     let word = |index: u32| range.head.word(index.into(), range_bits);
-    let mut losing = range.losing.iter();
-    let stored = if let Some(beyond) = range.head.len().checked_sub(u8::BITS) {
-        // The first byte of a word, which all words here share, and that of its mirror image tell nearly always.
-        let [first, ..] = (range.head.0 >> beyond).to_le_bytes();
-        losing.fold(0, |sum, &index| {
-            let [last, ..] = (index << 1).to_le_bytes();
-            let mirrored = MIRRORED[usize::from(last)];
-            let more = if first == mirrored {
-                word(index) <= word(index).mirror()
-            } else {
-                first < mirrored
-            };
-            sum + usize::from(more)
-        })
-    } else {
-        losing
-            .by_ref()
-            .filter(|&&index| word(index) <= word(index).mirror())
+    let is_stored = |index: u32| word(index) <= word(index).mirror();
+    let stored = if range.head.is_empty() {
+        range
+            .losing
+            .iter()
+            .filter(|&&index| is_stored(index))
             .count()
+    } else {
+        // The first byte of a word and that of its mirror image tell nearly always.
+        let more = u8::BITS.saturating_sub(range.head.len());
+        let shared = range_bits.get() - 1 - more;
+        let pieces = (0..).zip(pieces(&range.losing, shared, 1 << more));
+        let stored = pieces.map(|(number, piece)| {
+            let bits = range.head.len() + more;
+            let [first, ..] = ((range.head.0 << more | number) >> (bits - u8::BITS)).to_le_bytes();
+            piece.iter().fold(0, |stored, &index| {
+                let [last, ..] = (index << 1).to_le_bytes();
+                let mirrored = MIRRORED[usize::from(last)];
+                let tie = first == mirrored && is_stored(index);
+                stored + usize::from(first < mirrored) + usize::from(tie)
+            })
+        });
+        stored.sum()
     };
     stored as u64
 }
