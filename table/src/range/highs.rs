@@ -1,8 +1,9 @@
 //! The highs of a bucket: the bit string that says which of its losing indices have which high.
 
-use super::BUCKET_BITS;
 use crate::head::RangeBits;
 
+/// The number of low bits of an index that say where it is in its bucket.
+pub const BUCKET_BITS: u32 = 16;
 /// The number of bits of an index that are not of its high.
 const LOW_BITS: u32 = u8::BITS;
 /// The highs are read by bytes, which have so many bits.
