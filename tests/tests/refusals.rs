@@ -3,15 +3,15 @@
 
 mod common;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use chomp_table::Digest;
 use common::{
-    Ended, FINGERPRINT_20, FINGERPRINT_24, end, files, fingerprint, number, pause, program, run,
-    run_in, send, start, wait, wait_until,
+    FINGERPRINT_20, FINGERPRINT_24, end, files, fingerprint, number, pause, program, run, run_in,
+    send, start, wait, wait_until,
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -272,7 +272,7 @@ fn one_json_object_on_stdout_and_nothing_else() {
         let summary = ended.summary();
         assert_eq!(ended.stdout.matches('\n').count(), 1);
         assert!(ended.stdout.ends_with("}\n"));
-        let events = events(&ended);
+        let events = events(&ended.stderr);
         assert_eq!(events.first().unwrap()["event"], "started");
         assert_eq!(events.last().unwrap()["event"], "finished");
         for name in ["bits", "positions", "losing", "stored", "ranges_evaluated"] {
@@ -291,40 +291,42 @@ fn one_json_object_on_stdout_and_nothing_else() {
 }
 
 /// What was told on stderr: each line an object that says what happened.
-fn events(ended: &Ended) -> Vec<Value> {
+fn events(stderr: &str) -> Vec<Value> {
     let line = |line: &str| -> Value {
-        let event: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{ended:?}"));
+        let event: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{stderr}"));
         assert!(event["event"].is_string(), "{line}");
         event
     };
-    ended.stderr.lines().map(line).collect()
+    stderr.lines().map(line).collect()
 }
 
 #[test]
 fn with_json_what_happens_is_told_as_events() {
     let directory = tempfile::tempdir().unwrap();
-    let table = directory.path();
-    let mut child = start(&mut run_in(table, 30, 15));
-    // The job is asked twice a second.
-    std::thread::sleep(Duration::from_millis(1500));
-    let there = wait_until(&mut child, || true);
+    let table = directory.path().join("table");
+    let log = directory.path().join("log");
+    let told_to = File::create(&log).unwrap();
+    let mut child = start(run_in(&table, 30, 15).stderr(told_to));
+    let stderr = || fs::read_to_string(&log).unwrap();
+    let is_told = |name: &str| stderr().contains(&format!("{{\"event\":\"{name}\""));
+    let there = wait_until(&mut child, || is_told("layer") && is_told("progress"));
     if there {
         send(child.id(), Signal::SIGTERM);
     }
     let ended = wait(child);
-    let told = events(&ended);
+    let stderr = stderr();
+    let told = events(&stderr);
     let named = |name: &str| told.iter().find(|event| event["event"] == name);
     assert_eq!(named("started").unwrap()["command"], "run");
     if there && ended.code == Some(75) {
-        let progress = named("progress").unwrap_or_else(|| panic!("{ended:?}"));
-        let done = progress["done"].as_f64().unwrap();
-        assert!((0.0..1.0).contains(&done), "{progress}");
-        assert!(named("layer").is_some() && named("interrupted").is_some());
+        let done = named("progress").unwrap()["done"].as_f64().unwrap();
+        assert!((0.0..1.0).contains(&done), "{stderr}");
+        assert!(named("interrupted").is_some());
         assert_eq!(ended.stdout, "");
     }
     let fresh = tempfile::tempdir().unwrap();
     let refused = end(run_in(fresh.path(), 28, 16).args(["--memory", "1MiB"]));
-    let told = events(&refused);
+    let told = events(&refused.stderr);
     let last = told.last().unwrap();
     assert_eq!(last["event"], "failed");
     assert!(last["error"].as_str().unwrap().contains("memory"), "{last}");

@@ -104,6 +104,6 @@ async fn a_worker_that_holds_on_for_ever_does_not_hold_the_end() {
         renewed
     };
     let (renewed, outcome) = tokio::join!(renewing, coordinator.stop());
-    assert!(renewed > 5, "{renewed}: it was not cut off at once");
+    assert!(renewed > 1, "{renewed}: it was cut off at once");
     assert!(matches!(outcome, Outcome::Interrupted), "{outcome:?}");
 }

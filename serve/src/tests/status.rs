@@ -116,12 +116,7 @@ async fn a_server_that_stops_tells_the_last_and_ends() {
     assert_eq!(listener.next().await["phase"], "running");
     sender.send_replace(Told::new(&json!({"phase": "finished"})));
     drop(sender);
-    let begin = tokio::time::Instant::now();
     tested.server.stop().await;
-    assert!(
-        begin.elapsed() < Duration::from_secs(3),
-        "nobody was cut off"
-    );
     assert_eq!(listener.next().await["phase"], "finished");
     assert_eq!(listener.until("never").await, "\r\n0\r\n\r\n");
 }

