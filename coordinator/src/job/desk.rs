@@ -211,7 +211,7 @@ impl Desk {
     /// Takes in what came of an errand.
     pub(crate) fn done(&mut self, now: Millis, done: Done) {
         if done.appended {
-            self.writes.under_way = false;
+            self.written(now);
             if let Some(fault) = &done.fault {
                 self.writes.failed = Some(chomp_table::format::describe(fault));
                 if done.events.is_empty() {
@@ -258,7 +258,7 @@ impl Desk {
 
     /// Whether something is on its way into the journal.
     pub(crate) fn is_writing(&self) -> bool {
-        self.writes.under_way
+        self.writes.under_way.is_some()
     }
 
     fn next_submission(&mut self) -> SubmissionId {

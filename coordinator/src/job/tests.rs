@@ -269,6 +269,27 @@ fn a_segment_waits_for_more_unless_somebody_is_idle() {
     assert_eq!(third.try_recv().unwrap(), Verdict::Accepted);
 }
 
+/// A journal that is slow is not written to all the time, though somebody waits.
+#[test]
+fn the_journal_pauses_after_a_segment_that_took_long() {
+    for (took, pause) in [(0, 0), (7, 14), (1000, 100)] {
+        let mut tested = tested(|_| ());
+        tested.join(7);
+        tested.complete(7, 1, &[0]);
+        tested.now = tested.now.plus(took);
+        tested.do_errand();
+        let mut second = tested.complete(7, 2, &[1]);
+        for _ in 0..pause {
+            assert!(tested.desk.errands.is_empty(), "{took}, {:?}", tested.now);
+            assert!(tested.desk.next_deadline().unwrap() > tested.now);
+            tested.now = tested.now.plus(1);
+            tested.desk.handle(tested.now, Event::Tick);
+        }
+        tested.do_errand();
+        assert_eq!(second.try_recv().unwrap(), Verdict::Accepted);
+    }
+}
+
 #[test]
 fn another_coordinator_fences_this_one() {
     let mut tested = tested(|_| ());

@@ -1,7 +1,9 @@
 //! How results come into the journal: one segment at a time, with all that was settled meanwhile.
 //!
 //! A segment costs the same whatever is in it. So as long as all workers have something in hand, the next one
-//! begins no sooner than [`WRITE_EVERY_MS`] after the last.
+//! begins no sooner than [`WRITE_EVERY_MS`] after the last. And after each the journal pauses for [`PAUSE`] times as
+//! long as that took, though somebody waits: a coordinator that is slow because it has much to do writes fewer and
+//! larger segments, and at one that is fast nobody notices.
 
 use std::collections::VecDeque;
 use std::mem::take;
@@ -18,6 +20,9 @@ use crate::errands::{Batch, Errand};
 const SEGMENT_RANGES: usize = 1 << 16;
 /// The time between the beginnings of two segments that nobody waits for.
 const WRITE_EVERY_MS: u64 = 100;
+/// How long the journal pauses after a segment, beside the time that the segment took; but no longer than
+/// [`WRITE_EVERY_MS`]. With 2 it is written to for a third of the time at most.
+const PAUSE: u64 = 2;
 
 /// Something for the journal.
 #[derive(Debug)]
@@ -35,9 +40,12 @@ pub(super) enum Write {
 #[derive(Debug, Default)]
 pub(super) struct Writes {
     pub(super) waiting: VecDeque<Write>,
-    pub(super) under_way: bool,
+    /// Since when a segment is under way, if one is.
+    pub(super) under_way: Option<Millis>,
     /// Until then only what somebody waits for is written.
     rests_until: Millis,
+    /// Until then nothing is.
+    pauses_until: Millis,
     /// Whether somebody waits for a verdict who has too little else to do.
     pub(super) is_urgent: bool,
     /// Why nothing more can be written.
@@ -47,14 +55,14 @@ pub(super) struct Writes {
 impl Desk {
     /// Begins the next segment, unless one is under way.
     pub(super) fn write(&mut self, now: Millis) {
-        if self.writes.under_way {
+        if self.writes.under_way.is_some() {
             return;
         }
         if let Some(reason) = self.writes.failed.clone() {
             self.give_up(now, &reason);
             return;
         }
-        if now < self.writes.rests_until && self.may_rest() {
+        if now < self.next_begin() {
             return;
         }
         let mut batch = Batch::default();
@@ -75,24 +83,37 @@ impl Desk {
             }
         }
         if !batch.entries.is_empty() {
-            self.writes.under_way = true;
+            self.writes.under_way = Some(now);
             self.writes.is_urgent = false;
             self.writes.rests_until = now.plus(WRITE_EVERY_MS);
             self.errands.push(Errand::Append(batch));
         }
     }
 
-    /// Whether nobody waits for what is to be written.
-    fn may_rest(&self) -> bool {
-        !self.writes.is_urgent
-            && !self.plan.is_anybody_idle()
-            && *self.plan.phase() == Phase::Running
+    /// Takes in that the segment under way has ended.
+    pub(super) fn written(&mut self, now: Millis) {
+        if let Some(since) = self.writes.under_way.take() {
+            let took = now.0.saturating_sub(since.0);
+            self.writes.pauses_until = now.plus((PAUSE * took).min(WRITE_EVERY_MS));
+        }
+    }
+
+    /// When the next segment may begin.
+    fn next_begin(&self) -> Millis {
+        let writes = &self.writes;
+        if *self.plan.phase() != Phase::Running {
+            Millis::default()
+        } else if writes.is_urgent || self.plan.is_anybody_idle() {
+            writes.pauses_until
+        } else {
+            writes.pauses_until.max(writes.rests_until)
+        }
     }
 
     /// When something is to be done though nothing happens.
     pub(crate) fn next_deadline(&self) -> Option<Millis> {
-        let rests = !self.writes.under_way && !self.writes.waiting.is_empty();
-        let rest = rests.then_some(self.writes.rests_until);
+        let rests = self.writes.under_way.is_none() && !self.writes.waiting.is_empty();
+        let rest = rests.then(|| self.next_begin());
         rest.into_iter().chain(self.plan.next_deadline()).min()
     }
 
