@@ -33,7 +33,7 @@ use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_serve::answer::problem;
 use chomp_store::{Key, PartName, Storage, StoreError, part, published};
 use chomp_table::format::describe;
-use chomp_table::manifest::folder_name;
+use chomp_table::manifest::{folder_bits, folder_name};
 use chomp_table::shard::shard_name;
 use http::header::{CONTENT_LENGTH, IF_NONE_MATCH, RANGE};
 use http::{HeaderMap, Request, StatusCode};
@@ -177,11 +177,7 @@ fn chunk(range: &Range<u64>) -> Range<u64> {
 fn may_read(key: &Key) -> bool {
     let folders = ["work/parts/", "work/journal/", "work/checkpoints/"];
     let key = key.as_str();
-    let of_table = || {
-        let (folder, _) = key.split_once('/')?;
-        let bits: u32 = folder.strip_prefix("table-")?.parse().ok()?;
-        (folder_name(bits) == folder).then_some(())
-    };
+    let of_table = || folder_bits(key.split_once('/')?.0);
     folders.iter().any(|folder| key.starts_with(folder)) || of_table().is_some()
 }
 

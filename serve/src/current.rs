@@ -17,7 +17,7 @@ use crate::complaints::Complaints;
 use crate::counts::Counts;
 use crate::facts::Facts;
 use crate::openings::Openings;
-use crate::published::{BITS_MAX, Published, Stamp};
+use crate::published::{Published, Stamp};
 use crate::status::Told;
 
 /// How often to look whether there is another table.
@@ -153,7 +153,12 @@ impl Keeper {
     /// The table of the most bits that can be opened; the one `before` if it is still that.
     fn look(&mut self, before: Now) -> Now {
         let mut broken = false;
-        for bits in (0..=BITS_MAX).rev() {
+        let folders = self.published.folders().unwrap_or_else(|error| {
+            self.complaints.log(&describe(&error));
+            broken = true;
+            Vec::new()
+        });
+        for bits in folders.into_iter().rev() {
             let stamp = match self.published.stamp(bits) {
                 Ok(Some(stamp)) => stamp,
                 Ok(None) => continue,

@@ -1,7 +1,7 @@
 //! Which files of finished tables are for everybody: those that a manifest lists, and nothing else.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,13 @@ use bytes::Bytes;
 use chomp_table::digest::Digest;
 use chomp_table::format::{FormatError, describe};
 use chomp_table::manifest::{
-    MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, sha256sums,
+    MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_bits, folder_name,
+    sha256sums,
 };
 use http::header::HeaderValue;
 
 /// No table has more bits.
-pub(crate) const BITS_MAX: u32 = u64::BITS;
+const BITS_MAX: u32 = u64::BITS;
 
 /// The finished tables in a directory. What their manifests say is kept in memory, and read
 /// again when they change.
@@ -91,7 +92,31 @@ impl Published {
                 false
             }
         };
-        (0..=BITS_MAX).filter(good).collect()
+        let folders = self.folders().unwrap_or_else(|error| {
+            tracing::warn!("{}", describe(&error));
+            Vec::new()
+        });
+        folders.into_iter().filter(good).collect()
+    }
+
+    /// The bits of the tables that have a folder, finished or not, ascending.
+    pub(crate) fn folders(&self) -> Result<Vec<u32>, PublishedError> {
+        let failed = |source| PublishedError::Read {
+            path: self.directory.clone(),
+            source,
+        };
+        let entries = match fs::read_dir(&self.directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut folders = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(failed)?.file_name();
+            folders.extend(name.to_str().and_then(bits_of));
+        }
+        folders.sort_unstable();
+        Ok(folders)
     }
 
     /// Where they are.
@@ -116,7 +141,7 @@ impl Published {
         folder: &str,
         name: &str,
     ) -> Result<Option<TableFile>, PublishedError> {
-        let Some(bits) = (0..=BITS_MAX).find(|bits| folder_name(*bits) == folder) else {
+        let Some(bits) = bits_of(folder) else {
             return Ok(None);
         };
         Ok(self.table(bits)?.and_then(|table| table.file(name)))
@@ -155,6 +180,10 @@ impl Published {
         // Entries are put in whole, whoever panicked.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn bits_of(folder: &str) -> Option<u32> {
+    folder_bits(folder).filter(|bits| *bits <= BITS_MAX)
 }
 
 impl Stamp {
