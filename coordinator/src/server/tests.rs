@@ -95,15 +95,14 @@ async fn a_worker_that_holds_on_for_ever_does_not_hold_the_end() {
             leases: vec![task.lease],
             stats: None,
         };
-        let mut renewed = 0;
+        let begin = tokio::time::Instant::now();
         while let Ok(reply) = client.renew(with(&token, renew.clone())).await {
             assert_eq!(reply.into_inner().lost, [0; 0]);
-            renewed += 1;
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        renewed
+        begin.elapsed()
     };
     let (renewed, outcome) = tokio::join!(renewing, coordinator.stop());
-    assert!(renewed > 1, "{renewed}: it was cut off at once");
+    assert!(renewed >= limits.finish_time, "{renewed:?}: it was cut off");
     assert!(matches!(outcome, Outcome::Interrupted), "{outcome:?}");
 }
