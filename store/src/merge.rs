@@ -19,6 +19,9 @@ use chomp_table::{Head, RangeBits, Word};
 
 use crate::ledger::{Ledger, LengthSums, Merged};
 
+/// So many words are looked at together.
+const CHUNK: usize = 256;
+
 /// Where a shard begins and whether it is the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
@@ -197,14 +200,26 @@ impl Merger {
     fn take_all(&mut self, head: Head, base: u64, lows: &[u16]) -> u64 {
         let bits = head.len() + self.range_bits.get();
         let shift = u64::BITS - bits;
+        let base_mirror = (!base).reverse_bits() >> shift;
         self.words.resize(lows.len(), 0);
         let (mut kept, mut sum) = (0, 0_u64);
-        for &low in lows {
-            let word = base | u64::from(low) << 1;
-            let mirror = (!word).reverse_bits() >> shift;
-            self.words[kept] = word;
-            kept += usize::from(word <= mirror);
-            sum = sum.wrapping_add(unpaired(word, mirror));
+        let mut turned = [0; CHUNK];
+        for lows in lows.chunks(CHUNK) {
+            // A loop of its own, for many are turned at a time.
+            for (turned, low) in turned.iter_mut().zip(lows) {
+                *turned = low.reverse_bits();
+            }
+            let words = &mut self.words[kept..][..lows.len()];
+            let mut here = 0;
+            for (&low, &turned) in lows.iter().zip(&turned) {
+                let word = base | u64::from(low) << 1;
+                // The last bit of a word is 0, so the mirror image of a low has 47 bits after it.
+                let mirror = base_mirror ^ (u64::from(turned) << 47 >> shift);
+                words[here] = word;
+                here += usize::from(word <= mirror);
+                sum = sum.wrapping_add(unpaired(word, mirror));
+            }
+            kept += here;
         }
         self.words.truncate(kept);
         self.count(bits, lows.len() as u64, sum);

@@ -1,0 +1,63 @@
+//! What it takes to merge a range into a shard: `cargo bench -p chomp-store`.
+//!
+//! The positions are made up, as many as in the middle of a table of 36 bits.
+
+use std::hint::black_box;
+
+use chomp_store::merge::{Cut, Merger};
+use chomp_table::chance::Chance;
+use chomp_table::range::{BUCKET_BITS, Buckets};
+use chomp_table::shard::ShardSize;
+use chomp_table::{Head, RangeBits};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+
+/// One in so many positions is losing.
+const RARITY: u64 = 180;
+const RANGE_BITS: u32 = 24;
+const BITS: u32 = 36;
+/// The range: its words are smaller than their mirror images a little more often than not.
+const HEAD: Head = Head(0x955);
+
+fn losing() -> Buckets {
+    let mut chance = Chance(1);
+    let (mut lows, mut first) = (Vec::new(), vec![0]);
+    for _ in 0..1 << (RANGE_BITS - 1 - BUCKET_BITS) {
+        lows.extend((0..=u16::MAX).filter(|_| chance.once_in(RARITY)));
+        first.push(u32::try_from(lows.len()).expect("a part of 2^23"));
+    }
+    Buckets { lows, first }
+}
+
+fn merge(c: &mut Criterion) {
+    let losing = losing();
+    let range_bits = RangeBits::new(RANGE_BITS).expect("12 to 32");
+    let word = |bucket: u64, low: u16| bucket << BUCKET_BITS | u64::from(low);
+    let runs = (0..).zip(losing.first.windows(2));
+    let words = runs.flat_map(|(bucket, run)| {
+        let lows = &losing.lows[run[0] as usize..run[1] as usize];
+        lows.iter()
+            .map(move |&low| HEAD.word(word(bucket, low), range_bits))
+    });
+    let stored = words.filter(|&word| word <= word.mirror()).count() as u64;
+    let mut group = c.benchmark_group(format!("a range of {RANGE_BITS} bits"));
+    group.throughput(Throughput::Elements(losing.lows.len() as u64));
+    group.bench_function("merge", |b| {
+        b.iter(|| {
+            let cut = Cut {
+                number: 0,
+                head: HEAD,
+                skip: 0,
+                last: true,
+            };
+            let mut merger = Merger::new(BITS, range_bits, ShardSize::PUBLISHED, cut);
+            merger
+                .push(HEAD, black_box(&losing), stored)
+                .expect("it is the next range");
+            merger
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, merge);
+criterion_main!(benches);
