@@ -79,7 +79,7 @@ pub(crate) fn encode(numbers: impl ExactSizeIterator<Item = u64> + Clone) -> Vec
         by_class[*place] = turned(number);
         *place += 1;
     }
-    gaps::encode(by_class.into_iter())
+    gaps::encode(&by_class)
 }
 
 /// The `count` numbers of `block`, ascending, all below `end`.
@@ -156,7 +156,7 @@ mod tests {
         let turned =
             (0..64).flat_map(|low| class(low).map(move |number| (low << 57) + number / 64));
         let turned: Vec<u64> = turned.collect();
-        gaps::encode(turned.into_iter())
+        gaps::encode(&turned)
     }
 
     fn check_round_trip(numbers: &[u64]) {
