@@ -19,7 +19,7 @@ use chomp_table::{Head, RangeBits, Word};
 
 use crate::ledger::{Ledger, LengthSums, Merged};
 
-/// So many words are looked at together.
+/// The lows of so many positions are turned at a time.
 const CHUNK: usize = 256;
 
 /// Where a shard begins and whether it is the last.
@@ -205,7 +205,7 @@ impl Merger {
         let (mut kept, mut sum) = (0, 0_u64);
         let mut turned = [0; CHUNK];
         for lows in lows.chunks(CHUNK) {
-            // A loop of its own, for many are turned at a time.
+            // In a loop of its own, which the compiler makes one over vectors.
             for (turned, low) in turned.iter_mut().zip(lows) {
                 *turned = low.reverse_bits();
             }
@@ -213,7 +213,7 @@ impl Merger {
             let mut here = 0;
             for (&low, &turned) in lows.iter().zip(&turned) {
                 let word = base | u64::from(low) << 1;
-                // The last bit of a word is 0, so the mirror image of a low has 47 bits after it.
+                // A low is the 16 bits above the last of a word; turned, it is those below the first.
                 let mirror = base_mirror ^ (u64::from(turned) << 47 >> shift);
                 words[here] = word;
                 here += usize::from(word <= mirror);

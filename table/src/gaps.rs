@@ -78,7 +78,7 @@ pub(crate) fn encode(values: &[u64]) -> Vec<u8> {
     let mut far_count = 0;
     let mut wide = Vec::new();
     let mut least = 0;
-    // Some at a time, and each step in a loop of its own: most of these do many gaps at once.
+    // Some at a time, and each step in a loop of its own, with few variables.
     for (values, near) in values.chunks(CHUNK).zip(near.chunks_mut(CHUNK)) {
         let wholes = values.iter().scan(least, |least, &value| {
             Some(value.wrapping_sub(std::mem::replace(least, value + 1)))
