@@ -331,6 +331,15 @@ mod tests {
     }
 
     #[test]
+    fn values_that_do_not_ascend_are_refused() {
+        let last = [63, 64, 65].map(|last| (0..last).chain([last - 1]).collect());
+        for values in last.into_iter().chain([vec![2, 1], vec![1 << 62, 0]]) {
+            let result = std::panic::catch_unwind(|| encode(&values));
+            assert!(result.is_err(), "{values:?}");
+        }
+    }
+
+    #[test]
     fn bytes_that_do_not_compress_stay_within_the_bound() {
         let mut state = 1u64;
         let bytes = std::iter::repeat_with(|| {
