@@ -11,14 +11,12 @@ use chomp_table::format::FormatError;
 use chomp_table::range::{self, Buckets, decode};
 use chomp_table::{Head, Range, RangeBits};
 
-use crate::chunk::{CHUNK_LEN, Chunk, words};
+use crate::chunk::{CHUNK_LEN, Chunk, word_of, words};
 
 /// The number of low bits that are kept for each index.
 pub(crate) const BUCKET_BITS: usize = range::BUCKET_BITS as usize;
-/// The number of low bits of an index that say which bit of a 64-bit word.
-const WORD_BITS: u32 = u64::BITS.ilog2();
-/// The 64-bit words of a bitmap of one bucket.
-const BUCKET_WORDS: usize = 1 << (BUCKET_BITS - WORD_BITS as usize);
+/// The words of a bitmap of one bucket.
+const BUCKET_WORDS: usize = (1 << BUCKET_BITS) / u32::BITS as usize;
 
 /// The losing positions of a finished range, to draw on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,8 +157,8 @@ pub(crate) fn scatter(parts: &[Part], set: &mut [Chunk]) {
 }
 
 #[inline(always)]
-fn insert(words: &mut [u64; BUCKET_WORDS], low: u16) {
-    words[usize::from(low >> WORD_BITS)] |= 1 << (u32::from(low) % u64::BITS);
+fn insert(words: &mut [u32; BUCKET_WORDS], low: u16) {
+    words[word_of(low)] |= 1 << (u32::from(low) % u32::BITS);
 }
 
 /// Inserts `low - base` into `set`, which is smaller than a bucket, for each of `run`.
@@ -169,7 +167,7 @@ pub(crate) fn scatter_within(run: &[u16], base: u16, set: &mut [Chunk]) {
     let words = words(set);
     for &low in run {
         let place = low - base;
-        words[usize::from(place >> WORD_BITS)] |= 1 << (u32::from(place) % u64::BITS);
+        words[word_of(place)] |= 1 << (u32::from(place) % u32::BITS);
     }
 }
 
