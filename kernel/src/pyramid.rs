@@ -57,7 +57,12 @@ pub(crate) fn expand(
             ];
             finish(sets, below.each_ref().map(<[Chunk; 2]>::as_slice), target);
         }
-        _ => expand_tall(sets, base, scratch, target),
+        // Many pyramids are low, and those of a known height become code without loops.
+        _ => match (base.as_array::<5>(), base.as_array::<6>()) {
+            (Some(base), _) => expand_tall(sets, base, scratch, target),
+            (_, Some(base)) => expand_tall(sets, base, scratch, target),
+            _ => expand_tall(sets, base, scratch, target),
+        },
     }
 }
 
