@@ -64,10 +64,9 @@ impl Evaluator {
 
     /// The bytes that an evaluator for `range_bits` takes, its result not counted.
     pub fn memory(range_bits: RangeBits) -> u64 {
-        // The bitmap, one bitmap's worth of sets, three of scratch, room for twice the losing
-        // indices, which takes less than one, and 8 bytes for each chunk of 64.
-        let bitmap = range_bits.positions() / 8;
-        bitmap * 6 + bitmap / 8
+        // The bitmap, one bitmap's worth of sets, three of scratch, and room for twice the losing
+        // indices, which takes less than one.
+        range_bits.positions() / 8 * 6
     }
 
     /// Evaluates the range `head`.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::chunk::Chunk;
+use crate::masks::NOTHING;
 
 /// An instruction set that the kernel is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,8 +82,8 @@ impl FromStr for Isa {
 
 /// The one question whose best answer needs instructions that plain code does not compile to.
 pub(crate) trait Lowest {
-    /// The smallest index in the chunk.
-    fn lowest(chunk: &Chunk) -> Option<u32>;
+    /// The smallest two indices in the chunk, or one and [`NOTHING`].
+    fn lowest(chunk: &Chunk) -> Option<[u32; 2]>;
 }
 
 /// Plain code.
@@ -90,18 +91,18 @@ pub(crate) struct Plain;
 
 impl Lowest for Plain {
     #[inline(always)]
-    fn lowest(chunk: &Chunk) -> Option<u32> {
+    fn lowest(chunk: &Chunk) -> Option<[u32; 2]> {
         let mut lanes = 0u32;
         for (i, &word) in chunk.0.iter().enumerate() {
             lanes |= u32::from(word != 0) << i;
         }
-        let lane = lanes.trailing_zeros();
-        let word = *chunk.0.get(lane as usize)?;
-        Some(lane * u64::BITS + word.trailing_zeros())
+        let word = |lanes: u32| chunk.0.get(lanes.trailing_zeros() as usize).copied();
+        let first = word(lanes)?;
+        Some(lowest_of(lanes, first, word(rest(lanes)).unwrap_or(0)))
     }
 }
 
-/// AVX-512: a test of all words at once, and the first that is not 0 without a detour by memory.
+/// AVX-512: a test of all words at once, and the first two that are not 0 without a detour by memory.
 /// Only for code compiled with that feature.
 #[cfg(target_arch = "x86_64")]
 pub(crate) struct Wide;
@@ -113,21 +114,50 @@ pub(crate) struct Wide;
 )]
 impl Lowest for Wide {
     #[inline(always)]
-    fn lowest(chunk: &Chunk) -> Option<u32> {
+    fn lowest(chunk: &Chunk) -> Option<[u32; 2]> {
         use std::arch::x86_64::{
-            _mm_cvtsi128_si64, _mm512_castsi512_si128, _mm512_load_si512,
+            _mm_cvtsi128_si64, _mm_extract_epi64, _mm512_castsi512_si128, _mm512_load_si512,
             _mm512_maskz_compress_epi64, _mm512_test_epi64_mask,
         };
         // SAFETY: `Wide` is named only in `evaluate::avx512`, which is entered after
         // `Isa::Avx512` was found available. A chunk is 64 bytes long and aligned to 64.
-        let (lanes, word) = unsafe {
+        let (lanes, first, second) = unsafe {
             let words = _mm512_load_si512(chunk.0.as_ptr().cast());
             let lanes = _mm512_test_epi64_mask(words, words);
-            let first = _mm512_castsi512_si128(_mm512_maskz_compress_epi64(lanes, words));
-            (u32::from(lanes), _mm_cvtsi128_si64(first))
+            let found = _mm512_castsi512_si128(_mm512_maskz_compress_epi64(lanes, words));
+            let (first, second) = (_mm_cvtsi128_si64(found), _mm_extract_epi64::<1>(found));
+            (
+                u32::from(lanes),
+                first.cast_unsigned(),
+                second.cast_unsigned(),
+            )
         };
-        (lanes != 0).then(|| lanes.trailing_zeros() * u64::BITS + word.trailing_zeros())
+        (lanes != 0).then(|| lowest_of(lanes, first, second))
     }
+}
+
+/// The smallest two indices of a chunk in which these words are not 0 and those the first two of them.
+#[inline(always)]
+fn lowest_of(lanes: u32, first: u64, second: u64) -> [u32; 2] {
+    let index = |lanes: u32, word: u64| lanes.trailing_zeros() * u64::BITS + word.trailing_zeros();
+    let more = first & first.wrapping_sub(1);
+    let (lanes_left, word) = if more != 0 {
+        (lanes, more)
+    } else {
+        (rest(lanes), second)
+    };
+    let next = if word != 0 {
+        index(lanes_left, word)
+    } else {
+        NOTHING
+    };
+    [index(lanes, first), next]
+}
+
+/// Without the lowest.
+#[inline(always)]
+fn rest(lanes: u32) -> u32 {
+    lanes & lanes.wrapping_sub(1)
 }
 
 #[cfg(test)]

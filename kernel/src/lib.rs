@@ -36,6 +36,7 @@
     reason = "what is compiled for each instruction set must be inlined into its entry point"
 )]
 
+mod bases;
 mod chunk;
 mod draw;
 mod evaluate;

@@ -10,25 +10,51 @@ use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk};
 /// The number of the first bit of a chunk's path: nine index bits and the last 0.
 const FIRST_BIT: u32 = CHUNK_LEN.ilog2();
 
+/// A table with an entry for each string of nine bits, and as many empty ones after them, for
+/// [`NOTHING`].
+pub(crate) type Table<T> = Box<[T; 2 * CHUNK_LEN]>;
+
+/// Where a table is read for a string that is not there.
+pub(crate) const NOTHING: u32 = 1 << CHUNK_BITS;
+
 /// The tables; strings of nine bits are written l.
 #[derive(Debug)]
 pub(crate) struct Masks {
     /// At l: l, and the l' that have a move, within the chunk, to the position l.
-    pub(crate) even: Box<[Chunk; CHUNK_LEN]>,
+    pub(crate) even: Table<Chunk>,
     /// At l: the l' that have a move, within the chunk, to the path that ends with l and a 1.
-    pub(crate) odd: Box<[Chunk; CHUNK_LEN]>,
+    pub(crate) odd: Table<Chunk>,
     /// At l = 1^c r': for each d from 1 to c, the strings t r with d 0s in t for which
     /// l = 1^|t| r.
     pub(crate) ones: Lists,
     /// At l = 0^a 1^c r': for each o from 0 to c - 1, the strings t r with l = 0^a 1^c' r,
     /// |t| = a + c' and c' - 1 - o 1s in t.
     pub(crate) zeros: Lists,
-    /// At l: the first of the list `ones`, or nothing.
-    pub(crate) first_ones: Box<[Chunk; CHUNK_LEN]>,
-    /// At l: the first two of the list `zeros`, or nothing.
-    pub(crate) first_zeros: Box<[[Chunk; 2]; CHUNK_LEN]>,
+    /// The beginnings of the lists `ones`.
+    pub(crate) first_ones: Firsts,
+    /// The beginnings of the lists `zeros`.
+    pub(crate) first_zeros: Firsts,
     /// At k: the strings with k 0s.
     pub(crate) with_zeros: [Chunk; CHUNK_BITS + 1],
+}
+
+/// The first two of each list, as far as there are so many: most lists have no more.
+#[derive(Debug)]
+pub(crate) struct Firsts {
+    /// At l - `empty`, for l above `empty`.
+    table: Table<[Chunk; 2]>,
+    /// The lists up to this one are empty. They share an entry, which so stays in the cache.
+    empty: usize,
+    /// The l with longer lists.
+    pub(crate) longer: Chunk,
+}
+
+impl Firsts {
+    /// At [`NOTHING`], nothing.
+    #[inline(always)]
+    pub(crate) fn at(&self, l: usize) -> &[Chunk; 2] {
+        &self.table[(l.max(self.empty) - self.empty) % (2 * CHUNK_LEN)]
+    }
 }
 
 /// A list of chunks for each string of nine bits.
@@ -49,10 +75,27 @@ impl Lists {
         Lists { first, chunks }
     }
 
-    /// For each string, the first N of its list, or nothing.
-    fn heads<const N: usize>(&self) -> impl Iterator<Item = [Chunk; N]> {
-        let head = |l| std::array::from_fn(|i| self.at(l).get(i).copied().unwrap_or_default());
-        (0..CHUNK_LEN).map(head)
+    fn firsts(&self) -> Firsts {
+        let empty = (0..CHUNK_LEN)
+            .take_while(|&l| self.at(l).is_empty())
+            .count()
+            - 1;
+        let mut table: Table<[Chunk; 2]> = table();
+        let mut longer = Chunk::EMPTY;
+        for (firsts, l) in table.iter_mut().zip(empty..CHUNK_LEN) {
+            let list = self.at(l);
+            for (first, chunk) in firsts.iter_mut().zip(list) {
+                *first = *chunk;
+            }
+            if list.len() > firsts.len() {
+                longer.insert(l);
+            }
+        }
+        Firsts {
+            table,
+            empty,
+            longer,
+        }
     }
 
     #[inline(always)]
@@ -63,7 +106,7 @@ impl Lists {
 
 impl Masks {
     pub(crate) fn new() -> Masks {
-        let (mut even, mut odd) = (table(), table());
+        let (mut even, mut odd): (Table<Chunk>, Table<Chunk>) = (table(), table());
         let mut with_zeros = [Chunk::EMPTY; CHUNK_BITS + 1];
         for l in 0..CHUNK_LEN {
             with_zeros[zeros(l, CHUNK_BITS)].insert(l);
@@ -81,8 +124,8 @@ impl Masks {
         Masks {
             even,
             odd,
-            first_ones: boxed(ones.heads().map(|[first]| first)),
-            first_zeros: boxed(zeros.heads()),
+            first_ones: ones.firsts(),
+            first_zeros: zeros.firsts(),
             ones,
             zeros,
             with_zeros,
@@ -133,12 +176,12 @@ fn zeros(t: usize, length: usize) -> usize {
     length - t.count_ones() as usize
 }
 
-fn table() -> Box<[Chunk; CHUNK_LEN]> {
-    boxed(std::iter::repeat_n(Chunk::EMPTY, CHUNK_LEN))
-}
-
-fn boxed<T>(entries: impl Iterator<Item = T>) -> Box<[T; CHUNK_LEN]> {
-    let entries: Box<[T]> = entries.collect();
+#[expect(
+    clippy::unnecessary_box_returns,
+    reason = "tables are too large for the stack"
+)]
+fn table<T: Clone + Default>() -> Table<T> {
+    let entries = vec![T::default(); 2 * CHUNK_LEN].into_boxed_slice();
     let entries = entries.try_into();
-    entries.unwrap_or_else(|_| unreachable!("one entry for each string"))
+    entries.unwrap_or_else(|_| unreachable!("so many entries"))
 }

@@ -6,12 +6,12 @@
 //! small lifts within a block, which are most, are by table.
 //!
 //! The lift of `X0` with s index bits above the chunk has `R_j[z]` = the slice of X0's losing
-//! positions at the prefix 0^(z-1) 1^(j-z+1). What is below a chunk comes from the s + 1 chunks
-//! 0^x 1^(s-x) of X0, by table.
+//! positions at the prefix 0^(z-1) 1^(j-z+1). What is below a chunk is its [base](crate::bases).
 
+use crate::bases::Bases;
 use crate::chunk::{CHUNK_LEN, Chunk};
 use crate::isa::Lowest;
-use crate::masks::Masks;
+use crate::masks::{Firsts, Masks, NOTHING};
 use crate::pyramid::{self, Base, Scratch, Sets};
 use crate::trailing::Finals;
 
@@ -25,12 +25,11 @@ const BLOCK: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Solver {
     pub(crate) finals: Finals,
-    /// The losing indices so far, and room for those of one more block.
+    /// The losing indices so far, and room for those of one more block and one that is none.
     out: Vec<u32>,
     /// How many there are so far.
     len: usize,
-    /// For each finished chunk, where its part of the output begins.
-    first: Vec<u32>,
+    bases: Bases,
     base: Base,
     scratch: Scratch,
 }
@@ -64,15 +63,13 @@ impl Solver {
         masks: &Masks,
     ) -> Vec<u32> {
         self.len = 0;
-        self.first.clear();
-        self.first.reserve(bitmap.len() + 1);
-        self.first.push(0);
         if first_range {
             bitmap[0].insert(0);
         }
         for i in (0..bitmap.len()).step_by(BLOCK) {
-            if self.out.len() < self.len + BLOCK * CHUNK_LEN {
-                self.out.resize(2 * self.len + BLOCK * CHUNK_LEN, 0);
+            let room = BLOCK * CHUNK_LEN + 1;
+            if self.out.len() < self.len + room {
+                self.out.resize(2 * self.len + room, 0);
             }
             if first_range {
                 self.solve_first::<L>(bitmap, i, range_bits, masks);
@@ -103,25 +100,36 @@ impl Solver {
         }
         let chunks: &mut [Chunk; BLOCK] = bitmap[i..].first_chunk_mut().expect("whole blocks");
         let [first, second, third, fourth] = chunks;
-        let (mut to_next, mut to_fourth) = (Chunk::EMPTY, Chunk::EMPTY);
+        let [mut zeros, mut ones, mut last] = [[Chunk::EMPTY; 2]; 3];
         self.sweep::<L>(first, i, masks, |l| {
-            let [one, two] = masks.first_zeros[l];
-            to_next |= one;
-            to_fourth |= two;
+            join(&mut zeros, masks.first_zeros.at(l));
         });
-        *second |= to_next;
-        self.sweep::<L>(second, i + 1, masks, |l| to_fourth |= masks.first_ones[l]);
+        *second |= zeros[0];
+        self.sweep::<L>(second, i + 1, masks, |l| {
+            join(&mut ones, masks.first_ones.at(l));
+        });
         // 10 l can move to 01 l, and to 00 l' as 01 l can.
-        *third |= to_next | *second;
+        *third |= zeros[0] | *second;
+        let mut to_fourth = zeros[1] | ones[0];
         self.sweep::<L>(third, i + 2, masks, |l| {
-            to_fourth |= masks.first_zeros[l][0];
+            to_fourth |= masks.first_zeros.at(l)[0];
         });
         *fourth |= to_fourth;
-        self.sweep::<L>(fourth, i + 3, masks, |_| {});
+        self.sweep::<L>(fourth, i + 3, masks, |l| {
+            join(&mut last, masks.first_ones.at(l));
+        });
+        if i.is_multiple_of(2 * BLOCK) {
+            self.bases.begin(i, *first, &zeros, masks);
+            self.bases.go_on(i + 1, *second, &ones, masks);
+        }
+        self.bases.go_on(i + 3, *fourth, &last, masks);
     }
 
-    /// The lowest unmarked position is losing; mark the positions that can move to it; repeat.
-    /// `each` is called for each of them.
+    /// The lowest unmarked position is losing; mark the positions that can move to it; repeat. Two
+    /// are taken at a time, unless the second can move to the first: to find one takes long,
+    /// and little longer for two.
+    ///
+    /// `each` is called for each of them, and perhaps for [`NOTHING`].
     #[inline(always)]
     fn sweep<L: Lowest>(
         &mut self,
@@ -131,30 +139,30 @@ impl Solver {
         mut each: impl FnMut(usize),
     ) {
         let index = u32::try_from(number * CHUNK_LEN).expect("at most 31 index bits");
-        let out = &mut self.out[self.len..][..CHUNK_LEN];
+        let out = &mut self.out[self.len..][..=CHUNK_LEN];
         let mut open = Chunk(chunk.0.map(|word| !word));
         let mut losing = Chunk::EMPTY;
         let mut found = 0;
-        while let Some(l) = L::lowest(&open) {
-            let marked = masks.even[l as usize % CHUNK_LEN];
-            for (open, marked) in open.0.iter_mut().zip(marked.0) {
+        while let Some([first, second]) = L::lowest(&open) {
+            let by_first = &masks.even[first as usize % CHUNK_LEN];
+            let second = if by_first.contains(second as usize) {
+                NOTHING
+            } else {
+                second
+            };
+            let by_second = &masks.even[second as usize % (2 * CHUNK_LEN)];
+            for (open, marked) in open.0.iter_mut().zip((*by_first | *by_second).0) {
                 *open &= !marked;
             }
-            losing |= Chunk::of(l);
-            each(l as usize % CHUNK_LEN);
-            out[found] = index + l;
-            found += 1;
+            losing |= Chunk::of(first) | Chunk::of(second);
+            each(first as usize);
+            each(second as usize);
+            out[found] = index + first;
+            out[found + 1] = index + second;
+            found += 1 + usize::from(second != NOTHING);
         }
         *chunk = losing;
-        self.found(found);
-    }
-
-    /// Takes note that the next chunk is finished, with so many losing positions.
-    #[inline(always)]
-    fn found(&mut self, found: usize) {
         self.len += found;
-        self.first
-            .push(u32::try_from(self.len).expect("fewer losing positions than indices"));
     }
 
     /// The same as [`Solver::solve_block`] for a block of the first range, where each losing position
@@ -170,13 +178,21 @@ impl Solver {
             let before = self.len;
             if i == 0 {
                 let found = sweep_first(&mut bitmap[0], masks, &mut self.out);
-                self.found(found);
+                self.len += found;
             } else {
                 self.sweep::<L>(&mut bitmap[i], i, masks, |_| {});
             }
             for &losing in &self.out[before..self.len] {
                 let finals = &mut self.finals;
                 apply_shorter(u64::from(losing), range_bits, masks, finals, bitmap);
+            }
+            let losing = bitmap[i];
+            if i % 2 == 0 {
+                let firsts = firsts_of(losing, &masks.first_zeros);
+                self.bases.begin(i, losing, &firsts, masks);
+            } else {
+                let firsts = firsts_of(losing, &masks.first_ones);
+                self.bases.go_on(i, losing, &firsts, masks);
             }
             if i + 1 < first + BLOCK {
                 self.lift(bitmap, i + 1, masks);
@@ -191,35 +207,28 @@ impl Solver {
         let first = half - (1 << s);
         let (done, open) = bitmap.split_at_mut(half);
         let losing = &done[first..];
-        let chunk = |i: usize| {
-            &self.out[self.first[first + i] as usize..self.first[first + i + 1] as usize]
-        };
-
         let base = &mut self.base[..=s];
-        base.fill(Chunk::EMPTY);
-        for x in 0..s {
-            let special = (1 << (s - x)) - 1;
-            base[x + 1] |= losing[special];
-            for &index in chunk(special).iter().rev() {
-                let l = index as usize % CHUNK_LEN;
-                if l < CHUNK_LEN / 2 {
-                    break;
-                }
-                for (set, mask) in base[..=x].iter_mut().rev().zip(masks.ones.at(l)) {
-                    *set |= *mask;
-                }
-            }
-        }
-        for &index in chunk(0) {
-            let masks = masks.zeros.at(index as usize % CHUNK_LEN);
-            for (set, mask) in base.iter_mut().rev().zip(masks) {
-                *set |= *mask;
-            }
-        }
+        self.bases.write(first, base);
         self.finals.lift(half, masks, base);
         let half = Half { losing, s };
         pyramid::expand(&half, base, &mut self.scratch, &mut open[..1 << s]);
     }
+}
+
+#[inline(always)]
+fn join(sets: &mut [Chunk; 2], more: &[Chunk; 2]) {
+    for (set, more) in sets.iter_mut().zip(more) {
+        *set |= *more;
+    }
+}
+
+/// The first two of the lists of all these positions.
+fn firsts_of(losing: Chunk, table: &Firsts) -> [Chunk; 2] {
+    let mut firsts = [Chunk::EMPTY; 2];
+    for l in losing.indices(0) {
+        join(&mut firsts, table.at(l));
+    }
+    firsts
 }
 
 /// As [`Solver::sweep`], for the first chunk of the first range, whose paths with trailing 1s are

@@ -1,0 +1,78 @@
+//! The bases of lifts, put together while chunks are solved.
+//!
+//! The base of a lift, the sets `M_s[0..=s]` of its [pyramid](crate::pyramid), says what a half X0 of 2^s chunks
+//! means for moves that end within a chunk. It depends on what is losing in s + 1 chunks of the half: the first
+//! one and, for 1 ≤ k ≤ s, the one at 0^(s-k) 1^k. Counted from the end, so that entry o is `M_s[s - o]`,
+//!
+//! * the first chunk adds its lists [`zeros`](Masks::zeros) from entry 0 on;
+//! * the one at 0^(s-k) 1^k adds its losing positions to entry k - 1, and its lists [`ones`](Masks::ones) from
+//!   entry k on.
+//!
+//! None of this depends on s. So all halves that begin with the same chunk have one base, which grows as they do,
+//! and each chunk adds to one base, once.
+
+use crate::chunk::{CHUNK_BITS, Chunk};
+use crate::masks::{Firsts, Lists, Masks};
+use crate::pyramid::LEVELS;
+
+/// The most entries that anything is added to.
+const ENTRIES: usize = LEVELS + CHUNK_BITS;
+
+/// The bases of the halves that are not finished.
+///
+/// A half of 2^s chunks is lifted if its first chunk i is a multiple of 2^(s+1), and until then chunks c from i to
+/// i + 2^s - 1 are solved: i is c without its last s + 1 bits, the first of which is 0. Of two such i one is
+/// a beginning of the other and has fewer 1s, so the number of 1s tells where its base is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Bases {
+    bases: Box<[[Chunk; ENTRIES]; LEVELS]>,
+}
+
+impl Bases {
+    /// Begins the base of the halves that begin with chunk `i`, which is even, where `losing` is losing and the
+    /// first two of the lists `zeros` give `firsts`.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, i: usize, losing: Chunk, firsts: &[Chunk; 2], masks: &Masks) {
+        let base = &mut self.bases[i.count_ones() as usize];
+        base[..CHUNK_BITS].fill(Chunk::EMPTY);
+        add(base, firsts, losing, &masks.first_zeros, &masks.zeros);
+    }
+
+    /// Adds chunk `i`, which is odd, to the base that it belongs to; `firsts` is of the lists `ones`.
+    #[inline(always)]
+    pub(crate) fn go_on(&mut self, i: usize, losing: Chunk, firsts: &[Chunk; 2], masks: &Masks) {
+        let k = i.trailing_ones() as usize;
+        let base = &mut self.bases[i.count_ones() as usize - k];
+        base[k + CHUNK_BITS - 1] = Chunk::EMPTY;
+        base[k - 1] |= losing;
+        add(
+            &mut base[k..],
+            firsts,
+            losing,
+            &masks.first_ones,
+            &masks.ones,
+        );
+    }
+
+    /// The sets `M_s[0..=s]` for the half of 2^s chunks that begins with chunk `first`, into `base`.
+    #[inline(always)]
+    pub(crate) fn write(&self, first: usize, base: &mut [Chunk]) {
+        let entries = &self.bases[first.count_ones() as usize][..base.len()];
+        for (set, entry) in base.iter_mut().zip(entries.iter().rev()) {
+            *set = *entry;
+        }
+    }
+}
+
+/// Adds to `base` the first two of all lists, and what is longer one by one.
+#[inline(always)]
+fn add(base: &mut [Chunk], firsts: &[Chunk; 2], losing: Chunk, table: &Firsts, lists: &Lists) {
+    for (set, first) in base.iter_mut().zip(firsts) {
+        *set |= *first;
+    }
+    for l in (losing & table.longer).indices(0) {
+        for (set, mask) in base.iter_mut().zip(lists.at(l)).skip(firsts.len()) {
+            *set |= *mask;
+        }
+    }
+}
