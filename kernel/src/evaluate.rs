@@ -64,9 +64,9 @@ impl Evaluator {
 
     /// The bytes that an evaluator for `range_bits` takes, its result not counted.
     pub fn memory(range_bits: RangeBits) -> u64 {
-        // The bitmap, one bitmap's worth of sets, three of scratch, and room for twice the losing
-        // indices, which takes less than one.
-        range_bits.positions() / 8 * 6
+        // The bitmap, one bitmap's worth of sets, less than one of scratch, and room for twice the
+        // losing indices, which takes less than one.
+        range_bits.positions() / 8 * 4
     }
 
     /// Evaluates the range `head`.

@@ -14,6 +14,9 @@ use crate::chunk::Chunk;
 /// The most levels a range can have above its chunks.
 pub(crate) const LEVELS: usize = 23;
 
+/// So many chunks of each set go through the last four levels together.
+const PIECE: usize = 8;
+
 /// The sets `M_s[0..]` of a pyramid with s levels.
 pub(crate) type Base = [Chunk; LEVELS];
 
@@ -23,7 +26,7 @@ pub(crate) trait Sets {
     fn set(&self, j: usize, z: usize) -> &[Chunk];
 }
 
-/// Two buffers for the sets of one level, kept from one pyramid to the next.
+/// Two buffers for the sets of one level of tall pyramids, kept from one pyramid to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     above: Vec<Chunk>,
@@ -69,10 +72,12 @@ pub(crate) fn expand(
 #[inline(always)]
 fn expand_tall(sets: &impl Sets, base: &[Chunk], scratch: &mut Scratch, target: &mut [Chunk]) {
     let Scratch { above, below } = scratch;
-    // Level j has (j + 1) 2^(s-j) chunks: at most 3/4 of the target from level 2 on.
-    if above.len() < target.len() {
-        above.resize(target.len(), Chunk::EMPTY);
-        below.resize(target.len(), Chunk::EMPTY);
+    let last = if target.len() < 16 * PIECE { 2 } else { 4 };
+    // Level j has (j + 1) 2^(s-j) chunks, and all levels above it have fewer.
+    let room = ((last + 1) * target.len()) >> last;
+    if above.len() < room {
+        above.resize(room, Chunk::EMPTY);
+        below.resize(room, Chunk::EMPTY);
     }
     above[..base.len()].copy_from_slice(base);
     let mut j = base.len() - 1;
@@ -91,7 +96,7 @@ fn expand_tall(sets: &impl Sets, base: &[Chunk], scratch: &mut Scratch, target: 
         length = 2;
         std::mem::swap(above, below);
     }
-    while j > 2 {
+    while j > last {
         j -= 2;
         for z in 0..=j {
             let quarters = [z, z + 1, z + 2].map(|z| &above[z * length..][..length]);
@@ -106,8 +111,61 @@ fn expand_tall(sets: &impl Sets, base: &[Chunk], scratch: &mut Scratch, target: 
         length *= 4;
         std::mem::swap(above, below);
     }
-    let quarters = [0, 1, 2].map(|z| &above[z * length..][..length]);
-    finish(sets, quarters, target);
+    let set = |z: usize| &above[z * length..][..length];
+    if last == 2 {
+        finish(sets, [0, 1, 2].map(set), target);
+    } else {
+        finish_by_pieces(sets, [0, 1, 2, 3, 4].map(set), target);
+    }
+}
+
+/// The last four levels: the sixteen parts of the target from `M_4[0..=4]` and `R_3`, `R_2` and `R_1`. What is at one
+/// place of each part depends on the same place of each set and of nothing else, so one piece after the other goes through
+/// both steps without leaving the first-level cache in between.
+#[inline(always)]
+fn finish_by_pieces(sets: &impl Sets, from: [&[Chunk]; 5], target: &mut [Chunk]) {
+    let from = from.map(pieces);
+    let number = from[0].len();
+    let set = |j, z| pieces(sets.set(j, z));
+    let one = set(1, 1);
+    let two = [1, 2].map(|z| set(2, z));
+    let three = [1, 2, 3].map(|z| set(3, z));
+    let target = target.as_chunks_mut::<PIECE>().0;
+    let mut below = [[[Chunk::EMPTY; PIECE]; 4]; 3];
+    for at in 0..number {
+        for (z, below) in below.iter_mut().enumerate() {
+            for (quarter, out) in below.iter_mut().enumerate() {
+                *out = from[z + ZEROS[quarter]][at];
+                if z > 0 {
+                    add(out, &two[z - 1][quarter * number + at]);
+                }
+                let third = if quarter < 2 { z + 1 } else { z };
+                if third > 0 {
+                    add(out, &three[third - 1][quarter % 2 * number + at]);
+                }
+            }
+        }
+        for (quarter, zeros) in ZEROS.into_iter().enumerate() {
+            for (rest, below) in below[zeros].iter().enumerate() {
+                let place = (4 * quarter + rest) * number + at;
+                add(&mut target[place], below);
+                if quarter < 2 {
+                    add(&mut target[place], &one[place]);
+                }
+            }
+        }
+    }
+}
+
+fn pieces(chunks: &[Chunk]) -> &[[Chunk; PIECE]] {
+    chunks.as_chunks().0
+}
+
+#[inline(always)]
+fn add(piece: &mut [Chunk; PIECE], more: &[Chunk; PIECE]) {
+    for (chunk, more) in piece.iter_mut().zip(more) {
+        *chunk |= *more;
+    }
 }
 
 /// The last two levels: the four quarters of the target from `M_2[0, 1, 2]` and `R_1[1]`.
