@@ -140,7 +140,10 @@ pub fn encode(range: &Range, range_bits: RangeBits) -> (RangeSummary, Vec<u8>) {
     let counts = counts.map(|count| u16::try_from(count).expect("a range is nowhere full"));
     let counts: Vec<u16> = counts.collect();
 
-    let mut record = header.bytes(range_bits).to_vec();
+    let highs = counts.iter().map(|&count| highs::len(count, range_bits));
+    let length = HEADER_LENGTH + 2 * counts.len() + highs.sum::<usize>() + range.losing.len();
+    let mut record = Vec::with_capacity(length);
+    record.extend(header.bytes(range_bits));
     record.extend(counts.iter().flat_map(|count| count.to_le_bytes()));
     for (these, &count) in split.iter().zip(&counts) {
         highs::encode(these, highs::len(count, range_bits), &mut record);
