@@ -65,8 +65,8 @@ impl Evaluator {
     /// The bytes that an evaluator for `range_bits` takes, its result not counted.
     pub fn memory(range_bits: RangeBits) -> u64 {
         // The bitmap, one bitmap's worth of sets, less than one of scratch, and room for twice the
-        // losing indices, which takes less than one.
-        range_bits.positions() / 8 * 4
+        // losing indices, which takes less than one; besides, half a MiB of tables.
+        range_bits.positions() / 8 * 4 + (1 << 19)
     }
 
     /// Evaluates the range `head`.
@@ -157,11 +157,14 @@ impl Evaluator {
             let source = find(sources, source)?;
             let length = b - 1 - c;
             let first = (head.0 & mask(c)) << length;
-            for index in source.between(first..first + (1 << length)) {
-                let path = (((index - first) * 2 + 1) << c) - 1;
-                self.solver
-                    .finals
-                    .apply(path, b, &self.masks, &mut self.bitmap);
+            for (bucket, run) in source.runs(first..first + (1 << length)) {
+                for &low in run {
+                    let index = bucket + u64::from(low) - first;
+                    let path = ((index * 2 + 1) << c) - 1;
+                    self.solver
+                        .finals
+                        .apply(path, b, &self.masks, &mut self.bitmap);
+                }
             }
             edges |= u64::from(source.contains(first)) << (b - c);
         }

@@ -21,7 +21,8 @@
 //! ```
 //!
 //! in about four passes over the range: all ORs of contiguous bit slices. The lowest nine bits of
-//! an index are one [`Chunk`](chunk::Chunk) of 512 bits, for which [`masks`] holds every answer as a table.
+//! an index are one [`Chunk`](chunk::Chunk) of 512 bits, for which [`masks`] holds every answer as a table, and
+//! [`bases`] puts together what these mean for a lift.
 //!
 //! A move that ends at the last 0 leaves trailing 1s: a shorter word, whose value is known from a
 //! range of a lower layer. [`trailing`] applies these.

@@ -95,15 +95,20 @@ impl Source {
 
     /// The losing indices from `indices.start` to before `indices.end`.
     pub fn between(&self, indices: Span<u64>) -> impl Iterator<Item = u64> {
+        let runs = self.runs(indices);
+        runs.flat_map(|(start, run)| run.iter().map(move |&low| start + u64::from(low)))
+    }
+
+    /// The same by buckets: the first index of each, and low bits.
+    #[inline(always)]
+    pub(crate) fn runs(&self, indices: Span<u64>) -> impl Iterator<Item = (u64, &[u16])> {
         let buckets = indices.start >> BUCKET_BITS..indices.end.div_ceil(1 << BUCKET_BITS);
-        buckets.flat_map(move |number| {
+        buckets.map(move |number| {
             let start = number << BUCKET_BITS;
             let bucket = self.bucket(number);
             let from = bucket.partition_point(|&low| start + u64::from(low) < indices.start);
             let to = bucket.partition_point(|&low| start + u64::from(low) < indices.end);
-            bucket[from..to]
-                .iter()
-                .map(move |&low| start + u64::from(low))
+            (start, &bucket[from..to])
         })
     }
 
