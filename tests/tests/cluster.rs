@@ -216,18 +216,31 @@ fn faults_at_random_change_nothing() {
     );
 }
 
+/// Builds a table, and kills two of three workers when its shards are begun. Whether some were still to be
+/// written then.
+fn publish_with_losses() -> bool {
+    const FINGERPRINT_33: &str = "eb9323696223d7b5f0d02c4f1b55a9ee506d1d5dd24567373ab89929b6157c57";
+    let cluster = Cluster::new();
+    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(33, 20));
+    let [first, second, third] =
+        ["first", "second", "third"].map(|name| cluster.start(&mut cluster.worker(name)));
+    wait_for("shards", || cluster.metric("chomp_shards") == 4);
+    first.send(Signal::SIGKILL);
+    second.send(Signal::SIGKILL);
+    let in_time = cluster.metric("chomp_shards_done") < 4;
+    let killed = [first, second].map(|worker| worker.wait().code.is_none());
+    assert_eq!(third.wait().code, Some(0));
+    coordinator.send(Signal::SIGTERM);
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_33);
+    in_time && killed == [true, true]
+}
+
 /// Each shard is a task: those of workers that are gone are done by others.
 #[test]
 fn a_publication_that_loses_workers_goes_on() {
-    const FINGERPRINT_33: &str = "eb9323696223d7b5f0d02c4f1b55a9ee506d1d5dd24567373ab89929b6157c57";
-    let cluster = Cluster::new();
-    let mut command = cluster.coordinator(33, 20);
-    let coordinator = cluster.start_coordinator(command.arg("--exit-when-done"));
-    let workers = ["first", "second", "third"].map(|name| cluster.start(&mut cluster.worker(name)));
-    wait_for("shards", || cluster.metric("chomp_shards") == 4);
-    let [first, second, third] = workers;
-    assert_eq!((first.kill().code, second.kill().code), (None, None));
-    assert!(cluster.metric("chomp_shards_done") < 4, "there was time");
-    assert_eq!(third.wait().code, Some(0));
-    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_33);
+    let in_time = (0..5).any(|_| publish_with_losses());
+    assert!(
+        in_time,
+        "five publications were over before they lost workers"
+    );
 }

@@ -193,7 +193,7 @@ fn too_little_memory() {
     let directory = tempfile::tempdir().unwrap();
     let mut command = run_in(directory.path(), 20, 12);
     let ended = end(command.args(["--memory", "1MiB"]));
-    ended.refuses(2, &["1 MiB of memory", "give at least 305MiB", "2 threads"]);
+    ended.refuses(2, &["1 MiB of memory", "give at least 306MiB", "2 threads"]);
     assert!(!directory.path().join("work").try_exists().unwrap());
     let summary = end(&mut run(directory.path(), 20)).summary();
     assert_eq!(fingerprint(&summary), FINGERPRINT_20);
