@@ -12,6 +12,7 @@
 //! and each chunk adds to one base, once.
 
 use crate::chunk::{CHUNK_BITS, Chunk};
+use crate::isa::Lowest;
 use crate::masks::{Firsts, Lists, Masks};
 use crate::pyramid::LEVELS;
 
@@ -32,20 +33,32 @@ impl Bases {
     /// Begins the base of the halves that begin with chunk `i`, which is even, where `losing` is losing and the
     /// first two of the lists `zeros` give `firsts`.
     #[inline(always)]
-    pub(crate) fn begin(&mut self, i: usize, losing: Chunk, firsts: &[Chunk; 2], masks: &Masks) {
+    pub(crate) fn begin<L: Lowest>(
+        &mut self,
+        i: usize,
+        losing: Chunk,
+        firsts: &[Chunk; 2],
+        masks: &Masks,
+    ) {
         let base = &mut self.bases[i.count_ones() as usize];
         base[..CHUNK_BITS].fill(Chunk::EMPTY);
-        add(base, firsts, losing, &masks.first_zeros, &masks.zeros);
+        add::<L>(base, firsts, losing, &masks.first_zeros, &masks.zeros);
     }
 
     /// Adds chunk `i`, which is odd, to the base that it belongs to; `firsts` is of the lists `ones`.
     #[inline(always)]
-    pub(crate) fn go_on(&mut self, i: usize, losing: Chunk, firsts: &[Chunk; 2], masks: &Masks) {
+    pub(crate) fn go_on<L: Lowest>(
+        &mut self,
+        i: usize,
+        losing: Chunk,
+        firsts: &[Chunk; 2],
+        masks: &Masks,
+    ) {
         let k = i.trailing_ones() as usize;
         let base = &mut self.bases[i.count_ones() as usize - k];
         base[k + CHUNK_BITS - 1] = Chunk::EMPTY;
         base[k - 1] |= losing;
-        add(
+        add::<L>(
             &mut base[k..],
             firsts,
             losing,
@@ -66,12 +79,20 @@ impl Bases {
 
 /// Adds to `base` the first two of all lists, and what is longer one by one.
 #[inline(always)]
-fn add(base: &mut [Chunk], firsts: &[Chunk; 2], losing: Chunk, table: &Firsts, lists: &Lists) {
+fn add<L: Lowest>(
+    base: &mut [Chunk],
+    firsts: &[Chunk; 2],
+    losing: Chunk,
+    table: &Firsts,
+    lists: &Lists,
+) {
     for (set, first) in base.iter_mut().zip(firsts) {
         *set |= *first;
     }
-    for l in (losing & table.longer).indices(0) {
-        for (set, mask) in base.iter_mut().zip(lists.at(l)).skip(firsts.len()) {
+    let mut longer = losing & table.longer;
+    while let Some([l, _]) = L::lowest(&longer) {
+        longer = longer & !Chunk::of(l);
+        for (set, mask) in base.iter_mut().zip(lists.at(l as usize)).skip(firsts.len()) {
             *set |= *mask;
         }
     }

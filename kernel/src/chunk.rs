@@ -76,6 +76,15 @@ impl std::ops::BitAnd for Chunk {
     }
 }
 
+impl std::ops::Not for Chunk {
+    type Output = Chunk;
+
+    #[inline(always)]
+    fn not(self) -> Chunk {
+        Chunk(self.0.map(|word| !word))
+    }
+}
+
 impl std::ops::BitOr for Chunk {
     type Output = Chunk;
 

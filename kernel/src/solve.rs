@@ -119,10 +119,10 @@ impl Solver {
             join(&mut last, masks.first_ones.at(l));
         });
         if i.is_multiple_of(2 * BLOCK) {
-            self.bases.begin(i, *first, &zeros, masks);
-            self.bases.go_on(i + 1, *second, &ones, masks);
+            self.bases.begin::<L>(i, *first, &zeros, masks);
+            self.bases.go_on::<L>(i + 1, *second, &ones, masks);
         }
-        self.bases.go_on(i + 3, *fourth, &last, masks);
+        self.bases.go_on::<L>(i + 3, *fourth, &last, masks);
     }
 
     /// The lowest unmarked position is losing; mark the positions that can move to it; repeat. Two
@@ -140,7 +140,7 @@ impl Solver {
     ) {
         let index = u32::try_from(number * CHUNK_LEN).expect("at most 31 index bits");
         let out = &mut self.out[self.len..][..=CHUNK_LEN];
-        let mut open = Chunk(chunk.0.map(|word| !word));
+        let mut open = !*chunk;
         let mut losing = Chunk::EMPTY;
         let mut found = 0;
         while let Some([first, second]) = L::lowest(&open) {
@@ -151,9 +151,7 @@ impl Solver {
                 second
             };
             let by_second = &masks.even[second as usize % (2 * CHUNK_LEN)];
-            for (open, marked) in open.0.iter_mut().zip((*by_first | *by_second).0) {
-                *open &= !marked;
-            }
+            open = open & !(*by_first | *by_second);
             losing |= Chunk::of(first) | Chunk::of(second);
             each(first as usize);
             each(second as usize);
@@ -189,10 +187,10 @@ impl Solver {
             let losing = bitmap[i];
             if i % 2 == 0 {
                 let firsts = firsts_of(losing, &masks.first_zeros);
-                self.bases.begin(i, losing, &firsts, masks);
+                self.bases.begin::<L>(i, losing, &firsts, masks);
             } else {
                 let firsts = firsts_of(losing, &masks.first_ones);
-                self.bases.go_on(i, losing, &firsts, masks);
+                self.bases.go_on::<L>(i, losing, &firsts, masks);
             }
             if i + 1 < first + BLOCK {
                 self.lift(bitmap, i + 1, masks);
