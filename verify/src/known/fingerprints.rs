@@ -87,7 +87,7 @@ pub(super) const LINEAR: [(u32, &str); 20] = [
 ];
 
 /// Bits, and the fingerprint of the table of so many.
-pub(super) const FINGERPRINTS: [(u32, &str); 18] = [
+pub(super) const FINGERPRINTS: [(u32, &str); 22] = [
     (
         20,
         "38b1c11383f729f4fb66748224af0f5f63390d172ccf4a6297e1ac3ac2c6c5fc",
@@ -159,5 +159,21 @@ pub(super) const FINGERPRINTS: [(u32, &str); 18] = [
     (
         40,
         "7db1110fa72b96a134886aab759f3db19f54a1a19a57255972f7c599c11b9410",
+    ),
+    (
+        41,
+        "08cdccd46fe90919fe97de8bd2c7f3a3e831c787c4a58db24f8df5cbf38d79c2",
+    ),
+    (
+        42,
+        "6154668ec155cae8ea1e7805e57d23ba9c495e7af6ccd3324a32492000ae664e",
+    ),
+    (
+        43,
+        "52b5938f94d3be93b9d488e7528e3245524846504a32b8b2c46f7b1d0ca7d9bc",
+    ),
+    (
+        44,
+        "c5c94b22710c494ea315c96b617e444891008431d2fcd2294ca140743f735f6f",
     ),
 ];
