@@ -14,7 +14,7 @@ use chomp_table::{Table, Word};
 
 use crate::explain::contradiction;
 use crate::join::{Query, join};
-use crate::{CheckError, Watch};
+use crate::{CheckError, Watch, tell};
 
 /// No position has more moves: the square of 64 bits.
 const MOVES_MAX: usize = 1024;
@@ -87,6 +87,7 @@ pub fn check_sample(
     };
     let of_all = sample.positions - 2 * listed;
     let mut batch = Batch::new(table, sample, watch);
+    batch.picked = if listed == 0 { 1.0 } else { 0.0 };
     let mut random = Random(sample.seed);
     for _ in 0..of_all {
         batch.push(random.word(manifest.bits))?;
@@ -105,10 +106,17 @@ pub fn check_sample(
             .collect();
         picks.sort_unstable();
         batch.report.passes += 1;
-        for word in pick(table, &picks)? {
+        let (before, decided) = (2 * listed - left, batch.decided(0, 0.0));
+        let watch = |part| {
+            let picked = part_of(before, count, 2 * listed, part);
+            watch(f64::midpoint(picked, decided))
+        };
+        let words = pick(table, &picks, &watch)?;
+        left -= count;
+        batch.picked = part_of(2 * listed - left, 0, 2 * listed, 0.0);
+        for word in words {
             batch.push(word)?;
         }
-        left -= count;
     }
     batch.decide()?;
     Ok(SampleReport {
@@ -133,8 +141,8 @@ struct Pick {
 }
 
 /// The positions that `picks`, which ascend, stand for.
-fn pick(table: &Table, picks: &[Pick]) -> Result<Vec<Word>, CheckError> {
-    let bits = table.manifest().bits;
+fn pick(table: &Table, picks: &[Pick], watch: Watch<'_>) -> Result<Vec<Word>, CheckError> {
+    let (bits, stored) = (table.manifest().bits, table.manifest().stored);
     let mut words = Vec::with_capacity(picks.len());
     let mut rest = picks;
     let mut before = 0;
@@ -157,13 +165,13 @@ fn pick(table: &Table, picks: &[Pick]) -> Result<Vec<Word>, CheckError> {
             });
         }
         (rest, before) = (others, end);
+        tell(watch, before, stored)?;
         if rest.is_empty() {
             return Ok(words);
         }
     }
     Err(CheckError::Wrong(format!(
-        "the table has {before} words, and its manifest says {}",
-        table.manifest().stored
+        "the table has {before} words, and its manifest says {stored}"
     )))
 }
 
@@ -196,6 +204,8 @@ struct Batch<'a> {
     words: Vec<Word>,
     queries: Vec<Query>,
     report: SampleReport,
+    /// The part of the listed positions that were picked. It takes about as long as to decide all.
+    picked: f64,
 }
 
 impl<'a> Batch<'a> {
@@ -215,7 +225,13 @@ impl<'a> Batch<'a> {
                 seed: sample.seed,
                 ..SampleReport::default()
             },
+            picked: 0.0,
         }
+    }
+
+    /// The part of all positions that is decided, when `part` of the next `these` is too.
+    fn decided(&self, these: u64, part: f64) -> f64 {
+        part_of(self.report.positions, these, self.all, part)
     }
 
     /// Takes a position. The tag of a query is the number of the position doubled; its own query has
@@ -238,13 +254,16 @@ impl<'a> Batch<'a> {
         if self.words.is_empty() {
             return Ok(());
         }
-        let (table, report) = (self.table, &mut self.report);
-        let (before, these, all) = (report.positions, self.words.len() as u64, self.all);
-        let watch = |part| (self.watch)(part_of(before, these, all, part));
+        let table = self.table;
+        let these = self.words.len() as u64;
+        let mut queries = std::mem::take(&mut self.queries);
+        let watch = |part| (self.watch)(f64::midpoint(self.picked, self.decided(these, part)));
         let mut listed = vec![false; 2 * self.words.len()];
-        join(table, &mut self.queries, &watch, |tag| {
+        join(table, &mut queries, &watch, |tag| {
             listed[tag as usize] = true;
         })?;
+        self.queries = queries;
+        let report = &mut self.report;
         report.passes += 1;
         report.positions += these;
         report.moves += self.queries.len() as u64 - these;

@@ -228,6 +228,8 @@ fn how_much_is_done_is_told() {
             chomp_verify::sample::check_sample(&table, sample, watch).unwrap();
         });
         assert!(ends(&parts));
+        // When nothing is decided yet.
+        assert!(parts[0] < 0.5, "{memory}: {parts:?}");
     }
     told(&|watch| {
         check_window(&table, 12, 3, watch).unwrap();
