@@ -168,6 +168,7 @@ impl Coordinator for Service {
             lease_ms: self.hello.lease_ms,
             store: self.hello.store.clone().unwrap_or_default(),
             checkpoint: self.journal.checkpoint().unwrap_or(0),
+            epoch: self.journal.epoch(),
         };
         Ok(Response::new(reply))
     }

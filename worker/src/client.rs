@@ -44,6 +44,8 @@ pub struct Job {
     pub store: String,
     /// A checkpoint of the journal to begin with, if there is one.
     pub checkpoint: Option<u64>,
+    /// The segment of the journal with which the coordinator took the table over.
+    pub epoch: u64,
 }
 
 /// A lease, by the coordinator's number.

@@ -4,7 +4,7 @@
 //! by itself; one that does not says why, and goes through the [coordinator](crate::proxy).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -41,9 +41,9 @@ pub enum StoreChoice {
     Coordinator,
 }
 
-/// The store of the present job. It is opened again when the job has another table, when the
-/// journal cannot be followed any further, or when writing failed: after that a directory takes nothing until
-/// it is opened again.
+/// The store of the present job. It is opened again when the job has another table, or the same as it was
+/// earlier, when the journal cannot be followed any further, or when writing failed: after that a directory
+/// takes nothing until it is opened again.
 #[derive(Debug)]
 pub(crate) struct Stores {
     choice: Option<StoreChoice>,
@@ -63,6 +63,8 @@ pub(crate) struct Store {
     proxied: bool,
     /// Whether writing failed.
     doubtful: AtomicBool,
+    /// The coordinator whose journal this is.
+    epoch: AtomicU64,
     journal: RwLock<Follower>,
 }
 
@@ -110,6 +112,7 @@ impl Stores {
         let job = self.client.job();
         if let Some(store) = &*open
             && store.table == job.table
+            && store.is_of(job.epoch).await
         {
             if !store.doubtful.load(Ordering::Relaxed) {
                 return Ok(Arc::clone(store));
@@ -179,8 +182,24 @@ impl Store {
             storage,
             proxied,
             doubtful: AtomicBool::new(false),
+            epoch: AtomicU64::new(job.epoch),
             journal: RwLock::new(journal),
         })
+    }
+
+    /// Whether what was read is of the journal of the coordinator that took the table over with segment
+    /// `epoch`. Nobody wrote that segment or a later one before, unless the table was put back since
+    /// as it was earlier.
+    async fn is_of(&self, epoch: u64) -> bool {
+        if self.epoch.load(Ordering::Relaxed) == epoch {
+            return true;
+        }
+        if self.journal.read().await.ledger().next > epoch {
+            tracing::warn!("the table was put back as it was earlier; reading its journal anew");
+            return false;
+        }
+        self.epoch.store(epoch, Ordering::Relaxed);
+        true
     }
 
     /// Reads the journal on until all segments below `next` are read.

@@ -161,6 +161,7 @@ async fn a_true_result_is_taken_and_told_of_in_the_journal() {
         lease_ms: 30_000,
         store: "s3://bucket/table".to_owned(),
         checkpoint: 0,
+        epoch: 0,
     };
     assert_eq!(reply, expected);
     let task = served.lease().await;

@@ -113,6 +113,7 @@ impl Session {
             lease: Duration::from_millis(reply.lease_ms),
             store: reply.store,
             checkpoint: (reply.checkpoint > 0).then_some(reply.checkpoint),
+            epoch: reply.epoch,
         };
         Ok(Session {
             number,

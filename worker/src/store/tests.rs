@@ -33,6 +33,7 @@ fn job(table: u64) -> Job {
         lease: Duration::from_secs(30),
         store: String::new(),
         checkpoint: None,
+        epoch: 0,
     }
 }
 

@@ -41,6 +41,7 @@ impl Coordinator for Fake {
             lease_ms: state.lease_ms,
             store: state.location.clone(),
             checkpoint: state.checkpoint(),
+            epoch: state.journal.epoch(),
         };
         answer(act, reply)
     }

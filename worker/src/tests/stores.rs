@@ -1,14 +1,16 @@
 //! Stores that are lost, damaged, somewhere else, or not the right one.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use chomp_store::objects::SimulatedStorage;
-use chomp_store::{Entry, Key, Storage};
+use chomp_store::{Entry, Journal, Key, Storage};
 use chomp_table::{Digest, Head};
 use tokio_util::sync::CancellationToken;
+use tonic::Status;
 
-use super::fake::{Act, Fake, State, config, now, truth};
+use super::fake::{Act, BITS, Fake, State, config, now, truth};
 use crate::{Config, End, Report, StoreChoice, run_with};
 
 async fn run(fake: &Fake, config: Config) -> Report {
@@ -289,6 +291,46 @@ async fn a_journal_that_cannot_be_followed_is_read_anew() {
         assert_eq!(state.joins.len(), 2);
         assert_eq!(state.returned, Vec::<String>::new());
     }
+}
+
+/// Goes on with the table as it was when it had these objects.
+fn put_back(state: &mut State, objects: BTreeMap<Key, Bytes>) {
+    state.restart();
+    let (table, storage) = (state.journal.ledger().table, SimulatedStorage::new(0));
+    for (key, bytes) in objects {
+        now(storage.create(&key, bytes)).unwrap();
+    }
+    state.storage = Arc::new(storage);
+    let journal = Journal::open(state.storage.clone(), state.range_bits, BITS, 2, table);
+    state.journal = Arc::new(now(journal).unwrap());
+}
+
+/// A table is put back as it was earlier, and the worker has read of ranges that were withdrawn later. What it needs
+/// is not done by all that it knows, and it is not to believe that.
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_was_put_back_is_read_anew() {
+    let (mut calls, mut completed, mut before) = (0, 0, None);
+    let fake = Fake::new(move |call, state| {
+        calls += 1;
+        assert!(calls < 1_000, "it gets nowhere");
+        completed += usize::from(call == "complete");
+        if call == "complete" && completed == 4 {
+            before = Some(state.storage.objects());
+            for head in (0..16).map(Head) {
+                let heads = vec![head];
+                now(state.journal.append(vec![Entry::Withdrawn { heads }])).unwrap();
+            }
+        } else if completed == 6
+            && let Some(before) = before.take()
+        {
+            put_back(state, before);
+            return Act::Fail(Status::unavailable("connection reset"));
+        }
+        Act::Go
+    });
+    run(&fake, config(1)).await;
+    fake.assert_done();
+    assert_eq!(fake.state().joins.len(), 2);
 }
 
 /// If even the newest checkpoint is of no use, the task fails with the reason.
