@@ -3,7 +3,7 @@
 //! Up to 31 bits there is one leaf, so the fingerprint is the SHA-256 of the linear one.
 
 /// Bits, and the linear SHA-256 of the table of so many.
-pub(super) const LINEAR: [(u32, &str); 20] = [
+pub(super) const LINEAR: [(u32, &str); 22] = [
     (
         20,
         "ccc3c24a30b196dd251acf2a76668b94991ef6839a9491b2bf82128d22dc102e",
@@ -83,6 +83,14 @@ pub(super) const LINEAR: [(u32, &str); 20] = [
     (
         42,
         "47b7e9df8fdf7e297cd4d192062d2b04170b976b7db95bae159e0b5b06d5e216",
+    ),
+    (
+        43,
+        "4b4657f86a88365103c6cb1de9988c1c5dc769f029014d20424eb3e4e9d12b1e",
+    ),
+    (
+        44,
+        "a5f54940746f636274ee3be51df76b1fede487f6e638277712fbee0b9f92889a",
     ),
 ];
 
