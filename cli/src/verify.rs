@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use chomp_table::Table;
 use chomp_table::format::describe;
+use chomp_verify::CheckError;
+use chomp_verify::marking::{self, Sizes};
 use chomp_verify::report::{Level, Report, Verdict};
-use chomp_verify::{CheckError, marking};
 use indicatif::HumanDuration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -97,18 +98,22 @@ impl Means {
         self.memory_bytes.saturating_sub(PROGRAM_BYTES)
     }
 
-    /// How all positions of a table are marked.
-    fn marking_plan(&self, bits: u32) -> Result<marking::Plan, VerifyError> {
-        let plan = marking::plan(bits, self.threads.get() as u64, self.rest_bytes());
-        plan.ok_or_else(|| self.too_few(marking::window_bits_min(bits)))
-    }
-
-    /// The memory does not hold a window of this size.
-    fn too_few(&self, window_bits: u32) -> VerifyError {
-        VerifyError::Memory {
+    /// How all positions of a table are marked, in windows of a size that is given by what was done before.
+    fn marking_plan(
+        &self,
+        sizes: &Sizes,
+        window_bits: Option<u32>,
+    ) -> Result<marking::Plan, VerifyError> {
+        let (threads, memory) = (self.threads.get() as u64, self.rest_bytes());
+        let plan = match window_bits {
+            Some(window_bits) => sizes.plan_windows(window_bits, threads, memory),
+            None => sizes.plan(threads, memory),
+        };
+        let least = || sizes.least_bytes(window_bits.unwrap_or_else(|| sizes.window_bits_min()));
+        plan.ok_or_else(|| VerifyError::Memory {
             given: self.memory_bytes,
-            needed: PROGRAM_BYTES + marking::window_bytes(window_bits),
-        }
+            needed: PROGRAM_BYTES + least(),
+        })
     }
 }
 
@@ -294,9 +299,13 @@ mod tests {
             let found = means(threads, memory).shard_threads(shard).ok();
             assert_eq!(found, expected, "{threads} threads, {memory} bytes");
         }
-        let error = means(2, 0).marking_plan(42).unwrap_err().to_string();
-        assert_eq!(error, "0 MiB of memory are too few: give at least 72MiB");
-        assert!(means(2, 72 * MIB).marking_plan(42).is_ok());
+        let sizes = Sizes::of(24, vec![1000; 16]);
+        let error = means(2, 0)
+            .marking_plan(&sizes, None)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(error, "0 MiB of memory are too few: give at least 69MiB");
+        assert!(means(2, 69 * MIB).marking_plan(&sizes, None).is_ok());
     }
 
     #[test]

@@ -4,44 +4,45 @@
 //! losing; all positions with a move to it are marked, and so on. One bit a position, no ranges,
 //! layers or edges, and moves are taken backwards, not forwards.
 //!
-//! A table too large for that is checked in **windows** of 2^w words that share their high bits.
-//! What is losing below a window comes from the table itself; it has to be checked as well, window
-//! by window, in any order and by anyone. If every window of a table agrees, so does the table: the
-//! first wrong word would have been found in its window. A window reads the table up to its end and
-//! takes two bits of memory for each of its positions.
+//! The bitmap is that of a **tile** of 2^20 words that share their high bits, which stays in the cache. What is
+//! losing below a tile comes from the table itself; it has to be checked as well, tile by tile, in
+//! any order and by anyone. If every tile of a table agrees, so does the table: the first wrong
+//! word would have been found in its tile.
 //!
-//! [`predecessors`] says which moves lead to a word.
+//! A **band** of 2^b words is all that is checked before the table is read again. The losing words of those
+//! parts of the table to which a move leads from it are kept in memory, two bytes each. Its tiles are checked
+//! in **windows**, of which each is told when it is done.
+//!
+//! The module `moves` says which moves lead to a word, `tile` how those within a tile are taken back.
+
+use std::collections::BTreeSet;
 
 use chomp_table::word::mask;
 use chomp_table::{Table, Word};
 
+use self::lists::{Lists, index};
+use self::moves::{above, across, dropped, fills, least_low, reached};
+use self::tile::{CHUNK_BITS, Tile};
 use crate::explain::contradiction;
+use crate::survey::{Survey, region_bits};
 use crate::{CheckError, Watch, tell};
 
-pub mod predecessors;
+mod lists;
+mod moves;
+mod tile;
 
-use predecessors::Marks;
+/// A tile has 2^20 words: with its bitmap and the other tables, half a megabyte.
+const TILE_BITS: u32 = 20;
 
-/// A window has at least 2^7 words, unless it is the whole table: one number of the bitmap.
-pub const WINDOW_BITS_MIN: u32 = 7;
+/// A band has at least 2^7 words, unless it is the whole table: one number of the bitmap.
+pub const WINDOW_BITS_MIN: u32 = CHUNK_BITS;
 
-/// How often a sweep tells how far it is: some milliseconds of work.
-const TELL_CHUNKS: usize = 1 << 12;
-
-/// A table has at most 2^16 windows.
-const WINDOWS_MAX_BITS: u32 = 16;
-/// Smaller windows than of 2^20 words are not worth their pass over the table.
-const WINDOW_BITS_LEAST: u32 = 20;
-/// There are 16 windows of a large table, so that it is seen how the work goes on; their bitmaps
-/// are then in part in the cache, which is faster than one large one.
+/// There are at least 16 windows of a large table, so that it is seen how the work goes on, and four for each thread.
 const WINDOWS_USUAL_BITS: u32 = 4;
-/// To mark all positions takes as long as so many windows to read what lies below them: 4 ns for a
-/// position, and 40 ns for each of the words, of which there is 1 in 400 positions, half of the table
-/// on average.
-const MARKING_IN_WINDOWS: u64 = 80;
+const WINDOWS_FOR_THREAD_BITS: u32 = 2;
 
-/// How much more work may be done to save one part of the time.
-const WORK_PER_TIME: u64 = 256;
+/// The memory for a tile, and the tables for all.
+const TILE_BYTES: u64 = 4 << 20;
 
 /// What agreed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,8 +58,29 @@ pub struct WindowReport {
 pub struct Plan {
     /// The windows have 2^`window_bits` words.
     pub window_bits: u32,
-    /// So many windows at a time fit in the memory.
+    /// The bands have 2^`band_bits` words.
+    pub band_bits: u32,
+    /// So many windows are checked at a time.
     pub threads: u64,
+}
+
+/// What tells how much memory bands take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    bits: u32,
+    /// The losing words of each of the smallest bands.
+    losing: Vec<u64>,
+}
+
+/// A band, and all losing words that it takes to check it.
+#[derive(Debug)]
+pub struct Band<'a> {
+    table: &'a Table,
+    /// It has 2^`size_bits` words.
+    size_bits: u32,
+    number: u64,
+    tile_bits: u32,
+    listed: Lists,
 }
 
 /// The number of windows of 2^`window_bits` words in a table of `bits` bits.
@@ -66,130 +88,253 @@ pub fn windows(bits: u32, window_bits: u32) -> u64 {
     1 << (bits.saturating_sub(window_bits))
 }
 
-/// Bytes of memory that [`check_window`] takes for its bitmaps.
-pub fn window_bytes(window_bits: u32) -> u64 {
-    2 << window_bits.saturating_sub(4).max(3)
-}
-
 /// The bits of the smallest windows that a table of `bits` bits is cut into.
 pub fn window_bits_min(bits: u32) -> u32 {
-    let least = bits.saturating_sub(WINDOWS_MAX_BITS);
-    least.max(WINDOW_BITS_LEAST).min(bits)
+    region_bits(bits)
 }
 
-/// How to check a table of `bits` bits with at most `threads` threads, whose windows take at most
-/// `memory` bytes together. Fewer threads with larger windows may be faster. Nothing, if not even
-/// one of the smallest windows fits.
-pub fn plan(bits: u32, threads: u64, memory: u64) -> Option<Plan> {
-    let least = window_bits_min(bits);
-    let cost = |plan: &Plan| {
-        let windows = windows(bits, plan.window_bits);
-        let work = 1024 * (MARKING_IN_WINDOWS + windows);
-        // Each thread has a window at a time. The work itself counts a little, so that no small part
-        // of the time is bought with many times the work.
-        work / windows * windows.div_ceil(plan.threads) + work / WORK_PER_TIME
-    };
-    let plans = (1..=threads).filter_map(|threads| {
-        // At least four windows for each thread.
-        let usual = WINDOWS_USUAL_BITS.max(2 + threads.next_power_of_two().trailing_zeros());
-        let most = bits.saturating_sub(usual).max(least);
-        let mut sizes = (least..=most).rev();
-        let fits = |window_bits: &u32| window_bytes(*window_bits) <= memory / threads;
-        let window_bits = sizes.find(fits)?;
+impl Sizes {
+    /// For the table that was surveyed.
+    pub fn new(survey: &Survey) -> Sizes {
+        Sizes::of(survey.bits(), survey.regions().to_vec())
+    }
+
+    /// For a table of `bits` bits with so many losing words in each of its smallest bands, of 2^[`window_bits_min`]
+    /// words.
+    pub fn of(bits: u32, losing: Vec<u64>) -> Sizes {
+        Sizes { bits, losing }
+    }
+
+    /// The bits of the smallest windows.
+    pub fn window_bits_min(&self) -> u32 {
+        window_bits_min(self.bits)
+    }
+
+    /// The least memory, in bytes, that windows of 2^`window_bits` words take: that of one thread, and of a band of
+    /// one window.
+    ///
+    /// # Panics
+    ///
+    /// If that is less than [`window_bits_min`], or more than the whole table.
+    pub fn least_bytes(&self, window_bits: u32) -> u64 {
+        TILE_BYTES + self.band_bytes(window_bits)
+    }
+
+    /// The most bytes that a band takes.
+    fn band_bytes(&self, band_bits: u32) -> u64 {
+        let least = window_bits_min(self.bits);
+        assert!((least..=self.bits).contains(&band_bits), "no band");
+        let regions = self.losing.chunks(1 << (band_bits - least));
+        let losing: Vec<u64> = regions.map(|region| region.iter().sum()).collect();
+        let band = |number: u64| {
+            let drawn_on = reached(self.bits, band_bits, number);
+            let words = drawn_on.iter().map(|&region| losing[index(region)]);
+            Lists::bytes(band_bits, drawn_on.len() as u64, words.sum())
+        };
+        let most = (0..losing.len() as u64).map(band).max();
+        most.unwrap_or(0)
+    }
+
+    /// How to check the table with at most `threads` threads within `memory` bytes. Nothing, if not even one of the
+    /// smallest bands fits.
+    pub fn plan(&self, threads: u64, memory: u64) -> Option<Plan> {
+        let (bits, least) = (self.bits, window_bits_min(self.bits));
+        let threads_bits = threads.next_power_of_two().trailing_zeros();
+        let usual = WINDOWS_USUAL_BITS.max(WINDOWS_FOR_THREAD_BITS + threads_bits);
+        let plan = self.plan_windows(least, threads, memory)?;
+        // A band has a window for each thread, if windows can be so small.
+        let window_bits =
+            (bits.saturating_sub(usual)).min(plan.band_bits.saturating_sub(threads_bits));
+        Some(Plan {
+            window_bits: window_bits.max(least),
+            ..plan
+        })
+    }
+
+    /// The same for windows of a given size.
+    pub fn plan_windows(&self, window_bits: u32, threads: u64, memory: u64) -> Option<Plan> {
+        // Less memory for threads leaves more for the band, but not much.
+        let threads = threads.min(memory / 4 / TILE_BYTES).max(1);
+        let rest = memory.checked_sub(threads * TILE_BYTES)?;
+        let mut bands = (window_bits..=self.bits).rev();
+        let band_bits = bands.find(|&band_bits| self.band_bytes(band_bits) <= rest)?;
         Some(Plan {
             window_bits,
+            band_bits,
             threads,
         })
-    });
-    plans.min_by_key(cost)
+    }
 }
 
-/// Compares one window of a table, counted from 0, word for word with what marking finds.
-///
-/// # Errors
-///
-/// If the table cannot be read; if a word in the window is wrong: the lowest is named;
-/// [`CheckError::Stopped`].
-///
-/// # Panics
-///
-/// If there is no such window, or a window has fewer than 2^[`WINDOW_BITS_MIN`] words and is not
-/// the whole table.
-pub fn check_window(
-    table: &Table,
-    window_bits: u32,
-    number: u64,
-    watch: Watch<'_>,
-) -> Result<WindowReport, CheckError> {
-    let bits = table.manifest().bits;
-    let window_bits = window_bits.min(bits);
-    let mut marks = Marks::new(bits, window_bits, number);
-    let (first, last) = (marks.first(), marks.first() | mask(window_bits));
-    let mut listed = vec![0_u64; marks.len()];
-    'pieces: for piece in table.words() {
-        let piece = piece?;
-        // Words are dense enough for a display to take them for evenly spread.
-        let seen = piece.first().map_or(0, |&word| word.min(last));
-        tell(watch, seen / 2, last)?;
-        for representative in piece.into_iter().map(Word::new) {
-            // The mirror image is larger: nothing more in the window or below it.
-            if representative.get() > last {
-                break 'pieces;
-            }
-            let mirror = representative.mirror();
-            let pair = [representative, mirror];
-            let pair = if mirror == representative {
-                &pair[..1]
-            } else {
-                &pair
-            };
-            for word in pair.iter().map(|word| word.get()) {
-                if word < first {
-                    marks.mark_predecessors(word);
-                } else if word <= last {
-                    let (chunk, bit) = marks.place(word);
-                    listed[chunk] |= bit;
+impl Plan {
+    /// The number of the band of a window.
+    pub fn band(&self, window: u64) -> u64 {
+        window >> (self.band_bits - self.window_bits)
+    }
+}
+
+impl<'a> Band<'a> {
+    /// Reads the table twice up to the end of a band, counted from 0, of 2^`band_bits` words.
+    ///
+    /// # Errors
+    ///
+    /// If the table cannot be read, or is not the same twice; [`CheckError::Stopped`].
+    ///
+    /// # Panics
+    ///
+    /// If there is no such band, or a band has fewer than 2^[`WINDOW_BITS_MIN`] words and is not
+    /// the whole table.
+    pub fn gather(
+        table: &'a Table,
+        band_bits: u32,
+        number: u64,
+        watch: Watch<'_>,
+    ) -> Result<Band<'a>, CheckError> {
+        let band_bits = band_bits.min(table.manifest().bits);
+        Band::of_tiles(table, (band_bits, TILE_BITS.min(band_bits)), number, watch)
+    }
+
+    fn of_tiles(
+        table: &'a Table,
+        (band_bits, tile_bits): (u32, u32),
+        number: u64,
+        watch: Watch<'_>,
+    ) -> Result<Band<'a>, CheckError> {
+        let bits = table.manifest().bits;
+        assert!(
+            number < windows(bits, band_bits),
+            "band {number} of bands of {band_bits} bits in a table of {bits}"
+        );
+        let last = number.checked_shl(band_bits).unwrap_or(0) | mask(band_bits);
+        let drawn_on = reached(bits, band_bits, number);
+        let listed = Lists::gather(table, (band_bits, tile_bits), drawn_on, last, watch)?;
+        Ok(Band {
+            table,
+            size_bits: band_bits,
+            number,
+            tile_bits,
+            listed,
+        })
+    }
+
+    /// Compares a window of the table, of the band and counted from 0, word for word with what marking finds.
+    ///
+    /// # Errors
+    ///
+    /// If a word in the window is wrong: the lowest is named; [`CheckError::Stopped`].
+    ///
+    /// # Panics
+    ///
+    /// If the band has no such window, or a window has fewer words than a tile.
+    pub fn check_window(
+        &self,
+        window_bits: u32,
+        number: u64,
+        watch: Watch<'_>,
+    ) -> Result<WindowReport, CheckError> {
+        let (bits, tile_bits) = (self.table.manifest().bits, self.tile_bits);
+        let window_bits = window_bits.min(bits);
+        assert!(
+            window_bits >= tile_bits && number >> (self.size_bits - window_bits) == self.number,
+            "window {number} of {window_bits} bits in another band than {}",
+            self.number
+        );
+        let mut report = WindowReport {
+            positions: 1 << window_bits.saturating_sub(1),
+            losing: 0,
+        };
+        let mut tile = Tile::new(bits, tile_bits);
+        let mut expected = vec![0_u64; tile.numbers.len()];
+        let tiles = 1 << (window_bits - tile_bits);
+        for inside in 0..tiles {
+            tell(watch, inside, tiles)?;
+            let this = number * tiles + inside;
+            tile.begin(this);
+            mark_from_below(&mut tile, (bits, tile_bits), &self.listed);
+            expected.fill(0);
+            self.listed.mark(this, &mut expected);
+            tile.solve(|chunk, start, losing| {
+                report.losing += u64::from(losing.count_ones());
+                let different = losing ^ expected[chunk];
+                if different == 0 {
+                    return Ok(());
                 }
-            }
+                let lowest = different.trailing_zeros();
+                let word = Word::new(start + 2 * u64::from(lowest));
+                Err(contradiction(self.table, word, losing >> lowest & 1 == 0))
+            })?;
+        }
+        Ok(report)
+    }
+}
+
+/// Marks all words of a tile with a move to a losing word below the tile.
+fn mark_from_below(tile: &mut Tile, (bits, tile_bits): (u32, u32), losing: &Lists) {
+    let first = tile.first();
+    let number = first.checked_shr(tile_bits).unwrap_or(0);
+    above(number, |source| losing.mark(source, &mut tile.numbers));
+    across(number, |source, fewer, after| {
+        let Some(least) = least_low(tile_bits, fewer, after) else {
+            return;
+        };
+        let start = source << tile_bits;
+        for word in losing.words(start | least, start | mask(tile_bits)) {
+            let low = word & mask(tile_bits);
+            fills(low, tile_bits, fewer, after, |end, ones| {
+                tile.fill(first | low & mask(end), end + 1, tile_bits, ones);
+            });
+        }
+    });
+    if number == 0 {
+        return;
+    }
+    for trailing in 1..tile_bits {
+        let (start, last) = (first >> trailing, (first | mask(tile_bits)) >> trailing);
+        for word in losing.words(start, last) {
+            tile.mark_trailing(word << trailing | mask(trailing), trailing);
         }
     }
-    let mut report = WindowReport {
-        positions: 1 << window_bits.saturating_sub(1),
-        losing: 0,
-    };
-    let chunks = marks.len();
-    marks.sweep(|chunk, start, losing| {
-        if chunk % TELL_CHUNKS == 0 {
-            tell(watch, (chunks + chunk) as u64, 2 * chunks as u64)?;
+    let mut free = BTreeSet::new();
+    dropped(bits, tile_bits, number, |word, ones| {
+        if !free.contains(&ones) && losing.contains(word) {
+            free.insert(ones);
         }
-        report.losing += u64::from(losing.count_ones());
-        let different = losing ^ listed[chunk];
-        if different == 0 {
-            return Ok(());
-        }
-        let lowest = different.trailing_zeros();
-        let word = Word::new(start + 2 * u64::from(lowest));
-        Err(contradiction(table, word, losing >> lowest & 1 == 0))
-    })?;
-    Ok(report)
+    });
+    for ones in free {
+        tile.fill(first, 1, tile_bits, ones);
+    }
 }
 
 /// The words of all losing positions of at most `bits` bits, both of a mirror pair, ascending:
-/// found by marking alone. Takes 2^(bits-4) bytes and the words.
+/// found by marking alone. Takes half a megabyte and ten bytes for each word.
 ///
 /// # Panics
 ///
 /// If `bits` is over 64.
 pub fn losing(bits: u32) -> Vec<u64> {
+    losing_in_tiles(bits, TILE_BITS.min(bits))
+}
+
+fn losing_in_tiles(bits: u32, tile_bits: u32) -> Vec<u64> {
     let mut words = Vec::new();
-    let mut marks = Marks::new(bits, bits, 0);
-    let all: Result<(), CheckError> = marks.sweep(|_, start, mut losing| {
-        while losing != 0 {
-            words.push(start + 2 * u64::from(losing.trailing_zeros()));
-            losing &= losing - 1;
-        }
-        Ok(())
-    });
-    all.expect("nothing is compared");
+    let mut lists = Lists::begin(bits, tile_bits);
+    let mut tile = Tile::new(bits, tile_bits);
+    for number in 0..windows(bits, tile_bits) {
+        tile.begin(number);
+        mark_from_below(&mut tile, (bits, tile_bits), &lists);
+        let before = words.len();
+        let all = tile.solve(|_, start, mut losing| {
+            while losing != 0 {
+                words.push(start + 2 * u64::from(losing.trailing_zeros()));
+                losing &= losing - 1;
+            }
+            Ok(())
+        });
+        all.expect("nothing is compared");
+        lists.push_tile(tile_bits, &words[before..]);
+    }
     words
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,10 @@ use chomp_table::{Position, Table, Word};
 use crate::explain::name;
 use crate::{CheckError, UNWATCHED, each_piece, ensure, rows_and_columns};
 
+/// A table has at most 2^16 regions, of 2^20 words at least.
+const REGIONS_MAX_BITS: u32 = 16;
+const REGION_BITS_MIN: u32 = 20;
+
 /// More rows than a position has.
 const SIDES: usize = 65;
 
@@ -32,6 +36,8 @@ pub struct Survey {
     classes: Vec<[u64; SIDES]>,
     /// At the area, which is less than the bits.
     areas: Vec<u64>,
+    /// By the bits of the word from [`region_bits`] up.
+    regions: Vec<u64>,
 }
 
 /// Counts the words of a table, or of a run of them.
@@ -57,6 +63,7 @@ impl<'a> Counter<'a> {
                 stored: 0,
                 classes: vec![[0; SIDES]; SIDES],
                 areas: vec![0; bits as usize],
+                regions: vec![0; 1 << (bits - region_bits(bits))],
             },
             least: 0,
             first: None,
@@ -99,6 +106,9 @@ impl<'a> Counter<'a> {
             *sum += count;
         }
         for (sum, count) in all.areas.iter_mut().zip(more.areas) {
+            *sum += count;
+        }
+        for (sum, count) in all.regions.iter_mut().zip(more.regions) {
             *sum += count;
         }
         Ok(())
@@ -154,6 +164,9 @@ impl<'a> Counter<'a> {
         for &image in images {
             let (rows, columns) = rows_and_columns(image);
             survey.classes[rows as usize][columns as usize] += 1;
+            let region = image.get().checked_shr(region_bits(survey.bits));
+            let region = usize::try_from(region.unwrap_or(0)).expect("it has 16 bits");
+            survey.regions[region] += 1;
             if rows <= 3 {
                 let rows = Position::from(image).rows().to_vec();
                 self.few_rows.insert(rows);
@@ -247,6 +260,17 @@ impl Survey {
     pub fn by_area(&self) -> &[u64] {
         &self.areas
     }
+
+    /// Losing words by their bits from [`region_bits`] up.
+    pub fn regions(&self) -> &[u64] {
+        &self.regions
+    }
+}
+
+/// The words of a table of `bits` bits are counted by regions of 2 to the power of so many words.
+pub fn region_bits(bits: u32) -> u32 {
+    let least = bits.saturating_sub(REGIONS_MAX_BITS);
+    least.max(REGION_BITS_MIN).min(bits)
 }
 
 /// The number of cells of the position of `word`, if it is less than `limit`.

@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 
 use chomp_table::manifest::{Manifest, sha256sums};
 use chomp_table::{Digest, Table, TableError, Word};
-use chomp_verify::CheckError;
 use chomp_verify::bytes::{self, Content, check_shard};
 use chomp_verify::folder::{Lists, strangers};
 use chomp_verify::known;
-use chomp_verify::marking::{check_window, losing};
+use chomp_verify::marking::{Band, losing};
 use chomp_verify::report::TableFacts;
+use chomp_verify::{CheckError, UNWATCHED};
 use common::{check_all, check_bytes, check_sample, publish, right_words};
 
 const BITS: u32 = 13;
@@ -184,7 +184,9 @@ fn a_check_that_is_stopped_ends() {
     let shards = || (0..1).map(|number| check_shard(&table, number));
     let stopped = |error| assert!(matches!(error, CheckError::Stopped), "{error}");
     stopped(bytes::check_all(&table, shards(), &stop).unwrap_err());
-    stopped(check_window(&table, BITS, 0, &stop).unwrap_err());
+    stopped(Band::gather(&table, BITS, 0, &stop).unwrap_err());
+    let band = Band::gather(&table, BITS, 0, UNWATCHED).unwrap();
+    stopped(band.check_window(BITS, 0, &stop).unwrap_err());
     let sample = chomp_verify::sample::Sample {
         positions: 8,
         seed: 1,
@@ -231,7 +233,7 @@ fn how_much_is_done_is_told() {
         assert!(parts[0] < 0.5, "{memory}: {parts:?}");
     }
     told(&|watch| {
-        check_window(&table, 12, 3, watch).unwrap();
+        Band::gather(&table, 12, 3, watch).unwrap();
     });
 }
 

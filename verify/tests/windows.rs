@@ -3,12 +3,12 @@
 
 mod common;
 
-use chomp_table::{Digest, Table};
+use chomp_table::{Digest, Table, Word};
 use chomp_verify::folder::Lists;
-use chomp_verify::marking::{self, Plan, check_window, plan, window_bytes, windows};
+use chomp_verify::marking::{self, Band, Plan, Sizes, windows};
 use chomp_verify::progress::{Progress, Subject};
 use chomp_verify::{CheckError, UNWATCHED};
-use common::{publish, right_words};
+use common::{check_window, publish, right_words};
 
 const BITS: u32 = 13;
 
@@ -26,7 +26,7 @@ fn progress_is_believed_only_as_it_was_written() {
     let mut progress = Progress::new(subject.clone(), BITS);
     assert_eq!((progress.windows_total(), progress.left()), (1, vec![0]));
     progress.millis = 17;
-    let report = check_window(&table, BITS, 0, UNWATCHED).unwrap();
+    let report = check_window(&table, BITS, 0).unwrap();
     progress.windows.insert(0, report.losing);
     assert_eq!(progress.left(), [0; 0]);
     let bytes = progress.to_bytes();
@@ -81,44 +81,99 @@ fn progress_is_believed_only_as_it_was_written() {
     assert!(matches!(error, CheckError::Wrong(_)), "{error}");
 }
 
+/// A table of so many bits, with one losing word among 400.
+fn sizes(bits: u32) -> Sizes {
+    let least = marking::window_bits_min(bits);
+    Sizes::of(bits, vec![(1 << least) / 400; 1 << (bits - least)])
+}
+
 #[test]
 fn windows_suit_the_memory_and_the_threads() {
     const GIB: u64 = 1 << 30;
     for (bits, threads, memory, expected) in [
         // A small table is one window.
-        (4, 2, GIB, Some((4, 1))),
-        (20, 8, GIB, Some((20, 1))),
+        (4, 2, GIB, Some((4, 4, 2))),
+        (20, 8, GIB, Some((20, 20, 8))),
         // Sixteen windows, or four for each thread.
-        (30, 2, GIB, Some((26, 2))),
-        (36, 2, 16 * GIB, Some((32, 2))),
-        (36, 64, 64 * GIB, Some((28, 64))),
-        (40, 2, 16 * GIB, Some((36, 2))),
-        // Less memory: smaller windows, and at last fewer threads.
-        (40, 2, GIB, Some((32, 2))),
-        (42, 64, GIB, Some((30, 8))),
-        (42, 2, 8 << 20, Some((26, 1))),
-        (42, 2, 4 << 20, None),
+        (30, 2, GIB, Some((26, 30, 2))),
+        (36, 2, GIB, Some((32, 36, 2))),
+        (36, 64, 64 * GIB, Some((28, 36, 64))),
+        (40, 2, 8 * GIB, Some((36, 40, 2))),
+        // Less memory: smaller bands, with a window for each thread, and at last fewer threads.
+        (40, 2, 4 * GIB, Some((35, 36, 2))),
+        (40, 64, GIB, Some((25, 31, 64))),
+        (40, 2, 32 << 20, Some((24, 24, 2))),
+        (40, 2, 24 << 20, Some((24, 24, 1))),
+        (40, 2, 4 << 20, None),
     ] {
-        let found = plan(bits, threads, memory);
-        let expected = expected.map(|(window_bits, threads)| Plan {
+        let found = sizes(bits).plan(threads, memory);
+        let expected = expected.map(|(window_bits, band_bits, threads)| Plan {
             window_bits,
+            band_bits,
             threads,
         });
         assert_eq!(found, expected, "{bits} bits, {threads} threads, {memory}");
     }
-    for bits in 0..=52 {
-        for threads in [1, 2, 3, 5, 64, 300] {
-            for memory in (16..40).map(|shift| 1 << shift) {
-                let Some(plan) = plan(bits, threads, memory) else {
-                    let least = marking::window_bits_min(bits);
-                    assert!(window_bytes(least) > memory);
+    for bits in [0, 1, 7, 19, 20, 21, 30] {
+        let (sizes, least) = (sizes(bits), marking::window_bits_min(bits));
+        for threads in [1, 2, 5, 300] {
+            for memory in (16..40).step_by(3).map(|shift| 1 << shift) {
+                let Some(plan) = sizes.plan(threads, memory) else {
+                    assert!(sizes.least_bytes(least) > memory);
                     continue;
                 };
                 assert!(plan.threads <= threads && plan.threads > 0);
-                assert!(plan.threads * window_bytes(plan.window_bits) <= memory);
+                assert!(sizes.least_bytes(plan.band_bits) <= memory);
                 assert!(windows(bits, plan.window_bits) <= 1 << 16);
-                assert!(plan.window_bits <= bits);
+                assert!(plan.window_bits <= plan.band_bits && plan.band_bits <= bits);
             }
+        }
+    }
+}
+
+/// What a band keeps in memory are the words of those regions that a move leads to, two bytes each.
+#[test]
+fn smaller_bands_take_less_memory() {
+    let sizes = sizes(40);
+    let bytes = |band_bits: u32| sizes.least_bytes(band_bits);
+    let whole = bytes(40);
+    // Of a 400th of all words, and where each of 2^23 buckets begins.
+    assert!((5_500_000_000..5_600_000_000).contains(&whole), "{whole}");
+    assert!((24..37).all(|bits| bytes(bits) < bytes(bits + 1)));
+    assert!(bytes(36) < whole * 4 / 5 && bytes(32) < whole / 5);
+    assert!(bytes(24) < 20 << 20, "{}", bytes(24));
+}
+
+/// Bands of several windows, and windows of several tiles.
+#[test]
+fn bands_and_windows_of_any_size_agree() {
+    let bits = 22;
+    let losing = marking::losing(bits);
+    let stored = losing.iter().copied().filter(|&word| {
+        let word = Word::new(word);
+        word <= word.mirror()
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let table = publish(dir.path(), bits, &stored.collect::<Vec<u64>>());
+    for band_bits in 20..=bits {
+        let mut bands = Vec::new();
+        for band in 0..windows(bits, band_bits) {
+            bands.push(Band::gather(&table, band_bits, band, UNWATCHED).unwrap());
+        }
+        for window_bits in 20..=band_bits {
+            let plan = Plan {
+                window_bits,
+                band_bits,
+                threads: 1,
+            };
+            let mut found = (0, 0);
+            for window in 0..windows(bits, window_bits) {
+                let band = &bands[usize::try_from(plan.band(window)).unwrap()];
+                let report = band.check_window(window_bits, window, UNWATCHED).unwrap();
+                found = (found.0 + report.positions, found.1 + report.losing);
+            }
+            let expected = (1 << (bits - 1), losing.len() as u64);
+            assert_eq!(found, expected, "{window_bits}, {band_bits}");
         }
     }
 }

@@ -4,11 +4,13 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use chomp_table::{Table, TableError};
+use chomp_verify::bytes::{self, Content};
 use chomp_verify::folder::{self, Lists};
 use chomp_verify::known::{self, Compared};
+use chomp_verify::marking::Sizes;
+use chomp_verify::progress;
 use chomp_verify::report::{Check, Level, Report, TableFacts};
 use chomp_verify::sample::{self, Sample, SampleReport};
-use chomp_verify::{bytes, progress};
 use indicatif::{HumanBytes, HumanCount};
 
 use super::lanes::in_order;
@@ -29,14 +31,15 @@ impl Checks {
     /// Checks all that the level asks for, up to the first damage. `path` is where the report will be.
     pub(super) fn run(&mut self, path: &Path) -> anyhow::Result<()> {
         let (table, lists) = self.files()?;
-        self.shards(&table)?;
+        let content = self.shards(&table)?;
         if self.args.level == Level::Sample {
             self.sample(&table)?;
         }
         if self.args.level == Level::Full {
             let software = self.report.software.clone();
             let subject = progress::Subject::new(&table, &lists, software);
-            self.full(&table, subject, path)?;
+            let sizes = Sizes::new(&content.survey);
+            self.full(&table, (subject, &sizes), path)?;
         }
         Ok(())
     }
@@ -67,7 +70,7 @@ impl Checks {
         Ok((table, lists))
     }
 
-    fn shards(&mut self, table: &Table) -> anyhow::Result<()> {
+    fn shards(&mut self, table: &Table) -> anyhow::Result<Content> {
         let manifest = table.manifest();
         let shards = manifest.shards.len();
         let threads = self.means.shard_threads(bytes::shard_bytes(table))?;
@@ -108,7 +111,7 @@ impl Checks {
                  area, {inside} inside boxes"
             )
         })?;
-        Ok(())
+        Ok(content)
     }
 
     fn sample(&mut self, table: &Table) -> anyhow::Result<()> {
@@ -128,7 +131,7 @@ impl Checks {
     fn full(
         &mut self,
         table: &Table,
-        subject: progress::Subject,
+        subject: (progress::Subject, &Sizes),
         path: &Path,
     ) -> anyhow::Result<()> {
         let mut marking = full::Marking::begin(&self.means, subject, path, &self.say)?;

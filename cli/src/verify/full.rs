@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use chomp_table::Table;
 use chomp_verify::CheckError;
-use chomp_verify::marking;
+use chomp_verify::marking::{Plan, Sizes};
 use chomp_verify::progress::{PROGRESS_BYTES_MAX, Progress, Subject};
 use chomp_verify::report::FullReport;
 use indicatif::HumanCount;
 
+use super::Means;
 use super::lanes::check_windows;
-use super::{Means, VerifyError};
 use crate::draft::{self, DraftError};
 use crate::machine;
 use crate::progress::Display;
@@ -31,7 +31,7 @@ pub(super) struct Marking<'a> {
     means: &'a Means,
     path: PathBuf,
     progress: Progress,
-    threads: usize,
+    plan: Plan,
     /// The windows that earlier runs have done.
     windows_before: u64,
     earlier: Times,
@@ -47,33 +47,32 @@ enum WindowError {
 }
 
 impl<'a> Marking<'a> {
-    /// Goes on from the progress beside the report at `report`, if it is about `subject`.
+    /// Goes on from the progress beside the report at `report`, if it is about `subject`, whose windows have these
+    /// sizes.
     pub(super) fn begin(
         means: &'a Means,
-        subject: Subject,
+        (subject, sizes): (Subject, &Sizes),
         report: &Path,
         say: &Display,
     ) -> anyhow::Result<Marking<'a>> {
         let mut path = report.as_os_str().to_owned();
         path.push(".progress");
         let path = PathBuf::from(path);
-        let plan = means.marking_plan(subject.bits)?;
-        let new = |subject| (Progress::new(subject, plan.window_bits), plan.threads);
         let found = draft::get(&path, PROGRESS_BYTES_MAX)?;
-        let (progress, threads) = match found.map(|bytes| Progress::parse(&bytes, &subject)) {
-            None => new(subject),
-            Some(Ok(progress)) => {
-                let threads = threads_for(means, progress.window_bits)?;
-                (progress, threads)
-            }
+        let found = found.map(|bytes| Progress::parse(&bytes, &subject));
+        let progress = match found {
+            None => None,
+            Some(Ok(progress)) => Some(progress),
             Some(Err(damage)) => {
                 let path = path.display();
                 say.say(&format!(
                     "{path} is not used, and written anew: {damage}; all windows are checked"
                 ));
-                new(subject)
+                None
             }
         };
+        let plan = means.marking_plan(sizes, progress.as_ref().map(|kept| kept.window_bits))?;
+        let progress = progress.unwrap_or_else(|| Progress::new(subject, plan.window_bits));
         let windows_before = progress.windows.len() as u64;
         if windows_before > 0 {
             let (done, all) = (
@@ -90,7 +89,7 @@ impl<'a> Marking<'a> {
             means,
             path,
             progress,
-            threads: usize::try_from(threads).unwrap_or(1),
+            plan,
             windows_before,
             earlier,
         })
@@ -108,27 +107,19 @@ impl<'a> Marking<'a> {
     ) -> Result<Result<FullReport, CheckError>, DraftError> {
         let left = self.progress.left();
         let all = self.progress.windows_total();
-        // A window that is higher has more below it to read.
-        let weight = |number: u64| all + number;
-        let total: u64 = (0..all).map(weight).sum();
-        let done = AtomicU64::new(total - left.iter().copied().map(weight).sum::<u64>());
+        let done = AtomicU64::new(all - left.len() as u64);
         let means = self.means;
+        let read = |part| means.tell("its losing positions", part);
         let tell = |parts: &[(u64, f64)]| -> ControlFlow<()> {
             #[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
-            let part = |(number, part): &(u64, f64)| weight(*number) as f64 * part;
-            #[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
-            let (done, total) = (done.load(Ordering::Relaxed) as f64, total as f64);
-            means.tell(
-                "every position",
-                (done + parts.iter().map(part).sum::<f64>()) / total,
-            )
+            let (done, all) = (done.load(Ordering::Relaxed) as f64, all as f64);
+            let parts: f64 = parts.iter().map(|(_, part)| part).sum();
+            means.tell("every position", (done + parts) / all)
         };
         // That it can be kept is to be known before anything is done.
         draft::put(&self.path, &self.progress.to_bytes())?;
-        let window_bits = self.progress.window_bits;
-        let work = (self.threads, &left[..]);
-        let came = check_windows(table, window_bits, work, &tell, |number, report| {
-            done.fetch_add(weight(number), Ordering::Relaxed);
+        let came = check_windows(table, self.plan, &left, (&read, &tell), |number, report| {
+            done.fetch_add(1, Ordering::Relaxed);
             self.progress.windows.insert(number, report.losing);
             let wall = self.earlier.wall + means.start.elapsed();
             let cpu = self.earlier.cpu + machine::cpu_time();
@@ -146,14 +137,6 @@ impl<'a> Marking<'a> {
     /// All is done: there is nothing to go on from.
     pub(super) fn end(self) -> Result<(), DraftError> {
         draft::remove(&self.path)
-    }
-}
-
-/// How many threads have memory for a window of a size that an earlier run has chosen.
-fn threads_for(means: &Means, window_bits: u32) -> Result<u64, VerifyError> {
-    match means.rest_bytes() / marking::window_bytes(window_bits) {
-        0 => Err(means.too_few(window_bits)),
-        windows => Ok(windows.min(means.threads.get() as u64)),
     }
 }
 

@@ -2,14 +2,13 @@
 //! windows are checked side by side and each is told when it is done.
 
 use std::ops::ControlFlow;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use chomp_table::Table;
-use chomp_verify::marking::{WindowReport, check_window};
+use chomp_verify::marking::{Band, Plan, WindowReport};
 use chomp_verify::{CheckError, Watch};
 
 /// Gives `take` what `make` makes of the numbers below `count`, in their order, by so many threads.
@@ -49,7 +48,7 @@ pub(super) type Parts<'a> = &'a (dyn Fn(&[(u64, f64)]) -> ControlFlow<()> + Sync
 
 /// The windows that are left, and how far those under way are.
 struct Windows<'a> {
-    table: &'a Table,
+    band: Band<'a>,
     window_bits: u32,
     numbers: &'a [u64],
     next: AtomicUsize,
@@ -59,56 +58,76 @@ struct Windows<'a> {
     parts: Mutex<Vec<(u64, f64)>>,
 }
 
-/// Checks the windows with these numbers, which ascend, by so many threads; tells `done` of each one
-/// that agreed, in this thread, and `watch` of the work that is done of all.
+/// Checks the windows with these numbers, which ascend, band by band; tells `done` of each one
+/// that agreed, in this thread, `reading` of what is read for a band, and `watch` of the work that is done of all.
 ///
 /// # Errors
 ///
 /// The error of the lowest window that has one; that of `done`.
 pub(super) fn check_windows<E: From<CheckError>>(
     table: &Table,
-    window_bits: u32,
-    (threads, numbers): (usize, &[u64]),
-    watch: Parts<'_>,
+    plan: Plan,
+    numbers: &[u64],
+    (reading, watch): (Watch<'_>, Parts<'_>),
     mut done: impl FnMut(u64, WindowReport) -> Result<(), E>,
 ) -> Result<(), E> {
-    let windows = Windows {
-        table,
-        window_bits,
-        numbers,
-        next: AtomicUsize::new(0),
-        failed: AtomicU64::new(u64::MAX),
-        parts: Mutex::new(vec![(0, 0.0); threads]),
-    };
-    let mut first: Option<(u64, E)> = None;
-    thread::scope(|scope| {
-        let (sender, receiver) = sync_channel(threads);
-        for thread in 0..threads {
-            let (windows, sender) = (&windows, sender.clone());
-            scope.spawn(move || {
-                while let Some(number) = windows.take() {
-                    let report = windows.check(thread, number, watch);
-                    if sender.send((number, report)).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        for (number, report) in receiver {
-            let said = report.map_err(E::from);
-            if let Err(error) = said.and_then(|report| done(number, report)) {
-                windows.failed.fetch_min(number, Ordering::Relaxed);
-                if first.as_ref().is_none_or(|(lowest, _)| number < *lowest) {
-                    first = Some((number, error));
-                }
-            }
-        }
-    });
-    first.map_or(Ok(()), |(_, error)| Err(error))
+    for numbers in numbers.chunk_by(|one, next| plan.band(*one) == plan.band(*next)) {
+        let windows = Windows {
+            band: Band::gather(table, plan.band_bits, plan.band(numbers[0]), reading)?,
+            window_bits: plan.window_bits,
+            numbers,
+            next: AtomicUsize::new(0),
+            failed: AtomicU64::new(u64::MAX),
+            parts: Mutex::new(Vec::new()),
+        };
+        windows.check_all(plan.threads, watch, &mut done)?;
+    }
+    Ok(())
 }
 
 impl Windows<'_> {
+    fn check_all<E: From<CheckError>>(
+        &self,
+        threads: u64,
+        watch: Parts<'_>,
+        mut done: impl FnMut(u64, WindowReport) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let threads = usize::try_from(threads)
+            .unwrap_or(1)
+            .min(self.numbers.len());
+        let mut first: Option<(u64, E)> = None;
+        *self.parts() = vec![(0, 0.0); threads];
+        thread::scope(|scope| {
+            let (sender, receiver) = sync_channel(threads);
+            for thread in 0..threads {
+                let sender = sender.clone();
+                scope.spawn(move || {
+                    while let Some(number) = self.take() {
+                        let report = self.check(thread, number, watch);
+                        if sender.send((number, report)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            for (number, report) in receiver {
+                let said = report.map_err(E::from);
+                if let Err(error) = said.and_then(|report| done(number, report)) {
+                    self.failed.fetch_min(number, Ordering::Relaxed);
+                    if first.as_ref().is_none_or(|(lowest, _)| number < *lowest) {
+                        first = Some((number, error));
+                    }
+                }
+            }
+        });
+        first.map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    fn parts(&self) -> MutexGuard<'_, Vec<(u64, f64)>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The next window, unless one before it failed.
     fn take(&self) -> Option<u64> {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
@@ -126,17 +145,16 @@ impl Windows<'_> {
             if number > self.failed.load(Ordering::Relaxed) {
                 return ControlFlow::Break(());
             }
-            let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut parts = self.parts();
             parts[thread] = (number, part);
             watch(&parts)
         };
-        let report = check_window(self.table, self.window_bits, number, watch);
+        let report = self.band.check_window(self.window_bits, number, watch);
         if report.is_err() {
             self.failed.fetch_min(number, Ordering::Relaxed);
         }
         // What is done is told by its report.
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        parts[thread] = (number, 0.0);
+        self.parts()[thread] = (number, 0.0);
         report
     }
 }

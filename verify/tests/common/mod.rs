@@ -14,7 +14,7 @@ use chomp_table::manifest::{Manifest, folder_name, sha256sums};
 use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
 use chomp_table::{RangeBits, Table, Word, definition};
 use chomp_verify::bytes::{self, Content, check_shard};
-use chomp_verify::marking::{check_window, windows};
+use chomp_verify::marking::{Band, WindowReport, windows};
 use chomp_verify::sample::{self, Sample, SampleReport};
 use chomp_verify::{CheckError, UNWATCHED};
 
@@ -40,7 +40,7 @@ pub(crate) fn right_words(bits: u32) -> Vec<u64> {
 pub(crate) fn check_all(table: &Table, window_bits: u32) -> Result<(u64, u64), CheckError> {
     let mut sum = (0, 0);
     for number in 0..windows(table.manifest().bits, window_bits) {
-        let report = check_window(table, window_bits, number, UNWATCHED)?;
+        let report = check_window(table, window_bits, number)?;
         sum = (sum.0 + report.positions, sum.1 + report.losing);
     }
     Ok(sum)
@@ -59,6 +59,16 @@ pub(crate) fn check_sample(
         memory,
     };
     sample::check_sample(table, sample, UNWATCHED)
+}
+
+/// A window that is a band of its own.
+pub(crate) fn check_window(
+    table: &Table,
+    window_bits: u32,
+    number: u64,
+) -> Result<WindowReport, CheckError> {
+    let band = Band::gather(table, window_bits, number, UNWATCHED)?;
+    band.check_window(window_bits, number, UNWATCHED)
 }
 
 /// Every byte, in one thread.

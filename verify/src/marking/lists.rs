@@ -1,0 +1,192 @@
+//! Losing words in memory, two bytes each.
+//!
+//! All words of a **bucket** share the bits from 17 up. Of a table only those regions are kept that a window
+//! draws on.
+
+use chomp_table::word::mask;
+use chomp_table::{Table, Word};
+
+use super::tile::CHUNK_BITS;
+use crate::{CheckError, Watch, ensure, tell};
+
+/// The words of a bucket, which are even, differ in 16 bits.
+const BUCKET_BITS: u32 = 17;
+/// How often it is told how far the sorting is: some milliseconds of work.
+const TELL_BUCKETS: usize = 1 << 10;
+
+/// The losing words of some regions.
+#[derive(Debug)]
+pub(crate) struct Lists {
+    /// A region has 2^`region_bits` words.
+    region_bits: u32,
+    bucket_bits: u32,
+    /// The regions that are kept, ascending.
+    regions: Vec<u64>,
+    /// Where the words of each bucket start, and where the last one's end.
+    starts: Vec<usize>,
+    /// The words within their buckets, halved.
+    lows: Vec<u16>,
+}
+
+impl Lists {
+    /// The words of a table in these regions, which ascend, each of 2^`region_bits` words, up to `last`.
+    pub(crate) fn gather(
+        table: &Table,
+        (region_bits, tile_bits): (u32, u32),
+        regions: Vec<u64>,
+        last: u64,
+        watch: Watch<'_>,
+    ) -> Result<Lists, CheckError> {
+        let mut lists = Lists::new(region_bits, tile_bits, regions);
+        let buckets = lists.regions.len() << (region_bits - lists.bucket_bits);
+        // While words are counted, two places further on; while they are placed, one.
+        let mut starts = vec![0; buckets + 2];
+        let third = |third: u64| move |seen, all| tell(watch, third * all + seen, 3 * all);
+        each_losing(table, last, third(0), |word| {
+            if let Some(bucket) = lists.bucket(word) {
+                starts[bucket + 2] += 1;
+            }
+            Ok(())
+        })?;
+        for bucket in 1..starts.len() {
+            starts[bucket] += starts[bucket - 1];
+        }
+        lists.lows = vec![0; starts[buckets + 1]];
+        let changed = || "the table changed while it was read".to_owned();
+        each_losing(table, last, third(1), |word| {
+            if let Some(bucket) = lists.bucket(word) {
+                let place = &mut starts[bucket + 1];
+                ensure(*place < lists.lows.len(), changed)?;
+                lists.lows[*place] = lists.low(word);
+                *place += 1;
+            }
+            Ok(())
+        })?;
+        ensure(starts[buckets] == lists.lows.len(), changed)?;
+        starts.pop();
+        lists.starts = starts;
+        for bucket in 0..buckets {
+            if bucket % TELL_BUCKETS == 0 {
+                third(2)(bucket as u64, buckets as u64)?;
+            }
+            let (start, end) = (lists.starts[bucket], lists.starts[bucket + 1]);
+            lists.lows[start..end].sort_unstable();
+        }
+        Ok(lists)
+    }
+
+    /// No words yet of a table of `bits` bits.
+    pub(crate) fn begin(bits: u32, tile_bits: u32) -> Lists {
+        Lists::new(bits, tile_bits, vec![0])
+    }
+
+    fn new(region_bits: u32, tile_bits: u32, regions: Vec<u64>) -> Lists {
+        Lists {
+            region_bits,
+            bucket_bits: BUCKET_BITS.min(tile_bits),
+            regions,
+            starts: vec![0],
+            lows: Vec::new(),
+        }
+    }
+
+    /// Adds the words of the next tile, ascending; `buckets` is the number of all buckets up to its end.
+    pub(crate) fn push_tile(&mut self, tile_bits: u32, words: &[u64]) {
+        let buckets = self.starts.len() - 1 + (1 << (tile_bits - self.bucket_bits));
+        for &word in words {
+            let bucket = index(word >> self.bucket_bits);
+            self.starts.resize(bucket + 1, self.lows.len());
+            self.lows.push(self.low(word));
+        }
+        self.starts.resize(buckets + 1, self.lows.len());
+    }
+
+    /// Bytes for so many words in so many regions.
+    pub(crate) fn bytes(region_bits: u32, regions: u64, words: u64) -> u64 {
+        let buckets = regions << region_bits.saturating_sub(BUCKET_BITS);
+        8 * (buckets + 2) + 2 * words
+    }
+
+    /// The place of the bucket of `word`, if it is kept.
+    fn bucket(&self, word: u64) -> Option<usize> {
+        let region = word.checked_shr(self.region_bits).unwrap_or(0);
+        let slot = self.regions.binary_search(&region).ok()?;
+        let inside = (word & mask(self.region_bits)) >> self.bucket_bits;
+        Some((slot << (self.region_bits - self.bucket_bits)) + index(inside))
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the bits above are the bucket's"
+    )]
+    fn low(&self, word: u64) -> u16 {
+        ((word & mask(self.bucket_bits)) >> 1) as u16
+    }
+
+    /// The words of the bucket of `word`.
+    fn lows(&self, word: u64) -> &[u16] {
+        let bucket = self.bucket(word).expect("a region that is kept");
+        &self.lows[self.starts[bucket]..self.starts[bucket + 1]]
+    }
+
+    /// The words from `first` to `last`, ascending.
+    pub(crate) fn words(&self, first: u64, last: u64) -> impl Iterator<Item = u64> {
+        let buckets = first >> self.bucket_bits..=last >> self.bucket_bits;
+        buckets.flat_map(move |bucket| {
+            let start = bucket << self.bucket_bits;
+            let lows = self.lows(start);
+            let from = lows.partition_point(|&low| start + 2 * u64::from(low) < first);
+            let words = lows[from..]
+                .iter()
+                .map(move |&low| start + 2 * u64::from(low));
+            words.take_while(move |&word| word <= last)
+        })
+    }
+
+    pub(crate) fn contains(&self, word: u64) -> bool {
+        self.lows(word).binary_search(&self.low(word)).is_ok()
+    }
+
+    /// Sets the bits of the words in the tile with this number, whose bitmap has as many bits as `numbers`.
+    pub(crate) fn mark(&self, tile: u64, numbers: &mut [u64]) {
+        let chunks = 1 << self.bucket_bits.saturating_sub(CHUNK_BITS);
+        let start = tile * ((numbers.len() as u64) << CHUNK_BITS);
+        for (numbers, bucket) in numbers.chunks_mut(chunks).zip(0..) {
+            for &low in self.lows(start + (bucket << self.bucket_bits)) {
+                numbers[usize::from(low >> 6)] |= 1 << (low & 63);
+            }
+        }
+    }
+}
+
+/// What counts or numbers things in memory.
+pub(crate) fn index(number: u64) -> usize {
+    usize::try_from(number).expect("a number of things in memory")
+}
+
+/// Calls `visit` with the losing words up to `last`, both of a mirror pair.
+fn each_losing(
+    table: &Table,
+    last: u64,
+    seen: impl Fn(u64, u64) -> Result<(), CheckError>,
+    mut visit: impl FnMut(u64) -> Result<(), CheckError>,
+) -> Result<(), CheckError> {
+    for piece in table.words() {
+        let piece = piece?;
+        // Words are dense enough for a display to take them for evenly spread.
+        let first = piece.first().map_or(0, |&word| word.min(last));
+        seen(first >> 16, last >> 16)?;
+        for representative in piece {
+            // The mirror image is larger.
+            if representative > last {
+                return Ok(());
+            }
+            visit(representative)?;
+            let mirror = Word::new(representative).mirror().get();
+            if mirror != representative && mirror <= last {
+                visit(mirror)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! Moves taken back, by the parts of a word that they change.
+//!
+//! A move sorts a segment of a word that starts at a 1 and ends at a 0, the **block**: its 0s first, then its
+//! 1s; and then trailing 1s are dropped. So the words p with a move to q are found thus:
+//!
+//! * Append t trailing 1s to q, for every t that leaves it short enough; this is the **path** that
+//!   the move left before 1s were dropped. Its leading 0s, up to the bits of the table, count.
+//! * Choose a block of 0s followed by 1s in the path, at least one of each: a part of a run of 0s,
+//!   and of the run of 1s that follows. With trailing 1s, the block must take in all of them: the
+//!   segment ended with the last 0 of p.
+//! * Replace it by 1, any arrangement of as many 0s and 1s as are left, 0.
+//!
+//! Block and arrangement can be told from p and the path, so each pair of p and a move from it is
+//! met once. p is larger than q: it has a 1 where the block starts.
+//!
+//! A word is a high part, from some bit w up, and a low part. For all words p with one high part:
+//!
+//! * [`above`]: the block lies in the high part, and nothing was dropped. q has the low part of p, and the
+//!   high part with one block sorted.
+//! * [`across`]: the block starts in the high part and ends in the low part, and nothing was dropped. The high
+//!   part of q has 0s from the start of the block on, and then so many 1s as found no room in the low part;
+//!   [`fills`] says where the block may end.
+//! * The block lies in the low part, and nothing was dropped: q has the same high part.
+//! * t 1s were dropped, so that q is p shifted down by t bits, with a sorted end. If the block starts in the
+//!   low part, q is one of the words in which p can be shifted. If it starts in the high part, q
+//!   is known: the bits above the start, then 0s.
+
+use chomp_table::word::mask;
+
+/// Visits the high parts of words to which a move leads from those with the high part `high`, if its block lies in
+/// it.
+pub(crate) fn above(high: u64, mut visit: impl FnMut(u64)) {
+    for start in ones(high) {
+        let kept = high & !mask(start + 1);
+        let mut sorted = 1;
+        for end in (0..start).rev() {
+            if high >> end & 1 == 1 {
+                sorted += 1;
+            } else {
+                visit(kept | mask(sorted) << end | high & mask(end));
+            }
+        }
+    }
+}
+
+/// Visits the high parts of words to which a move leads from those with the high part `high`, if its block starts in
+/// it and ends below: each with how many 1s the block has in it below its start before the move less those after
+/// the move, and with these.
+pub(crate) fn across(high: u64, mut visit: impl FnMut(u64, u32, u32)) {
+    for (known, start) in (0..).zip(ones(high)) {
+        let kept = high & !mask(start + 1);
+        for after in 0..=known {
+            visit(kept | mask(after), known - after, after);
+        }
+    }
+}
+
+/// For a word with the low part `low`, of `width` bits, and blocks that start above and end in it, with `fewer` and
+/// `after` as [`across`] has them: visits each bit where such a block may end, with the number of 1s in
+/// any of the bits above it in the low part before the move.
+pub(crate) fn fills(low: u64, width: u32, fewer: u32, after: u32, mut visit: impl FnMut(u32, u32)) {
+    // The 1s of the block, from `end` up to `high`.
+    let high = match after {
+        0 => u64::BITS - low.leading_zeros(),
+        _ => width,
+    };
+    for end in (0..high).rev() {
+        if low >> end & 1 == 0 {
+            return;
+        }
+        let ones = high - end;
+        if ones > fewer {
+            visit(end, ones - 1 - fewer);
+        }
+    }
+}
+
+/// The least low part of a word that [`fills`] visits anything for: with so many 1s at its top. Nothing if there is
+/// none.
+pub(crate) fn least_low(width: u32, fewer: u32, after: u32) -> Option<u64> {
+    match after {
+        0 => Some(0),
+        _ if fewer < width => Some(mask(fewer + 1) << (width - fewer - 1)),
+        _ => None,
+    }
+}
+
+/// Visits the words to which a move leads from words with the high part `high`, from bit `width` up, if its block
+/// starts in that and 1s are dropped: each with the number of 1s that these have in the low part.
+pub(crate) fn dropped(bits: u32, width: u32, high: u64, mut visit: impl FnMut(u64, u32)) {
+    for (known, start) in (0..).zip(ones(high)) {
+        let kept = high & !mask(start + 1);
+        let start = start + width;
+        debug_assert!(start < bits, "a word of the table");
+        // The 1s of the block but the first are the known ones, and some of the low part but its bit 0.
+        for free in 0..width {
+            let trailing = known + free + 1;
+            if kept != 0 && trailing <= start {
+                visit(kept << width >> trailing, free);
+            }
+        }
+    }
+}
+
+/// The high parts of all words to which a move leads from those with the high part `high`, from bit `width` up, that
+/// one included; ascending.
+pub(crate) fn reached(bits: u32, width: u32, high: u64) -> Vec<u64> {
+    let mut reached = vec![high];
+    above(high, |source| reached.push(source));
+    across(high, |source, _, _| reached.push(source));
+    reached.extend((1..bits).map(|trailing| high >> trailing));
+    dropped(bits, width, high, |word, _| {
+        reached.push(word.checked_shr(width).unwrap_or(0));
+    });
+    reached.sort_unstable();
+    reached.dedup();
+    reached
+}
+
+/// The places of the 1s, from the lowest on.
+fn ones(mut number: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let lowest = (number != 0).then(|| number.trailing_zeros());
+        number &= number.wrapping_sub(1);
+        lowest
+    })
+}

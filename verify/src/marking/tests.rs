@@ -1,0 +1,93 @@
+//! Tests of marking, tile by tile, against the definition of a move.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chomp_table::definition;
+
+use super::*;
+
+/// The words that lead to each word, by the definition of a move.
+fn by_definition(bits: u32) -> BTreeMap<u64, BTreeSet<u64>> {
+    let mut predecessors = BTreeMap::<u64, BTreeSet<u64>>::new();
+    for word in (0..1_u64 << bits).step_by(2) {
+        for (_, next) in Word::new(word).moves() {
+            predecessors.entry(next.get()).or_default().insert(word);
+        }
+    }
+    predecessors
+}
+
+/// The words of a tile that are marked.
+fn marked(tile: &Tile) -> BTreeSet<u64> {
+    let words = (0..tile.numbers.len() as u64 * 64).map(|index| tile.first() + 2 * index);
+    words
+        .filter(|&word| {
+            let place = (word - tile.first()) / 2;
+            tile.numbers[index(place / 64)] >> (place % 64) & 1 == 1
+        })
+        .collect()
+}
+
+#[test]
+fn tiles_of_any_size_have_the_losing_words_of_the_definition() {
+    for bits in 1..=15 {
+        let losing = definition::losing(bits);
+        let expected: Vec<u64> = (0..)
+            .zip(losing)
+            .filter_map(|(index, losing)| losing.then_some(2 * index))
+            .collect();
+        for tile_bits in CHUNK_BITS.min(bits)..=bits {
+            let found = losing_in_tiles(bits, tile_bits);
+            assert_eq!(found, expected, "{bits} bits, tiles of {tile_bits}");
+        }
+    }
+}
+
+/// One word at a time is losing, whether it is or not: what it marks in each tile above its own.
+#[test]
+fn a_word_below_a_tile_marks_its_predecessors() {
+    for bits in [9, 12] {
+        let expected = by_definition(bits);
+        for tile_bits in 7..bits {
+            let mut tile = Tile::new(bits, tile_bits);
+            for word in (2..1_u64 << bits).step_by(2) {
+                let expected = expected.get(&word).cloned().unwrap_or_default();
+                let mut lists = Lists::begin(bits, tile_bits);
+                for number in 0..1 << (bits - tile_bits) {
+                    tile.begin(number);
+                    let is_own = word >> tile_bits == number;
+                    if word >> tile_bits < number {
+                        mark_from_below(&mut tile, (bits, tile_bits), &lists);
+                        let inside = |&word: &u64| word >> tile_bits == number;
+                        let expected: BTreeSet<u64> =
+                            expected.iter().copied().filter(inside).collect();
+                        let what = format!("to {word:b} in tile {number} of {tile_bits} bits");
+                        assert_eq!(marked(&tile), expected, "{what}");
+                    }
+                    let words = [word];
+                    lists.push_tile(tile_bits, if is_own { &words } else { &[] });
+                }
+            }
+        }
+    }
+}
+
+/// The regions that a window draws on are those to which a move leads from it.
+#[test]
+fn what_is_reached_is_that_of_the_definition() {
+    let bits = 12;
+    for width in 7..=bits {
+        let mut expected = BTreeMap::<u64, BTreeSet<u64>>::new();
+        for word in (2..1_u64 << bits).step_by(2) {
+            let drawn_on = expected.entry(word >> width).or_default();
+            let next = Word::new(word).moves().map(|(_, next)| next.get());
+            drawn_on.extend(next.filter(|&next| next != 0).map(|next| next >> width));
+        }
+        for (number, expected) in expected {
+            let found: BTreeSet<u64> = reached(bits, width, number).into_iter().collect();
+            assert!(found.is_superset(&expected), "{number:b}, {width}");
+            let more = found.difference(&expected).count();
+            assert!(more <= 2, "{number:b}, {width}: {found:?} {expected:?}");
+        }
+    }
+}

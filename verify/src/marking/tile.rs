@@ -1,0 +1,360 @@
+//! The bitmap of a tile, and how all of it is marked from what its own losing words mark.
+//!
+//! A number of the bitmap, a **chunk**, has a bit for each of 128 words, of which every second is one. Of
+//! moves taken back to a losing word of the tile (see `moves` for the parts of a move), those whose
+//! block
+//!
+//! * lies in the chunk are in a table by the losing word;
+//! * lies above it lead from the same places of other chunks, so whole numbers are joined;
+//! * reaches across its end are in tables by the losing word too, with the number of 1s
+//!   that the block has in the chunk's own number.
+//!
+//! Which chunks these are is the same for all tiles of a size, and is found once.
+
+use chomp_table::word::mask;
+
+use super::moves::{above, across, fills};
+use crate::CheckError;
+
+/// The words that differ in the bits below this one share a number of the bitmap.
+pub(crate) const CHUNK_BITS: u32 = 7;
+const CHUNK: usize = CHUNK_BITS as usize;
+/// The words of a chunk.
+const WORDS: usize = 1 << (CHUNK_BITS - 1);
+/// A tile has at most 2 to the power of so many chunks.
+const WIDE: usize = 13;
+/// A block across the end of a chunk has fewer 1s in the chunk than this.
+const ACROSS: usize = CHUNK - 1;
+
+/// The arrangements within a number of the bitmap.
+///
+/// At [from][width][ones]: which indices (halved words) below 64 have so many ones in `width` bits
+/// of the word from bit `from` on, and 0 elsewhere.
+type Patterns = [[[u64; CHUNK]; CHUNK]; CHUNK + 1];
+
+/// Which words of a tile have a move to a losing one, as far as those were met; where it is solved,
+/// which are losing.
+#[derive(Debug)]
+pub(crate) struct Tile {
+    bits: u32,
+    /// It has 2^`size_bits` words.
+    size_bits: u32,
+    first: u64,
+    pub(crate) numbers: Vec<u64>,
+    tables: Box<Tables>,
+    arrangements: Arrangements,
+    joins: Joins,
+}
+
+/// What a losing word marks in a chunk, by the word's place in its own.
+#[derive(Debug)]
+struct Tables {
+    patterns: Patterns,
+    /// In its own chunk.
+    inside: [u64; WORDS],
+    /// In another one, by the [`kind`] of blocks across the end of that.
+    across: [[u64; WORDS]; 2 * ACROSS],
+    /// The places of words that mark anything.
+    across_any: [u64; 2 * ACROSS],
+}
+
+/// The chunks of a tile to which a move leads from each of its chunks.
+#[derive(Debug)]
+struct Joins {
+    /// By moves whose block lies above the chunk.
+    above: Vec<u16>,
+    /// By moves whose block reaches across its end, with the [`kind`] of these.
+    across: Vec<(u16, u8)>,
+    /// How many there are of both for the chunks up to each one.
+    ends: Vec<(u32, u32)>,
+}
+
+impl Tile {
+    /// The first tile of 2^`tile_bits` words in a table of `bits` bits.
+    pub(crate) fn new(bits: u32, tile_bits: u32) -> Tile {
+        assert!(bits <= u64::BITS, "a table of {bits} bits");
+        assert!(
+            tile_bits == bits || (CHUNK_BITS..bits).contains(&tile_bits),
+            "tiles of {tile_bits} bits in a table of {bits}"
+        );
+        let chunks = 1_usize << tile_bits.saturating_sub(CHUNK_BITS);
+        Tile {
+            bits,
+            size_bits: tile_bits,
+            first: 0,
+            numbers: vec![0; chunks],
+            tables: Tables::new(),
+            arrangements: Arrangements::new(),
+            joins: Joins::new(chunks),
+        }
+    }
+
+    /// Begins another tile, without marks.
+    pub(crate) fn begin(&mut self, number: u64) {
+        self.first = number.checked_shl(self.size_bits).unwrap_or(0);
+        self.numbers.fill(0);
+    }
+
+    /// The first word of the tile.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Calls `visit` for each chunk in turn: with its place, the first of its words, and a bit for each of its
+    /// words that is losing. All of these are marked backwards.
+    pub(crate) fn solve(
+        &mut self,
+        mut visit: impl FnMut(usize, u64, u64) -> Result<(), CheckError>,
+    ) -> Result<(), CheckError> {
+        // The empty position is winning.
+        if self.first == 0 {
+            self.numbers[0] |= 1;
+        }
+        let exist = mask(1 << self.size_bits.saturating_sub(1).min(CHUNK_BITS - 1));
+        for chunk in 0..self.numbers.len() {
+            let start = self.first | (chunk as u64) << CHUNK_BITS;
+            let mut marks = self.numbers[chunk] | self.joined(chunk);
+            let mut losing = 0;
+            loop {
+                let left = !(marks | losing) & exist;
+                if left == 0 {
+                    break;
+                }
+                let place = left.trailing_zeros();
+                losing |= 1 << place;
+                marks |= self.tables.inside[place as usize];
+                if self.first == 0 {
+                    // Only there are words and those that are longer by some bits in one tile.
+                    self.mark_longer(start + 2 * u64::from(place));
+                    marks |= self.numbers[chunk];
+                }
+            }
+            visit(chunk, start, losing)?;
+            self.numbers[chunk] = losing;
+        }
+        Ok(())
+    }
+
+    /// What losing words of the chunks before mark in this one.
+    fn joined(&self, chunk: usize) -> u64 {
+        let (above, across) = self.joins.of(chunk);
+        let mut marks = 0;
+        for &source in above {
+            marks |= self.numbers[usize::from(source)];
+        }
+        for &(source, kind) in across {
+            let kind = usize::from(kind);
+            let mut losing = self.numbers[usize::from(source)] & self.tables.across_any[kind];
+            while losing != 0 {
+                marks |= self.tables.across[kind][losing.trailing_zeros() as usize];
+                losing &= losing - 1;
+            }
+        }
+        marks
+    }
+
+    /// Marks the words of the first tile with a move to `word` that drops trailing 1s.
+    fn mark_longer(&mut self, word: u64) {
+        let room = self.bits - (u64::BITS - word.leading_zeros());
+        for trailing in 1..=room {
+            let path = word << trailing | mask(trailing);
+            if path.checked_shr(self.size_bits).unwrap_or(0) != 0 {
+                break;
+            }
+            self.mark_trailing(path, trailing);
+        }
+    }
+
+    /// Marks the words of the tile from which a move leads over `path`, if the block lies in the tile's part of
+    /// them: the path has the high part of the tile.
+    pub(crate) fn mark_trailing(&mut self, path: u64, trailing: u32) {
+        let zeros = (path >> trailing).trailing_zeros();
+        for start in trailing..(trailing + zeros).min(self.size_bits) {
+            let kept = path & !mask(start + 1) | 1 << start;
+            self.fill(kept, 1, start, trailing - 1);
+        }
+    }
+
+    /// Marks all words of the tile that are `kept` but for `ones` 1s anywhere from bit `from` up to below
+    /// `to`, where `kept` has 0s. Bit 0 is not among them.
+    pub(crate) fn fill(&mut self, kept: u64, from: u32, to: u32, ones: u32) {
+        let index = kept >> 1 & 63;
+        let first = ((kept & mask(self.size_bits)) >> CHUNK_BITS) as usize;
+        let patterns = &self.tables.patterns;
+        if to <= CHUNK_BITS {
+            let pattern = patterns[from as usize][(to - from) as usize][ones as usize];
+            self.numbers[first] |= pattern << index;
+            return;
+        }
+        let split = from.max(CHUNK_BITS);
+        let shift = split - CHUNK_BITS;
+        let (narrow, wide) = (split - from, to - split);
+        for above in ones.saturating_sub(narrow)..=ones.min(wide) {
+            let pattern = if narrow == 0 {
+                1
+            } else {
+                patterns[from as usize][narrow as usize][(ones - above) as usize]
+            };
+            for &arrangement in self.arrangements.of(wide, above) {
+                self.numbers[first | usize::from(arrangement) << shift] |= pattern << index;
+            }
+        }
+    }
+}
+
+impl Joins {
+    fn new(chunks: usize) -> Joins {
+        let mut joins = Joins {
+            above: Vec::new(),
+            across: Vec::new(),
+            ends: vec![(0, 0)],
+        };
+        let short = |chunk: u64| u16::try_from(chunk).expect("a tile has at most 2^13 chunks");
+        for chunk in 0..chunks as u64 {
+            above(chunk, |source| joins.above.push(short(source)));
+            across(chunk, |source, fewer, after| {
+                if let Some(kind) = kind(fewer, after) {
+                    joins.across.push((short(source), kind));
+                }
+            });
+            let end = |length: usize| u32::try_from(length).expect("some dozens for each chunk");
+            joins
+                .ends
+                .push((end(joins.above.len()), end(joins.across.len())));
+        }
+        joins
+    }
+
+    fn of(&self, chunk: usize) -> (&[u16], &[(u16, u8)]) {
+        let ((a, b), (c, d)) = (self.ends[chunk], self.ends[chunk + 1]);
+        (
+            &self.above[a as usize..c as usize],
+            &self.across[b as usize..d as usize],
+        )
+    }
+}
+
+/// Which of the tables is for blocks across the end of a chunk with `fewer` and `after`, as [`across`] has them. None
+/// if there can be no such block.
+fn kind(fewer: u32, after: u32) -> Option<u8> {
+    let kind = 2 * fewer + u32::from(after > 0);
+    (fewer < CHUNK_BITS - 1).then(|| u8::try_from(kind).expect("a small number"))
+}
+
+impl Tables {
+    fn new() -> Box<Tables> {
+        let mut tables = Box::new(Tables {
+            patterns: patterns(),
+            inside: [0; WORDS],
+            across: [[0; WORDS]; 2 * ACROSS],
+            across_any: [0; 2 * ACROSS],
+        });
+        for place in 0..WORDS {
+            let word = 2 * place as u64;
+            tables.inside[place] = tables.marks_inside(word);
+            for fewer in 0..CHUNK_BITS - 1 {
+                for after in 0..2 {
+                    let kind = usize::from(kind(fewer, after).expect("it is small"));
+                    let mut marks = 0;
+                    fills(word, CHUNK_BITS, fewer, after, |end, ones| {
+                        marks |= tables.pattern(word & mask(end), end + 1, CHUNK_BITS, ones);
+                    });
+                    tables.across[kind][place] = marks;
+                    tables.across_any[kind] |= u64::from(marks != 0) << place;
+                }
+            }
+        }
+        tables
+    }
+
+    /// The words of a chunk with a move to `word` whose block lies in the chunk.
+    fn marks_inside(&self, word: u64) -> u64 {
+        let mut marks = 0;
+        let mut low = word.trailing_zeros();
+        while low < CHUNK_BITS {
+            // A run of 1s from `low` up to `high`, and of 0s from there up to `next`.
+            let high = low + (word >> low).trailing_ones();
+            let zeros = (word >> high).trailing_zeros();
+            let next = (high + zeros).min(CHUNK_BITS);
+            for end in low..high {
+                for start in high..next {
+                    let kept = word & !(mask(start + 1) & !mask(end)) | 1 << start;
+                    marks |= self.pattern(kept, end + 1, start, high - end - 1);
+                }
+            }
+            low = next;
+        }
+        marks
+    }
+
+    fn pattern(&self, kept: u64, from: u32, to: u32, ones: u32) -> u64 {
+        self.patterns[from as usize][(to - from) as usize][ones as usize] << (kept >> 1 & 63)
+    }
+}
+
+fn patterns() -> Patterns {
+    let mut patterns = Patterns::default();
+    for (from, widths) in patterns.iter_mut().enumerate().skip(1) {
+        for (width, patterns) in widths.iter_mut().enumerate().take(CHUNK + 1 - from) {
+            for arrangement in 0..1_u64 << width {
+                let ones = arrangement.count_ones() as usize;
+                patterns[ones] |= 1 << (arrangement << (from - 1));
+            }
+        }
+    }
+    patterns
+}
+
+/// The numbers of at most [`WIDE`] bits by how many 1s they have, ascending: those of fewer bits come first.
+#[derive(Debug)]
+struct Arrangements {
+    /// Where those of so many 1s start, and where the last ones end.
+    starts: [usize; WIDE + 2],
+    numbers: Vec<u16>,
+    /// At [width][ones], how many there are.
+    counts: [[usize; WIDE + 1]; WIDE + 1],
+}
+
+impl Arrangements {
+    fn new() -> Arrangements {
+        let mut numbers: Vec<u16> = (0..1 << WIDE).collect();
+        numbers.sort_by_key(|number| number.count_ones());
+        let ones =
+            |ones: usize| numbers.partition_point(|number| (number.count_ones() as usize) < ones);
+        let starts = std::array::from_fn(ones);
+        let of = |width: usize, ones: usize| {
+            let numbers = &numbers[starts[ones]..starts[ones + 1]];
+            numbers.partition_point(|number| number >> width == 0)
+        };
+        let counts = std::array::from_fn(|width| std::array::from_fn(|ones| of(width, ones)));
+        Arrangements {
+            starts,
+            numbers,
+            counts,
+        }
+    }
+
+    /// All numbers of `width` bits with so many 1s.
+    fn of(&self, width: u32, ones: u32) -> &[u16] {
+        let (width, ones) = (width as usize, ones as usize);
+        let start = self.starts[ones];
+        &self.numbers[start..start + self.counts[width][ones]]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrangements_are_complete() {
+        let arrangements = Arrangements::new();
+        for width in 0..=13 {
+            for ones in 0..=13 {
+                let expected = (0..1_u16 << width).filter(|n| n.count_ones() == ones);
+                let found = arrangements.of(width, ones).iter().copied();
+                assert!(found.eq(expected), "{ones} of {width}");
+            }
+        }
+    }
+}
