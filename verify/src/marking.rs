@@ -207,7 +207,7 @@ impl<'a> Band<'a> {
         );
         let last = number.checked_shl(band_bits).unwrap_or(0) | mask(band_bits);
         let drawn_on = reached(bits, band_bits, number);
-        let listed = Lists::gather(table, (band_bits, tile_bits), drawn_on, last, watch)?;
+        let listed = Lists::gather(table, (band_bits, tile_bits), &drawn_on, last, watch)?;
         Ok(Band {
             table,
             size_bits: band_bits,

@@ -20,8 +20,8 @@ pub(crate) struct Lists {
     /// A region has 2^`region_bits` words.
     region_bits: u32,
     bucket_bits: u32,
-    /// The regions that are kept, ascending.
-    regions: Vec<u64>,
+    /// For each region of the table its place among those that are kept.
+    places: Vec<Option<u32>>,
     /// Where the words of each bucket start, and where the last one's end.
     starts: Vec<usize>,
     /// The words within their buckets, halved.
@@ -33,12 +33,12 @@ impl Lists {
     pub(crate) fn gather(
         table: &Table,
         (region_bits, tile_bits): (u32, u32),
-        regions: Vec<u64>,
+        regions: &[u64],
         last: u64,
         watch: Watch<'_>,
     ) -> Result<Lists, CheckError> {
         let mut lists = Lists::new(region_bits, tile_bits, regions);
-        let buckets = lists.regions.len() << (region_bits - lists.bucket_bits);
+        let buckets = regions.len() << (region_bits - lists.bucket_bits);
         // While words are counted, two places further on; while they are placed, one.
         let mut starts = vec![0; buckets + 2];
         let third = |third: u64| move |seen, all| tell(watch, third * all + seen, 3 * all);
@@ -77,14 +77,18 @@ impl Lists {
 
     /// No words yet of a table of `bits` bits.
     pub(crate) fn begin(bits: u32, tile_bits: u32) -> Lists {
-        Lists::new(bits, tile_bits, vec![0])
+        Lists::new(bits, tile_bits, &[0])
     }
 
-    fn new(region_bits: u32, tile_bits: u32, regions: Vec<u64>) -> Lists {
+    fn new(region_bits: u32, tile_bits: u32, regions: &[u64]) -> Lists {
+        let mut places = vec![None; regions.last().map_or(0, |&last| index(last) + 1)];
+        for (place, &region) in (0..).zip(regions) {
+            places[index(region)] = Some(place);
+        }
         Lists {
             region_bits,
             bucket_bits: BUCKET_BITS.min(tile_bits),
-            regions,
+            places,
             starts: vec![0],
             lows: Vec::new(),
         }
@@ -110,9 +114,9 @@ impl Lists {
     /// The place of the bucket of `word`, if it is kept.
     fn bucket(&self, word: u64) -> Option<usize> {
         let region = word.checked_shr(self.region_bits).unwrap_or(0);
-        let slot = self.regions.binary_search(&region).ok()?;
+        let place = (*self.places.get(index(region))?)?;
         let inside = (word & mask(self.region_bits)) >> self.bucket_bits;
-        Some((slot << (self.region_bits - self.bucket_bits)) + index(inside))
+        Some(((place as usize) << (self.region_bits - self.bucket_bits)) + index(inside))
     }
 
     #[expect(
