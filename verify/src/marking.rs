@@ -31,7 +31,7 @@ mod lists;
 mod moves;
 mod tile;
 
-/// A tile has 2^20 words: with its bitmap and the other tables, half a megabyte.
+/// A tile has 2^20 words: a bitmap of 64 KiB, and a megabyte of tables that are the same for all.
 const TILE_BITS: u32 = 20;
 
 /// A band has at least 2^7 words, unless it is the whole table: one number of the bitmap.
@@ -272,6 +272,9 @@ impl<'a> Band<'a> {
 fn mark_from_below(tile: &mut Tile, (bits, tile_bits): (u32, u32), losing: &Lists) {
     let first = tile.first();
     let number = first.checked_shr(tile_bits).unwrap_or(0);
+    if number == 0 {
+        return;
+    }
     above(number, |source| losing.mark(source, &mut tile.numbers));
     across(number, |source, fewer, after| {
         let Some(least) = least_low(tile_bits, fewer, after) else {
@@ -285,9 +288,6 @@ fn mark_from_below(tile: &mut Tile, (bits, tile_bits): (u32, u32), losing: &List
             });
         }
     });
-    if number == 0 {
-        return;
-    }
     for trailing in 1..tile_bits {
         let (start, last) = (first >> trailing, (first | mask(tile_bits)) >> trailing);
         for word in losing.words(start, last) {
@@ -306,7 +306,7 @@ fn mark_from_below(tile: &mut Tile, (bits, tile_bits): (u32, u32), losing: &List
 }
 
 /// The words of all losing positions of at most `bits` bits, both of a mirror pair, ascending:
-/// found by marking alone. Takes half a megabyte and ten bytes for each word.
+/// found by marking alone. Takes ten bytes of memory for each word, and what a tile takes.
 ///
 /// # Panics
 ///

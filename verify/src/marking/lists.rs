@@ -1,6 +1,6 @@
 //! Losing words in memory, two bytes each.
 //!
-//! All words of a **bucket** share the bits from 17 up. Of a table only those regions are kept that a window
+//! All words of a **bucket** share the bits from 17 up. Of a table only those regions are kept that a band
 //! draws on.
 
 use chomp_table::word::mask;
@@ -94,7 +94,7 @@ impl Lists {
         }
     }
 
-    /// Adds the words of the next tile, ascending; `buckets` is the number of all buckets up to its end.
+    /// Adds the words of the next tile, ascending.
     pub(crate) fn push_tile(&mut self, tile_bits: u32, words: &[u64]) {
         let buckets = self.starts.len() - 1 + (1 << (tile_bits - self.bucket_bits));
         for &word in words {
