@@ -22,7 +22,7 @@ use chomp_table::{Table, Word};
 
 use self::lists::{Lists, index};
 use self::moves::{above, across, dropped, fills, least_low, reached};
-use self::tile::{CHUNK_BITS, Tile};
+use self::tile::Tile;
 use crate::explain::contradiction;
 use crate::survey::{Survey, region_bits};
 use crate::{CheckError, Watch, tell};
@@ -33,9 +33,6 @@ mod tile;
 
 /// A tile has 2^20 words: a bitmap of 64 KiB, and a megabyte of tables that are the same for all.
 const TILE_BITS: u32 = 20;
-
-/// A band has at least 2^7 words, unless it is the whole table: one number of the bitmap.
-pub const WINDOW_BITS_MIN: u32 = CHUNK_BITS;
 
 /// There are at least 16 windows of a large table, so that it is seen how the work goes on, and four for each thread.
 const WINDOWS_USUAL_BITS: u32 = 4;
@@ -182,8 +179,7 @@ impl<'a> Band<'a> {
     ///
     /// # Panics
     ///
-    /// If there is no such band, or a band has fewer than 2^[`WINDOW_BITS_MIN`] words and is not
-    /// the whole table.
+    /// If there is no such band, or a band has fewer than 128 words and is not the whole table.
     pub fn gather(
         table: &'a Table,
         band_bits: u32,
@@ -250,7 +246,7 @@ impl<'a> Band<'a> {
             tell(watch, inside, tiles)?;
             let this = number * tiles + inside;
             tile.begin(this);
-            mark_from_below(&mut tile, (bits, tile_bits), &self.listed);
+            mark_from_below(&mut tile, tile_bits, &self.listed);
             expected.fill(0);
             self.listed.mark(this, &mut expected);
             tile.solve(|chunk, start, losing| {
@@ -269,7 +265,7 @@ impl<'a> Band<'a> {
 }
 
 /// Marks all words of a tile with a move to a losing word below the tile.
-fn mark_from_below(tile: &mut Tile, (bits, tile_bits): (u32, u32), losing: &Lists) {
+fn mark_from_below(tile: &mut Tile, tile_bits: u32, losing: &Lists) {
     let first = tile.first();
     let number = first.checked_shr(tile_bits).unwrap_or(0);
     if number == 0 {
@@ -295,7 +291,7 @@ fn mark_from_below(tile: &mut Tile, (bits, tile_bits): (u32, u32), losing: &List
         }
     }
     let mut free = BTreeSet::new();
-    dropped(bits, tile_bits, number, |word, ones| {
+    dropped(tile_bits, number, |word, ones| {
         if !free.contains(&ones) && losing.contains(word) {
             free.insert(ones);
         }
@@ -321,7 +317,7 @@ fn losing_in_tiles(bits: u32, tile_bits: u32) -> Vec<u64> {
     let mut tile = Tile::new(bits, tile_bits);
     for number in 0..windows(bits, tile_bits) {
         tile.begin(number);
-        mark_from_below(&mut tile, (bits, tile_bits), &lists);
+        mark_from_below(&mut tile, tile_bits, &lists);
         let before = words.len();
         let all = tile.solve(|_, start, mut losing| {
             while losing != 0 {

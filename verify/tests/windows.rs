@@ -8,7 +8,7 @@ use chomp_verify::folder::Lists;
 use chomp_verify::marking::{self, Band, Plan, Sizes, windows};
 use chomp_verify::progress::{Progress, Subject};
 use chomp_verify::{CheckError, UNWATCHED};
-use common::{check_window, publish, right_words};
+use common::{check_bytes, check_window, publish, right_words};
 
 const BITS: u32 = 13;
 
@@ -149,12 +149,16 @@ fn smaller_bands_take_less_memory() {
 fn bands_and_windows_of_any_size_agree() {
     let bits = 22;
     let losing = marking::losing(bits);
+    assert_eq!(losing.len(), 26_597, "as others have counted them");
     let stored = losing.iter().copied().filter(|&word| {
         let word = Word::new(word);
         word <= word.mirror()
     });
     let dir = tempfile::tempdir().unwrap();
     let table = publish(dir.path(), bits, &stored.collect::<Vec<u64>>());
+    let survey = check_bytes(&table).unwrap().survey;
+    let region = |number| losing.iter().filter(|&word| word >> 20 == number).count() as u64;
+    assert_eq!(survey.regions(), [0, 1, 2, 3].map(region));
     for band_bits in 20..=bits {
         let mut bands = Vec::new();
         for band in 0..windows(bits, band_bits) {

@@ -87,15 +87,13 @@ pub(crate) fn least_low(width: u32, fewer: u32, after: u32) -> Option<u64> {
 
 /// Visits the words to which a move leads from words with the high part `high`, from bit `width` up, if its block
 /// starts in that and 1s are dropped: each with the number of 1s that these have in the low part.
-pub(crate) fn dropped(bits: u32, width: u32, high: u64, mut visit: impl FnMut(u64, u32)) {
+pub(crate) fn dropped(width: u32, high: u64, mut visit: impl FnMut(u64, u32)) {
     for (known, start) in (0..).zip(ones(high)) {
         let kept = high & !mask(start + 1);
-        let start = start + width;
-        debug_assert!(start < bits, "a word of the table");
         // The 1s of the block but the first are the known ones, and some of the low part but its bit 0.
         for free in 0..width {
             let trailing = known + free + 1;
-            if kept != 0 && trailing <= start {
+            if kept != 0 && trailing <= start + width {
                 visit(kept << width >> trailing, free);
             }
         }
@@ -109,7 +107,7 @@ pub(crate) fn reached(bits: u32, width: u32, high: u64) -> Vec<u64> {
     above(high, |source| reached.push(source));
     across(high, |source, _, _| reached.push(source));
     reached.extend((1..bits).map(|trailing| high >> trailing));
-    dropped(bits, width, high, |word, _| {
+    dropped(width, high, |word, _| {
         reached.push(word.checked_shr(width).unwrap_or(0));
     });
     reached.sort_unstable();

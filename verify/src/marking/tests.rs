@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chomp_table::definition;
 
+use super::tile::CHUNK_BITS;
 use super::*;
 
 /// The words that lead to each word, by the definition of a move.
@@ -57,7 +58,7 @@ fn a_word_below_a_tile_marks_its_predecessors() {
                     tile.begin(number);
                     let is_own = word >> tile_bits == number;
                     if word >> tile_bits < number {
-                        mark_from_below(&mut tile, (bits, tile_bits), &lists);
+                        mark_from_below(&mut tile, tile_bits, &lists);
                         let inside = |&word: &u64| word >> tile_bits == number;
                         let expected: BTreeSet<u64> =
                             expected.iter().copied().filter(inside).collect();

@@ -1,13 +1,12 @@
 //! The bitmap of a tile, and how all of it is marked from what its own losing words mark.
 //!
-//! A number of the bitmap, a **chunk**, has a bit for each of 128 words, of which every second is one. Of
+//! A number of the bitmap, a **chunk**, has a bit for each even number among 128 that share their high bits. Of
 //! moves taken back to a losing word of the tile (see `moves` for the parts of a move), those whose
 //! block
 //!
 //! * lies in the chunk are in a table by the losing word;
 //! * lies above it lead from the same places of other chunks, so whole numbers are joined;
-//! * reaches across its end are in tables by the losing word too, with the number of 1s
-//!   that the block has in the chunk's own number.
+//! * reaches across its end are in tables by the losing word too, one for each [`kind`] of such blocks.
 //!
 //! Which chunks these are is the same for all tiles of a size, and is found once.
 
