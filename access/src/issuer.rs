@@ -1,8 +1,9 @@
 //! The coordinator's side: makes tokens, checks them, and keeps the secrets that this takes.
 //!
-//! A token is `chomp1-<expiry>-<mac>`: the expiry in seconds since 1970 or `never`, and the
-//! HMAC-SHA256 of all before it, as 64 hex digits. So nothing is kept for each token, and a
-//! coordinator that starts again knows the tokens that it gave out before.
+//! A token is `chomp2-<participant>-<serial>-<expiry>-<mac>`: whose it is and which of its credentials, as decimal
+//! numbers; the expiry in seconds since 1970 or `never`; and the HMAC-SHA256 of all before it, as 64 hex digits. So a
+//! coordinator that starts again knows the tokens that it gave out before. Whether one was taken back, the list of
+//! [participants](crate::participants) says.
 //!
 //! The secrets file is a JSON object: `format` (1), `secret` (32 bytes as hex), `authority_key` and
 //! `authority` (PEM). It is private, and stands in no folder that is served.
@@ -20,10 +21,10 @@ use serde::{Deserialize, Serialize};
 use crate::authority::{Authority, AuthorityError};
 use crate::file::FileError;
 use crate::private::{self, Kind};
-use crate::token::Token;
+use crate::token::{Holder, Token};
 
 /// How every token of this form begins.
-const PREFIX: &str = "chomp1";
+const PREFIX: &str = "chomp2";
 /// The expiry of a token that has none.
 const NEVER: &str = "never";
 /// What the name of the table is the MAC of. No token begins like this, so that no use of the
@@ -49,6 +50,11 @@ pub enum Denied {
     /// Its token was good once.
     #[error("the token has expired: make a new access file at the coordinator")]
     Expired,
+    /// Its token was taken back, or another one took its place.
+    #[error(
+        "the token was taken back or renewed: ask the owner of the table for a new access file"
+    )]
+    Revoked,
 }
 
 /// Why there are no secrets.
@@ -163,35 +169,42 @@ impl Issuer {
         })
     }
 
-    /// A token that is good until `expires`, in seconds since 1970, or for ever.
-    pub fn issue(&self, expires: Option<u64>) -> Token {
+    /// A token of `holder` that is good until `expires`, in seconds since 1970, or for ever.
+    pub fn issue(&self, holder: Holder, expires: Option<u64>) -> Token {
+        let Holder { number, serial } = holder;
         let expires = expires.map_or_else(|| NEVER.to_owned(), |at| at.to_string());
-        let text = format!("{PREFIX}-{expires}");
+        let text = format!("{PREFIX}-{number}-{serial}-{expires}");
         let mac = hmac::sign(&self.key, text.as_bytes());
         Token::new(format!("{text}-{}", hex(mac.as_ref())))
     }
 
-    /// Whether a caller that shows `token` may go on.
+    /// Whose `token` is, if it was made here and has not expired.
     ///
     /// # Errors
     ///
-    /// If it may not.
-    pub fn check(&self, token: Option<&str>, now: u64) -> Result<(), Denied> {
+    /// If it is no such token.
+    pub fn check(&self, token: Option<&str>, now: u64) -> Result<Holder, Denied> {
         let token = token.ok_or(Denied::Missing)?;
         let (text, mac) = token.rsplit_once('-').ok_or(Denied::Wrong)?;
         let mac: [u8; 32] = unhex(mac).ok_or(Denied::Wrong)?;
         hmac::verify(&self.key, text.as_bytes(), &mac).map_err(|_| Denied::Wrong)?;
         // From here on it is a token that was made here.
-        let (prefix, expires) = text.split_once('-').ok_or(Denied::Wrong)?;
-        if prefix != PREFIX {
+        let mut fields = text.split('-');
+        let mut field = || fields.next().ok_or(Denied::Wrong);
+        let (prefix, number, serial, expires) = (field()?, field()?, field()?, field()?);
+        if prefix != PREFIX || fields.next().is_some() {
             return Err(Denied::Wrong);
         }
+        let holder = Holder {
+            number: number.parse().map_err(|_| Denied::Wrong)?,
+            serial: serial.parse().map_err(|_| Denied::Wrong)?,
+        };
         if expires == NEVER {
-            return Ok(());
+            return Ok(holder);
         }
         let expires: u64 = expires.parse().map_err(|_| Denied::Wrong)?;
         if now < expires {
-            Ok(())
+            Ok(holder)
         } else {
             Err(Denied::Expired)
         }

@@ -5,6 +5,7 @@
 //! | [`token`] | the secret that opens calls |
 //! | [`mod@file`] | access files: all that one needs to speak to a coordinator |
 //! | [`issuer`] | the coordinator's side: makes tokens, checks them, keeps the secrets |
+//! | [`participants`] | who has a credential, and whose was taken back |
 //! | [`authority`] | the certificates by which clients know the coordinator |
 //! | [`local`] | the access files of coordinators on this machine, for their own user |
 //! | `private` | files that nobody but their owner can read |
@@ -15,9 +16,11 @@ pub mod authority;
 pub mod file;
 pub mod issuer;
 pub mod local;
+pub mod participants;
 mod private;
 pub mod token;
 
 pub use file::{Access, FileError};
 pub use issuer::{Denied, Issuer, IssuerError};
-pub use token::Token;
+pub use participants::Participants;
+pub use token::{Holder, Token};

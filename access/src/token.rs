@@ -4,6 +4,23 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// Whose a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Holder {
+    /// The number of the participant. It is never given to another one.
+    pub number: u32,
+    /// Which of its credentials this is: each renewal has the next one.
+    pub serial: u32,
+}
+
+impl Holder {
+    /// The first credential of the owner of the table.
+    pub const OWNER: Holder = Holder {
+        number: 0,
+        serial: 0,
+    };
+}
+
 /// A secret that opens calls. It is not shown when printed for debugging.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -1,5 +1,6 @@
 //! The command line. Every flag may come from the environment.
 
+mod access;
 mod download;
 mod export;
 mod job;
@@ -11,6 +12,7 @@ mod verify;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use access::{AccessArgs, AccessCommand, IssueArgs};
 pub(crate) use download::DownloadArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use job::{CoordinatorArgs, PlanArgs, RunArgs, StatusArgs, Way, WorkerArgs};
@@ -48,6 +50,8 @@ pub(crate) enum Command {
     Coordinator(CoordinatorArgs),
     /// Compute for a coordinator until its table is finished; may come and go
     Worker(WorkerArgs),
+    /// Say who may work for a coordinator: a credential for each participant
+    Access(AccessArgs),
     /// Tell beforehand what a table takes: time, memory, disk, network, and how many workers help
     Plan(PlanArgs),
     /// Show how a job gets on, or what there is of a table
@@ -77,6 +81,7 @@ impl Command {
             Command::Run(_) => "run",
             Command::Coordinator(_) => "coordinator",
             Command::Worker(_) => "worker",
+            Command::Access(_) => "access",
             Command::Plan(_) => "plan",
             Command::Status(_) => "status",
             Command::Download(_) => "download",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use chomp_access::{Access, Issuer, local};
+use chomp_access::{Access, local};
 use chomp_coordinator::job::Outcome;
 use chomp_coordinator::server::{Coordinator, Listeners, Options};
 use chomp_plan::Phase;
@@ -16,6 +16,7 @@ use chomp_store::location::Location;
 use chomp_table::format::describe;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::{self, ACCESS_NAME};
 use crate::args::CoordinatorArgs;
 use crate::directory::{Directory, in_table, prune};
 use crate::exit::Exit;
@@ -26,12 +27,6 @@ use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
 use crate::summary::Meter;
 
-/// The secrets of a table's coordinator, in its directory.
-const SECRETS_NAME: &str = "secrets.json";
-/// The access file for workers, in the table's directory.
-pub(crate) const ACCESS_NAME: &str = "access.json";
-/// How long a token is good.
-const TOKEN_SECONDS: u64 = 365 * 24 * 60 * 60;
 /// The threads that range bits are chosen for, as nobody knows which workers will come.
 pub(crate) const THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// The memory that range bits are chosen for.
@@ -62,7 +57,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let home = &table.table;
     let made = std::fs::create_dir_all(home);
     made.with_context(|| format!("cannot create the directory {}", home.display()))?;
-    let issuer = Arc::new(Issuer::open(&table.table.join(SECRETS_NAME), now)?);
+    let issuer = Arc::new(access::issuer(home)?);
     let listeners = Listeners {
         calls: listen(args.listen, "--listen").await?,
         pages: match args.http {
@@ -79,6 +74,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         check: true,
         store_hint: Some(directory.location.clone().absolute()?.to_string()),
         issuer: Arc::clone(&issuer),
+        participants: Some(access::list_file(home)),
         tls: tls.transpose()?.map(Arc::new),
         // Tables in a bucket are read from there.
         site: matches!(directory.location, Location::Directory(_))
@@ -96,11 +92,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         return Ok(stopped(display));
     };
     let coordinator = coordinator.with_context(|| in_table(&directory.location))?;
-    let access = Access {
-        coordinator: doors.url.clone(),
-        ca: doors.tls.then(|| issuer.ca_pem().to_owned()),
-        token: Some(issuer.issue(Some(now + TOKEN_SECONDS))),
-    };
+    let access = access::of_owner(home, &issuer, &doors.url, doors.tls)?;
     let file = args.access.clone();
     let file = file.unwrap_or_else(|| table.table.join(ACCESS_NAME));
     access.write(&file)?;

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use chomp_access::participants::ChangeError;
 use chomp_coordinator::arbiter::ArbiterError;
 use chomp_coordinator::job::JobError;
 use chomp_coordinator::publish::PublishError;
@@ -18,6 +19,7 @@ use chomp_verify::CheckError;
 use chomp_worker::WorkerError;
 use chomp_worker::client::ClientError;
 
+use crate::access::NoSecrets;
 use crate::draft::DraftError;
 use crate::export::ExportUsage;
 use crate::openings::NoBoard;
@@ -108,7 +110,15 @@ impl Exit {
         if let Some(DraftError::InUse { .. }) = cause.downcast_ref() {
             return Some(Exit::Refused);
         }
+        match cause.downcast_ref() {
+            Some(ChangeError::Name(_)) => return Some(Exit::Usage),
+            Some(ChangeError::Taken(_) | ChangeError::Unknown(_) | ChangeError::TooMany) => {
+                return Some(Exit::Refused);
+            }
+            _ => {}
+        }
         if cause.is::<NoCoordinator>()
+            || cause.is::<NoSecrets>()
             || cause.is::<NoBoard>()
             || cause.is::<OneTable>()
             || cause.is::<ExportUsage>()

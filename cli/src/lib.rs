@@ -2,6 +2,7 @@
 //!
 //! Results go to stdout, everything else to stderr. [`exit`] has the exit codes.
 
+mod access;
 mod args;
 mod coordinator;
 mod costs;
@@ -98,6 +99,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Run(args) => run::run(args, display).await,
             Command::Coordinator(args) => coordinator::run(args, display).await,
             Command::Worker(args) => worker::run(args, display).await,
+            Command::Access(args) => access::run(args),
             Command::Plan(args) => plan::run(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Download(args) => download::run(args, display).await,

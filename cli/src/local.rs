@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use chomp_access::{Access, Issuer};
+use chomp_access::{Access, Holder, Issuer};
 use chomp_coordinator::server::{Coordinator, Listeners, Options};
 use chomp_kernel::Isa;
 use chomp_serve::net::Limits;
@@ -58,7 +58,7 @@ pub(crate) async fn start(
         .context("cannot listen on loopback")?;
     // It speaks to this process alone, without a certificate, and the token goes nowhere else.
     let issuer = Arc::new(Issuer::in_memory(0)?);
-    let token = issuer.issue(None);
+    let token = issuer.issue(Holder::OWNER, None);
     let options = Options {
         bits,
         range_bits,
@@ -67,6 +67,7 @@ pub(crate) async fn start(
         check: false,
         store_hint: None,
         issuer,
+        participants: None,
         tls: None,
         open_status: pages.is_some(),
         site: pages.as_ref().map(|(_, site)| site.clone()),

@@ -15,8 +15,8 @@ use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use reqwest::StatusCode;
 use serde::{Deserialize, Serialize};
 
+use crate::access::ACCESS_NAME;
 use crate::args::StatusArgs;
-use crate::coordinator::ACCESS_NAME;
 use crate::exit::Exit;
 use crate::reach;
 
@@ -177,13 +177,17 @@ fn rate(positions_per_second: f64) -> String {
 
 fn describe(worker: &WorkerStatus) -> String {
     if let Some(reason) = &worker.quarantined {
-        return format!("{}: gets no more tasks: {reason}", worker.name);
+        return format!(
+            "{}, of {}: gets no more tasks: {reason}",
+            worker.name, worker.participant
+        );
     }
     let found = worker.cache_hits + worker.cache_misses;
     let hits = (worker.cache_hits * 100).checked_div(found).unwrap_or(0);
     format!(
-        "{}: {} threads, {} leases, {} ranges, {}, {} failures, {} in its cache ({hits} % hits), heard of {:.1} s ago",
+        "{}, of {}: {} threads, {} leases, {} ranges, {}, {} failures, {} in its cache ({hits} % hits), heard of {:.1} s ago",
         worker.name,
+        worker.participant,
         worker.threads,
         worker.leases,
         HumanCount(worker.ranges),

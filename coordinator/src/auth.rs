@@ -16,6 +16,8 @@ use chomp_serve::answer::problem;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
+use crate::roster::{Caller, Roster};
+
 /// Who may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
@@ -78,15 +80,18 @@ enum Refusal {
 #[derive(Clone, Debug)]
 pub struct Gate {
     issuer: Arc<Issuer>,
+    roster: Roster,
     open_status: bool,
     refusals: Arc<AtomicU64>,
 }
 
 impl Gate {
-    /// The gate of the table of `issuer`; with `open_status` everybody may hear how the job gets on.
-    pub fn new(issuer: Arc<Issuer>, open_status: bool) -> Gate {
+    /// The gate of the table of `issuer`, for those in `roster`; with `open_status` everybody may hear how the job
+    /// gets on.
+    pub(crate) fn new(issuer: Arc<Issuer>, roster: Roster, open_status: bool) -> Gate {
         Gate {
             issuer,
+            roster,
             open_status,
             refusals: Arc::default(),
         }
@@ -119,7 +124,7 @@ impl Gate {
         all.fallback_service(refused())
     }
 
-    fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    async fn check(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
         #[expect(
             clippy::disallowed_methods,
             reason = "tokens expire by the wall clock, and nothing else depends on it"
@@ -128,7 +133,8 @@ impl Gate {
         let now = now
             .duration_since(UNIX_EPOCH)
             .map_or(0, |time| time.as_secs());
-        Ok(self.issuer.check(bearer(headers)?, now)?)
+        let holder = self.issuer.check(bearer(headers)?, now)?;
+        Ok(self.roster.admit(holder).await?)
     }
 
     fn refused(&self, refusal: Refusal, headers: &HeaderMap) -> Response {
@@ -170,9 +176,12 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Denied> {
     Ok(Some(token))
 }
 
-async fn with_token(State(gate): State<Gate>, request: Request, next: Next) -> Response {
-    match gate.check(request.headers()) {
-        Ok(()) => next.run(request).await,
+async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
+    match gate.check(request.headers()).await {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
         Err(refusal) => gate.refused(refusal, request.headers()),
     }
 }

@@ -146,7 +146,7 @@ async fn arbitrate(tools: &Tools, submission: SubmissionId, unit: Unit) -> Done 
             if let Some((head, digest)) = lost {
                 tracing::warn!("{reason}");
                 events.push(Event::Lost {
-                    worker: WorkerId(0),
+                    worker: WorkerId::only(0),
                     head,
                     digest,
                 });

@@ -29,7 +29,7 @@ pub(crate) use desk::{Check, Desk, Handed, Reply, Subject, Target};
 pub(crate) use handle::{Handle, Over, Refusal};
 pub use handle::{Snapshot, WorkerSnapshot, WorkerStats};
 
-use handle::Command;
+use handle::{Command, WORKERS_MAX};
 use pace::Pace;
 
 use crate::arbiter::ArbiterError;
@@ -216,13 +216,23 @@ impl Job {
                 threads,
                 reply,
             } => {
-                if !self.desk.plan.is_there(worker) {
+                let plan = &self.desk.plan;
+                let is_new = !plan.is_there(worker);
+                let refusal = match plan.misdeed(worker) {
+                    Some(misdeed) => Some(Refusal::Quarantined(misdeed.clone())),
+                    None if is_new && plan.workers_of(worker.participant) >= WORKERS_MAX => {
+                        Some(Refusal::TooMany)
+                    }
+                    None => None,
+                };
+                if let Some(refusal) = refusal {
+                    let _ = reply.send(Err(refusal));
+                    return;
+                }
+                if is_new {
                     tracing::info!("worker {name} has joined with {threads} threads");
                 }
-                let _ = reply.send(match self.desk.plan.misdeed(worker) {
-                    Some(misdeed) => Err(Refusal::Quarantined(misdeed.clone())),
-                    None => Ok(()),
-                });
+                let _ = reply.send(Ok(()));
                 let joined = Event::Joined {
                     worker,
                     name,

@@ -13,6 +13,7 @@
 //! | `service` | the gRPC calls; the wire types end there |
 //! | `proxy` | the objects of the store, for workers that reach nothing else |
 //! | [`auth`] | who may call what |
+//! | `roster` | who takes part, as the list of participants says now |
 //! | `http` | what is shown of the job to people and machines |
 //! | [`status`] | what is told of a job |
 //! | [`server`] | all of it, started and stopped |
@@ -25,6 +26,7 @@ pub mod job;
 mod later;
 mod proxy;
 pub mod publish;
+mod roster;
 pub mod server;
 mod service;
 pub mod status;

@@ -43,6 +43,7 @@ use tokio::time::timeout;
 
 use crate::http::metrics::Traffic;
 use crate::job::{Handle, Target};
+use crate::roster::Caller;
 use answers::{Asked, busy, empty, failed, partial, whole};
 use outgoing::Outgoing;
 
@@ -237,11 +238,17 @@ fn judge(proxy: &Proxy, request: &Request<Body>) -> Result<(Target, Key, WorkerI
         let what = "objects are never overwritten: say If-None-Match: *";
         return Err((StatusCode::PRECONDITION_REQUIRED, what));
     }
-    let worker = number(headers, WORKER_HEADER);
-    let worker = worker.ok_or((
+    let number_of_worker = number(headers, WORKER_HEADER);
+    let number_of_worker = number_of_worker.ok_or((
         StatusCode::BAD_REQUEST,
         "the header chomp-worker is missing",
     ))?;
+    let caller = request.extensions().get::<Caller>();
+    let &Caller(participant) = caller.ok_or((StatusCode::UNAUTHORIZED, "no token"))?;
+    let worker = WorkerId {
+        participant,
+        number: number_of_worker,
+    };
     let length = number(headers, CONTENT_LENGTH.as_str());
     let length = length.or_else(|| request.body().size_hint().exact());
     let length = length.ok_or((StatusCode::LENGTH_REQUIRED, "the length is missing"))?;
@@ -251,7 +258,7 @@ fn judge(proxy: &Proxy, request: &Request<Body>) -> Result<(Target, Key, WorkerI
             "no part and no shard is so large",
         ));
     }
-    Ok((target, key, WorkerId(worker), length))
+    Ok((target, key, worker, length))
 }
 
 fn number(headers: &HeaderMap, name: &str) -> Option<u64> {

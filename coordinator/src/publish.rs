@@ -2,7 +2,7 @@
 //!
 //! That these are in the store, workers have made sure of. The fingerprints follow from their leaves, the counts
 //! from the words that their workers read. That these are the words of whole mirror pairs is checked here, and that they agree
-//! with a smaller table that is published beside. Then come `SHA256SUMS`, and the manifest last: a
+//! with a smaller table that is published beside, and with the fingerprints that are known. Then come `SHA256SUMS`, and the manifest last: a
 //! table without a manifest is none. Everything is a function of the journal, so a publication that
 //! was interrupted is done again.
 
@@ -13,6 +13,7 @@ use chomp_table::format::{Damage, FormatError};
 use chomp_table::manifest::{
     MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, losing_by_bits, sha256sums,
 };
+use chomp_table::{Digest, known};
 
 #[cfg(test)]
 mod tests;
@@ -51,6 +52,20 @@ pub enum PublishError {
         /// The number of bits for which they differ.
         bits: u32,
     },
+    /// The table of so many bits is known, and is another.
+    #[error(
+        "the positions of {bits} bits have the fingerprint {found}; that of the published table is {known}. Some worker's \
+         result is wrong and was not found out: do not use this table, build it anew in another directory with \
+         --replicas 2"
+    )]
+    Unknown {
+        /// The number of bits for which they differ.
+        bits: u32,
+        /// What the shards make.
+        found: Digest,
+        /// What is known.
+        known: Digest,
+    },
     /// The manifest of a smaller table cannot be read.
     #[error("the manifest of {} cannot be used", folder_name(*smaller))]
     Manifest {
@@ -85,6 +100,7 @@ pub async fn publish(
     let software = concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned();
     let manifest = Manifest::try_new(range_bits, replicas, software, fingerprints, infos);
     let manifest = manifest.map_err(PublishError::Shards)?;
+    recognise(&manifest.fingerprints_by_bits)?;
     compare(storage, &manifest).await?;
     let bytes = manifest.to_bytes();
     let sums = sha256sums(&bytes, &manifest);
@@ -127,6 +143,18 @@ fn compose(bits: u32, shards: &[Merged]) -> Result<Fingerprints, PublishError> {
         }
     }
     Ok(fingerprints)
+}
+
+/// Compares the fingerprints of a table with those that are known.
+fn recognise(by_bits: &[Digest]) -> Result<(), PublishError> {
+    for (bits, known) in known::fingerprints() {
+        if let Some(&found) = by_bits.get(bits as usize)
+            && found != known
+        {
+            return Err(PublishError::Unknown { bits, found, known });
+        }
+    }
+    Ok(())
 }
 
 /// Compares a table with the smaller ones that are published beside.

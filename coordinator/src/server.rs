@@ -9,10 +9,11 @@ mod tests;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::routing::{MethodRouter, any_service};
-use chomp_access::Issuer;
+use chomp_access::{Issuer, Participants};
 use chomp_plan::{Action, Phase, Plan, PlanError, Progress, Settings, StopReason};
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Server};
@@ -34,6 +35,7 @@ use crate::errands::Tools;
 use crate::http::job::Job as JobPages;
 use crate::job::{Handle, Job, Outcome, Subject};
 use crate::proxy::Proxy;
+use crate::roster::Roster;
 use crate::service::{Hello, Service};
 use crate::status::{JobPhase, Status, Told};
 
@@ -58,6 +60,9 @@ pub enum StartError {
     /// Nobody else must be able to guess what is checked.
     #[error("the system gives no random numbers")]
     Random,
+    /// The list of participants is of no use.
+    #[error(transparent)]
+    Participants(#[from] chomp_access::FileError),
     /// No address to listen on.
     #[error("cannot listen for workers")]
     Listen(#[from] io::Error),
@@ -76,8 +81,10 @@ pub struct Options {
     pub check: bool,
     /// Where workers find the store, as they write it, if they may reach it.
     pub store_hint: Option<String>,
-    /// Tells who may call.
+    /// Tells whose a token is.
     pub issuer: Arc<Issuer>,
+    /// The list of participants, read again when it changes; if there is none, the owner is alone.
+    pub participants: Option<PathBuf>,
     /// The certificate to show, if calls come from beyond this machine.
     pub tls: Option<Arc<ServerConfig>>,
     /// The directory whose finished tables are open to everybody, and what that may cost.
@@ -106,6 +113,7 @@ pub struct Coordinator {
     teller: Arc<Teller>,
     job: AbortOnDropHandle<Outcome>,
     _status: AbortOnDropHandle<()>,
+    _roster: Option<AbortOnDropHandle<()>>,
     server: Server,
     stop_job: CancellationToken,
 }
@@ -150,6 +158,16 @@ impl Coordinator {
             proxy,
         } = opened;
 
+        let list = options.participants.as_deref().map(Participants::read);
+        let file = options.participants.clone();
+        let file = file.map(|path| (path, handle.clone()));
+        let roster = Roster::new(list.transpose()?.unwrap_or_default(), file);
+        for revoked in roster.revoked() {
+            // The job has not begun, so it is there to hear it.
+            let _ = handle.tell(revoked);
+        }
+        let follow_roster = options.participants.is_some();
+        let follow_roster = follow_roster.then(|| tokio::spawn(roster.clone().follow()));
         let address = listeners.calls.local_addr()?;
         let told = Told {
             bits: options.bits,
@@ -157,11 +175,11 @@ impl Coordinator {
             replicas: options.replicas,
             epoch: journal.epoch(),
         };
-        let teller = Arc::new(Teller::new(told, handle));
+        let teller = Arc::new(Teller::new(told, handle, roster.clone()));
         let (text, pages) = watch::channel(chomp_serve::Told::default());
         let finish_time = options.limits.finish_time;
         let telling = (Arc::clone(&teller), pages);
-        let server = serve(options, service, proxy, telling, listeners).await;
+        let server = serve(options, roster, service, proxy, telling, listeners).await;
         let follow = Arc::clone(&teller).follow(progress.clone(), text);
         let stop_job = CancellationToken::new();
         Ok(Coordinator {
@@ -175,6 +193,7 @@ impl Coordinator {
                 finish_time,
             ))),
             _status: AbortOnDropHandle::new(tokio::spawn(follow)),
+            _roster: follow_roster.map(AbortOnDropHandle::new),
             server,
             stop_job,
         })
@@ -350,12 +369,13 @@ pub(crate) fn begin(
 /// Serves calls and pages, each behind its rule.
 async fn serve(
     options: Options,
+    roster: Roster,
     service: CoordinatorServer<Service>,
     proxy: Proxy,
     (teller, told): (Arc<Teller>, watch::Receiver<chomp_serve::Told>),
     listeners: Listeners,
 ) -> Server {
-    let gate = Gate::new(options.issuer, options.open_status);
+    let gate = Gate::new(options.issuer, roster, options.open_status);
     let slots = options.limits.slots();
     let job = JobPages {
         teller,

@@ -19,12 +19,13 @@ use tokio::sync::OnceCell;
 use tonic::{Request, Response, Status};
 
 use crate::job::{Check, Handle, Over, Refusal, Reply, WorkerStats};
+use crate::roster::Caller;
 use blocking::blocking;
 
 /// The most threads of a worker that are believed.
-const THREADS_MAX: u32 = 1 << 16;
+const THREADS_MAX: u32 = 1 << 12;
 /// The most leases in one heartbeat: two for each thread of the largest worker.
-const LEASES_MAX: usize = 1 << 17;
+const LEASES_MAX: usize = 1 << 13;
 /// The most lost records in one call.
 const REPORTS_MAX: usize = 1 << 12;
 /// The longest name of a worker, in bytes.
@@ -65,7 +66,7 @@ impl Service {
     async fn admit(&self, request: &v1::JoinRequest) -> Result<(), Status> {
         if request.protocol != PROTOCOL || request.format != range::VERSION {
             return Err(Status::failed_precondition(format!(
-                "this is chomp {} with protocol {PROTOCOL} and range format {}, the worker is {:?} with \
+                "this is chomp {} with protocol {PROTOCOL} and range format {}, the worker is \"{}\" with \
                  protocol {} and range format {}: run the same version on both",
                 env!("CARGO_PKG_VERSION"),
                 range::VERSION,
@@ -94,7 +95,7 @@ impl Service {
                 |theirs| Digest(theirs).to_string(),
             );
             return Err(Status::failed_precondition(format!(
-                "known ranges have the fingerprint {ours} here and {theirs} on the worker, {:?}: run the same version \
+                "known ranges have the fingerprint {ours} here and {theirs} on the worker, \"{}\": run the same version \
                  on both; if they are the same, the worker's CPU or memory cannot be relied on",
                 excerpt(&request.software, NAME_BYTES_MAX),
             )));
@@ -144,17 +145,17 @@ impl Coordinator for Service {
         request: Request<v1::JoinRequest>,
     ) -> Result<Response<v1::JoinReply>, Status> {
         let peer = request.remote_addr();
+        let worker = sender(&request, request.get_ref().worker)?;
         let request = request.into_inner();
         if let Err(status) = self.admit(&request).await {
             let peer = peer.map_or_else(|| "an unknown address".to_owned(), |at| at.to_string());
             tracing::warn!(
-                "refused the worker {:?} from {peer}: {}",
+                "refused the worker \"{}\" from {peer}: {}",
                 excerpt(&request.name, NAME_BYTES_MAX),
                 status.message()
             );
             return Err(status);
         }
-        let worker = WorkerId(request.worker);
         let joined = self.handle.join(worker, request.name, request.threads);
         joined.await?.map_err(|refusal| refused(&refusal))?;
         let (range_bits, table) = {
@@ -177,7 +178,7 @@ impl Coordinator for Service {
         &self,
         request: Request<v1::LeaseRequest>,
     ) -> Result<Response<v1::LeaseReply>, Status> {
-        let worker = WorkerId(request.into_inner().worker);
+        let worker = sender(&request, request.get_ref().worker)?;
         Ok(Response::new(self.next(worker).await?))
     }
 
@@ -185,8 +186,9 @@ impl Coordinator for Service {
         &self,
         request: Request<v1::RenewRequest>,
     ) -> Result<Response<v1::RenewReply>, Status> {
+        let worker = sender(&request, request.get_ref().worker)?;
         let v1::RenewRequest {
-            worker,
+            worker: _,
             leases,
             stats,
         } = request.into_inner();
@@ -198,7 +200,7 @@ impl Coordinator for Service {
             cache_hits: stats.cache_hits,
             cache_misses: stats.cache_misses,
         };
-        let renewed = self.handle.renew(WorkerId(worker), leases, stats).await?;
+        let renewed = self.handle.renew(worker, leases, stats).await?;
         let lost = renewed.map_err(|refusal| refused(&refusal))?;
         Ok(Response::new(v1::RenewReply {
             lost: lost.into_iter().map(|lease| lease.0).collect(),
@@ -209,12 +211,13 @@ impl Coordinator for Service {
         &self,
         request: Request<v1::ReturnRequest>,
     ) -> Result<Response<v1::ReturnReply>, Status> {
+        let worker = sender(&request, request.get_ref().worker)?;
         let v1::ReturnRequest {
-            worker,
+            worker: _,
             lease,
             failure,
         } = request.into_inner();
-        let (worker, lease) = (WorkerId(worker), LeaseId(lease));
+        let lease = LeaseId(lease);
         self.handle.tell(match failure {
             failure if failure.is_empty() => Event::Returned { worker, lease },
             reason => Event::Failed {
@@ -230,13 +233,14 @@ impl Coordinator for Service {
         &self,
         request: Request<v1::CompleteRequest>,
     ) -> Result<Response<v1::CompleteReply>, Status> {
+        let worker = sender(&request, request.get_ref().worker)?;
         let v1::CompleteRequest {
-            worker,
+            worker: _,
             lease,
             result,
             next,
         } = request.into_inner();
-        let (worker, lease) = (WorkerId(worker), LeaseId(lease));
+        let lease = LeaseId(lease);
         let range_bits = self.journal.ledger().range_bits;
         let handed = match incoming::result(result, range_bits, self.hello.bits) {
             Ok(handed) => handed,
@@ -280,7 +284,8 @@ impl Coordinator for Service {
         &self,
         request: Request<v1::ReportRequest>,
     ) -> Result<Response<v1::ReportReply>, Status> {
-        let v1::ReportRequest { worker, records } = request.into_inner();
+        let worker = sender(&request, request.get_ref().worker)?;
+        let records = request.into_inner().records;
         check_count(records.len(), REPORTS_MAX, "records")?;
         let mut lost = Vec::new();
         for record in records {
@@ -293,7 +298,7 @@ impl Coordinator for Service {
             );
             lost.push((Head(record.head), digest));
         }
-        let told = self.handle.report(WorkerId(worker), lost).await?;
+        let told = self.handle.report(worker, lost).await?;
         told.map_err(|refusal| refused(&refusal))?;
         Ok(Response::new(v1::ReportReply {}))
     }
@@ -302,16 +307,26 @@ impl Coordinator for Service {
         &self,
         request: Request<v1::LeaveRequest>,
     ) -> Result<Response<v1::LeaveReply>, Status> {
-        self.handle.tell(Event::Left {
-            worker: WorkerId(request.into_inner().worker),
-        })?;
+        let worker = sender(&request, request.get_ref().worker)?;
+        self.handle.tell(Event::Left { worker })?;
         Ok(Response::new(v1::LeaveReply {}))
     }
+}
+
+/// The worker that a call is of: one of whoever holds the token, by the number that it gives itself.
+fn sender<T>(request: &Request<T>, number: u64) -> Result<WorkerId, Status> {
+    let caller = request.extensions().get::<Caller>();
+    let &Caller(participant) = caller.ok_or_else(|| Status::unauthenticated("no token"))?;
+    Ok(WorkerId {
+        participant,
+        number,
+    })
 }
 
 fn refused(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::NotJoined => Status::not_found(refusal.to_string()),
+        Refusal::TooMany => Status::resource_exhausted(refusal.to_string()),
         Refusal::Quarantined(_) => Status::permission_denied(refusal.to_string()),
     }
 }
@@ -325,10 +340,17 @@ fn check_count(count: usize, most: usize, what: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// The beginning of a text that may be long, without what could garble a terminal or a log.
+/// The beginning of a text that may be long, with what could garble a terminal or a log shown as `\u{1b}` and the like.
 fn excerpt(text: &str, chars: usize) -> String {
-    let shown = text.chars().filter(|char| !char.is_control());
-    shown.take(chars).collect()
+    let mut shown = String::new();
+    for char in text.chars().take(chars) {
+        if char.is_control() {
+            shown.extend(char.escape_unicode());
+        } else {
+            shown.push(char);
+        }
+    }
+    shown
 }
 
 /// A task as it is sent.

@@ -4,6 +4,7 @@ use chomp_table::RangeBits;
 use serde::{Deserialize, Serialize};
 
 use crate::job::{Snapshot, WorkerSnapshot};
+use crate::roster::Roster;
 use chomp_plan::{Phase, Progress};
 
 /// What a job is doing.
@@ -94,6 +95,8 @@ pub struct LayerStatus {
 pub struct WorkerStatus {
     /// What people call it.
     pub name: String,
+    /// The participant whose credential it has.
+    pub participant: String,
     /// How many ranges it evaluates at a time.
     pub threads: u32,
     /// The leases that it holds.
@@ -130,7 +133,7 @@ pub(crate) struct Told {
     reason = "rates and times left need not be exact"
 )]
 impl Status {
-    pub(crate) fn of(told: &Told, snapshot: Snapshot) -> Status {
+    pub(crate) fn of(told: &Told, snapshot: Snapshot, roster: &Roster) -> Status {
         let progress = snapshot.progress;
         let positions = 1 << (told.bits - 1);
         let in_ranges = |ranges: u64| (ranges * told.range_bits.positions()).min(positions);
@@ -175,7 +178,7 @@ impl Status {
             workers: snapshot
                 .workers
                 .into_iter()
-                .map(|worker| WorkerStatus::of(worker, in_range))
+                .map(|worker| WorkerStatus::of(worker, in_range, roster))
                 .collect(),
         }
     }
@@ -191,9 +194,10 @@ fn done(progress: &Progress) -> f64 {
 }
 
 impl WorkerStatus {
-    fn of(worker: WorkerSnapshot, positions_in_range: f64) -> WorkerStatus {
+    fn of(worker: WorkerSnapshot, positions_in_range: f64, roster: &Roster) -> WorkerStatus {
         WorkerStatus {
             name: worker.progress.name,
+            participant: roster.name(worker.progress.id.participant),
             threads: worker.progress.threads,
             leases: worker.progress.leases,
             ranges: worker.progress.ranges,

@@ -1,4 +1,4 @@
-//! What the coordinator computes itself, because workers disagree or one of them lied.
+//! What the coordinator computes itself, because workers disagree, one of them lied, or all of them fail.
 //!
 //! Arbitrations are done one at a time, those of low layers first. Until all are done no shard is
 //! merged and nothing is published.
@@ -10,7 +10,7 @@ use chomp_table::{Digest, RangeSummary};
 use super::Plan;
 use super::copies::Vote;
 use super::ids::{SubmissionId, Unit, WorkerId};
-use super::messages::{Action, Misdeed, Rejection, StopReason};
+use super::messages::{Action, Loss, Misdeed, Rejection, StopReason};
 use super::units::{Content, Place, State, place, unit_at};
 use super::workers::Delivery;
 
@@ -21,6 +21,8 @@ struct Claims {
     votes: Vec<Vote>,
     /// Who said that a content is wrong.
     accusations: Vec<Vote>,
+    /// How often workers tried in vain to compute it, and what came of the last attempt, if that is the reason.
+    lost: Option<(u32, Loss)>,
 }
 
 /// The units to be computed by the coordinator.
@@ -58,6 +60,13 @@ impl Arbitrations {
     pub(super) fn accuse(&mut self, unit: Unit, worker: WorkerId, content: Content) {
         if let Some(claims) = self.queue.get_mut(&place(unit)) {
             claims.accusations.push(Vote { worker, content });
+        }
+    }
+
+    /// Notes that a unit is in the queue because attempts to compute it were lost.
+    pub(super) fn note_loss(&mut self, unit: Unit, attempts: u32, last: &Loss) {
+        if let Some(claims) = self.queue.get_mut(&place(unit)) {
+            claims.lost = Some((attempts, last.clone()));
         }
     }
 
@@ -161,9 +170,18 @@ impl Plan {
     }
 
     pub(super) fn arbitration_failed(&mut self, unit: Unit, reason: String, out: &mut Vec<Action>) {
-        if self.arbitration_ended(unit).is_some() {
+        if let Some(claims) = self.arbitration_ended(unit) {
             self.reconsider(unit);
-            self.stop(StopReason::ArbitrationFailed { unit, reason }, out);
+            let reason = match claims.lost {
+                Some((attempts, last)) => StopReason::GaveUp {
+                    unit,
+                    attempts,
+                    last,
+                    own: reason,
+                },
+                None => StopReason::ArbitrationFailed { unit, reason },
+            };
+            self.stop(reason, out);
         }
     }
 
@@ -198,7 +216,8 @@ impl Plan {
             let delivery = Delivery::of(unit);
             let finders = self.delivered.iter();
             let finders = finders.filter(|(_, delivered)| delivered.contains(&delivery));
-            liars.extend(finders.map(|(&worker, _)| (worker, lied.clone())));
+            let workers = finders.map(|(&participant, _)| self.some_worker(participant));
+            liars.extend(workers.map(|worker| (worker, lied.clone())));
         }
         if let Unit::Range(head) = unit {
             let wrong = claims

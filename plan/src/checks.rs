@@ -1,9 +1,9 @@
 //! Checks: a range whose content is settled waits until another worker has looked at its record.
 //!
 //! Which ranges that is, chance decides when the result is there, so that no worker knows it
-//! beforehand. The check goes to a worker that did not find the content, before all other
-//! work: what draws on the range waits for it. If no such worker was heard of for a while, or two
-//! have tried in vain, the range is committed without. If one is there and does not take the check for as long as a
+//! beforehand. The check goes to a worker of a participant that did not find the content, before all other
+//! work: what draws on the range waits for it. (If all workers are one participant's, it goes to another of them.)
+//! If no such worker was heard of for a while, or two have tried in vain, the range is committed without. If one is there and does not take the check for as long as a
 //! lease lasts, the coordinator computes the range itself: a worker that is wrong must not gain by a friend who idles.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ pub(super) struct Hold {
     /// The result that is committed after the check.
     pub(super) submission: SubmissionId,
     pub(super) content: Content,
-    /// Who found that content, ascending.
+    /// Who found that content, one of each participant, ascending.
     pub(super) voters: Vec<WorkerId>,
     /// The check that is under way.
     pub(super) lease: Option<LeaseId>,
@@ -64,12 +64,9 @@ impl Checks {
         }
     }
 
-    /// A range that `worker` may check, one of a low layer.
-    fn wanted_by(&self, worker: WorkerId) -> Option<Head> {
-        let admitted = self
-            .0
-            .iter()
-            .filter(|(voters, _)| !voters.contains(&worker));
+    /// A range that somebody may check who `may` look at what these have found, one of a low layer.
+    fn wanted_by(&self, may: impl Fn(&[WorkerId]) -> bool) -> Option<Head> {
+        let admitted = self.0.iter().filter(|(voters, _)| may(voters));
         let first = |(_, group): (_, &BTreeSet<Place>)| group.first().copied();
         let firsts = admitted.take(GROUPS_LOOKED_AT).filter_map(first);
         firsts.min().map(|(_, number)| Head(number))
@@ -119,7 +116,13 @@ impl Plan {
     /// Whether somebody is there who may check what these have found.
     fn may_be_checked(&self, voters: &[WorkerId]) -> bool {
         let mut awake = self.awake();
-        self.is_running() && awake.any(|worker| !voters.contains(&worker))
+        self.is_running() && awake.any(|worker| self.may_check(worker, voters))
+    }
+
+    /// Whether `worker` may check what these have found.
+    pub(super) fn may_check(&self, worker: WorkerId, voters: &[WorkerId]) -> bool {
+        let mut voters = voters.iter();
+        voters.all(|&voter| self.may_judge(worker, voter))
     }
 
     /// Holds back a range, on whose content `voters` agree, until it is checked. False if nobody
@@ -129,9 +132,8 @@ impl Plan {
         submission: SubmissionId,
         head: Head,
         content: Content,
-        voters: BTreeSet<WorkerId>,
+        voters: Vec<WorkerId>,
     ) -> bool {
-        let voters: Vec<WorkerId> = voters.into_iter().collect();
         if !self.may_be_checked(&voters) {
             return false;
         }
@@ -159,7 +161,8 @@ impl Plan {
     }
 
     pub(super) fn offer_check(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
-        let head = self.checks.wanted_by(worker)?;
+        let may = |voters: &[WorkerId]| self.may_check(worker, voters);
+        let head = self.checks.wanted_by(may)?;
         let hold = &self.holds[&head];
         let work = Work::Check {
             range: hold.content.summary(head),
@@ -208,9 +211,7 @@ impl Plan {
     ) {
         let verdict = match self.judge_check(worker, lease) {
             Ok(checked) => {
-                if let Some(entry) = self.workers.get_mut(&worker) {
-                    entry.failures_in_a_row = 0;
-                }
+                self.count_success(worker);
                 match checked {
                     Checked::Range(head, content) => {
                         self.cancel_check(head);
@@ -309,9 +310,14 @@ impl Plan {
     pub(super) fn release_unwatched(&mut self, out: &mut Vec<Action>) {
         self.watched = self.now;
         self.arbitrate_unchecked(out);
-        // As long as there are more workers than agree on a range, one may check it.
+        // As long as there are more participants than agree on a range, one may check it.
         let agreeing = self.settings.replicas.max(1) as usize;
-        if self.is_running() && self.awake().nth(agreeing).is_some() {
+        let mut awake = BTreeSet::new();
+        let is_enough = self.awake().any(|worker| {
+            awake.insert(worker.participant);
+            awake.len() > agreeing
+        });
+        if self.is_running() && is_enough {
             return;
         }
         // Who has a check in hand is counted on no longer than the others.
@@ -346,7 +352,7 @@ impl Plan {
         let overdue = (overdue > self.watched).then_some(overdue);
         let contact = self.settings.contact_ms();
         let silent = Millis(self.watched.0.saturating_sub(contact));
-        let mut later = self.silences.range((silent, WorkerId(0))..);
+        let mut later = self.silences.range((silent, WorkerId::new(0, 0))..);
         let next = later.find(|(heard, _)| heard.plus(contact) > self.watched);
         let silence = next.map(|(heard, _)| heard.plus(contact));
         silence.into_iter().chain(overdue).min()

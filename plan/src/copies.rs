@@ -1,6 +1,6 @@
 //! Who has computed which unit, or is at it: the copies of each unit, and which are wanted.
 //!
-//! A unit is done when [`Settings::replicas`](super::Settings::replicas) workers have computed
+//! A unit is done when [`Settings::replicas`](super::Settings::replicas) participants have computed
 //! the same. Until then each of them has a **vote**: the content that it found. Only digests are
 //! kept of a vote; what is committed is the result of the vote that completes the number.
 //!
@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet, btree_set};
 use std::ops::Bound;
 
-use super::ids::{LeaseId, Unit, WorkerId};
+use super::ids::{LeaseId, ParticipantId, Unit, WorkerId};
 use super::regions::Fresh;
 use super::units::{Content, Place, SHARDS, place};
 
@@ -27,10 +27,10 @@ pub(super) struct Vote {
 pub(super) struct Copies {
     /// The leases on it.
     pub(super) leases: Vec<(LeaseId, WorkerId)>,
-    /// One for each worker, or more from one that contradicts itself.
+    /// One for each participant, or more from one that contradicts itself.
     pub(super) votes: Vec<Vote>,
-    /// The workers that could not compute it.
-    pub(super) failed: BTreeSet<WorkerId>,
+    /// The participants that could not compute it.
+    pub(super) failed: BTreeSet<ParticipantId>,
 }
 
 impl Copies {
@@ -38,14 +38,13 @@ impl Copies {
         self.leases.is_empty() && self.votes.is_empty() && self.failed.is_empty()
     }
 
-    fn count(&self) -> usize {
-        self.leases.len() + self.votes.len()
-    }
-
     fn doers(&self) -> Doers {
         let holders = self.leases.iter().map(|&(_, worker)| worker);
         let voters = self.votes.iter().map(|vote| vote.worker);
-        let busy: BTreeSet<WorkerId> = holders.chain(voters).collect();
+        let busy: BTreeSet<ParticipantId> = holders
+            .chain(voters)
+            .map(|worker| worker.participant)
+            .collect();
         Doers {
             busy: busy.into_iter().collect(),
             failed: self.failed.iter().copied().collect(),
@@ -53,33 +52,36 @@ impl Copies {
     }
 }
 
-/// The workers that did something about a unit, ascending.
+/// The participants that did something about a unit, ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Doers {
-    busy: Vec<WorkerId>,
-    failed: Vec<WorkerId>,
+    busy: Vec<ParticipantId>,
+    failed: Vec<ParticipantId>,
 }
 
 impl Doers {
-    /// Whether a copy by `worker` would be of use. It may try again what it failed at when there is nobody
-    /// else who has done nothing about it. `others` is the number of workers that are there besides it.
-    fn admit(&self, worker: WorkerId, others: usize) -> bool {
-        if self.busy.contains(&worker) {
-            return false;
-        }
+    /// Whether a copy by `own` would be of use. It may try again what it failed at when there is nobody
+    /// else who has done nothing about it. `others` is the number of participants that are there besides it.
+    fn admit(&self, own: ParticipantId, others: usize) -> bool {
+        !self.busy.contains(&own) && self.may_try(own, others)
+    }
+
+    /// Whether `own` has not failed at it, or nobody else is left to try.
+    fn may_try(&self, own: ParticipantId, others: usize) -> bool {
         let idle = self
             .failed
             .iter()
             .filter(|failed| !self.busy.contains(failed));
-        let doers = self.busy.len() + idle.filter(|&&failed| failed != worker).count();
-        !self.failed.contains(&worker) || others <= doers
+        let busy = self.busy.iter().filter(|&&busy| busy != own);
+        let doers = busy.count() + idle.filter(|&&failed| failed != own).count();
+        !self.failed.contains(&own) || others <= doers
     }
 
     /// Whether some worker that these shut out may not be shut out by `others`: one who failed may try
     /// again when others have done something.
     fn shut_out_more_than(&self, others: &Doers) -> bool {
-        let missing = |these: &[WorkerId], those: &[WorkerId]| {
-            these.iter().any(|worker| !those.contains(worker))
+        let missing = |these: &[ParticipantId], those: &[ParticipantId]| {
+            these.iter().any(|one| !those.contains(one))
         };
         missing(&self.busy, &others.busy)
             || missing(&self.failed, &others.failed)
@@ -121,8 +123,8 @@ impl Board {
         let before = self.unfile(unit);
         let copies = self.copies.entry(unit).or_default();
         change(copies);
-        let wanted = open && copies.count() < self.replicas;
         let doers = copies.doers();
+        let wanted = open && doers.busy.len() < self.replicas;
         let (layer, number) = place(unit);
         let is_fresh = copies.is_empty();
         if is_fresh {
@@ -198,7 +200,7 @@ impl Board {
     }
 
     /// The units that `worker` may have, of the lowest layer that has any, ascending. Of those that nobody
-    /// has begun it has its [pile](Fresh::pile). `others` is the number of workers that are there besides it.
+    /// has begun it has its [pile](Fresh::pile). `others` is the number of participants that are there besides its own.
     pub(super) fn wanted_by(
         &self,
         worker: WorkerId,
@@ -211,8 +213,9 @@ impl Board {
         // Of one layer what was begun goes first, so that it is done and forgotten.
         let end = fresh.map_or(Bound::Excluded(below), Bound::Included);
         let shared = self.shared.range((Bound::Unbounded, end));
-        let mut shared = shared
-            .filter_map(|(&layer, groups)| Some((layer, first_group(groups, worker, others)?)));
+        let mut shared = shared.filter_map(|(&layer, groups)| {
+            Some((layer, first_group(groups, worker.participant, others)?))
+        });
         if let Some((layer, group)) = shared.next() {
             return Some((layer, Run::Shared(group.range(0..))));
         }
@@ -221,10 +224,18 @@ impl Board {
         Some((layer, Run::Fresh(run)))
     }
 
-    /// Whether a copy by `worker` would be of use.
-    pub(super) fn may_have(&self, worker: WorkerId, others: usize, unit: Unit) -> bool {
-        let copies = self.copies.get(&unit);
-        copies.is_none_or(|copies| copies.doers().admit(worker, others))
+    /// Whether `worker` may compute a unit beside those that have it in hand. Those may be workers of its own
+    /// participant: whoever is first has the vote.
+    pub(super) fn may_double(&self, worker: WorkerId, others: usize, unit: Unit) -> bool {
+        let own = worker.participant;
+        self.copies.get(&unit).is_none_or(|copies| {
+            let has_it = copies.leases.iter().any(|&(_, holder)| holder == worker);
+            let has_voted = copies
+                .votes
+                .iter()
+                .any(|vote| vote.worker.participant == own);
+            !has_it && !has_voted && copies.doers().may_try(own, others)
+        })
     }
 
     #[cfg(test)]
@@ -235,7 +246,7 @@ impl Board {
         for unit in all {
             let copies = self.copies.get(&unit);
             assert!(copies.is_none_or(|copies| !copies.is_empty()));
-            let count = copies.map_or(0, Copies::count);
+            let count = copies.map_or(0, |copies| copies.doers().busy.len());
             let wanted = is_open(unit) && count < self.replicas;
             let place = place(unit);
             fresh.extend((wanted && copies.is_none()).then_some(place));
@@ -253,15 +264,15 @@ impl Board {
     }
 }
 
-/// Some units that `worker` may have: the first after its own, so that workers look at different ones.
-fn first_group(groups: &Groups, worker: WorkerId, others: usize) -> Option<&BTreeSet<u64>> {
-    let own = Doers {
-        busy: vec![worker],
+/// Some units that `own` may have: the first after its own, so that participants look at different ones.
+fn first_group(groups: &Groups, own: ParticipantId, others: usize) -> Option<&BTreeSet<u64>> {
+    let start = Doers {
+        busy: vec![own],
         failed: Vec::new(),
     };
-    let (before, after) = (groups.range(..&own), groups.range(&own..));
+    let (before, after) = (groups.range(..&start), groups.range(&start..));
     let mut around = after.chain(before);
-    let group = around.find(|(doers, _)| doers.admit(worker, others));
+    let group = around.find(|(doers, _)| doers.admit(own, others));
     group.map(|(_, group)| group)
 }
 

@@ -1,6 +1,7 @@
 //! The names of things, which cannot be mixed up with each other.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use chomp_table::Head;
 
@@ -20,9 +21,6 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A worker, for as long as its process lives. Given by the caller; a worker that lost contact
-    /// comes back with the same.
-    WorkerId
     /// A lease on one task. Given by the plan, ascending; [`Settings::epoch`](crate::Settings::epoch)
     /// keeps those of different plans apart.
     LeaseId
@@ -31,6 +29,47 @@ ids! {
     RequestId
     /// A result handed in. Given by the caller, never used twice.
     SubmissionId
+}
+
+/// Somebody who was given a credential of its own, whatever number of workers it starts. Given by the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ParticipantId(pub u32);
+
+/// A worker, for as long as its process lives. Given by the caller; a worker that lost contact
+/// comes back with the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId {
+    /// Whose it is, by its credential.
+    pub participant: ParticipantId,
+    /// Which of that participant's workers, by a number that it chose itself.
+    pub number: u64,
+}
+
+impl WorkerId {
+    /// The worker with this number, of the participant with that one.
+    pub const fn new(participant: u32, number: u64) -> WorkerId {
+        WorkerId {
+            participant: ParticipantId(participant),
+            number,
+        }
+    }
+
+    /// The only worker of a participant, with the same number.
+    pub const fn only(participant: u32) -> WorkerId {
+        WorkerId::new(participant, participant as u64)
+    }
+
+    /// The lowest and the highest id that a worker of this participant may have.
+    pub(super) const fn all_of(participant: ParticipantId) -> RangeInclusive<WorkerId> {
+        let ParticipantId(participant) = participant;
+        WorkerId::new(participant, 0)..=WorkerId::new(participant, u64::MAX)
+    }
+}
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.number.fmt(f)
+    }
 }
 
 /// Milliseconds since some start, as told by the caller's monotonic clock.

@@ -48,12 +48,12 @@ impl Plan {
         assert_eq!(self.queue, queue);
         for (&request, &worker) in &self.requests {
             assert!(self.is_running(), "request {request} waits for nothing");
-            let others = self.workers.len() - 1;
+            let others = self.present.len() - 1;
             let idle = !self.workers[&worker].is_busy();
             let wanted = self.board.wanted_by(worker, others, idle, self.below());
             assert!(wanted.is_none(), "request {request} waits in vain");
             let mut checks = self.checks.all();
-            let check = checks.find(|(voters, _)| !voters.contains(&worker));
+            let check = checks.find(|(voters, _)| self.may_check(worker, voters));
             assert!(check.is_none(), "request {request} does not check");
             let read_back = self.wanted_read_back(self.looked, worker);
             assert!(read_back.is_none(), "request {request} does not read back");
@@ -77,7 +77,7 @@ impl Plan {
                 assert!(lease.work.contains(unit));
             }
             for vote in copies.iter().flat_map(|copies| &copies.votes) {
-                assert!(!self.outcasts.contains_key(&vote.worker));
+                assert!(!self.outcasts.contains_key(&vote.worker.participant));
             }
         }
         for &head in &self.condemned {
@@ -125,11 +125,12 @@ impl Plan {
         let heard = |(&id, worker): (&_, &super::Worker)| (worker.heard, id);
         let silences: BTreeSet<_> = self.workers.iter().map(heard).collect();
         assert_eq!(self.silences, silences);
-        assert!(
-            self.workers
-                .keys()
-                .all(|id| !self.outcasts.contains_key(id))
-        );
+        assert!(self.workers.keys().all(|&id| self.misdeed(id).is_none()));
+        let mut present = BTreeMap::new();
+        for id in self.workers.keys() {
+            *present.entry(id.participant).or_insert(0) += 1;
+        }
+        assert_eq!(self.present, present);
         let leases = self
             .workers
             .iter()
@@ -184,6 +185,8 @@ impl Plan {
             let copies = self.board.of(unit).expect("those who found it");
             let voters: BTreeSet<_> = copies.votes.iter().map(|vote| vote.worker).collect();
             assert!(copies.leases.is_empty() && voters.iter().eq(&hold.voters));
+            let participants: BTreeSet<_> = voters.iter().map(|id| id.participant).collect();
+            assert_eq!(participants.len(), voters.len(), "one vote each");
             assert!(copies.votes.iter().all(|vote| vote.content == hold.content));
             if let Some(lease) = hold.lease {
                 assert!(self.leases.contains_key(&lease));
@@ -192,7 +195,7 @@ impl Plan {
             }
             let contact = self.settings.contact_ms();
             let mut may = self.workers.iter().filter(|(id, worker)| {
-                !hold.voters.contains(id) && worker.heard.plus(contact) > self.watched
+                self.may_check(**id, &hold.voters) && worker.heard.plus(contact) > self.watched
             });
             assert!(may.next().is_some(), "{head} waits in vain");
         }

@@ -78,8 +78,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether something about this unit may be used. A lease that ended, or is another worker's, says
-    /// nothing about that, unless it is older than `oldest`.
+    /// Whether something about this unit may be used: by who was given a lease on it. That may have ended, unless it is
+    /// older than `oldest`.
     fn judge_unit(
         &self,
         worker: WorkerId,
@@ -87,10 +87,16 @@ impl Plan {
         unit: Unit,
         oldest: LeaseId,
     ) -> Result<(), Rejection> {
-        match self.work_of(worker, lease) {
-            Some(work) if !work.contains(unit) => return Err(Rejection::NotLeased { unit, lease }),
+        let work = match self.work_of(worker, lease) {
+            Some(work) => work,
             None if lease < oldest => return Err(Rejection::Stale),
-            _ => {}
+            None => {
+                let ended = self.ended.work_of(worker, lease);
+                ended.ok_or(Rejection::NoLease { lease })?
+            }
+        };
+        if !work.contains(unit) {
+            return Err(Rejection::NotLeased { unit, lease });
         }
         if self.units.state(unit) == State::Blocked {
             return Err(Rejection::NotReady { unit });

@@ -1,12 +1,18 @@
 //! Who works on what: the leases.
 
+use std::collections::BTreeMap;
+
 use chomp_table::Head;
 
 use super::Plan;
 use super::copies::Copies;
 use super::ids::{LeaseId, Millis, Unit, WorkerId};
-use super::messages::{Action, Loss, StopReason, Work};
+use super::messages::{Action, Loss, Work};
 use super::units::{Lost, State};
+
+/// Of so many units it is remembered who had a lease on them that has ended: some minutes of a large job, and 10 MB at
+/// the most.
+const ENDED_UNITS_MAX: usize = 1 << 17;
 
 /// A task in the hands of a worker.
 #[derive(Debug)]
@@ -18,6 +24,35 @@ pub(super) struct Lease {
     pub(super) deadline: Millis,
     /// When another worker that has nothing to do may have the same.
     pub(super) slow: Millis,
+}
+
+/// What leases were about that do not stand any more, so that a result may come late or twice: the last ones.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    leases: BTreeMap<LeaseId, (WorkerId, Work)>,
+    units: usize,
+}
+
+impl Ended {
+    pub(super) fn note(&mut self, id: LeaseId, worker: WorkerId, work: Work) {
+        let units = work.units().count();
+        if units == 0 {
+            return;
+        }
+        self.units += units;
+        self.leases.insert(id, (worker, work));
+        while self.units > ENDED_UNITS_MAX
+            && let Some((_, (_, work))) = self.leases.pop_first()
+        {
+            self.units -= work.units().count();
+        }
+    }
+
+    /// What the lease was about, if it was this worker's.
+    pub(super) fn work_of(&self, worker: WorkerId, lease: LeaseId) -> Option<&Work> {
+        let (holder, work) = self.leases.get(&lease)?;
+        (*holder == worker).then_some(work)
+    }
 }
 
 impl Work {
@@ -65,6 +100,12 @@ impl Plan {
         self.worker(worker).leases.insert(id);
         self.requeue(worker);
         id
+    }
+
+    /// Has it so that this worker was given this lease, which has ended, unless it stands. For tests.
+    #[cfg(any(test, feature = "pretence"))]
+    pub fn pretend_leased(&mut self, worker: WorkerId, lease: LeaseId, work: Work) {
+        self.ended.leases.insert(lease, (worker, work));
     }
 
     /// A heartbeat.
@@ -170,7 +211,7 @@ impl Plan {
             self.refile(unit, |copies| {
                 copies.leases.retain(|&(lease, _)| lease != id);
                 if how == Some(Lost::Failed) {
-                    copies.failed.insert(lease.worker);
+                    copies.failed.insert(lease.worker.participant);
                 }
             });
             if let (Some(how), Some(loss)) = (how, loss) {
@@ -182,25 +223,22 @@ impl Plan {
         }
     }
 
-    /// Counts a lost attempt at a unit; after too many the job stops.
+    /// Counts a lost attempt at a unit; after too many the coordinator computes it itself.
     fn count_attempt(&mut self, unit: Unit, how: Lost, last: &Loss, out: &mut Vec<Action>) {
         let attempts = self.units.lose(unit, how);
         let most = match how {
             Lost::Expired => self.settings.expiries_max,
             Lost::Failed => self.settings.failures_max,
         };
-        if attempts >= most {
-            let reason = StopReason::GaveUp {
-                unit,
-                attempts,
-                last: last.clone(),
-            };
-            self.stop(reason, out);
+        if attempts >= most && !self.is_faulty() {
+            self.arbitrate(unit, out);
+            self.arbitrations.note_loss(unit, attempts, last);
         }
     }
 
     fn forget_lease(&mut self, id: LeaseId) -> Lease {
         let lease = self.leases.remove(&id).expect("the lease stands");
+        self.ended.note(id, lease.worker, lease.work.clone());
         self.deadlines.remove(&(lease.deadline, id));
         self.singles.remove(&(lease.slow, id));
         // A worker that goes is gone before its leases.

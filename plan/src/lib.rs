@@ -23,14 +23,15 @@
 //!   lower layers, so the lowest layer that is not complete can always go on; ranges of higher
 //!   layers may be offered beside it, and low layers go first. Shards come when all ranges are
 //!   durable, and the publication when all shards are, and are read back.
-//! * **Leases decide who works, never what is right.** A result counts whether its lease stands or
-//!   not. Each is a **vote** of its worker for a content. A content is kept when
-//!   [`Settings::replicas`] workers found the same.
+//! * **Leases decide who works, never what is right.** A result counts if its worker was given a lease on it, whether
+//!   that still stands or not. Each is a **vote** of its participant for a content. A content is kept when
+//!   [`Settings::replicas`] participants found the same.
 //! * **Checks.** Some ranges, which chance chooses when their content is settled, are held back until
-//!   another worker has checked the record. Nothing waits for a check that nobody can make.
-//! * **Reading back.** Before the table is published each shard is read by a worker that did not write it, if one is there.
-//! * **Disagreement is settled by the coordinator**, which computes the unit itself: an **arbitration**. Who said
-//!   otherwise gets no more tasks, and everything that it helped to settle is arbitrated too. Nothing is
+//!   another participant has checked the record. Nothing waits for a check that nobody can make.
+//! * **Reading back.** Before the table is published each shard is read by a participant that did not write it, if one
+//!   is there.
+//! * **Disagreement is settled by the coordinator**, which computes the unit itself: an **arbitration**. The participant
+//!   that said otherwise gets no more tasks, and everything that it helped to settle is arbitrated too. Nothing is
 //!   merged or published while an arbitration is due.
 //! * **The job heals itself.** A range whose record is lost is computed again, and has to come out the
 //!   same. A range that turns out wrong is withdrawn with all that follows from it, and results from before that
@@ -49,8 +50,8 @@
 //! * **No endless attempts.** A lease that expires, fails or is answered by a bad result is a lost
 //!   attempt for each of its units. After two a unit is offered alone, so that the one that cannot be
 //!   computed is found; after [`Settings::failures_max`] failures, or [`Settings::expiries_max`]
-//!   silences, the job stops. A worker gets what it failed at again only if nobody else is there. One that
-//!   fails at everything gets no more tasks.
+//!   silences, the coordinator computes it. If it cannot either, the job stops. A participant gets what it failed at
+//!   again only if nobody else is there. A worker that fails at everything gets no more tasks.
 //! * **Nobody is shut out for having been away.** A worker is known by its number. It is forgotten after
 //!   a long silence, and may join again at any time, with the same number, and hand in what it has.
 //!
@@ -78,6 +79,7 @@ mod settings;
 mod shards;
 mod submissions;
 mod units;
+mod waiting;
 mod workers;
 
 #[cfg(test)]
@@ -92,8 +94,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use chomp_table::{Digest, Head, RangeSummary};
 
 pub use messages::{
-    Action, Answer, Event, LeaseId, Loss, Millis, Misdeed, PlanError, Progress, Rejection,
-    RequestId, Settings, StopReason, SubmissionId, Task, Unit, Verdict, Work, WorkerId,
+    Action, Answer, Event, LeaseId, Loss, Millis, Misdeed, ParticipantId, PlanError, Progress,
+    Rejection, RequestId, Settings, StopReason, SubmissionId, Task, Unit, Verdict, Work, WorkerId,
     WorkerProgress,
 };
 pub use settings::HEAD_BITS_MAX;
@@ -101,7 +103,7 @@ pub use settings::HEAD_BITS_MAX;
 use arbitration::Arbitrations;
 use checks::{Checks, Hold};
 use copies::Board;
-use leases::Lease;
+use leases::{Ended, Lease};
 use ranges::Ranges;
 use read_backs::ReadBacks;
 use shards::Shards;
@@ -129,13 +131,19 @@ pub struct Plan {
     board: Board,
     arbitrations: Arbitrations,
     workers: BTreeMap<WorkerId, Worker>,
+    /// How many workers of each participant are there; none has 0.
+    present: BTreeMap<ParticipantId, usize>,
     /// When each worker was last heard of.
     silences: BTreeSet<(Millis, WorkerId)>,
     threads: u64,
-    /// The workers that get no more tasks.
-    outcasts: BTreeMap<WorkerId, Outcast>,
-    /// What each worker helped to settle.
-    delivered: BTreeMap<WorkerId, Vec<Delivery>>,
+    /// The participants whose workers get no more tasks.
+    outcasts: BTreeMap<ParticipantId, Outcast>,
+    /// Single workers that get no more tasks.
+    benched: BTreeMap<WorkerId, Outcast>,
+    /// The tasks that a participant failed since one of its results was taken, if any.
+    failures: BTreeMap<ParticipantId, u32>,
+    /// What each participant helped to settle.
+    delivered: BTreeMap<ParticipantId, Vec<Delivery>>,
     /// The requests that wait for a task.
     requests: BTreeMap<RequestId, WorkerId>,
     /// The workers that wait, each by its first request: before others those that have a thread without a task.
@@ -147,6 +155,7 @@ pub struct Plan {
     /// Until when leases that became slow were offered to those that wait.
     looked: Millis,
     leases: BTreeMap<LeaseId, Lease>,
+    ended: Ended,
     /// The end of each lease.
     deadlines: BTreeSet<(Millis, LeaseId)>,
     /// The leases that are not doubled, by when they may be.
@@ -215,7 +224,10 @@ impl Plan {
             workers: BTreeMap::new(),
             silences: BTreeSet::new(),
             threads: 0,
+            present: BTreeMap::new(),
             outcasts: BTreeMap::new(),
+            benched: BTreeMap::new(),
+            failures: BTreeMap::new(),
             delivered: BTreeMap::new(),
             requests: BTreeMap::new(),
             queue: BTreeSet::new(),
@@ -223,6 +235,7 @@ impl Plan {
             news: false,
             looked: Millis::default(),
             leases: BTreeMap::new(),
+            ended: Ended::default(),
             deadlines: BTreeSet::new(),
             singles: BTreeSet::new(),
             next_lease,
@@ -282,7 +295,9 @@ impl Plan {
     pub fn handle(&mut self, now: Millis, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
         let out = &mut actions;
-        self.now = self.now.max(now);
+        // A clock that goes back counts as one that stands.
+        let now = self.now.max(now);
+        self.now = now;
         if let Some(worker) = event.sender() {
             self.heard(now, worker);
         }
@@ -302,8 +317,10 @@ impl Plan {
                 worker,
                 name,
                 threads,
-            } => self.joined(now, worker, name, threads),
+            } => self.joined(now, worker, name, threads, out),
             Event::Left { worker } => self.left(worker, out),
+            Event::Revoked { participant } => self.revoked(participant, out),
+            Event::Readmitted { participant } => self.readmitted(participant),
             Event::Wanted { request, worker } => self.wanted(request, worker, out),
             Event::Withdrawn { request } => self.withdrawn(request),
             Event::Renewed { worker, leases } => self.renewed(now, worker, leases, out),
@@ -424,31 +441,6 @@ impl Plan {
     /// For each layer from the lowest, how many ranges it has, and how many of them are committed.
     pub fn layer_progress(&self) -> impl Iterator<Item = (u64, u64)> {
         self.units.ranges.of_layers()
-    }
-
-    /// Why nobody works on anything, if that is so and not the end.
-    pub fn waits_for(&self) -> Option<String> {
-        let replicas = self.settings.replicas;
-        match &self.phase {
-            Phase::Stopped(reason) => Some(reason.to_string()),
-            Phase::Finished => None,
-            Phase::Running if self.publishing => Some("the manifest is being written".to_owned()),
-            Phase::Running if self.arbitrations.len() > 0 => Some(format!(
-                "the coordinator computes {} ranges or shards itself, since a worker sent a wrong one",
-                self.arbitrations.len()
-            )),
-            Phase::Running if !self.leases.is_empty() => None,
-            Phase::Running if self.workers.is_empty() => Some("no worker is there".to_owned()),
-            Phase::Running if !self.holds.is_empty() => Some(format!(
-                "{} ranges wait for a worker that checks them",
-                self.holds.len()
-            )),
-            Phase::Running if !self.is_quiet() => None,
-            Phase::Running if self.board.is_shared() && replicas > 1 => Some(format!(
-                "each range must be computed by {replicas} workers, and those that are there have done what they can"
-            )),
-            Phase::Running => Some("no worker asks for a task".to_owned()),
-        }
     }
 
     fn is_running(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use chomp_table::{Digest, Head, RangeSummary};
 
-pub use super::ids::{LeaseId, Millis, RequestId, SubmissionId, Unit, WorkerId};
+pub use super::ids::{LeaseId, Millis, ParticipantId, RequestId, SubmissionId, Unit, WorkerId};
 pub use super::reasons::{Loss, Misdeed, PlanError, Rejection, StopReason};
 pub use super::settings::Settings;
 
@@ -23,6 +23,11 @@ pub enum Event {
     /// worker that just fell silent must be left to lose its leases first, or a range that kills
     /// every worker would be offered for ever.
     Left { worker: WorkerId },
+    /// A participant is not trusted any more: its workers get no more tasks, and what it helped to settle is
+    /// computed again by the coordinator.
+    Revoked { participant: ParticipantId },
+    /// A participant that was not trusted is so again, for what it does from now on.
+    Readmitted { participant: ParticipantId },
     /// A worker asks for one task. Answered by exactly one [`Action::Answer`], now or later.
     Wanted {
         request: RequestId,

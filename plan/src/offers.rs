@@ -192,9 +192,9 @@ impl Plan {
         Some(alike.take(most).collect())
     }
 
-    /// How many workers are there beside one that is.
+    /// How many participants are there beside one that is.
     fn others(&self) -> usize {
-        self.workers.len().saturating_sub(1)
+        self.present.len().saturating_sub(1)
     }
 
     /// How many units make a good task: few enough that every thread gets several tasks of the
@@ -231,7 +231,7 @@ impl Plan {
                     self.units.state(unit) == State::Ready
                         && self.is_open(unit)
                         && place(unit).0 < below
-                        && self.board.may_have(worker, others, unit)
+                        && self.board.may_double(worker, others, unit)
                 })
                 .collect();
             (!units.is_empty()).then_some(((slow, id), units))

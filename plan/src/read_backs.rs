@@ -1,8 +1,8 @@
 //! Reading back: what a worker says of a shard need not be in the store, and who wrote it last need not be the one
 //! who told of it. So when all shards are committed, each is read once more before the table is published.
 //!
-//! A shard goes to a worker that did not write it. Its own writer reads it if nobody else is there, or takes it for as
-//! long as a lease lasts. The coordinator reads one itself that two could not confirm, and when that time is over and
+//! A shard goes to a worker of another participant than wrote it. Its own writer reads it if nobody else is there, or
+//! takes it for as long as a lease lasts. The coordinator reads one itself that two could not confirm, and when that time is over and
 //! no worker is there, one after the other. One that is something else is arbitrated.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,11 +128,12 @@ impl Plan {
         worker: WorkerId,
     ) -> Option<(Option<WorkerId>, u32)> {
         let wanted = &self.read_backs.wanted;
-        let own = Some(worker);
-        let others = wanted.iter().find(|&(not_by, _)| *not_by != own);
-        let (not_by, shards) = others.or_else(|| {
+        let others = |&(not_by, _): &(&Option<WorkerId>, _)| {
+            not_by.is_none_or(|writer| self.may_judge(worker, writer))
+        };
+        let (not_by, shards) = wanted.iter().find(others).or_else(|| {
             let may = self.workers.len() == 1 || self.late().is_some_and(|late| late <= now);
-            wanted.get_key_value(&own).filter(|_| may)
+            wanted.first_key_value().filter(|_| may)
         })?;
         Some((*not_by, *shards.first()?))
     }

@@ -23,6 +23,9 @@ pub enum Rejection {
     /// It is about something that the lease was not given for.
     #[error("{unit} is not part of lease {lease}")]
     NotLeased { unit: Unit, lease: LeaseId },
+    /// The lease was not given to this worker, or so long ago that nobody remembers it.
+    #[error("lease {lease} was not given to this worker by this coordinator, or ended long ago")]
+    NoLease { lease: LeaseId },
     /// Nobody can have computed this yet.
     #[error("{unit} was not to be computed yet: not all ranges that it draws on are committed")]
     NotReady { unit: Unit },
@@ -51,12 +54,16 @@ pub enum StopReason {
     /// The coordinator was asked to go. The only reason that is no fault.
     #[error("the coordinator is shutting down")]
     Shutdown,
-    /// A range or shard could not be computed.
-    #[error("{unit} was tried {attempts} times without a result; the last time {last}")]
+    /// A range or shard could not be computed, neither by workers nor by the coordinator.
+    #[error(
+        "{unit} was tried {attempts} times without a result; the last time {last}. The coordinator could not compute it \
+         either: {own}"
+    )]
     GaveUp {
         unit: Unit,
         attempts: u32,
         last: Loss,
+        own: String,
     },
     /// The store does not keep what it is given.
     #[error(
@@ -104,6 +111,9 @@ pub enum Misdeed {
         "this worker found range {head} wrong, which is right: its machine cannot be trusted with this work"
     )]
     Slandered { head: Head },
+    /// The owner of the table took its credential back.
+    #[error("the owner of the table has taken back the credential of this worker")]
+    Revoked,
     /// It fails whatever it tries.
     #[error("this worker failed {tasks} tasks in a row; the last time: {last}")]
     Failing { tasks: u32, last: String },

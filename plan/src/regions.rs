@@ -150,8 +150,8 @@ impl Fresh {
 mod tests {
     use super::*;
 
-    const A: WorkerId = WorkerId(1);
-    const B: WorkerId = WorkerId(2);
+    const A: WorkerId = WorkerId::only(1);
+    const B: WorkerId = WorkerId::only(2);
 
     fn first(fresh: &Fresh, worker: WorkerId, idle: bool) -> Option<Place> {
         fresh.pile(worker, idle, SHARDS)?.first().copied()

@@ -28,14 +28,16 @@ pub struct Settings {
     pub silence_ms: u64,
     /// A lease that has stood for so long is doubled when another worker would have nothing to do.
     pub straggler_ms: u64,
-    /// A range or shard whose computation failed so often stops the job, and so does a range whose
-    /// record was lost more often than this.
+    /// A range or shard whose computation failed so often is computed by the coordinator. A range whose record was
+    /// lost more often than this stops the job.
     pub failures_max: u32,
-    /// A range or shard whose leases ran out so often stops the job. Machines die for reasons of
+    /// A range or shard whose leases ran out so often is computed by the coordinator. Machines die for reasons of
     /// their own, so this is more than [`failures_max`](Self::failures_max).
     pub expiries_max: u32,
     /// A worker that failed so many tasks in a row gets no more.
     pub worker_failures_max: u32,
+    /// The same for all workers of a participant together, whichever numbers they give themselves.
+    pub participant_failures_max: u32,
     /// The most positions of a task. A task of a single range may have more.
     pub task_positions_max: u64,
     /// No task is cut smaller than this, as long as every thread gets one: each costs a file of
@@ -67,6 +69,7 @@ impl Settings {
             failures_max: 5,
             expiries_max: 20,
             worker_failures_max: 20,
+            participant_failures_max: 100,
             // About a second of work for one thread.
             task_positions_max: 1 << 31,
             // About a tenth of a second.

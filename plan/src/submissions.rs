@@ -1,6 +1,6 @@
 //! What becomes of a result.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chomp_table::{Digest, RangeSummary};
 
@@ -121,9 +121,7 @@ impl Plan {
         let held = self.holds(worker, lease);
         match judged {
             Ok(()) => {
-                if let Some(entry) = self.workers.get_mut(&worker) {
-                    entry.failures_in_a_row = 0;
-                }
+                self.count_success(worker);
                 self.keep(findings, out);
                 // Unless `keep` ended it, something was not handed in: others may try.
                 if self.holds(worker, lease) {
@@ -202,8 +200,11 @@ impl Plan {
     ) {
         let votes = self.board.of(unit).map_or(&[][..], |copies| &copies.votes);
         let agreed = votes.iter().all(|vote| vote.content == content);
-        let mut finders: BTreeSet<WorkerId> = votes.iter().map(|vote| vote.worker).collect();
-        let is_new = finders.insert(worker);
+        let of_each = votes
+            .iter()
+            .map(|vote| (vote.worker.participant, vote.worker));
+        let mut finders: BTreeMap<_, WorkerId> = of_each.collect();
+        let is_new = finders.insert(worker.participant, worker).is_none();
         let vote = Vote { worker, content };
         let is_known = self.units.known(unit) == Some(content);
         if let Unit::Range(head) = unit
@@ -228,7 +229,7 @@ impl Plan {
                 if is_new {
                     self.refile(unit, |copies| copies.votes.push(vote));
                 }
-                if self.hold(submission, head, content, finders) {
+                if self.hold(submission, head, content, finders.into_values().collect()) {
                     self.pending_mut(submission).held += 1;
                     return;
                 }
@@ -238,7 +239,10 @@ impl Plan {
             return;
         }
         self.pending_mut(submission).noted = true;
-        let is_told = |copies: &super::copies::Copies| copies.votes.contains(&vote);
+        let same = |other: &Vote| {
+            other.worker.participant == worker.participant && other.content == content
+        };
+        let is_told = |copies: &super::copies::Copies| copies.votes.iter().any(same);
         if !self.board.of(unit).is_some_and(is_told) {
             self.refile(unit, |copies| copies.votes.push(vote));
         }
@@ -277,8 +281,11 @@ impl Plan {
         let votes = self.take(unit).votes.into_iter();
         let agreeing = votes.filter(|vote| vote.content == content);
         let finders: BTreeSet<_> = agreeing.map(|vote| vote.worker).chain(worker).collect();
+        let mut credited = BTreeSet::new();
         for finder in finders {
-            self.credit(finder, unit);
+            if credited.insert(finder.participant) {
+                self.credit(finder, unit);
+            }
         }
         self.units.claim(unit, content);
         self.units.set_state(unit, State::Committing(submission));

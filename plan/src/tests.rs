@@ -10,15 +10,16 @@ mod arbitration;
 mod checks;
 mod healing;
 mod leases;
+mod participants;
 mod read_backs;
 mod replicas;
 mod scheduling;
 mod settling;
 mod storing;
 
-const A: WorkerId = WorkerId(1);
-const B: WorkerId = WorkerId(2);
-const C: WorkerId = WorkerId(3);
+const A: WorkerId = WorkerId::only(1);
+const B: WorkerId = WorkerId::only(2);
+const C: WorkerId = WorkerId::only(3);
 
 /// 12 range bits: the layers of 16 bits are [0] [1] [2] [3 4] [5 8] [6 9] [7 a] [b c] [d] [e] [f].
 fn settings(bits: u32) -> Settings {
@@ -180,6 +181,19 @@ impl Bench {
         if !self.plan.is_there(worker) {
             self.join(worker, 0);
         }
+        let heads = ranges.iter().map(|range| range.head).collect();
+        let work = Work::Evaluate { layer: 0, heads };
+        self.plan.pretend_leased(worker, lease, work);
+        self.submit_as_it_is(worker, lease, ranges)
+    }
+
+    /// Hands in a result, whether its worker was given a lease on it or not.
+    fn submit_as_it_is(
+        &mut self,
+        worker: WorkerId,
+        lease: LeaseId,
+        ranges: Vec<RangeSummary>,
+    ) -> (SubmissionId, Vec<Action>) {
         let submission = self.new_submission();
         let event = Event::Evaluated {
             submission,
@@ -198,6 +212,9 @@ impl Bench {
         shard: u32,
         digest: Digest,
     ) -> (SubmissionId, Vec<Action>) {
+        let (head, skip) = (Head(0), 0);
+        let work = Work::Merge { shard, head, skip };
+        self.plan.pretend_leased(worker, lease, work);
         let submission = self.new_submission();
         let event = Event::Merged {
             submission,

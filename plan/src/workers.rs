@@ -1,9 +1,15 @@
-//! Which workers are there, and which are not to be trusted.
+//! Which workers are there, and who is not to be trusted.
+//!
+//! A worker names itself, so whoever has a credential can be many workers. Trust is therefore a matter of
+//! **participants**, who have a credential each: a participant has one vote, checks what others found, and is
+//! quarantined with all its workers. A worker alone is only ever benched, as one that fails at everything.
 
 use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
 
 use super::Plan;
-use super::ids::{LeaseId, Millis, RequestId, Unit, WorkerId};
+use super::copies::Vote;
+use super::ids::{LeaseId, Millis, ParticipantId, RequestId, Unit, WorkerId};
 use super::messages::{Action, Answer, Loss, Misdeed, WorkerProgress};
 use super::units::Lost;
 
@@ -21,6 +27,8 @@ pub(super) struct Worker {
     pub(super) heard: Millis,
     /// The results of evaluations that were taken.
     pub(super) results: u64,
+    /// The units that it helped to settle.
+    pub(super) settled: u64,
     /// The tasks that it lost.
     pub(super) failures: u64,
     /// The tasks that it failed since one of its results was taken.
@@ -78,27 +86,45 @@ impl Delivery {
 }
 
 impl Plan {
-    pub(super) fn joined(&mut self, now: Millis, worker: WorkerId, name: String, threads: u32) {
-        if self.outcasts.contains_key(&worker) {
+    pub(super) fn joined(
+        &mut self,
+        now: Millis,
+        worker: WorkerId,
+        name: String,
+        threads: u32,
+        out: &mut Vec<Action>,
+    ) {
+        if self.misdeed(worker).is_some() {
             return;
         }
-        self.workers.entry(worker).or_insert_with(|| Worker {
-            name: String::new(),
-            threads: 0,
-            leases: BTreeSet::new(),
-            requests: BTreeSet::new(),
-            queued: None,
-            heard: now,
-            results: 0,
-            failures: 0,
-            failures_in_a_row: 0,
-        });
+        let mut is_second = false;
+        if let Entry::Vacant(vacant) = self.workers.entry(worker) {
+            vacant.insert(Worker {
+                name: String::new(),
+                threads: 0,
+                leases: BTreeSet::new(),
+                requests: BTreeSet::new(),
+                queued: None,
+                heard: now,
+                results: 0,
+                settled: 0,
+                failures: 0,
+                failures_in_a_row: 0,
+            });
+            let before = self.present.len();
+            *self.present.entry(worker.participant).or_default() += 1;
+            is_second = before == 1 && self.present.len() == 2;
+        }
         let entry = self.worker(worker);
         let before = std::mem::replace(&mut entry.threads, threads);
         entry.name = name;
         self.threads = self.threads - u64::from(before) + u64::from(threads);
         self.requeue(worker);
         self.heard(now, worker);
+        if is_second {
+            // Workers of the first may not check each other any more.
+            self.release_unwatched(out);
+        }
     }
 
     /// Notes how a worker waits, after its requests, its leases or its threads have changed.
@@ -172,6 +198,12 @@ impl Plan {
         let gone = self.workers.remove(&worker)?;
         self.silences.remove(&(gone.heard, worker));
         self.threads -= u64::from(gone.threads);
+        let count = self.present.get_mut(&worker.participant);
+        let count = count.expect("counted when it joined");
+        *count -= 1;
+        if *count == 0 {
+            self.present.remove(&worker.participant);
+        }
         self.board.fresh.release(worker);
         for request in &gone.requests {
             self.requests.remove(request);
@@ -187,7 +219,7 @@ impl Plan {
     /// What people call a worker.
     pub(super) fn name(&self, worker: WorkerId) -> String {
         let here = self.workers.get(&worker).map(|worker| &worker.name);
-        let outcast = self.outcasts.get(&worker).map(|outcast| &outcast.name);
+        let outcast = self.outcast(worker).map(|outcast| &outcast.name);
         here.or(outcast)
             .cloned()
             .unwrap_or_else(|| format!("number {worker}, which has left"))
@@ -211,16 +243,75 @@ impl Plan {
         }
         entry.failures_in_a_row += 1;
         let tasks = entry.failures_in_a_row;
-        if tasks >= self.settings.worker_failures_max {
-            let last = loss.to_string();
-            self.quarantine(worker, Misdeed::Failing { tasks, last }, out);
+        let together = self.failures.entry(worker.participant).or_default();
+        *together += 1;
+        let all = *together;
+        let last = loss.to_string();
+        if all >= self.settings.participant_failures_max {
+            self.quarantine(worker, Misdeed::Failing { tasks: all, last }, out);
+        } else if tasks >= self.settings.worker_failures_max {
+            self.bench(worker, Misdeed::Failing { tasks, last }, out);
         }
     }
 
-    /// Has nothing to do with a worker any more: its leases go to others, its votes do not count,
-    /// and if it lied, the coordinator computes again what it had delivered.
+    /// A result of this worker was of use.
+    pub(super) fn count_success(&mut self, worker: WorkerId) {
+        self.failures.remove(&worker.participant);
+        if let Some(entry) = self.workers.get_mut(&worker) {
+            entry.failures_in_a_row = 0;
+        }
+    }
+
+    /// The credential of a participant was taken back.
+    pub(super) fn revoked(&mut self, participant: ParticipantId, out: &mut Vec<Action>) {
+        let worker = self.some_worker(participant);
+        self.quarantine(worker, Misdeed::Revoked, out);
+    }
+
+    /// A worker of this participant, one that is there if any is.
+    pub(super) fn some_worker(&self, participant: ParticipantId) -> WorkerId {
+        let mut here = self.workers.range(WorkerId::all_of(participant));
+        here.next().map_or(
+            WorkerId {
+                participant,
+                number: 0,
+            },
+            |(&worker, _)| worker,
+        )
+    }
+
+    /// The owner of the table trusts a participant again.
+    pub(super) fn readmitted(&mut self, participant: ParticipantId) {
+        self.outcasts.remove(&participant);
+        self.failures.remove(&participant);
+        self.benched
+            .retain(|worker, _| worker.participant != participant);
+    }
+
+    /// Gives a worker no more tasks. Other workers of its participant go on.
+    fn bench(&mut self, worker: WorkerId, misdeed: Misdeed, out: &mut Vec<Action>) {
+        let name = self.name(worker);
+        let outcast = Outcast {
+            name: name.clone(),
+            misdeed: misdeed.clone(),
+        };
+        self.benched.insert(worker, outcast);
+        self.dismiss(worker, &misdeed, out);
+        self.release_unwatched(out);
+        out.push(Action::Quarantine {
+            worker,
+            name,
+            reason: misdeed,
+        });
+    }
+
+    /// Has nothing to do with a participant any more, for what this worker of it did: leases go to others, votes do
+    /// not count, and unless it merely failed, the coordinator computes again what it had delivered.
     pub(super) fn quarantine(&mut self, worker: WorkerId, misdeed: Misdeed, out: &mut Vec<Action>) {
-        if self.outcasts.contains_key(&worker) {
+        let participant = worker.participant;
+        let known = self.outcasts.get(&participant);
+        let is_known = |known: &Outcast| !matches!(known.misdeed, Misdeed::Failing { .. });
+        if known.is_some_and(is_known) {
             return;
         }
         let name = self.name(worker);
@@ -228,20 +319,13 @@ impl Plan {
             name: name.clone(),
             misdeed: misdeed.clone(),
         };
-        self.outcasts.insert(worker, outcast);
-        if let Some(gone) = self.remove(worker) {
-            for request in gone.requests {
-                let answer = Answer::Quarantined {
-                    reason: misdeed.clone(),
-                };
-                out.push(Action::Answer { request, answer });
-            }
-            for lease in gone.leases {
-                self.end_lease(lease, None, out);
-            }
+        self.outcasts.insert(participant, outcast);
+        let workers = self.workers.range(WorkerId::all_of(participant));
+        for worker in workers.map(|(&worker, _)| worker).collect::<Vec<_>>() {
+            self.dismiss(worker, &misdeed, out);
         }
-        self.forget_votes(worker, out);
-        let delivered = self.delivered.remove(&worker).unwrap_or_default();
+        self.forget_votes(participant, out);
+        let delivered = self.delivered.remove(&participant).unwrap_or_default();
         if !matches!(misdeed, Misdeed::Failing { .. }) {
             for delivery in delivered {
                 self.doubt(delivery.unit(), out);
@@ -255,11 +339,27 @@ impl Plan {
         });
     }
 
-    /// The votes of a worker that is not to be trusted do not count.
-    fn forget_votes(&mut self, worker: WorkerId, out: &mut Vec<Action>) {
+    /// Takes a worker out that gets no more tasks.
+    fn dismiss(&mut self, worker: WorkerId, misdeed: &Misdeed, out: &mut Vec<Action>) {
+        if let Some(gone) = self.remove(worker) {
+            for request in gone.requests {
+                let answer = Answer::Quarantined {
+                    reason: misdeed.clone(),
+                };
+                out.push(Action::Answer { request, answer });
+            }
+            for lease in gone.leases {
+                self.end_lease(lease, None, out);
+            }
+        }
+    }
+
+    /// The votes of a participant that is not to be trusted do not count.
+    fn forget_votes(&mut self, participant: ParticipantId, out: &mut Vec<Action>) {
+        let is_theirs = |vote: &Vote| vote.worker.participant == participant;
         let voted = |unit: &Unit| {
             let copies = self.board.of(*unit);
-            copies.is_some_and(|copies| copies.votes.iter().any(|vote| vote.worker == worker))
+            copies.is_some_and(|copies| copies.votes.iter().any(is_theirs))
         };
         let voted: Vec<Unit> = self.board.begun().filter(voted).collect();
         for unit in voted {
@@ -267,25 +367,45 @@ impl Plan {
                 self.drop_hold(head, None, out);
             }
             self.refile(unit, |copies| {
-                copies.votes.retain(|vote| vote.worker != worker);
+                copies.votes.retain(|vote| !is_theirs(vote));
             });
         }
     }
 
     /// Notes that the content of a unit that is being written is what `worker` found.
     pub(super) fn credit(&mut self, worker: WorkerId, unit: Unit) {
-        let delivered = self.delivered.entry(worker).or_default();
+        if let Some(entry) = self.workers.get_mut(&worker) {
+            entry.settled += 1;
+        }
+        let delivered = self.delivered.entry(worker.participant).or_default();
         delivered.push(Delivery::of(unit));
     }
 
     /// Why this worker gets no more tasks, if it does not.
     pub fn misdeed(&self, worker: WorkerId) -> Option<&Misdeed> {
-        self.outcasts.get(&worker).map(|outcast| &outcast.misdeed)
+        self.outcast(worker).map(|outcast| &outcast.misdeed)
+    }
+
+    fn outcast(&self, worker: WorkerId) -> Option<&Outcast> {
+        let all = self.outcasts.get(&worker.participant);
+        all.or_else(|| self.benched.get(&worker))
+    }
+
+    /// Whether `judge` may look at what `author` has found: it is of another participant. If only one participant is
+    /// there, another of its workers does, whose machine may be a sounder one.
+    pub(super) fn may_judge(&self, judge: WorkerId, author: WorkerId) -> bool {
+        let is_only_one = self.present.len() <= 1;
+        judge.participant != author.participant || is_only_one && judge != author
     }
 
     /// Whether this worker has joined and is not forgotten.
     pub fn is_there(&self, worker: WorkerId) -> bool {
         self.workers.contains_key(&worker)
+    }
+
+    /// How many workers of a participant are there.
+    pub fn workers_of(&self, participant: ParticipantId) -> usize {
+        self.present.get(&participant).copied().unwrap_or(0)
     }
 
     /// The workers that are there, and those that get no more tasks.
@@ -295,12 +415,23 @@ impl Plan {
             name: worker.name.clone(),
             threads: worker.threads,
             leases: worker.leases.len() as u64,
-            ranges: self.delivered.get(&id).map_or(0, Vec::len) as u64,
+            ranges: worker.settled,
             failures: worker.failures,
             heard: worker.heard,
             misdeed: None,
         });
-        let outcasts = self.outcasts.iter().map(|(&id, outcast)| WorkerProgress {
+        let whole = self.outcasts.iter().map(|(&participant, outcast)| {
+            let number = 0;
+            (
+                WorkerId {
+                    participant,
+                    number,
+                },
+                outcast,
+            )
+        });
+        let benched = self.benched.iter().map(|(&id, outcast)| (id, outcast));
+        let outcasts = whole.chain(benched).map(|(id, outcast)| WorkerProgress {
             id,
             name: outcast.name.clone(),
             threads: 0,

@@ -175,9 +175,10 @@ function showLayers(layers) {
 }
 
 function showWorkers(workers) {
-  const names = ["Name", "Threads", "Leases", "Ranges", "Positions a second", "Heard of", "Failures", "Quarantined"];
+  const names = ["Name", "Participant", "Threads", "Leases", "Ranges", "Positions a second", "Heard of", "Failures", "Quarantined"];
   const rows = workers.map((worker) => [
     worker.name,
+    worker.participant,
     number(worker.threads),
     number(worker.leases),
     number(worker.ranges),

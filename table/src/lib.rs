@@ -10,7 +10,7 @@
 //! | [`digest`], [`format`](mod@format) | SHA-256 digests; why bytes are refused |
 //! | [`gaps`], [`classes`], [`range`], [`shard`], [`manifest`] | the bytes, as `docs/FORMAT.md` describes them |
 //! | [`chance`] | numbers that look random and are the same for everybody |
-//! | [`fingerprint`] | the one number that names a table's content |
+//! | [`fingerprint`], [`known`] | the one number that names a table's content; those that are published |
 //! | [`reader`] | opens a published table and looks positions up |
 //!
 //! To use a table:
@@ -90,6 +90,7 @@ pub mod fingerprint;
 pub mod format;
 pub mod gaps;
 pub mod head;
+pub mod known;
 pub mod manifest;
 pub mod position;
 pub mod range;

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chomp_access::{Access, Issuer};
+use chomp_access::{Access, Holder, Issuer};
 use chomp_coordinator::job::Outcome;
 use chomp_coordinator::server::{Coordinator, Listeners, Options, StartError};
 use chomp_kernel::Isa;
@@ -27,12 +27,13 @@ async fn run(
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let range_bits = RangeBits::new(12).unwrap();
     let issuer = Arc::new(Issuer::in_memory(0).unwrap());
-    let token = issuer.issue(None);
+    let token = issuer.issue(Holder::OWNER, None);
     let options = Options {
         bits: BITS,
         range_bits,
         replicas: 1,
         issuer,
+        participants: None,
         tls: None,
         site: None,
         open_status: false,

@@ -280,7 +280,7 @@ async fn thousands_of_calls(access: Access) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_goes_on_among_hostile_peers() {
     let mut cluster = Cluster::start(24, &["--range-bits", "12", "--keep-parts"]);
-    let (address, access) = (cluster.address(), cluster.access.clone());
+    let (address, access) = (cluster.address(), cluster.access_of("hostile"));
     let mut stays = JoinSet::new();
     for peer in raw_peers() {
         stays.spawn(async move { (peer.name, peer.stay(address).await) });

@@ -115,7 +115,7 @@ impl LoneJob {
 
     fn with(liar: impl AsyncFnOnce(&mut Client) -> Deeds + Send) -> LoneJob {
         let mut cluster = Cluster::start(BITS, &["--range-bits", "12"]);
-        let access = cluster.access.clone();
+        let access = cluster.access_of("liar");
         let (joined, has_joined) = mpsc::channel();
         let deeds = std::thread::scope(|scope| {
             let liar = scope.spawn(move || {

@@ -6,24 +6,16 @@ use chomp_table::Digest;
 use crate::survey::Survey;
 use crate::{CheckError, ensure};
 
-mod fingerprints;
+mod linear;
 pub mod openings;
 
-/// The published fingerprints of tables, with their bits.
-pub fn fingerprints() -> impl Iterator<Item = (u32, Digest)> {
-    parsed(fingerprints::FINGERPRINTS)
-}
+pub use chomp_table::known::fingerprints;
 
 /// The published [linear SHA-256](crate::linear) of tables, with their bits.
 pub fn linear_sha256() -> impl Iterator<Item = (u32, Digest)> {
-    parsed(fingerprints::LINEAR)
-}
-
-fn parsed(
-    list: impl IntoIterator<Item = (u32, &'static str)>,
-) -> impl Iterator<Item = (u32, Digest)> {
     let digest = |text: &str| text.parse().expect("a digest in its text form");
-    list.into_iter()
+    linear::LINEAR
+        .into_iter()
         .map(move |(bits, text)| (bits, digest(text)))
 }
 

@@ -20,13 +20,17 @@ fn issuer() -> Issuer {
 fn a_token_is_good_until_it_expires() {
     let issuer = issuer();
     let check = |token: &Token, now| issuer.check(Some(token.secret()), now);
-    let token = issuer.issue(Some(NOW));
-    assert_eq!(check(&token, 0), Ok(()));
-    assert_eq!(check(&token, NOW - 1), Ok(()));
+    let ann = Holder {
+        number: 7,
+        serial: 2,
+    };
+    let token = issuer.issue(ann, Some(NOW));
+    assert_eq!(check(&token, 0), Ok(ann));
+    assert_eq!(check(&token, NOW - 1), Ok(ann));
     assert_eq!(check(&token, NOW), Err(Denied::Expired));
     assert_eq!(check(&token, u64::MAX), Err(Denied::Expired));
-    let ever = issuer.issue(None);
-    assert_eq!(check(&ever, u64::MAX), Ok(()));
+    let ever = issuer.issue(Holder::OWNER, None);
+    assert_eq!(check(&ever, u64::MAX), Ok(Holder::OWNER));
     assert_eq!(issuer.check(None, 0), Err(Denied::Missing));
     // What it may be made of: it goes into a header.
     assert!(ever.secret().bytes().all(|byte| byte.is_ascii_graphic()));
@@ -36,7 +40,10 @@ fn a_token_is_good_until_it_expires() {
 fn no_other_text_is_a_token() {
     let issuer = issuer();
     let wrong = |text: &str| assert_eq!(issuer.check(Some(text), 0), Err(Denied::Wrong), "{text}");
-    for token in [issuer.issue(Some(NOW)), issuer.issue(None)] {
+    for token in [
+        issuer.issue(Holder::OWNER, Some(NOW)),
+        issuer.issue(Holder::OWNER, None),
+    ] {
         let good = token.secret();
         for (at, _) in good.char_indices() {
             wrong(&good[..at]);
@@ -57,13 +64,20 @@ fn no_other_text_is_a_token() {
                 .replace(&format!("-{NOW}-"), "-never-"),
         );
     }
-    for text in ["", "-", "--", "chomp1-never-", "chomp1-never", "chomp1"] {
+    for text in [
+        "",
+        "-",
+        "--",
+        "chomp2-0-0-never-",
+        "chomp2-0-0-never",
+        "chomp2",
+    ] {
         wrong(text);
     }
-    wrong(self::issuer().issue(None).secret());
+    wrong(self::issuer().issue(Holder::OWNER, None).secret());
     // The MACs of other uses of the secret are no tokens.
     let mac = hex(hmac::sign(&issuer.key, TABLE_LABEL).as_ref());
-    wrong(&format!("chomp1-never-{mac}"));
+    wrong(&format!("chomp2-0-0-never-{mac}"));
     wrong(&format!("-{mac}"));
     let label = std::str::from_utf8(TABLE_LABEL).unwrap();
     wrong(&format!("{label}-{mac}"));
@@ -81,9 +95,9 @@ fn the_secrets_file_keeps_who_one_is() {
     assert_eq!(content, fs::read(&path).unwrap());
     assert_eq!(first.table_id(), second.table_id());
     assert_eq!(first.ca_pem(), second.ca_pem());
-    let token = first.issue(Some(NOW));
-    assert_eq!(second.check(Some(token.secret()), 0), Ok(()));
-    assert_eq!(token, second.issue(Some(NOW)));
+    let token = first.issue(Holder::OWNER, Some(NOW));
+    assert_eq!(second.check(Some(token.secret()), 0), Ok(Holder::OWNER));
+    assert_eq!(token, second.issue(Holder::OWNER, Some(NOW)));
 
     let other = Issuer::open(&folder.path().join("other.json"), NOW).unwrap();
     assert_ne!(first.table_id(), other.table_id());
@@ -131,7 +145,7 @@ fn damaged_secrets_are_refused_without_being_shown() {
 #[test]
 fn secrets_are_never_shown() {
     let issuer = issuer();
-    let shown = format!("{issuer:?} {:?}", issuer.issue(None));
+    let shown = format!("{issuer:?} {:?}", issuer.issue(Holder::OWNER, None));
     assert_eq!(
         shown,
         format!("Issuer({:016x}) Token(..)", issuer.table_id())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use chomp_access::Token;
+use chomp_access::{Holder, Participants, Token};
 use chomp_proto::DESCRIPTORS;
 use chomp_serve::net::Limits;
 use chomp_table::RangeBits;
@@ -114,7 +114,7 @@ struct Credentials {
 }
 
 fn all_credentials(issuer: &Issuer, other: &Issuer) -> Vec<Credentials> {
-    let good = issuer.issue(None).secret().to_owned();
+    let good = issuer.issue(Holder::OWNER, None).secret().to_owned();
     let case = |name, header: Option<String>, refusal| Credentials {
         name,
         header,
@@ -125,15 +125,49 @@ fn all_credentials(issuer: &Issuer, other: &Issuer) -> Vec<Credentials> {
     vec![
         case("good", Some(format!("Bearer {good}")), None),
         case("good, other case", Some(format!("bearer {good}")), None),
-        case("good, still", bearer(&issuer.issue(Some(1 << 40))), None),
+        case(
+            "good, still",
+            bearer(&issuer.issue(Holder::OWNER, Some(1 << 40))),
+            None,
+        ),
         case("none", None, Some(Denied::Missing)),
         case(
             "expired",
-            bearer(&issuer.issue(Some(1))),
+            bearer(&issuer.issue(Holder::OWNER, Some(1))),
             Some(Denied::Expired),
         ),
-        case("another's", bearer(&other.issue(None)), wrong),
-        case("another's, expired", bearer(&other.issue(Some(1))), wrong),
+        case(
+            "of nobody in the list",
+            bearer(&issuer.issue(
+                Holder {
+                    number: 7,
+                    serial: 0,
+                },
+                None,
+            )),
+            Some(Denied::Revoked),
+        ),
+        case(
+            "renewed, or not yet given",
+            bearer(&issuer.issue(
+                Holder {
+                    number: 0,
+                    serial: 1,
+                },
+                None,
+            )),
+            Some(Denied::Revoked),
+        ),
+        case(
+            "another's",
+            bearer(&other.issue(Holder::OWNER, None)),
+            wrong,
+        ),
+        case(
+            "another's, expired",
+            bearer(&other.issue(Holder::OWNER, Some(1))),
+            wrong,
+        ),
         case(
             "garbled",
             Some(format!("Bearer {}x", &good[..good.len() - 1])),
@@ -169,6 +203,7 @@ async fn start(tls: bool, open_status: bool) -> Tested {
         check: true,
         store_hint: None,
         issuer: Arc::clone(&issuer),
+        participants: None,
         tls: tls.then(config).map(Arc::new),
         site: Some(nowhere()),
         open_status,
@@ -268,7 +303,10 @@ async fn every_credential_at_every_call() {
             refused += 1;
         }
     }
-    let metrics = [format!("Bearer {}", tested.issuer.issue(None).secret())];
+    let metrics = [format!(
+        "Bearer {}",
+        tested.issuer.issue(Holder::OWNER, None).secret()
+    )];
     let metrics = page(address, "/metrics", &metrics).await;
     let counted = format!("chomp_calls_refused_total {refused}\n");
     assert!(metrics.contains(&counted), "{refused}: {metrics}");
@@ -283,7 +321,7 @@ async fn every_credential_at_every_page() {
 
 async fn every_credential(tested: &Tested, open_status: bool) {
     let other = Issuer::in_memory(0).unwrap();
-    let secret = tested.issuer.issue(None);
+    let secret = tested.issuer.issue(Holder::OWNER, None);
     for address in [tested.coordinator.address(), tested.pages] {
         for credentials in all_credentials(&tested.issuer, &other) {
             let Credentials {
@@ -370,7 +408,10 @@ async fn calls_and_pages_go_over_tls() {
         async move { endpoint.connect().await }
     };
     let channel = connect(tested.issuer.ca_pem().to_owned()).await.unwrap();
-    let good = format!("Bearer {}", tested.issuer.issue(None).secret());
+    let good = format!(
+        "Bearer {}",
+        tested.issuer.issue(Holder::OWNER, None).secret()
+    );
     let (path, check) = (
         "/chomp.v1.Coordinator/Leave",
         "/grpc.health.v1.Health/Check",
@@ -398,7 +439,11 @@ async fn a_route_without_a_rule_is_for_nobody() {
     use tower::ServiceExt;
 
     let issuer = Arc::new(Issuer::in_memory(0).unwrap());
-    let gate = Gate::new(Arc::clone(&issuer), false);
+    let gate = Gate::new(
+        Arc::clone(&issuer),
+        Roster::new(Participants::default(), None),
+        false,
+    );
     let page = || get(|| async { "here" });
     let router = gate.router(vec![("/healthz", page()), ("/new", page())]);
     for (path, status) in [
@@ -406,7 +451,7 @@ async fn a_route_without_a_rule_is_for_nobody() {
         ("/new", StatusCode::UNAUTHORIZED),
     ] {
         let request = Request::builder().uri(path);
-        let token = format!("Bearer {}", issuer.issue(None).secret());
+        let token = format!("Bearer {}", issuer.issue(Holder::OWNER, None).secret());
         let request = request.header(AUTHORIZATION, token).body(Body::empty());
         let response = router.clone().oneshot(request.unwrap()).await.unwrap();
         assert_eq!(response.status(), status, "{path}");

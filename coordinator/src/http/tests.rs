@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
-use chomp_access::Issuer;
+use chomp_access::{Holder, Issuer, Participants};
 use chomp_serve::net::Limits;
 use http::Request;
 use tower::ServiceExt;
@@ -11,6 +11,7 @@ use tower::ServiceExt;
 use crate::auth::Gate;
 use crate::http::job::Job;
 use crate::http::metrics::Traffic;
+use crate::roster::Roster;
 use crate::server::Teller;
 use crate::status::{JobPhase, Status, WorkerStatus};
 
@@ -35,7 +36,11 @@ async fn get(router: &axum::Router, path: &str, authorization: &str) -> Answer {
 #[tokio::test]
 async fn the_pages_of_a_job_tell_its_status() {
     let issuer = Arc::new(Issuer::in_memory(0).unwrap());
-    let gate = Gate::new(Arc::clone(&issuer), false);
+    let gate = Gate::new(
+        Arc::clone(&issuer),
+        Roster::new(Participants::default(), None),
+        false,
+    );
     let worker = WorkerStatus {
         name: "a".into(),
         threads: 6,
@@ -58,7 +63,7 @@ async fn the_pages_of_a_job_tell_its_status() {
         gate: gate.clone(),
     };
     let router = gate.router(job.routes());
-    let good = format!("Bearer {}", issuer.issue(None).secret());
+    let good = format!("Bearer {}", issuer.issue(Holder::OWNER, None).secret());
 
     let answer = get(&router, "/status", &good).await;
     assert_eq!(answer.kind, "application/json");

@@ -14,6 +14,8 @@ use super::desk::{Handed, Reply, Target};
 
 /// How long a request for a task waits before the worker is told to ask again.
 const LEASE_WAIT: Duration = Duration::from_secs(10);
+/// The most workers of a participant that are there at a time.
+pub(crate) const WORKERS_MAX: usize = 4096;
 
 /// Something that a worker asks of the job.
 #[derive(Debug)]
@@ -63,6 +65,11 @@ pub(crate) enum Refusal {
     /// It has not joined, or was forgotten.
     #[error("this worker has not joined the job")]
     NotJoined,
+    /// Its participant has as many as it may have.
+    #[error(
+        "a participant has at most {WORKERS_MAX} workers at a time: give each fewer processes with more threads"
+    )]
+    TooMany,
     /// It gets no more tasks.
     #[error("{0}")]
     Quarantined(Misdeed),

@@ -61,9 +61,9 @@ fn tested(change: impl FnOnce(&mut Settings)) -> Tested {
 }
 
 impl Tested {
-    fn join(&mut self, worker: u64) {
+    fn join(&mut self, worker: u32) {
         let joined = Event::Joined {
-            worker: WorkerId(worker),
+            worker: WorkerId::only(worker),
             name: worker.to_string(),
             threads: 1,
         };
@@ -93,10 +93,13 @@ impl Tested {
     }
 
     /// Hands some ranges in, whatever they are.
-    fn complete(&mut self, worker: u64, lease: u64, heads: &[u64]) -> oneshot::Receiver<Verdict> {
+    fn complete(&mut self, worker: u32, lease: u64, heads: &[u64]) -> oneshot::Receiver<Verdict> {
         let (reply, verdict) = oneshot::channel();
         let placed = heads.iter().map(|&head| placed(head)).collect();
-        let (worker, lease) = (WorkerId(worker), LeaseId(lease));
+        let (worker, lease) = (WorkerId::only(worker), LeaseId(lease));
+        let (layer, heads) = (0, heads.iter().copied().map(Head).collect());
+        let work = Work::Evaluate { layer, heads };
+        self.desk.plan.pretend_leased(worker, lease, work);
         let handed = Handed::Ranges(placed);
         self.desk.complete(self.now, worker, lease, handed, reply);
         verdict
@@ -177,7 +180,9 @@ fn what_is_settled_during_a_write_goes_into_the_next_one_together() {
 fn offered(tested: &mut Tested) -> Option<u64> {
     let (reply, mut answer) = oneshot::channel();
     let request = RequestId(next());
-    tested.desk.lease(tested.now, request, WorkerId(7), reply);
+    tested
+        .desk
+        .lease(tested.now, request, WorkerId::only(7), reply);
     let answer: Reply = answer.try_recv().ok()?;
     match answer.answer {
         Answer::Task(task) => match task.work {
@@ -264,7 +269,7 @@ fn a_segment_waits_for_more_unless_somebody_is_idle() {
     let (reply, _answer) = oneshot::channel();
     tested
         .desk
-        .lease(tested.now, RequestId(next()), WorkerId(8), reply);
+        .lease(tested.now, RequestId(next()), WorkerId::only(8), reply);
     tested.do_errand();
     assert_eq!(third.try_recv().unwrap(), Verdict::Accepted);
 }
@@ -319,7 +324,9 @@ fn a_check_says_where_the_record_is() {
     assert!(tested.desk.errands.is_empty());
     let (reply, mut answer) = oneshot::channel();
     let request = RequestId(1);
-    tested.desk.lease(tested.now, request, WorkerId(8), reply);
+    tested
+        .desk
+        .lease(tested.now, request, WorkerId::only(8), reply);
     let Reply { answer, check, .. } = answer.try_recv().unwrap();
     let Answer::Task(task) = answer else {
         panic!("{answer:?}");
@@ -335,7 +342,7 @@ fn a_check_says_where_the_record_is() {
     let handed = Handed::Checked { refuted: false };
     tested
         .desk
-        .complete(tested.now, WorkerId(8), task.lease, handed, reply);
+        .complete(tested.now, WorkerId::only(8), task.lease, handed, reply);
     assert_eq!(checked.try_recv().unwrap(), Verdict::Accepted);
     tested.do_errand();
     assert_eq!(tested.desk.kept(), 0);
@@ -369,17 +376,17 @@ async fn calls_that_are_dropped_leave_nothing_behind() {
     };
     let (mut job, handle, _) = Job::new(plan, tools, subject, None);
     job.handle(Event::Joined {
-        worker: WorkerId(7),
+        worker: WorkerId::only(7),
         name: String::new(),
         threads: 1,
     });
 
     // The only task of the first layer is taken, so the others wait.
-    let mut holder = Box::pin(handle.lease(WorkerId(7)));
+    let mut holder = Box::pin(handle.lease(WorkerId::only(7)));
     assert!(poll(&mut holder).is_pending());
     take_all(&mut job);
     for _ in 0..10 {
-        let mut waiting = Box::pin(handle.lease(WorkerId(7)));
+        let mut waiting = Box::pin(handle.lease(WorkerId::only(7)));
         assert!(poll(&mut waiting).is_pending());
         take_all(&mut job);
         assert_eq!(job.desk.waiting(), 1);
@@ -395,7 +402,7 @@ async fn calls_that_are_dropped_leave_nothing_behind() {
     assert_eq!(job.desk.plan.progress().leases, 0);
 
     // So does one for a call that was dropped before the job heard of it.
-    let mut early = Box::pin(handle.lease(WorkerId(7)));
+    let mut early = Box::pin(handle.lease(WorkerId::only(7)));
     assert!(poll(&mut early).is_pending());
     drop(early);
     take_all(&mut job);

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use axum::Router;
+use axum::{Extension, Router};
 use chomp_store::objects::SimulatedStorage;
 use http::Method;
 use http::header::{CONTENT_RANGE, HeaderName};
@@ -35,7 +35,7 @@ fn serve() -> Served {
             layer: 3,
             lease: 1 << 32 | 2,
         };
-        worker == WorkerId(7) && [Target::Part(part), Target::Shard(1)].contains(&target)
+        worker == WorkerId::only(7) && [Target::Part(part), Target::Shard(1)].contains(&target)
     });
     let storage = Arc::new(SimulatedStorage::new(0));
     let proxy = Proxy::new(storage.clone(), handle, BITS);
@@ -43,7 +43,9 @@ fn serve() -> Served {
     Served {
         proxy,
         storage,
-        router: Router::new().route(path, methods),
+        router: Router::new()
+            .route(path, methods)
+            .layer(Extension(Caller(WorkerId::only(7).participant))),
         _job: job,
     }
 }

@@ -7,6 +7,7 @@ use chomp_kernel::{Isa, evaluate_table};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
 use chomp_store::part::PartBuilder;
 use chomp_store::{Entry, PartName};
+use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::head::layers;
 use chomp_table::shard::{ShardSize, decode_shard};
 use chomp_table::{RangeBits, Word, definition, range};
@@ -322,4 +323,33 @@ fn a_table_agrees_with_a_smaller_one_beside_it() {
         ),
         "{error:?}"
     );
+}
+
+/// The words of 20 bits are known. One mirror pair less adds up as well, and is no such table.
+#[test]
+fn a_table_that_is_known_to_be_another_is_not_published() {
+    const BITS: u32 = 20;
+    let losing = definition::losing(BITS);
+    let words = (0..losing.len() as u64).map(|index| Word::new(2 * index));
+    let words =
+        words.filter(|&word| losing[definition::index_of(word)] && word == word.representative());
+    let words: Vec<u64> = words.map(Word::get).collect();
+    let pair = words.iter().position(|&word| {
+        let word = Word::new(word);
+        word != word.mirror() && word.bits() == BITS
+    });
+    let mut less = words.clone();
+    less.remove(pair.unwrap());
+    for (words, is_known) in [(words, true), (less, false)] {
+        let mut builder = FingerprintBuilder::new(BITS);
+        builder.push(&words);
+        let found = recognise(&builder.finish().by_bits);
+        assert_eq!(found.is_ok(), is_known, "{found:?}");
+        if let Err(error) = found {
+            assert!(
+                matches!(error, PublishError::Unknown { bits: BITS, .. }),
+                "{error}"
+            );
+        }
+    }
 }

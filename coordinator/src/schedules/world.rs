@@ -225,7 +225,7 @@ impl World {
 
     /// A new worker joins and asks for a task.
     pub(super) fn want(&mut self) {
-        let worker = WorkerId(self.new_id());
+        let worker = WorkerId::only(u32::try_from(self.new_id()).unwrap());
         self.join(worker);
         let now = self.now;
         if let Some(coordinator) = &mut self.coordinator {

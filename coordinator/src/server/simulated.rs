@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::Request;
+use axum::middleware::map_request;
 use axum::routing::any_service;
-use chomp_plan::{Progress, Settings};
+use chomp_plan::{ParticipantId, Progress, Settings};
 use chomp_store::{Journal, Storage, published};
 use chomp_table::manifest::Manifest;
 use tokio::sync::watch;
@@ -19,6 +21,7 @@ use tonic::service::Routes;
 use super::{Opened, StartError, Wishes};
 use crate::auth::CALLS;
 use crate::job::{Handle, Outcome, Snapshot};
+use crate::roster::Caller;
 
 /// A running coordinator that whoever started it makes the calls to. Dropping it ends it at once.
 #[derive(Debug)]
@@ -68,13 +71,17 @@ impl SimulatedCoordinator {
             journal: opened.journal,
             handle: opened.handle,
             progress: opened.progress,
-            calls: router.route(path, objects).into(),
+            calls: router
+                .route(path, objects)
+                .layer(map_request(name_caller))
+                .into(),
             job: AbortOnDropHandle::new(tokio::spawn(job)),
             stop,
         })
     }
 
-    /// What answers the calls of workers, and gives them the objects of the store.
+    /// What answers the calls of workers, and gives them the objects of the store. Tokens are the numbers of
+    /// participants, and believed.
     pub fn calls(
         &self,
     ) -> impl Answers<
@@ -109,4 +116,15 @@ impl SimulatedCoordinator {
         let ended = self.job.await;
         ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     }
+}
+
+async fn name_caller(mut request: Request) -> Request {
+    let shown = request.headers().get(http::header::AUTHORIZATION);
+    let number = shown.and_then(|shown| shown.to_str().ok()?.strip_prefix("Bearer ")?.parse().ok());
+    if let Some(number) = number {
+        request
+            .extensions_mut()
+            .insert(Caller(ParticipantId(number)));
+    }
+    request
 }

@@ -9,6 +9,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use crate::job::Handle;
+use crate::roster::Roster;
 use crate::status::{Status, Told};
 
 /// How often the status is made anew while somebody listens.
@@ -20,16 +21,16 @@ const UNHEARD_EVERY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Teller {
     /// What it is made of; none in tests.
-    job: Option<(Told, Handle)>,
+    job: Option<(Told, Handle, Roster)>,
     /// When it was made last.
     made: Mutex<Option<Instant>>,
     status: watch::Sender<Arc<Status>>,
 }
 
 impl Teller {
-    pub(crate) fn new(told: Told, handle: Handle) -> Teller {
+    pub(crate) fn new(told: Told, handle: Handle, roster: Roster) -> Teller {
         Teller {
-            job: Some((told, handle)),
+            job: Some((told, handle, roster)),
             made: Mutex::default(),
             status: watch::Sender::default(),
         }
@@ -53,14 +54,14 @@ impl Teller {
         if made.is_some_and(|made| now - made < age) {
             return true;
         }
-        let Some((told, handle)) = &self.job else {
+        let Some((told, handle, roster)) = &self.job else {
             return false;
         };
         let Ok(snapshot) = handle.inspect().await else {
             return false;
         };
         self.status
-            .send_replace(Arc::new(Status::of(told, snapshot)));
+            .send_replace(Arc::new(Status::of(told, snapshot, roster)));
         *made = Some(now);
         true
     }

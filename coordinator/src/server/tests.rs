@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chomp_access::Holder;
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_client::CoordinatorClient;
 use chomp_proto::v1::{self, lease_reply};
@@ -20,6 +21,7 @@ async fn start(storage: Arc<SimulatedStorage>, limits: Limits) -> (Coordinator, 
         check: true,
         store_hint: None,
         issuer: Arc::clone(&issuer),
+        participants: None,
         tls: None,
         site: None,
         open_status: false,
@@ -72,7 +74,7 @@ async fn a_worker_that_holds_on_for_ever_does_not_hold_the_end() {
             .await
             .unwrap(),
     );
-    let token = format!("Bearer {}", issuer.issue(None).secret());
+    let token = format!("Bearer {}", issuer.issue(Holder::OWNER, None).secret());
     let join = v1::JoinRequest {
         protocol: PROTOCOL,
         format: range::VERSION,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use chomp_kernel::{Evaluator, fingerprint};
-use chomp_plan::Settings;
+use chomp_plan::{ParticipantId, Settings};
 use chomp_proto::v1::coordinator_client::CoordinatorClient;
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_proto::v1::{complete_reply::Verdict as Told, complete_request::Result as Sent};
@@ -15,6 +15,7 @@ use chomp_table::RangeBits;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
+use tonic::service::interceptor::InterceptedService;
 
 use super::*;
 use crate::server::{Opened, Wishes};
@@ -23,11 +24,27 @@ const BITS: u32 = 14;
 const TABLE: u64 = 0xdead_beef;
 const WORKER: u64 = 7;
 
-type Client = CoordinatorClient<CoordinatorServer<Service>>;
+type AsParticipant = fn(Request<()>) -> Result<Request<()>, Status>;
+type Client = CoordinatorClient<InterceptedService<CoordinatorServer<Service>, AsParticipant>>;
+
+/// What the gate does for whoever has the token of participant 1.
+#[expect(clippy::unnecessary_wraps, reason = "as interceptors are")]
+fn as_participant(mut request: Request<()>) -> Result<Request<()>, Status> {
+    request.extensions_mut().insert(Caller(ParticipantId(1)));
+    Ok(request)
+}
+
+/// The same for participant 2.
+#[expect(clippy::unnecessary_wraps, reason = "as interceptors are")]
+fn as_another(mut request: Request<()>) -> Result<Request<()>, Status> {
+    request.extensions_mut().insert(Caller(ParticipantId(2)));
+    Ok(request)
+}
 
 /// A job and its service; the job runs for as long as this is kept.
 struct Served {
     client: Client,
+    service: CoordinatorServer<Service>,
     storage: Arc<SimulatedStorage>,
     journal: Arc<Journal>,
     _job: JoinSet<()>,
@@ -59,7 +76,8 @@ async fn serve() -> Served {
         run.await;
     });
     Served {
-        client: CoordinatorClient::new(opened.service),
+        client: CoordinatorClient::with_interceptor(opened.service.clone(), as_participant),
+        service: opened.service,
         storage,
         journal: opened.journal,
         _job: tasks,
@@ -181,8 +199,11 @@ async fn a_true_result_is_taken_and_told_of_in_the_journal() {
     assert_eq!(record.unwrap().len(), summary.length as usize);
 
     // The same again is known already, and the next task says how far the journal is.
-    let told = served.complete(99, evaluated(&[summary])).await;
+    let again = || evaluated(std::slice::from_ref(&summary));
+    let told = served.complete(task.lease, again()).await;
     assert!(matches!(told, Ok(Told::Duplicate(_))), "{told:?}");
+    let told = served.complete(99, again()).await;
+    assert!(matches!(told, Ok(Told::Rejected(_))), "{told:?}");
     assert_eq!(served.lease().await.journal, 2);
 
     let request = v1::LeaseRequest { worker: 8 };
@@ -409,7 +430,10 @@ fn shards_that_are_none_are_refused() {
 
 #[test]
 fn texts_of_workers_are_cut_and_cannot_garble_a_terminal() {
-    assert_eq!(excerpt("a\u{1b}[2Jb\r\nc\u{9b}d", 100), "a[2Jbcd");
+    assert_eq!(
+        excerpt("a\u{1b}[2Jb\r\nc\u{9b}d", 100),
+        "a\\u{1b}[2Jb\\u{d}\\u{a}c\\u{9b}d"
+    );
     assert_eq!(excerpt(&"é".repeat(1000), 3), "ééé");
     assert_eq!(excerpt("", 3), "");
 }
@@ -431,4 +455,27 @@ async fn reasons_of_workers_are_cut() {
         again.attempt, 2,
         "a failure that says nothing is one all the same"
     );
+}
+
+/// One holder joins under ever new numbers. Others are not kept out by that.
+#[tokio::test(start_paused = true)]
+async fn a_participant_has_a_bounded_number_of_workers() {
+    let served = serve().await;
+    let join = async |worker, client: &mut Client| {
+        let request = v1::JoinRequest { worker, ..hello() };
+        client.join(request).await.map(|_| ())
+    };
+    let mut many = served.client.clone();
+    for worker in 0..4096 {
+        join(worker, &mut many).await.unwrap();
+    }
+    let refused = join(4096, &mut many).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    // One that is there comes again, and one that leaves makes room.
+    join(17, &mut many).await.unwrap();
+    let mut other = CoordinatorClient::with_interceptor(served.service.clone(), as_another as _);
+    join(4096, &mut other).await.unwrap();
+    let leave = v1::LeaveRequest { worker: 17 };
+    many.leave(leave).await.unwrap();
+    join(4096, &mut many).await.unwrap();
 }

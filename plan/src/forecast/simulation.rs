@@ -181,7 +181,7 @@ impl Simulation<'_> {
     fn run(&mut self) {
         for worker in 0..self.cluster.workers {
             self.tell(Event::Joined {
-                worker: WorkerId(worker.into()),
+                worker: WorkerId::new(0, worker.into()),
                 name: String::new(),
                 threads: self.cluster.threads,
             });
@@ -264,7 +264,7 @@ impl Simulation<'_> {
     fn want(&mut self, lane: u32) {
         let request = RequestId(self.number());
         self.requests.insert(request, lane);
-        let worker = WorkerId(self.worker_of(lane).into());
+        let worker = WorkerId::new(0, self.worker_of(lane).into());
         self.tell(Event::Wanted { request, worker });
     }
 
@@ -445,7 +445,7 @@ impl Simulation<'_> {
     }
 
     fn taken_in(&mut self, lane: u32) {
-        let worker = WorkerId(self.worker_of(lane).into());
+        let worker = WorkerId::new(0, self.worker_of(lane).into());
         let submission = SubmissionId(self.number());
         self.submissions.insert(submission, lane);
         let Task { lease, work, .. } = self.lane(lane).task.take().expect("it has a task");

@@ -1,9 +1,11 @@
 //! How a world ends.
 
+use std::collections::BTreeSet;
+
 use super::world::{Finding, Outcome, World};
 use crate::tests::{summary, wrong};
 use crate::units::Content;
-use crate::{LeaseId, Phase, Unit, WorkerId};
+use crate::{Event, ParticipantId, Phase, Task, Unit, Work, WorkerId};
 use chomp_table::Head;
 
 impl World {
@@ -66,14 +68,20 @@ impl World {
                 finding,
             };
             self.submit(outcome, true);
-        } else if alive.count() < self.settings.replicas as usize {
-            let id = WorkerId(self.new_id());
+        } else if alive
+            .map(|process| process.id.participant)
+            .collect::<BTreeSet<_>>()
+            .len()
+            < self.settings.replicas as usize
+        {
+            let id = self.new_participant();
             self.join_as(id, 1);
         } else if let Some(worker) = idle.map(|process| process.id) {
             self.want_for(worker);
         } else {
             // All is in the hands of workers that died, or never got the answer.
-            self.now = self.plan.next_deadline().expect("workers are there").0;
+            let next = self.plan.next_deadline().expect("workers are there");
+            self.now = self.now.max(next.0);
             self.tick();
         }
     }
@@ -117,28 +125,45 @@ impl World {
             }
             self.restart();
         }
-        let open = self.plan.progress().layer as usize;
-        let heads = self.disk.layers.get(open).into_iter().flatten().copied();
-        let mut unknown = heads.filter(|&head| {
-            let unit = Unit::Range(head);
-            let known = self.disk.holds(unit) || self.disk.is_being_written(unit);
-            !known && !self.disk.withdrawn.contains(&head) && !self.lies.contains(&unit)
-        });
-        let Some(head) = unknown.next_back() else {
-            return;
-        };
-        if !self.lies.is_empty() || !self.disk.lost.is_empty() {
+        if !self.lies.is_empty() || !self.disk.lost.is_empty() || !self.disk.withdrawn.is_empty() {
             return;
         }
+        for id in self
+            .processes
+            .iter()
+            .map(|process| process.id)
+            .collect::<Vec<_>>()
+        {
+            self.tell(Event::Left { worker: id });
+            self.evict(id);
+        }
+        self.end_writes();
+        let (liar, honest) = (self.new_participant(), self.new_participant());
+        // One after the other is given the same range: the first is too slow.
+        let Some(theirs) = self.first_task(liar) else {
+            return;
+        };
+        self.now += self.settings.lease_ms;
+        self.tick();
+        let Some(ours) = self.first_task(honest) else {
+            return;
+        };
+        let (Work::Evaluate { heads, .. }, true) = (&ours.work, ours.work == theirs.work) else {
+            return;
+        };
+        let head = heads[0];
         let unit = Unit::Range(head);
-        let (liar, honest) = (WorkerId(self.new_id()), WorkerId(self.new_id()));
-        for (worker, range) in [(liar, wrong(head.0)), (honest, summary(head.0))] {
+        let both = [
+            (liar, theirs.lease, wrong(head.0)),
+            (honest, ours.lease, summary(head.0)),
+        ];
+        for (worker, lease, range) in both {
             self.join_as(worker, 1);
             self.lies.insert(unit);
-            self.liars.insert(liar);
+            self.liars.insert(liar.participant);
             let outcome = Outcome {
                 worker,
-                lease: LeaseId(u64::MAX),
+                lease,
                 finding: Finding::Units(vec![(unit, Content::of_range(range))]),
             };
             self.submit(outcome, true);
@@ -155,5 +180,35 @@ impl World {
         assert_eq!(self.plan.misdeed(honest), None);
         self.calm_down();
         assert_eq!(self.disk.ranges[&head], summary(head.0), "the lie was kept");
+    }
+
+    /// What a worker is given that has just joined, if anything.
+    fn first_task(&mut self, worker: WorkerId) -> Option<Task> {
+        self.join_as(worker, 1);
+        self.want_for(worker);
+        let process = self.process(worker)?;
+        process.tasks.pop().map(|(task, _)| task)
+    }
+
+    /// A worker of a new participant, or of one that has others.
+    pub(super) fn new_worker(&mut self) -> WorkerId {
+        let known = self.chance.index(self.processes.len());
+        match known.filter(|_| self.chance.once_in(3)) {
+            Some(index) => {
+                let ParticipantId(participant) = self.processes[index].id.participant;
+                WorkerId::new(participant, self.new_id())
+            }
+            None => self.new_participant(),
+        }
+    }
+
+    /// The first worker of a new participant.
+    pub(super) fn new_participant(&mut self) -> WorkerId {
+        WorkerId::only(u32::try_from(self.new_id()).unwrap())
+    }
+
+    pub(super) fn new_id(&mut self) -> u64 {
+        self.ids += 1;
+        self.ids
     }
 }

@@ -69,7 +69,7 @@ impl World {
         if let Some(index) = self.any_process().filter(|_| self.processes.len() >= 4) {
             self.join_as(self.processes[index].id, threads);
         } else if self.processes.len() < 8 {
-            let id = WorkerId(self.new_id());
+            let id = self.new_worker();
             self.join_as(id, threads);
         }
     }
@@ -92,7 +92,7 @@ impl World {
 
     pub(super) fn want(&mut self) {
         let joined = self.any_process().map(|index| self.processes[index].id);
-        self.want_for(joined.unwrap_or(WorkerId(u64::MAX)));
+        self.want_for(joined.unwrap_or(WorkerId::only(u32::MAX)));
     }
 
     pub(super) fn want_for(&mut self, worker: WorkerId) {
@@ -135,6 +135,7 @@ impl World {
         let submission = SubmissionId(self.new_id());
         let mut entry = Submission {
             good,
+            leased: self.given.get(&lease) == Some(&worker),
             ..Submission::default()
         };
         let event = match finding {
@@ -211,7 +212,7 @@ impl World {
         if let Some(index) = self.chance.index(self.outcomes.len()) {
             let mut outcome = self.outcomes[index].clone();
             if self.chance.once_in(4) {
-                outcome.worker = WorkerId(self.new_id());
+                outcome.worker = self.new_worker();
             }
             if self.chance.once_in(2) {
                 self.join_as(outcome.worker, 1);
@@ -328,7 +329,7 @@ impl World {
         self.losses += 1;
         let (worker, lease) = match held {
             Some((worker, task, _)) => (worker, task.lease),
-            None => (WorkerId(u64::MAX), LeaseId(0)),
+            None => (WorkerId::only(u32::MAX), LeaseId(0)),
         };
         let finding = Finding::Units(units);
         self.submit(
@@ -349,14 +350,14 @@ impl World {
         };
         match &mut finding {
             Finding::Check { refuted } | Finding::ReadBack { refuted, .. } => {
-                self.liars.insert(worker);
+                self.liars.insert(worker.participant);
                 *refuted = !*refuted;
             }
             Finding::Units(units) => {
                 let index = self.chance.index(units.len()).unwrap();
                 let (unit, content) = &mut units[index];
                 if self.lies.insert(*unit) {
-                    self.liars.insert(worker);
+                    self.liars.insert(worker.participant);
                     *content = match unit {
                         Unit::Range(head) => Content::of_range(wrong(head.0)),
                         Unit::Shard(_) => Content::of_shard(shard_digest(1 << 31)),
@@ -387,7 +388,7 @@ impl World {
             if self.chance.once_in(3) {
                 digest = wrong(head.0).digest;
             }
-            let worker = WorkerId(u64::MAX);
+            let worker = WorkerId::only(u32::MAX);
             self.tell(Event::Lost {
                 worker,
                 head,

@@ -8,8 +8,8 @@ use chomp_table::{Digest, Head, RangeBits};
 use super::disk::{Disk, Write};
 use crate::units::Content;
 use crate::{
-    Action, Answer, Event, LeaseId, Millis, Misdeed, Phase, Plan, Rejection, RequestId, Settings,
-    StopReason, SubmissionId, Task, Unit, Verdict, Work, WorkerId,
+    Action, Answer, Event, LeaseId, Millis, Misdeed, ParticipantId, Phase, Plan, Rejection,
+    RequestId, Settings, StopReason, SubmissionId, Task, Unit, Verdict, Work, WorkerId,
 };
 
 /// What a worker says at the end of a task.
@@ -59,6 +59,8 @@ pub(super) struct Submission {
     pub(super) is_check: bool,
     /// The shard that it confirms.
     pub(super) confirms: Option<u32>,
+    /// Whether its worker was given its lease by this coordinator.
+    pub(super) leased: bool,
     /// What the plan asked to write of it.
     pub(super) written: BTreeSet<Unit>,
     /// Whether it is settled, and something of it held.
@@ -98,7 +100,9 @@ pub(super) struct World {
     /// The units about which somebody lied, and with one worker each those whose lie nobody can trace
     /// any more.
     pub(super) lies: BTreeSet<Unit>,
-    pub(super) liars: BTreeSet<WorkerId>,
+    pub(super) liars: BTreeSet<ParticipantId>,
+    /// The leases that this coordinator gave, and to whom.
+    pub(super) given: BTreeMap<LeaseId, WorkerId>,
     /// Whether a wrong content was durable some time: then what honest workers find may be wrong.
     pub(super) lie_got_in: bool,
 }
@@ -147,13 +151,9 @@ impl World {
             reading: None,
             lies: BTreeSet::new(),
             liars: BTreeSet::new(),
+            given: BTreeMap::new(),
             lie_got_in: false,
         }
-    }
-
-    pub(super) fn new_id(&mut self) -> u64 {
-        self.ids += 1;
-        self.ids
     }
 
     /// The coordinator is gone, and another one starts from what is on the disk.
@@ -165,6 +165,7 @@ impl World {
         self.requests.clear();
         self.submissions.clear();
         self.lost_answers.clear();
+        self.given.clear();
         self.stopped = None;
         self.losses = 0;
         // The workers have to join anew; what they were at may still be handed in.
@@ -271,12 +272,18 @@ impl World {
                 }
                 Action::Quarantine { worker, reason, .. } => {
                     if let Misdeed::Failing { tasks, .. } = reason {
-                        assert_eq!(tasks, self.settings.worker_failures_max);
+                        let of_one = self.settings.worker_failures_max;
+                        let of_all = self.settings.participant_failures_max;
+                        assert!([of_one, of_all].contains(&tasks));
                     } else {
-                        let lied = self.liars.contains(&worker) || self.lie_got_in;
+                        let lied = self.liars.contains(&worker.participant) || self.lie_got_in;
                         assert!(lied, "{worker} never lied");
                     }
-                    self.evict(worker);
+                    let gone = self.processes.iter().map(|process| process.id);
+                    let gone = gone.filter(|id| self.plan.misdeed(*id).is_some());
+                    for id in gone.collect::<Vec<_>>() {
+                        self.evict(id);
+                    }
                 }
                 Action::Publish => {
                     assert!(self.arbitration.is_none(), "published in doubt");
@@ -301,8 +308,8 @@ impl World {
             Answer::Task(task) => {
                 self.check_may_begin();
                 let finding = self.find(&task);
-                let most = self.settings.failures_max + self.settings.expiries_max;
-                assert!((1..=most).contains(&task.attempt));
+                assert!(task.attempt >= 1);
+                self.given.insert(task.lease, worker);
                 if self.chance.once_in(12) {
                     self.lost_answers.push((worker, task.lease));
                 } else if let Some(process) = self.process(worker) {
@@ -434,7 +441,7 @@ impl World {
     }
 
     /// A worker is not known to the plan any more, and learns it.
-    fn evict(&mut self, worker: WorkerId) {
+    pub(super) fn evict(&mut self, worker: WorkerId) {
         let is_it = |process: &Process| process.id == worker;
         if let Some(index) = self.processes.iter().position(is_it) {
             let process = self.processes.swap_remove(index);
@@ -450,7 +457,7 @@ impl World {
         let content = match found {
             Ok(content) if !fails => content,
             found => {
-                let worker = WorkerId(u64::MAX);
+                let worker = WorkerId::only(u32::MAX);
                 for (head, digest) in found.err().into_iter().flatten() {
                     self.tell(Event::Lost {
                         worker,

@@ -111,9 +111,9 @@ fn nobody_is_given_what_is_in_doubt() {
     bench.join(B, 1);
     bench.submit(A, LeaseId(0), vec![wrong(3)]);
     bench.submit(B, LeaseId(0), vec![summary(3)]);
-    bench.join(WorkerId(3), 1);
-    assert_eq!(heads(&bench.task(WorkerId(3))), to_heads(&[4]));
-    assert_eq!(bench.want(WorkerId(3)), []);
+    bench.join(WorkerId::only(3), 1);
+    assert_eq!(heads(&bench.task(WorkerId::only(3))), to_heads(&[4]));
+    assert_eq!(bench.want(WorkerId::only(3)), []);
     let (own, actions) = bench.arbitrate(summary(3));
     assert_eq!(actions, [quarantine(A, 3), commit(own, &[3])]);
     let (late, actions) = bench.submit(B, LeaseId(0), vec![summary(3)]);

@@ -236,6 +236,9 @@ fn only_what_is_sampled_of_a_result_waits() {
     let chance =
         (0..100).find(|&chance| bench.plan.sample(A, &ranges, chance) == BTreeSet::from([Head(4)]));
     let submission = SubmissionId(50);
+    let (layer, heads) = (4, to_heads(&[3, 4]));
+    let work = Work::Evaluate { layer, heads };
+    bench.plan.pretend_leased(A, LeaseId(9), work);
     let actions = bench.tell(Event::Evaluated {
         submission,
         worker: A,

@@ -118,7 +118,7 @@ fn a_shard_on_its_way_when_a_range_is_lost_is_none() {
 /// Range 2 is a lie of A, from which B has computed 3 and 4, and is at 8; C finds out.
 #[test]
 fn what_follows_from_a_lie_is_withdrawn_with_it() {
-    let c = WorkerId(3);
+    let c = WorkerId::only(3);
     let mut bench = Bench::at_layer(settings(16), 2);
     for worker in [A, B, c] {
         bench.join(worker, 1);

@@ -66,22 +66,29 @@ fn lost_attempts_lead_to_the_range_that_cannot_be_computed() {
     for attempt in 3..=5 {
         let task = bench.task(A);
         assert_eq!((task.attempt, heads(&task)), (attempt, vec![poison]));
-        let last = Loss::Failed {
-            worker: "w1".to_owned(),
-            reason: "no memory".to_owned(),
-        };
-        let reason = StopReason::GaveUp {
-            unit: Unit::Range(poison),
-            attempts: 5,
-            last,
-        };
-        let stop = if attempt == 5 {
-            vec![Action::Stop { reason }]
+        let unit = Unit::Range(poison);
+        let own = if attempt == 5 {
+            vec![Action::Arbitrate { unit }]
         } else {
             vec![]
         };
-        assert_eq!(fail(&mut bench, &task), stop);
+        assert_eq!(fail(&mut bench, &task), own);
     }
+    let last = Loss::Failed {
+        worker: "w1".to_owned(),
+        reason: "no memory".to_owned(),
+    };
+    let reason = StopReason::GaveUp {
+        unit: Unit::Range(poison),
+        attempts: 5,
+        last,
+        own: "not here either".to_owned(),
+    };
+    let failed = bench.tell(Event::ArbitrationFailed {
+        unit: Unit::Range(poison),
+        reason: "not here either".to_owned(),
+    });
+    assert_eq!(failed, [Action::Stop { reason }]);
     assert!(matches!(
         bench.plan.phase(),
         Phase::Stopped(StopReason::GaveUp { .. })
@@ -133,20 +140,13 @@ fn silence_is_a_lost_attempt_and_an_orderly_return_is_none() {
     for attempt in 1..=5 {
         assert_eq!(bench.task(A).attempt, attempt);
         bench.now += 100;
-        let last = Loss::Expired {
-            worker: "w1".to_owned(),
-        };
-        let reason = StopReason::GaveUp {
-            unit: range(0),
-            attempts: 5,
-            last,
-        };
-        let stop = if attempt == 5 {
-            vec![Action::Stop { reason }]
+        let unit = range(0);
+        let own = if attempt == 5 {
+            vec![Action::Arbitrate { unit }]
         } else {
             vec![]
         };
-        assert_eq!(bench.tell(Event::Tick), stop);
+        assert_eq!(bench.tell(Event::Tick), own);
     }
 }
 

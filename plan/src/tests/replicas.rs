@@ -15,7 +15,7 @@ fn twice() -> Bench {
     bench
 }
 
-fn noted(submission: SubmissionId) -> Action {
+pub(super) fn noted(submission: SubmissionId) -> Action {
     Action::Settle {
         submission,
         verdict: Verdict::Noted,
@@ -131,5 +131,5 @@ fn a_worker_alone_is_told_why_nothing_goes_on() {
     bench.submit(A, task.lease, summaries([3, 4]));
     assert_eq!(bench.want(A), []);
     let reason = bench.plan.waits_for().unwrap();
-    assert!(reason.contains("by 2 workers"), "{reason}");
+    assert!(reason.contains("by 2 participants"), "{reason}");
 }

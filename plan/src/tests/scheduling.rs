@@ -98,8 +98,8 @@ fn what_a_slow_worker_holds_is_given_to_one_that_would_idle() {
     assert_eq!((&double.work, double.attempt), (&slow.work, 1));
     // Twice is enough.
     assert_eq!(bench.want(B), []);
-    bench.join(WorkerId(3), 1);
-    assert_eq!(bench.want(WorkerId(3)), []);
+    bench.join(WorkerId::only(3), 1);
+    assert_eq!(bench.want(WorkerId::only(3)), []);
     // Whoever is first, both are right.
     bench.finish(B, double);
     let (late, actions) = bench.submit(A, slow.lease, summaries([3, 4]));
@@ -311,7 +311,7 @@ fn what_a_leaving_worker_held_goes_back() {
 /// Runs a job to its end, without the checks that look at every range, and counts tasks and events.
 fn run_through(settings: Settings, workers: u64, threads: u32) -> (Bench, u64, u64) {
     let mut bench = Bench::new(settings, &[]);
-    for worker in (0..workers).map(WorkerId) {
+    for worker in (0..workers).map(|number| WorkerId::new(1, number)) {
         let name = String::new();
         let joined = Event::Joined {
             worker,
@@ -322,7 +322,7 @@ fn run_through(settings: Settings, workers: u64, threads: u32) -> (Bench, u64, u
     }
     let (mut tasks, mut id) = (0, 0);
     let mut events = Vec::new();
-    for worker in (0..workers).map(WorkerId) {
+    for worker in (0..workers).map(|number| WorkerId::new(1, number)) {
         for _ in 0..2 {
             id += 1;
             let request = RequestId(id);

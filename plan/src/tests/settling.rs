@@ -32,10 +32,53 @@ fn accepted_when_durable_then_duplicate() {
     assert_eq!(bench.committed(submission), [accepted(submission)]);
     assert_eq!(bench.plan.progress().ranges_done, 5);
     assert_eq!(bench.plan.progress().losing, 1 + 2 + 3 + 4 + 5);
-    for heads in [vec![3, 4], vec![4, 3], vec![4], vec![0]] {
-        let (again, actions) = bench.submit(B, task.lease, summaries(heads));
+    for heads in [vec![3, 4], vec![4, 3], vec![4]] {
+        let (again, actions) = bench.submit_as_it_is(A, task.lease, summaries(heads));
         assert_eq!(actions, [duplicate(again)]);
     }
+}
+
+#[test]
+fn a_result_counts_only_under_a_lease_of_its_worker() {
+    let (mut bench, task) = two_ranges();
+    let lease = task.lease;
+    let no_lease = |lease| Rejection::NoLease { lease };
+    bench.join(B, 1);
+    let never = LeaseId(u64::MAX);
+    for (worker, lease) in [(B, lease), (A, never), (B, never)] {
+        let (bad, actions) = bench.submit_as_it_is(worker, lease, summaries([3, 4]));
+        assert_eq!(actions, [rejected(bad, no_lease(lease))]);
+    }
+    // It was given for these ranges and no others, whether it stands or not.
+    let unit = range(0);
+    let other = Rejection::NotLeased { unit, lease };
+    let (bad, actions) = bench.submit_as_it_is(A, lease, summaries([0]));
+    assert_eq!(actions, [rejected(bad, other.clone())]);
+    let again = bench.task(B);
+    bench.finish(B, &again);
+    let (bad, actions) = bench.submit_as_it_is(A, lease, summaries([0]));
+    assert_eq!(actions, [rejected(bad, other)]);
+    // Another worker of the same participant is another worker.
+    let friend = WorkerId::new(1, 9);
+    bench.join(friend, 1);
+    let (bad, actions) = bench.submit_as_it_is(friend, lease, summaries([3, 4]));
+    assert_eq!(actions, [rejected(bad, no_lease(lease))]);
+}
+
+#[test]
+fn leases_that_ended_long_ago_are_forgotten() {
+    let (mut bench, task) = two_ranges();
+    expire(&mut bench);
+    let work = |heads| Work::Evaluate { layer: 3, heads };
+    let many = (0..1 << 16).map(Head).collect::<Vec<_>>();
+    let mut ended = crate::leases::Ended::default();
+    for lease in 0..3 {
+        ended.note(LeaseId(lease), A, work(many.clone()));
+    }
+    let known = |lease| ended.work_of(A, LeaseId(lease)).is_some();
+    assert_eq!([0, 1, 2].map(known), [false, true, true]);
+    let (late, actions) = bench.submit_as_it_is(A, task.lease, summaries([3, 4]));
+    assert_eq!(actions, [commit(late, &[3, 4])]);
 }
 
 #[test]
@@ -183,5 +226,7 @@ fn only_who_has_joined_hands_in() {
     let actions = bench.tell(event.clone());
     assert_eq!(actions, [rejected(submission, Rejection::NotJoined)]);
     bench.join(A, 1);
+    let task = bench.task(A);
+    assert!(task.lease == LeaseId(0) && heads(&task).contains(&Head(3)));
     assert!(matches!(bench.tell(event)[..], [Action::Commit { .. }]));
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use chomp_access::Access;
+use chomp_access::{Access, Token};
 use chomp_kernel::Isa;
 use chomp_worker::{Config, End, Evaluation, Report, StoreChoice, WorkerError, run_with};
 use tokio::task::JoinHandle;
@@ -94,7 +94,7 @@ impl World {
             access: Access {
                 coordinator: "http://coordinator".to_owned(),
                 ca: None,
-                token: None,
+                token: Some(Token::new(number.to_string())),
             },
             name: format!("worker {number}"),
             threads: NonZeroUsize::new(self.history.one_of(&[1, 2])).unwrap(),

@@ -10,7 +10,7 @@ pub(crate) mod raw;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -88,17 +88,48 @@ impl Cluster {
         command
     }
 
-    /// A worker process with one thread, which reaches the store through the coordinator if its name
+    /// A worker process with one thread and a credential of its own, which reaches the store through the coordinator if its name
     /// says so, and else by itself.
     pub(crate) fn worker(&self, name: &str) -> Child {
+        self.worker_with(name, &self.credential(name))
+    }
+
+    /// The same with another participant's access file.
+    pub(crate) fn worker_with(&self, name: &str, access: &Path) -> Child {
         let mut command = self.command();
         command.args(["worker", "--json", "--threads", "1", "--memory", "256MiB"]);
         command.args(["--name", name, "--access"]);
-        command.arg(self.table().join("access.json"));
+        command.arg(access);
         if name.ends_with("proxied") {
             command.args(["--store", "coordinator"]);
         }
         start(&mut command)
+    }
+
+    /// The access file of a participant of this name, who is made one if need be.
+    pub(crate) fn credential(&self, name: &str) -> PathBuf {
+        let file = self.directory.path().join(format!("{name}.access.json"));
+        if !file.try_exists().unwrap() {
+            self.change_access("add", name, Some(&file));
+        }
+        file
+    }
+
+    /// `chomp access`: what of it, for whom, and the file to write.
+    pub(crate) fn change_access(&self, what: &str, name: &str, out: Option<&Path>) {
+        let mut command = self.command();
+        command.args(["access", what, name, "--table"]);
+        command.arg(self.table());
+        if let Some(out) = out {
+            command.arg("--out").arg(out);
+        }
+        let changed = end(&mut command);
+        assert_eq!(changed.code, Some(0), "{changed:?}");
+    }
+
+    /// What a participant of this name has to show.
+    pub(crate) fn access_of(&self, name: &str) -> Access {
+        Access::read(&self.credential(name)).unwrap()
     }
 
     /// What the coordinator has said so far.

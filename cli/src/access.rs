@@ -1,0 +1,167 @@
+//! `chomp access`: who has a credential of a table.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use chomp_access::participants::OWNER;
+use chomp_access::{Access, Holder, Issuer, Participants};
+use serde::Serialize;
+
+use crate::args::{AccessArgs, AccessCommand, IssueArgs};
+use crate::exit::Exit;
+use crate::machine;
+
+/// The secrets of a table's coordinator, in its directory.
+const SECRETS_NAME: &str = "secrets.json";
+/// Who has a credential, in the same place.
+const PARTICIPANTS_NAME: &str = "participants.json";
+/// The access file of the owner, in the same place.
+pub(crate) const ACCESS_NAME: &str = "access.json";
+/// How many days the token of the owner is good.
+const OWNER_DAYS: u32 = 365;
+const DAY_SECONDS: u64 = 24 * 60 * 60;
+
+/// The credentials of the table in `home` cannot be given by this user here.
+#[derive(Debug, thiserror::Error)]
+#[error("no coordinator was ever started for the table in {}: start it first, or name the directory with --table", home.display())]
+pub(crate) struct NoSecrets {
+    home: PathBuf,
+}
+
+/// The secrets of the coordinator of the table in `home`, which are made if there are none.
+pub(crate) fn issuer(home: &Path) -> anyhow::Result<Issuer> {
+    let now = machine::seconds_since_1970();
+    Ok(Issuer::open(&home.join(SECRETS_NAME), now)?)
+}
+
+/// Where the list of those who have a credential is.
+pub(crate) fn list_file(home: &Path) -> PathBuf {
+    home.join(PARTICIPANTS_NAME)
+}
+
+/// What opens a coordinator at `url` to the owner of the table in `home`.
+pub(crate) fn of_owner(
+    home: &Path,
+    issuer: &Issuer,
+    url: &str,
+    tls: bool,
+) -> anyhow::Result<Access> {
+    let list = Participants::read(&list_file(home))?;
+    let owner = list.of_name(OWNER).context("the owner is in every list")?;
+    Ok(Access {
+        coordinator: url.to_owned(),
+        ca: tls.then(|| issuer.ca_pem().to_owned()),
+        token: Some(issuer.issue(owner.holder(), Some(expiry(OWNER_DAYS)))),
+    })
+}
+
+fn expiry(days: u32) -> u64 {
+    machine::seconds_since_1970() + u64::from(days) * DAY_SECONDS
+}
+
+pub(crate) fn run(args: AccessArgs) -> anyhow::Result<Exit> {
+    let text = match args.what {
+        AccessCommand::Add(args) => write(&args, Participants::add)?,
+        AccessCommand::Renew(args) => write(&args, Participants::renew)?,
+        AccessCommand::Revoke(args) => {
+            let home = owned(&args.place.table)?;
+            Participants::change(&list_file(home), |list| list.revoke(&args.name))?;
+            format!(
+                "{} has no access any more; a running coordinator turns it away within a second\n",
+                args.name
+            )
+        }
+        AccessCommand::List(args) => {
+            let list = Participants::read(&list_file(owned(&args.place.table)?))?;
+            if args.json {
+                let participants = list.iter().map(Listed::of).collect();
+                let listing = Listing { participants };
+                format!("{}\n", serde_json::to_string(&listing)?)
+            } else {
+                text(&list)
+            }
+        }
+    };
+    crate::print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// The directory of a table that had a coordinator.
+fn owned(home: &Path) -> anyhow::Result<&Path> {
+    let secrets = home.join(SECRETS_NAME);
+    let is_there = secrets.try_exists();
+    if !is_there.with_context(|| format!("cannot look for {}", secrets.display()))? {
+        let home = home.to_owned();
+        return Err(NoSecrets { home }.into());
+    }
+    Ok(home)
+}
+
+/// Writes an access file with the credential that `change` gives.
+fn write(
+    args: &IssueArgs,
+    change: impl FnOnce(
+        &mut Participants,
+        &str,
+    ) -> Result<Holder, chomp_access::participants::ChangeError>,
+) -> anyhow::Result<String> {
+    let home = owned(&args.place.table)?;
+    let issuer = issuer(home)?;
+    let owners = args.from.clone().unwrap_or_else(|| home.join(ACCESS_NAME));
+    let known = Access::read(&owners)?;
+    let out = args.out.clone().unwrap_or_else(|| {
+        if args.name == OWNER {
+            owners
+        } else {
+            PathBuf::from(format!("{}.access.json", args.name))
+        }
+    });
+    let holder = Participants::change(&list_file(home), |list| change(list, &args.name))?;
+    let access = Access {
+        token: Some(issuer.issue(holder, Some(expiry(args.days)))),
+        ..known
+    };
+    access.write(&out)?;
+    Ok(format!(
+        "{}: give it to {} over a safe way, and to nobody else; workers join with: chomp worker --access {}\n",
+        out.display(),
+        args.name,
+        out.display()
+    ))
+}
+
+#[derive(Serialize)]
+struct Listing {
+    participants: Vec<Listed>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    number: u32,
+    renewals: u32,
+    revoked: bool,
+}
+
+impl Listed {
+    fn of(one: &chomp_access::participants::Participant) -> Listed {
+        Listed {
+            name: one.name.clone(),
+            number: one.number,
+            renewals: one.serial,
+            revoked: one.revoked,
+        }
+    }
+}
+
+fn text(list: &Participants) -> String {
+    let line = |one: &chomp_access::participants::Participant| {
+        let state = match (one.revoked, one.serial) {
+            (true, _) => "revoked".to_owned(),
+            (false, 0) => "has access".to_owned(),
+            (false, renewals) => format!("has access, renewed {renewals} times"),
+        };
+        format!("{:<24} {state}\n", one.name)
+    };
+    list.iter().map(line).collect()
+}

@@ -1,0 +1,79 @@
+//! The command of credentials: `access`.
+
+use std::path::PathBuf;
+
+use clap::builder::BoolishValueParser;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  chomp access add ann                 write ann.access.json, for Ann's workers
+  chomp access list
+  chomp access revoke ann              its workers are turned away within a second
+  chomp access renew ann               a new file instead of one that was lost or stolen")]
+pub(crate) struct AccessArgs {
+    #[command(subcommand)]
+    pub(crate) what: AccessCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum AccessCommand {
+    /// Give somebody a credential of their own, and write it into an access file
+    Add(IssueArgs),
+    /// List who has a credential, and who had one
+    List(ListArgs),
+    /// Take a credential back at once; the coordinator computes again what its holder helped to settle
+    Revoke(RevokeArgs),
+    /// Give a participant another credential instead of those that it had, and trust it from now on
+    Renew(IssueArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct IssueArgs {
+    /// What to call the participant: letters, digits, `.`, `_` and `-`. `owner` is the owner of the table
+    pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+
+    /// The access file that the coordinator wrote, which says how it is reached [default: access.json in the table's
+    /// directory]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+
+    /// The access file to write, readable by you alone [default: NAME.access.json; that of the owner in place of the
+    /// one it had]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// For how many days it is good
+    #[arg(long, value_name = "N", default_value = "365",
+        value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub(crate) days: u32,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+
+    /// Print one JSON object
+    #[arg(long, value_parser = BoolishValueParser::new())]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RevokeArgs {
+    /// Whose credential
+    pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlaceArgs {
+    /// The directory of the table, where its coordinator keeps its secrets
+    #[arg(long, value_name = "DIR", default_value = "chomp-table")]
+    pub(crate) table: PathBuf,
+}

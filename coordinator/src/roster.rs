@@ -1,0 +1,166 @@
+//! Who takes part: the list of participants as it is now, read again whenever it changes.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use chomp_access::{Denied, FileError, Holder, Participants};
+use chomp_plan::{Event, ParticipantId};
+use chomp_table::format::describe;
+
+use crate::job::Handle;
+
+/// How often the list is looked at: a credential that is taken back opens nothing after that time.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Whose a call is, by its token. The gate puts it into the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caller(pub(crate) ParticipantId);
+
+/// The participants of a job. Clones share all.
+#[derive(Clone, Debug)]
+pub(crate) struct Roster {
+    list: Arc<RwLock<Participants>>,
+    /// Where the list is, and who is told of changes; none if it never changes.
+    file: Option<(PathBuf, Handle)>,
+}
+
+impl Roster {
+    /// The participants in this list, and in what the file has later.
+    pub(crate) fn new(list: Participants, file: Option<(PathBuf, Handle)>) -> Roster {
+        let list = Arc::new(RwLock::new(list));
+        Roster { list, file }
+    }
+
+    /// Whose calls these are, if they may go on. A credential that is newer than the list is looked up in the file.
+    pub(crate) async fn admit(&self, holder: Holder) -> Result<Caller, Denied> {
+        let is_newer = self.read().is_older_than(holder);
+        if is_newer && let Err(error) = self.refresh().await {
+            tracing::warn!("{}", describe(&error));
+        }
+        self.read().admit(holder)?;
+        Ok(Caller(ParticipantId(holder.number)))
+    }
+
+    /// What people call a participant.
+    pub(crate) fn name(&self, ParticipantId(number): ParticipantId) -> String {
+        let list = self.read();
+        let known = list.get(number).map(|known| known.name.clone());
+        known.unwrap_or_else(|| format!("number {number}"))
+    }
+
+    /// What the plan is told when it begins.
+    pub(crate) fn revoked(&self) -> Vec<Event> {
+        let list = self.read();
+        let revoked = list.iter().filter(|one| one.revoked);
+        revoked.map(|one| revoked_event(one.number)).collect()
+    }
+
+    /// Takes another list, and gives what the plan is told of it.
+    fn change(&self, new: Participants) -> Vec<Event> {
+        let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
+        let mut events = Vec::new();
+        for one in new.iter() {
+            let before = list.get(one.number);
+            let renewed = before.is_some_and(|before| before.serial < one.serial);
+            let was_revoked = before.is_some_and(|before| before.revoked);
+            if one.revoked && !was_revoked {
+                events.push(revoked_event(one.number));
+            } else if !one.revoked && (renewed || was_revoked) {
+                let participant = ParticipantId(one.number);
+                events.push(Event::Readmitted { participant });
+            }
+        }
+        *list = new;
+        events
+    }
+
+    /// Takes the list as it is in the file now.
+    async fn refresh(&self) -> Result<(), FileError> {
+        let Some((path, handle)) = &self.file else {
+            return Ok(());
+        };
+        let path = path.clone();
+        let read = tokio::task::spawn_blocking(move || Participants::read(&path)).await;
+        let read = read.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        let new = read?;
+        if new != *self.read() {
+            for event in self.change(new) {
+                // A job that is over gives out nothing more.
+                let _ = handle.tell(event);
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the file for as long as the coordinator runs.
+    pub(crate) async fn follow(self) {
+        let mut before = String::new();
+        loop {
+            tokio::time::sleep(EVERY).await;
+            // Those that were admitted still are: a file that is being mended must not stop a job.
+            let now = match self.refresh().await {
+                Ok(()) => String::new(),
+                Err(error) => describe(&error),
+            };
+            if now != before && !now.is_empty() {
+                tracing::warn!("nobody is added or revoked: {now}");
+            }
+            before = now;
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Participants> {
+        self.list.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn revoked_event(number: u32) -> Event {
+    let participant = ParticipantId(number);
+    Event::Revoked { participant }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ready;
+
+    #[test]
+    fn the_plan_hears_who_was_revoked_and_who_is_trusted_again() {
+        let mut list = Participants::default();
+        let (ann, bob) = (list.add("ann").unwrap(), list.add("bob").unwrap());
+        let roster = Roster::new(list.clone(), None);
+        assert_eq!(ready(roster.admit(ann)), Ok(Caller(ParticipantId(1))));
+        assert_eq!(
+            (roster.revoked(), roster.change(list.clone())),
+            (vec![], vec![])
+        );
+
+        list.revoke("ann").unwrap();
+        assert_eq!(roster.change(list.clone()), [revoked_event(1)]);
+        assert_eq!(roster.change(list.clone()), []);
+        assert_eq!(roster.revoked(), [revoked_event(1)]);
+        assert_eq!(ready(roster.admit(ann)), Err(Denied::Revoked));
+        assert!(ready(roster.admit(bob)).is_ok());
+
+        let again = list.renew("ann").unwrap();
+        let participant = ParticipantId(1);
+        assert_eq!(
+            roster.change(list.clone()),
+            [Event::Readmitted { participant }]
+        );
+        assert!(ready(roster.admit(again)).is_ok() && ready(roster.admit(ann)).is_err());
+        // A second renewal, of one that was not revoked: the owner trusts it from now on.
+        list.renew("ann").unwrap();
+        assert_eq!(
+            roster.change(list.clone()),
+            [Event::Readmitted { participant }]
+        );
+        assert_eq!(roster.name(participant), "ann");
+        assert_eq!(roster.name(ParticipantId(9)), "number 9");
+        // One that is new and revoked at once.
+        list.add("eve").unwrap();
+        list.revoke("eve").unwrap();
+        assert_eq!(roster.change(list), [revoked_event(3)]);
+    }
+}

@@ -1,0 +1,213 @@
+//! Whoever has a credential may be many workers, and counts as one.
+
+use super::replicas::noted;
+use super::*;
+
+/// Another worker of the participant of [`A`].
+const A2: WorkerId = WorkerId::new(1, 12);
+
+fn quarantined(actions: &[Action]) -> Vec<(WorkerId, &Misdeed)> {
+    let reasons = actions.iter().filter_map(|action| match action {
+        Action::Quarantine { worker, reason, .. } => Some((*worker, reason)),
+        _ => None,
+    });
+    reasons.collect()
+}
+
+/// The ranges 3 and 4 are to be computed, by two participants.
+fn twice() -> Bench {
+    let settings = Settings {
+        replicas: 2,
+        ..settings(16)
+    };
+    let mut bench = Bench::at_layer(settings, 3);
+    for worker in [A, A2] {
+        bench.join(worker, 1);
+    }
+    bench
+}
+
+#[test]
+fn many_workers_of_one_participant_have_one_vote() {
+    let mut bench = twice();
+    let (three, four) = (bench.task(A), bench.task(A2));
+    assert_eq!(
+        (heads(&three), heads(&four)),
+        (to_heads(&[3]), to_heads(&[4]))
+    );
+    for (worker, task) in [(A, three), (A2, four)] {
+        let (first, actions) = bench.submit(worker, task.lease, summaries([heads(&task)[0].0]));
+        assert_eq!(actions, [noted(first)]);
+        assert_eq!(
+            bench.want(worker),
+            [],
+            "there is nothing left for it to say"
+        );
+    }
+    // Whatever lease it pretends to have, and under whatever number.
+    for number in 20..30 {
+        let worker = WorkerId::new(1, number);
+        let (again, actions) = bench.submit(worker, LeaseId(number), summaries([3, 4]));
+        assert_eq!(actions, [noted(again)]);
+    }
+    assert_eq!(bench.plan.progress().ranges_done, 3);
+    let (other, actions) = bench.submit(B, LeaseId(40), summaries([3, 4]));
+    assert_eq!(actions[0], commit(other, &[3, 4]));
+}
+
+#[test]
+fn a_liar_is_out_with_all_its_workers_and_numbers() {
+    let mut bench = twice();
+    let task = bench.task(A);
+    bench.submit(A, task.lease, vec![wrong(3)]);
+    bench.submit(B, LeaseId(40), summaries([3]));
+    let (_, actions) = bench.arbitrate(summary(3));
+    let lied = Misdeed::Lied { unit: range(3) };
+    assert_eq!(quarantined(&actions), [(A, &lied)]);
+    for worker in [A, A2, WorkerId::new(1, 99)] {
+        bench.join(worker, 1);
+        assert!(!bench.plan.is_there(worker));
+        assert_eq!(bench.plan.misdeed(worker), Some(&lied));
+        let answer = Answer::Quarantined {
+            reason: lied.clone(),
+        };
+        let request = RequestId(bench.requests + 1);
+        assert_eq!(bench.want(worker), [Action::Answer { request, answer }]);
+    }
+    assert!(bench.plan.is_there(B));
+}
+
+#[test]
+fn nobody_checks_what_its_own_participant_found_while_another_is_there() {
+    let settings = Settings {
+        check_one_in: 1,
+        ..settings(16)
+    };
+    let mut bench = Bench::at_layer(settings, 3);
+    for worker in [A, A2] {
+        bench.join(worker, 1);
+    }
+    // Alone, its workers check each other: one of its machines may be unsound.
+    let task = bench.task(A);
+    let all: Vec<u64> = heads(&task).iter().map(|head| head.0).collect();
+    bench.submit(A, task.lease, summaries(all));
+    assert!(matches!(bench.task(A2).work, Work::Check { .. }));
+
+    // With another one there, that one does.
+    let mut bench = Bench::at_layer(
+        Settings {
+            check_one_in: 1,
+            ..self::settings(16)
+        },
+        3,
+    );
+    for worker in [A, A2, B] {
+        bench.join(worker, 1);
+    }
+    let task = bench.task(A);
+    let all: Vec<u64> = heads(&task).iter().map(|head| head.0).collect();
+    bench.submit(A, task.lease, summaries(all));
+    let actions = bench.want(A2);
+    let is_check = |action: &Action| {
+        matches!(action, Action::Answer { answer: Answer::Task(task), .. }
+            if matches!(task.work, Work::Check { .. }))
+    };
+    assert!(!actions.iter().any(is_check), "{actions:?}");
+    assert!(matches!(bench.task(B).work, Work::Check { .. }));
+}
+
+#[test]
+fn what_a_revoked_participant_settled_is_computed_again() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    for worker in [A, A2, B] {
+        bench.join(worker, 1);
+    }
+    let task = bench.task(A);
+    bench.finish(A, &task);
+    let head = heads(&task)[0];
+    let waiting = bench.want(A2);
+    let participant = A.participant;
+    let actions = bench.tell(Event::Revoked { participant });
+    assert_eq!(quarantined(&actions), [(A, &Misdeed::Revoked)]);
+    let unit = Unit::Range(head);
+    assert!(actions.contains(&Action::Arbitrate { unit }), "{actions:?}");
+    assert!(!bench.plan.is_there(A) && !bench.plan.is_there(A2) && bench.plan.is_there(B));
+    drop(waiting);
+    // It is what it was, so it stays, and so does what is said of the participant.
+    bench.arbitrate(summary(head.0));
+    assert_eq!(bench.plan.misdeed(A2), Some(&Misdeed::Revoked));
+    assert_eq!(bench.plan.progress().ranges_done, 4);
+    bench.tell(Event::Readmitted { participant });
+    bench.join(A2, 1);
+    assert!(bench.plan.is_there(A2));
+}
+
+#[test]
+fn a_worker_that_fails_at_everything_is_benched_alone_and_its_participant_when_that_goes_on() {
+    let settings = Settings {
+        worker_failures_max: 2,
+        participant_failures_max: 5,
+        failures_max: 100,
+        ..settings(16)
+    };
+    let mut bench = Bench::at_layer(settings, 3);
+    bench.join(A2, 1);
+    let fail = |bench: &mut Bench, worker| {
+        let task = bench.task(worker);
+        let lease = task.lease;
+        let reason = "no memory".to_owned();
+        let actions = bench.tell(Event::Failed {
+            worker,
+            lease,
+            reason,
+        });
+        quarantined(&actions)
+            .iter()
+            .map(|(worker, _)| *worker)
+            .collect::<Vec<_>>()
+    };
+    let mut out = Vec::new();
+    for number in 100..102 {
+        let worker = WorkerId::new(1, number);
+        bench.join(worker, 1);
+        assert_eq!(fail(&mut bench, worker), []);
+        out.extend(fail(&mut bench, worker));
+        assert!(bench.plan.misdeed(worker).is_some() && bench.plan.is_there(A2));
+    }
+    assert_eq!(out, [WorkerId::new(1, 100), WorkerId::new(1, 101)]);
+    assert_eq!(fail(&mut bench, A2), [A2], "the fifth in a row");
+    let fresh = WorkerId::new(1, 200);
+    bench.join(fresh, 1);
+    assert!(!bench.plan.is_there(fresh));
+    assert_eq!(*bench.plan.phase(), Phase::Running);
+}
+
+#[test]
+fn one_that_fails_a_range_does_not_stop_the_job() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    // A fails whatever it is given, under as many numbers as it likes; B is given what it failed.
+    for number in 0..30 {
+        let worker = WorkerId::new(1, number);
+        bench.join(worker, 1);
+        let actions = bench.want(worker);
+        let Some(Action::Answer {
+            answer: Answer::Task(task),
+            ..
+        }) = actions.first()
+        else {
+            continue;
+        };
+        let lease = task.lease;
+        let reason = String::new();
+        bench.tell(Event::Failed {
+            worker,
+            lease,
+            reason,
+        });
+    }
+    let task = bench.task(B);
+    bench.finish(B, &task);
+    assert_eq!(*bench.plan.phase(), Phase::Running);
+}

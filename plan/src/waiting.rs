@@ -1,0 +1,31 @@
+//! What a job waits for, for people.
+
+use super::{Phase, Plan};
+
+impl Plan {
+    /// Why nobody works on anything, if that is so and not the end.
+    pub fn waits_for(&self) -> Option<String> {
+        let replicas = self.settings.replicas;
+        match &self.phase {
+            Phase::Stopped(reason) => Some(reason.to_string()),
+            Phase::Finished => None,
+            Phase::Running if self.publishing => Some("the manifest is being written".to_owned()),
+            Phase::Running if self.arbitrations.len() > 0 => Some(format!(
+                "the coordinator computes {} ranges or shards itself, since a worker sent a wrong one",
+                self.arbitrations.len()
+            )),
+            Phase::Running if !self.leases.is_empty() => None,
+            Phase::Running if self.workers.is_empty() => Some("no worker is there".to_owned()),
+            Phase::Running if !self.holds.is_empty() => Some(format!(
+                "{} ranges wait for a worker that checks them",
+                self.holds.len()
+            )),
+            Phase::Running if !self.is_quiet() => None,
+            Phase::Running if self.board.is_shared() && replicas > 1 => Some(format!(
+                "each range must be computed by {replicas} participants, and those that are there have done what they can: \
+                 `chomp access add NAME` makes a credential for another one"
+            )),
+            Phase::Running => Some("no worker asks for a task".to_owned()),
+        }
+    }
+}

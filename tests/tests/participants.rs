@@ -1,0 +1,186 @@
+//! Credentials of real processes: they come, are renewed and taken back, and one holder is one voice.
+
+mod common;
+mod peers;
+
+use std::time::{Duration, Instant};
+
+use chomp_access::Access;
+use chomp_table::Range;
+use common::{FINGERPRINT_24, end, wait};
+use peers::client::{Client, Offer};
+use peers::lies::{Deeds, Speech, work};
+use peers::{Cluster, assert_content, block_on};
+use tonic::Code;
+
+const BITS: u32 = 24;
+
+/// How soon a credential that was taken back has to be useless.
+const AT_ONCE: Duration = Duration::from_secs(5);
+
+/// Lies about the same position of the same ranges, whoever asks.
+fn same_lie(truth: &[Range]) -> Speech {
+    let mut ranges = truth.to_vec();
+    for range in &mut ranges {
+        match range.losing.binary_search(&7) {
+            Ok(at) => drop(range.losing.remove(at)),
+            Err(at) => range.losing.insert(at, 7),
+        }
+    }
+    Speech::Ranges(ranges)
+}
+
+async fn lie_as(access: &Access, worker: u64) -> Deeds {
+    let mut client = Client::join(access, worker, "liar").await;
+    work(&mut client, |_, _, truth| same_lie(truth)).await
+}
+
+#[test]
+fn one_holder_that_is_many_workers_does_not_outvote_anybody() {
+    let mut cluster = Cluster::start(BITS, &["--replicas", "2", "--range-bits", "12"]);
+    let access = cluster.access_of("liar");
+    std::thread::scope(|scope| {
+        let liars = scope.spawn(|| {
+            block_on(async {
+                tokio::join!(lie_as(&access, 1), lie_as(&access, 2), lie_as(&access, 3))
+            })
+        });
+        let honest = ["honest-direct", "honest-proxied"].map(|name| cluster.worker(name));
+        let manifest = cluster.published();
+        assert_eq!(manifest["fingerprint"], FINGERPRINT_24, "{}", cluster.log());
+        honest.into_iter().for_each(assert_content);
+        let (first, second, third) = liars.join().unwrap();
+        assert!(first.lies + second.lies + third.lies > 0, "nobody lied");
+    });
+    let log = cluster.stop();
+    let blamed = |line: &str| line.contains("WARN") && line.contains("honest-");
+    assert!(
+        !log.lines().any(blamed),
+        "somebody honest was blamed: {log}"
+    );
+    assert!(log.contains("worker liar gets no more tasks"), "{log}");
+}
+
+#[test]
+fn two_workers_of_one_holder_are_no_two_replicas() {
+    let mut cluster = Cluster::start(BITS, &["--replicas", "2", "--range-bits", "12"]);
+    let owners = cluster.table().join("access.json");
+    let workers = ["one", "two"].map(|name| cluster.worker_with(name, &owners));
+    cluster.wait_until("that somebody says why nothing goes on", |cluster| {
+        let status = cluster.status();
+        let waiting = status["waiting_for"].as_str().unwrap_or_default();
+        waiting.contains("2 participants") && waiting.contains("chomp access add")
+    });
+    assert_eq!(cluster.status()["ranges_done"], 0);
+    let third = cluster.worker("third");
+    let manifest = cluster.published();
+    assert_eq!(manifest["fingerprint"], FINGERPRINT_24);
+    workers.into_iter().chain([third]).for_each(assert_content);
+    cluster.stop();
+}
+
+/// What a call of this client is answered with.
+async fn refusal(client: &mut Client) -> Option<Code> {
+    match client.lease().await {
+        Offer::Refused(status) => Some(status.code()),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_credential_that_is_taken_back_is_useless_at_once_and_others_are_not() {
+    let mut cluster = Cluster::start(BITS, &["--range-bits", "14"]);
+    let access = cluster.access_of("eve");
+    block_on(async {
+        let mut client = Client::join(&access, 1, "eve").await;
+        // What it delivers is right, and still nobody trusts it when it is gone.
+        let Offer::Task(task) = client.lease().await else {
+            panic!("there is a task for the first worker");
+        };
+        let Some(chomp_proto::v1::task::Work::Evaluate(evaluate)) = &task.work else {
+            panic!("the first task is an evaluation");
+        };
+        let truth = client.evaluate(&evaluate.heads, task.journal).await;
+        client.submit(&task, &truth.unwrap()).await.unwrap();
+
+        cluster.change_access("revoke", "eve", None);
+        let revoked = Instant::now();
+        while refusal(&mut client).await != Some(Code::Unauthenticated) {
+            assert!(revoked.elapsed() < AT_ONCE, "eve still gets tasks");
+        }
+    });
+    cluster.wait_until("the plan to hear of it", |cluster| {
+        let status = cluster.status();
+        let workers = status["workers"].as_array().unwrap();
+        workers.iter().any(|worker| {
+            let why = worker["quarantined"].as_str().unwrap_or_default();
+            worker["participant"] == "eve" && why.contains("taken back")
+        })
+    });
+
+    // A new file instead of the stolen one: the old one stays useless.
+    let stolen = cluster.credential("eve");
+    let renewed = stolen.with_file_name("renewed.json");
+    cluster.change_access("renew", "eve", Some(&renewed));
+    let refused = wait(cluster.worker_with("thief", &stolen));
+    assert_eq!(refused.code, Some(5), "{refused:?}");
+    assert!(
+        refused.stderr.contains("taken back or renewed"),
+        "{refused:?}"
+    );
+    let workers = [
+        cluster.worker_with("eve-direct", &renewed),
+        cluster.worker("other"),
+    ];
+    let manifest = cluster.published();
+    assert_eq!(manifest["fingerprint"], FINGERPRINT_24);
+    workers.into_iter().for_each(assert_content);
+    cluster.stop();
+}
+
+#[test]
+fn the_list_says_who_has_access_and_mistakes_are_told() {
+    let cluster = Cluster::start(BITS, &[]);
+    cluster.credential("ann");
+    cluster.credential("bob");
+    cluster.change_access("revoke", "bob", None);
+    let table = cluster.table();
+    let run = |args: &[&str]| {
+        let mut command = common::program();
+        command.arg("access").args(args).arg("--table").arg(&table);
+        end(&mut command)
+    };
+    let listed = run(&["list"]);
+    let lines: Vec<Vec<&str>> = listed
+        .stdout
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let expected = [
+        vec!["owner", "has", "access"],
+        vec!["ann", "has", "access"],
+        vec!["bob", "revoked"],
+    ];
+    assert_eq!(lines, expected);
+    let listed = run(&["list", "--json"]).summary();
+    assert_eq!(listed["participants"][2]["name"], "bob");
+    assert_eq!(listed["participants"][2]["revoked"], true);
+    for (args, code, why) in [
+        (&["add", "ann"][..], 5, "already"),
+        (&["add", "../ann"], 2, "is no name"),
+        (&["revoke", "carl"], 5, "no participant carl"),
+        (&["renew", "carl"], 5, "no participant carl"),
+    ] {
+        let refused = run(args);
+        assert_eq!(refused.code, Some(code), "{refused:?}");
+        assert!(refused.stderr.contains(why), "{refused:?}");
+    }
+    let mut elsewhere = common::program();
+    elsewhere.args(["access", "add", "dora", "--table", "/nowhere"]);
+    let refused = end(&mut elsewhere);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(
+        refused.stderr.contains("no coordinator was ever started"),
+        "{refused:?}"
+    );
+}
