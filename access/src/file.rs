@@ -13,6 +13,7 @@ use crate::token::Token;
 const KIND: Kind = Kind {
     name: "access file",
     fields: &["coordinator", "ca", "token"],
+    own: false,
 };
 
 /// All that a worker, or a person, needs to speak to a coordinator. Secret.
@@ -78,14 +79,21 @@ pub enum FileError {
         /// Why.
         source: io::Error,
     },
-    /// It cannot be written.
-    #[error("cannot write {}", path.display())]
-    Write {
+    /// It is not this user's own.
+    #[error(
+        "{} is not used as {kind}: if somebody else put it there, remove it", path.display()
+    )]
+    Planted {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// What it should be.
+        kind: &'static str,
+        /// What is wrong with it.
         source: io::Error,
     },
+    /// It cannot be written.
+    #[error(transparent)]
+    Write(chomp_files::FileError),
 }
 
 impl Access {
@@ -190,6 +198,26 @@ mod tests {
         }
         fs::set_permissions(&path, Permissions::from_mode(0o400)).unwrap();
         assert_eq!(Access::read(&path).unwrap(), access());
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.json");
+        let pipe = folder.path().join("pipe");
+        let status = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(status.unwrap().success());
+        let error = Access::read(&pipe).unwrap_err();
+        assert!(matches!(error, FileError::Read { .. }), "{error:?}");
+        assert!(format!("{error:?}").contains("Pipe"), "{error:?}");
+        // A user may name a link; what is written there does not go through it.
+        access().write(&path).unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert_eq!(Access::read(&link).unwrap(), access());
+        let error = access().write(&link).unwrap_err();
+        assert!(matches!(error, FileError::Write(_)), "{error:?}");
+        assert!(error.to_string().contains("link is not a file"), "{error}");
     }
 
     #[test]

@@ -36,6 +36,7 @@ const FORMAT: u32 = 1;
 const KIND: Kind = Kind {
     name: "file of a coordinator's secrets",
     fields: &["format", "secret", "authority_key", "authority"],
+    own: true,
 };
 
 /// Why a caller is turned away. The texts say what to do.

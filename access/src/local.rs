@@ -6,7 +6,6 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
-use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -57,9 +56,12 @@ pub fn file(folder: &Path, url: &str) -> Option<PathBuf> {
 ///
 /// If it cannot be written, or if others can enter the folder.
 pub fn save(folder: &Path, port: u16, access: &Access) -> Result<(), FileError> {
-    let failed = |source| FileError::Write {
-        path: folder.to_owned(),
-        source,
+    let failed = |source| {
+        FileError::Write(chomp_files::FileError::Failed {
+            action: "make the folder",
+            path: folder.to_owned(),
+            source,
+        })
     };
     let mut builder = DirBuilder::new();
     let created = builder.recursive(true).mode(0o700).create(folder);
@@ -80,13 +82,7 @@ pub fn save(folder: &Path, port: u16, access: &Access) -> Result<(), FileError> 
 ///
 /// If it is there and cannot be removed.
 pub fn remove(folder: &Path, port: u16) -> Result<(), FileError> {
-    let path = path(folder, port);
-    match fs::remove_file(&path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(FileError::Write { path, source })
-        }
-        _ => Ok(()),
-    }
+    chomp_files::remove(&path(folder, port)).map_err(FileError::Write)
 }
 
 fn path(folder: &Path, port: u16) -> PathBuf {

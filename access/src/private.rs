@@ -1,15 +1,13 @@
 //! Files that nobody but their owner can read, not even for a moment.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::file::FileError;
-use crate::issuer::random;
 
 /// A file that is read has at most so many bytes.
 const BYTES_MAX: usize = 64 << 10;
@@ -23,6 +21,9 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// The fields it may have.
     pub(crate) fields: &'static [&'static str],
+    /// Whether it counts only as this user's own: a file of another user, or one that a link leads
+    /// to, was put there by somebody else.
+    pub(crate) own: bool,
 }
 
 /// Reads a JSON object from the file at `path`. What is wrong with it is told without its content.
@@ -64,8 +65,22 @@ fn read_bytes(path: &Path, kind: Kind) -> Result<Vec<u8>, FileError> {
             source,
         },
     };
-    let file = File::open(path).map_err(failed)?;
-    if file.metadata().map_err(failed)?.mode() & OF_OTHERS != 0 {
+    let (file, metadata) = if kind.own {
+        chomp_files::open_within(path)
+    } else {
+        chomp_files::open(path)
+    }
+    .map_err(failed)?;
+    if kind.own {
+        let planted = |source| FileError::Planted {
+            path: path.to_owned(),
+            kind: kind.name,
+            source,
+        };
+        chomp_files::check_own(&metadata).map_err(planted)?;
+        chomp_files::check_only_name(&metadata).map_err(planted)?;
+    }
+    if metadata.mode() & OF_OTHERS != 0 {
         return Err(FileError::Exposed {
             path: path.to_owned(),
             mode: "600",
@@ -81,45 +96,5 @@ fn read_bytes(path: &Path, kind: Kind) -> Result<Vec<u8>, FileError> {
 /// Writes the file at `path`, in place of the one that is there. Whoever opens it finds the one or
 /// the other, whole.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    let write = || {
-        let temporary = beside(path)?;
-        write_and_rename(&temporary, path, bytes).inspect_err(|_| {
-            // What matters is why it could not be written.
-            fs::remove_file(&temporary).unwrap_or(());
-        })
-    };
-    write().map_err(|source| FileError::Write {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-/// A name beside `path` that nobody has.
-fn beside(path: &Path) -> io::Result<PathBuf> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let number =
-        random::<8>().map_err(|_| io::Error::other("the system gives no random numbers"))?;
-    let number = u64::from_le_bytes(number);
-    Ok(path.with_file_name(format!(".{}.{number:016x}", name.display())))
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "not part of the table, and it replaces what is there"
-)]
-fn write_and_rename(temporary: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(temporary, path)?;
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    File::open(folder)?.sync_all()
+    chomp_files::put_private(path, bytes).map_err(FileError::Write)
 }

@@ -1,7 +1,8 @@
 //! What tokens open, what the secrets file keeps, and what the certificates are good for.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
@@ -140,6 +141,47 @@ fn damaged_secrets_are_refused_without_being_shown() {
     }
     // Nothing was made anew in its place.
     assert!(Issuer::open(&path, NOW).is_err());
+}
+
+/// Whoever knows the secrets makes tokens: they count only if this user wrote them there.
+#[test]
+fn planted_secrets_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, strangers] = ["secrets.json", "strangers.json"].map(|name| folder.path().join(name));
+    let stranger = Issuer::open(&strangers, NOW).unwrap();
+    let token = stranger.issue(None);
+    let refused = |what: &str| {
+        let error = Issuer::open(&path, NOW).unwrap_err();
+        let text = format!("{error} {error:?}");
+        assert!(
+            text.contains(what) && text.contains("secrets.json"),
+            "{text}"
+        );
+        fs::remove_file(&path).unwrap();
+    };
+    symlink(&strangers, &path).unwrap();
+    refused("Link");
+    symlink(folder.path().join("none.json"), &path).unwrap();
+    refused("Link");
+    fs::hard_link(&strangers, &path).unwrap();
+    refused("OtherNames");
+    fs::create_dir(&path).unwrap();
+    assert!(Issuer::open(&path, NOW).is_err());
+    fs::remove_dir(&path).unwrap();
+    for mode in [0o640, 0o604, 0o620, 0o602] {
+        Issuer::open(&path, NOW).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        refused("Exposed");
+    }
+    // Only root can give a file away.
+    private::write(&path, &fs::read(&strangers).unwrap()).unwrap();
+    match chown(&path, Some(65_534), None) {
+        Ok(()) => refused("OtherOwner"),
+        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied),
+    }
+
+    let own = Issuer::open(&path, NOW).unwrap();
+    assert_eq!(own.check(Some(token.secret()), NOW), Err(Denied::Wrong));
 }
 
 #[test]

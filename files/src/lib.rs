@@ -1,0 +1,66 @@
+//! Files that are written for people, and files that strangers may have put there.
+//!
+//! [`NewFile`] is complete or absent: written under a random name that was free, synced, renamed, and
+//! the folder is synced. So nothing is written through a link that somebody has planted, and whatever
+//! goes wrong before, nothing is left; a process that is killed leaves a file whose name begins with a
+//! point and ends with `.partial`. [`put`] writes all at once, [`put_private`] a secret.
+//!
+//! [`open`] and [`open_within`] open files only, at once: no pipe is waited for, and in a folder that
+//! somebody else may have filled no link is followed.
+//!
+//! [`Lock`] and [`Claim`] are what one process at a time may do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+mod lock;
+mod new;
+mod open;
+#[cfg(test)]
+mod tests;
+
+pub use lock::{Claim, Lock};
+pub use new::{NewFile, folder, put, put_private, remove, sync_folder};
+pub use open::{Unfit, check_only_name, check_own, open, open_to_append, open_within, read_within};
+
+/// Why a file is not written.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// There is such a file already.
+    #[error("{path} is there already: remove it, or take another name")]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The name is that of something that cannot be replaced by a file.
+    #[error("{path} is not a file: remove it, or take another name")]
+    NotAFile {
+        /// What is there.
+        path: PathBuf,
+    },
+    /// Another process writes the same file, or holds the lock.
+    #[error("{path} is in use: another process is about to write it")]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file or folder cannot be worked with.
+    #[error("cannot {action} {path}")]
+    Failed {
+        /// What was tried.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Turns the error of an action on `path` into a [`FileError`].
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
+    move |source| FileError::Failed {
+        action,
+        path: path.to_owned(),
+        source,
+    }
+}

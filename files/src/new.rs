@@ -1,0 +1,168 @@
+//! A file that is complete or absent.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::{FileError, failed};
+
+/// The rights of a new file, of which the process may take some away.
+const MODE: u32 = 0o666;
+/// The rights of a file that holds secrets.
+const MODE_PRIVATE: u32 = 0o600;
+
+/// A file that is being written and has not its name yet.
+///
+/// It is in the folder where it is to be, under a name that nobody can know before and that was
+/// free. Dropped, it leaves nothing.
+#[derive(Debug)]
+pub struct NewFile {
+    path: PathBuf,
+    replace: bool,
+    file: NamedTempFile,
+}
+
+impl NewFile {
+    /// Begins the file `path`.
+    ///
+    /// # Errors
+    ///
+    /// If there is one, unless it is to be replaced; if something else has this name; or if nothing
+    /// can be written beside it.
+    pub fn create(path: &Path, replace: bool) -> Result<NewFile, FileError> {
+        NewFile::with_mode(path, replace, MODE)
+    }
+
+    fn with_mode(path: &Path, replace: bool, mode: u32) -> Result<NewFile, FileError> {
+        check_place(path, replace)?;
+        let Some(name) = path.file_name() else {
+            let path = path.to_owned();
+            return Err(FileError::NotAFile { path });
+        };
+        let prefix = format!(".{}.", name.display());
+        let folder = folder(path);
+        let file = tempfile::Builder::new()
+            .prefix(&prefix)
+            .suffix(".partial")
+            .permissions(Permissions::from_mode(mode))
+            .tempfile_in(folder)
+            .map_err(failed("create a file in", folder))?;
+        Ok(NewFile {
+            path: path.to_owned(),
+            replace,
+            file,
+        })
+    }
+
+    /// Gives the file its name, durably.
+    ///
+    /// # Errors
+    ///
+    /// If the disk fails, or if another file got the name meanwhile.
+    pub fn finish(self) -> Result<(), FileError> {
+        let NewFile {
+            path,
+            replace,
+            file,
+        } = self;
+        file.as_file().sync_all().map_err(failed("sync", &path))?;
+        let named = if replace {
+            file.persist(&path)
+        } else {
+            file.persist_noclobber(&path)
+        };
+        named.map_err(|error| match error.error.kind() {
+            io::ErrorKind::AlreadyExists => FileError::Exists { path: path.clone() },
+            _ => failed("rename a file to", &path)(error.error),
+        })?;
+        synced(folder(&path))
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Fails if a file `path` cannot take the place of what is there.
+pub(crate) fn check_place(path: &Path, replace: bool) -> Result<(), FileError> {
+    match path.symlink_metadata() {
+        Ok(found) if !found.is_file() => {
+            let path = path.to_owned();
+            Err(FileError::NotAFile { path })
+        }
+        Ok(_) if !replace => {
+            let path = path.to_owned();
+            Err(FileError::Exists { path })
+        }
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(failed("look for", path)(error)),
+    }
+}
+
+/// Writes the file `path` with this content, durably. A file of this name is replaced.
+///
+/// # Errors
+///
+/// If something else has this name, or the disk fails.
+pub fn put(path: &Path, content: &[u8]) -> Result<(), FileError> {
+    put_with_mode(path, content, MODE)
+}
+
+/// The same for secrets: nobody but its owner can read the file, not even for a moment.
+///
+/// # Errors
+///
+/// If something else has this name, or the disk fails.
+pub fn put_private(path: &Path, content: &[u8]) -> Result<(), FileError> {
+    put_with_mode(path, content, MODE_PRIVATE)
+}
+
+fn put_with_mode(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
+    let mut file = NewFile::with_mode(path, true, mode)?;
+    file.write_all(content).map_err(failed("write", path))?;
+    file.finish()
+}
+
+/// Removes a file, durably. It need not be there.
+///
+/// # Errors
+///
+/// If it is there and cannot be removed.
+pub fn remove(path: &Path) -> Result<(), FileError> {
+    match fs::remove_file(path) {
+        Ok(()) => synced(folder(path)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(failed("remove", path)(error)),
+    }
+}
+
+/// The folder that a file is in.
+pub fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Makes the entries of a folder durable.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+pub(crate) fn synced(folder: &Path) -> Result<(), FileError> {
+    sync_folder(folder).map_err(failed("sync", folder))
+}

@@ -1,0 +1,186 @@
+//! Opening what may have been put there by somebody else.
+//!
+//! A name in a table's folder may stand for anything: a link to a secret of whoever reads it, or a
+//! pipe from which nothing ever comes. Here only files are opened, and nothing is waited for.
+
+use std::fmt;
+use std::fs::{self, File, FileType, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use nix::fcntl::OFlag;
+
+/// Why what has a name is not used as a file. The text is what an [`io::Error`] says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// A symbolic link.
+    Link,
+    /// A folder.
+    Folder,
+    /// A named pipe.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// A device.
+    Device,
+    /// A file that has another name too, and so may be one from elsewhere.
+    OtherNames,
+    /// A file of another user.
+    OtherOwner,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unfit::Link => "it is a symbolic link, and not a file",
+            Unfit::Folder => "it is a folder, and not a file",
+            Unfit::Pipe => "it is a pipe, and not a file",
+            Unfit::Socket => "it is a socket, and not a file",
+            Unfit::Device => "it is a device, and not a file",
+            Unfit::OtherNames => "it has another name too (a hard link)",
+            Unfit::OtherOwner => "it belongs to another user",
+        })
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+impl From<Unfit> for io::Error {
+    fn from(unfit: Unfit) -> io::Error {
+        let kind = match unfit {
+            Unfit::Folder => io::ErrorKind::IsADirectory,
+            _ => io::ErrorKind::InvalidInput,
+        };
+        io::Error::new(kind, unfit)
+    }
+}
+
+impl Unfit {
+    /// What makes a file unfit, if that is the error.
+    pub fn of(error: &io::Error) -> Option<Unfit> {
+        error.get_ref()?.downcast_ref().copied()
+    }
+
+    fn kind(kind: FileType) -> Option<Unfit> {
+        match kind {
+            kind if kind.is_file() => None,
+            kind if kind.is_symlink() => Some(Unfit::Link),
+            kind if kind.is_dir() => Some(Unfit::Folder),
+            kind if kind.is_fifo() => Some(Unfit::Pipe),
+            kind if kind.is_socket() => Some(Unfit::Socket),
+            _ => Some(Unfit::Device),
+        }
+    }
+}
+
+/// What a symbolic link under a file's own name means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Links {
+    Followed,
+    Refused,
+}
+
+/// Opens for reading the file that a user has named, through links if need be.
+///
+/// # Errors
+///
+/// [`Unfit`] if it is no file, at once; or what the system says.
+pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
+    open_as(File::options().read(true), path, Links::Followed)
+}
+
+/// Opens for reading a file in a folder that somebody else may have filled: no link is followed.
+/// The folder itself may be reached through links.
+///
+/// # Errors
+///
+/// [`Unfit`] if it is no file, at once; or what the system says.
+pub fn open_within(path: &Path) -> io::Result<(File, Metadata)> {
+    open_as(File::options().read(true), path, Links::Refused)
+}
+
+/// What is in the file of this name, as [`open_within`] opens it; of one that is longer than `most`
+/// only so much and a byte.
+///
+/// # Errors
+///
+/// [`Unfit`] if it is no file, at once; or what the system says.
+pub fn read_within(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let (file, _) = open_within(path)?;
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens a file to read it and to go on at its end; makes it if it is not there.
+///
+/// # Errors
+///
+/// [`Unfit`] if it is no file or has another name; or what the system says.
+pub fn open_to_append(path: &Path) -> io::Result<(File, Metadata)> {
+    let mut options = File::options();
+    options.read(true).append(true).create(true);
+    let (file, metadata) = open_as(&mut options, path, Links::Refused)?;
+    check_only_name(&metadata)?;
+    Ok((file, metadata))
+}
+
+/// Fails unless a file has one name: with two it may be a file from elsewhere that somebody else
+/// has linked to this place.
+///
+/// # Errors
+///
+/// [`Unfit::OtherNames`].
+pub fn check_only_name(metadata: &Metadata) -> io::Result<()> {
+    match metadata.nlink() {
+        // It lost its name since it was opened, and harms nobody.
+        0 | 1 => Ok(()),
+        _ => Err(Unfit::OtherNames.into()),
+    }
+}
+
+/// Fails unless a file belongs to the user who runs this process.
+///
+/// # Errors
+///
+/// [`Unfit::OtherOwner`].
+pub fn check_own(metadata: &Metadata) -> io::Result<()> {
+    if metadata.uid() == nix::unistd::geteuid().as_raw() {
+        Ok(())
+    } else {
+        Err(Unfit::OtherOwner.into())
+    }
+}
+
+pub(crate) fn open_as(
+    options: &mut OpenOptions,
+    path: &Path,
+    links: Links,
+) -> io::Result<(File, Metadata)> {
+    // A pipe is opened without waiting for its other end, and a terminal does not become ours.
+    let mut flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    if links == Links::Refused {
+        flags |= OFlag::O_NOFOLLOW;
+    }
+    match options.custom_flags(flags.bits()).open(path) {
+        Ok(file) => {
+            let metadata = file.metadata()?;
+            match Unfit::kind(metadata.file_type()) {
+                Some(unfit) => Err(unfit.into()),
+                None => Ok((file, metadata)),
+            }
+        }
+        // The system does not say that it was for a link or a socket.
+        Err(error) => {
+            let found = match links {
+                Links::Followed => fs::metadata(path),
+                Links::Refused => fs::symlink_metadata(path),
+            };
+            match found.map(|found| Unfit::kind(found.file_type())) {
+                Ok(Some(unfit)) => Err(unfit.into()),
+                _ => Err(error),
+            }
+        }
+    }
+}
