@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use chomp_files::Unfit;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -60,26 +61,24 @@ fn read_bytes(path: &Path, kind: Kind) -> Result<Vec<u8>, FileError> {
             path: path.to_owned(),
             kind: kind.name,
         },
+        _ if kind.own && Unfit::of(&source).is_some() => FileError::Planted {
+            path: path.to_owned(),
+            kind: kind.name,
+            source,
+        },
         _ => FileError::Read {
             path: path.to_owned(),
             source,
         },
     };
     let (file, metadata) = if kind.own {
-        chomp_files::open_within(path)
+        let (file, metadata) = chomp_files::open_within(path).map_err(failed)?;
+        chomp_files::check_own(&metadata).map_err(failed)?;
+        chomp_files::check_only_name(&metadata).map_err(failed)?;
+        (file, metadata)
     } else {
-        chomp_files::open(path)
-    }
-    .map_err(failed)?;
-    if kind.own {
-        let planted = |source| FileError::Planted {
-            path: path.to_owned(),
-            kind: kind.name,
-            source,
-        };
-        chomp_files::check_own(&metadata).map_err(planted)?;
-        chomp_files::check_only_name(&metadata).map_err(planted)?;
-    }
+        chomp_files::open(path).map_err(failed)?
+    };
     if metadata.mode() & OF_OTHERS != 0 {
         return Err(FileError::Exposed {
             path: path.to_owned(),

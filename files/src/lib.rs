@@ -32,12 +32,6 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
     },
-    /// The name is that of something that cannot be replaced by a file.
-    #[error("{path} is not a file: remove it, or take another name")]
-    NotAFile {
-        /// What is there.
-        path: PathBuf,
-    },
     /// Another process writes the same file, or holds the lock.
     #[error("{path} is in use: another process is about to write it")]
     InUse {

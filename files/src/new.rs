@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
+use crate::open::Unfit;
 use crate::{FileError, failed};
 
 /// The rights of a new file, of which the process may take some away.
@@ -39,8 +40,7 @@ impl NewFile {
     fn with_mode(path: &Path, replace: bool, mode: u32) -> Result<NewFile, FileError> {
         check_place(path, replace)?;
         let Some(name) = path.file_name() else {
-            let path = path.to_owned();
-            return Err(FileError::NotAFile { path });
+            return Err(failed("write", path)(Unfit::Folder.into()));
         };
         let prefix = format!(".{}.", name.display());
         let folder = folder(path);
@@ -95,15 +95,14 @@ impl Write for NewFile {
 /// Fails if a file `path` cannot take the place of what is there.
 pub(crate) fn check_place(path: &Path, replace: bool) -> Result<(), FileError> {
     match path.symlink_metadata() {
-        Ok(found) if !found.is_file() => {
-            let path = path.to_owned();
-            Err(FileError::NotAFile { path })
-        }
-        Ok(_) if !replace => {
-            let path = path.to_owned();
-            Err(FileError::Exists { path })
-        }
-        Ok(_) => Ok(()),
+        Ok(found) => match Unfit::of_kind(found.file_type()) {
+            Some(unfit) => Err(failed("write", path)(unfit.into())),
+            None if replace => Ok(()),
+            None => {
+                let path = path.to_owned();
+                Err(FileError::Exists { path })
+            }
+        },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(failed("look for", path)(error)),
     }

@@ -62,7 +62,7 @@ impl Unfit {
         error.get_ref()?.downcast_ref().copied()
     }
 
-    fn kind(kind: FileType) -> Option<Unfit> {
+    pub(crate) fn of_kind(kind: FileType) -> Option<Unfit> {
         match kind {
             kind if kind.is_file() => None,
             kind if kind.is_symlink() => Some(Unfit::Link),
@@ -166,7 +166,7 @@ pub(crate) fn open_as(
     match options.custom_flags(flags.bits()).open(path) {
         Ok(file) => {
             let metadata = file.metadata()?;
-            match Unfit::kind(metadata.file_type()) {
+            match Unfit::of_kind(metadata.file_type()) {
                 Some(unfit) => Err(unfit.into()),
                 None => Ok((file, metadata)),
             }
@@ -177,7 +177,7 @@ pub(crate) fn open_as(
                 Links::Followed => fs::metadata(path),
                 Links::Refused => fs::symlink_metadata(path),
             };
-            match found.map(|found| Unfit::kind(found.file_type())) {
+            match found.map(|found| Unfit::of_kind(found.file_type())) {
                 Ok(Some(unfit)) => Err(unfit.into()),
                 _ => Err(error),
             }
