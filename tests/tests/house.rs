@@ -10,13 +10,16 @@ use serde_json::Value;
 /// Which crates of the project a crate may use. Dependencies point one way.
 const MAY_USE: [(&str, &[&str]); 16] = [
     ("chomp-files", &[]),
-    ("chomp-table", &[]),
+    ("chomp-table", &["chomp-files"]),
     ("chomp-kernel", &["chomp-table"]),
     ("chomp-proto", &[]),
     ("chomp-access", &["chomp-files"]),
-    ("chomp-store", &["chomp-table"]),
+    ("chomp-store", &["chomp-files", "chomp-table"]),
     ("chomp-plan", &["chomp-table"]),
-    ("chomp-serve", &["chomp-query", "chomp-table"]),
+    (
+        "chomp-serve",
+        &["chomp-files", "chomp-query", "chomp-table"],
+    ),
     (
         "chomp-coordinator",
         &[
@@ -41,11 +44,14 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     ),
     (
         "chomp-download",
-        &["chomp-access", "chomp-store", "chomp-table"],
+        &["chomp-access", "chomp-files", "chomp-store", "chomp-table"],
     ),
     ("chomp-export", &["chomp-table"]),
     ("chomp-query", &["chomp-table"]),
-    ("chomp-verify", &["chomp-export", "chomp-table"]),
+    (
+        "chomp-verify",
+        &["chomp-export", "chomp-files", "chomp-table"],
+    ),
     (
         "chomp-cli",
         &[
@@ -53,6 +59,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
             "chomp-coordinator",
             "chomp-download",
             "chomp-export",
+            "chomp-files",
             "chomp-kernel",
             "chomp-plan",
             "chomp-query",

@@ -2,10 +2,11 @@
 //! of digests, and what is in the folder that the manifest does not know.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::Path;
 
+use chomp_files::Unfit;
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME};
 use chomp_table::{Digest, Table, TableError};
 
@@ -105,10 +106,8 @@ pub fn strangers(table: &Table) -> Result<Vec<String>, TableError> {
 
 /// The content of a file of the table that must not be longer than `most` bytes.
 fn read(folder: &Path, name: &str, most: u64) -> Result<Vec<u8>, TableError> {
-    let mut bytes = Vec::new();
-    let opened = File::open(folder.join(name));
-    match opened.and_then(|file| file.take(most + 1).read_to_end(&mut bytes)) {
-        Ok(_) if bytes.len() as u64 <= most => Ok(bytes),
+    match chomp_files::read_within(&folder.join(name), most) {
+        Ok(bytes) if bytes.len() as u64 <= most => Ok(bytes),
         Ok(_) => {
             let what = format!("it has more than {most} bytes");
             Err(damaged(folder, name, what))
@@ -116,10 +115,13 @@ fn read(folder: &Path, name: &str, most: u64) -> Result<Vec<u8>, TableError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(damaged(folder, name, "it is missing".into()))
         }
-        Err(source) => Err(TableError::Io {
-            file: folder.join(name),
-            source,
-        }),
+        Err(error) => match Unfit::of(&error) {
+            Some(unfit) => Err(damaged(folder, name, unfit.to_string())),
+            None => Err(TableError::Io {
+                file: folder.join(name),
+                source: error,
+            }),
+        },
     }
 }
 

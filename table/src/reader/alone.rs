@@ -38,8 +38,8 @@ impl ShardFile {
             source,
         };
         let damaged = |what: &str| refused(path.to_owned(), Damage::new(what).into());
-        let mut file = File::open(path).map_err(failed)?;
-        let length = file.metadata().map_err(failed)?.len();
+        let (mut file, metadata) = chomp_files::open(path).map_err(failed)?;
+        let length = metadata.len();
 
         let header = read(&mut file, 0..length.min(shard::HEADER_LENGTH)).map_err(failed)?;
         shard::check_header(&header).map_err(|error| refused(path.to_owned(), error))?;

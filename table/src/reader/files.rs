@@ -6,6 +6,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use chomp_files::Unfit;
+
 use super::TableError;
 
 /// A part of a file of a table.
@@ -57,12 +59,8 @@ impl Files for Folder {
 
     fn whole(&self, name: &str, most: u64) -> Result<Vec<u8>, TableError> {
         let file = self.place(name);
-        let mut bytes = Vec::new();
-        let source = open(&file)?.take(most + 1).read_to_end(&mut bytes);
-        source.map_err(|source| TableError::Io {
-            file: file.clone(),
-            source,
-        })?;
+        let read = chomp_files::read_within(&file, most);
+        let bytes = read.map_err(|error| not_opened(&file, error))?;
         if bytes.len() as u64 <= most {
             Ok(bytes)
         } else {
@@ -101,11 +99,8 @@ pub(super) fn read(file: &mut File, range: Range<u64>) -> io::Result<Vec<u8>> {
 
 /// Opens a file that must be `length` bytes long.
 fn open_whole(file: &Path, length: u64) -> Result<File, TableError> {
-    let handle = open(file)?;
-    let metadata = handle.metadata().map_err(|source| TableError::Io {
-        file: file.to_owned(),
-        source,
-    })?;
+    let opened = chomp_files::open_within(file);
+    let (handle, metadata) = opened.map_err(|error| not_opened(file, error))?;
     let found = metadata.len();
     if found == length {
         Ok(handle)
@@ -117,17 +112,22 @@ fn open_whole(file: &Path, length: u64) -> Result<File, TableError> {
     }
 }
 
-/// Opens a file that belongs to a published table: its absence is damage.
-fn open(file: &Path) -> Result<File, TableError> {
-    match File::open(file) {
-        Ok(handle) => Ok(handle),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(TableError::Damaged {
-            file: file.to_owned(),
+/// Why a file that belongs to a published table cannot be read: that it is not there, or is no file,
+/// is damage.
+fn not_opened(file: &Path, error: io::Error) -> TableError {
+    let file = file.to_owned();
+    match Unfit::of(&error) {
+        Some(unfit) => TableError::Damaged {
+            file,
+            what: unfit.to_string(),
+        },
+        None if error.kind() == io::ErrorKind::NotFound => TableError::Damaged {
+            file,
             what: "it is missing".into(),
-        }),
-        Err(source) => Err(TableError::Io {
-            file: file.to_owned(),
-            source,
-        }),
+        },
+        None => TableError::Io {
+            file,
+            source: error,
+        },
     }
 }

@@ -1,6 +1,8 @@
 //! A shard without its table answers what it can, and nothing that is wrong.
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
 
 use chomp_table::definition::{index_of, losing};
 use chomp_table::{ShardFile, TableError, Word};
@@ -110,6 +112,20 @@ fn other_files_are_refused() {
         let error = ShardFile::open(&folder.join(name)).unwrap_err();
         assert!(matches!(error, TableError::Damaged { .. }), "{error}");
     }
+    // The user who names a link means the file; a pipe is not waited for.
+    let link = dir.path().join("link");
+    symlink(folder.join("shard-0000.zst"), &link).unwrap();
+    ShardFile::open(&link).unwrap();
+    let pipe = dir.path().join("pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let error = ShardFile::open(&pipe).unwrap_err();
+    assert!(matches!(error, TableError::Io { .. }), "{error}");
     let missing = ShardFile::open(&folder.join("none"));
     assert!(matches!(missing, Err(TableError::Io { .. })));
 }

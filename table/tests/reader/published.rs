@@ -1,7 +1,10 @@
 //! Published tables as a whole: what they answer, and what happens when a file is not as it was.
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::process::Command;
 
 use crate::common::{SMALL, publish_small, publish_words, words, write_manifest};
 use chomp_table::definition;
@@ -223,6 +226,40 @@ fn damage_is_named_by_its_part() {
     let error = Table::open(&folder).unwrap_err().to_string();
     assert!(error.contains("its line 2 is not"), "{error}");
     assert!(error.contains(second), "{error}");
+}
+
+/// Somebody else may have filled the folder.
+#[test]
+fn what_is_no_file_is_named_and_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = publish_small(dir.path(), 12, SMALL);
+    for name in ["manifest.json", "SHA256SUMS", "shard-0001.zst"] {
+        let (path, aside) = (folder.join(name), dir.path().join(name));
+        fs::rename(&path, &aside).unwrap();
+        let plants: [(&str, &dyn Fn()); 3] = [
+            // Even one to the very file.
+            ("a symbolic link", &|| symlink(&aside, &path).unwrap()),
+            ("a pipe", &|| {
+                let made = Command::new("mkfifo").arg(&path).status().unwrap();
+                assert!(made.success());
+            }),
+            ("a socket", &|| drop(UnixListener::bind(&path).unwrap())),
+        ];
+        for (what, plant) in plants {
+            plant();
+            let error = Table::open(&folder).and_then(|table| table.verify_bytes());
+            let error = error.unwrap_err();
+            assert!(matches!(error, TableError::Damaged { .. }), "{error}");
+            let text = error.to_string();
+            assert!(text.contains(name) && text.contains(what), "{text}");
+            fs::remove_file(&path).unwrap();
+        }
+        fs::rename(&aside, &path).unwrap();
+    }
+    // The folder itself may be elsewhere.
+    symlink(&folder, dir.path().join("link")).unwrap();
+    let table = Table::open(&dir.path().join("link")).unwrap();
+    table.verify_bytes().unwrap();
 }
 
 #[test]
