@@ -1,14 +1,15 @@
 //! Which files of finished tables are for everybody: those that a manifest lists, and nothing else.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use chomp_table::digest::Digest;
+use chomp_files::{open_within, read_within};
+use chomp_table::digest::{Digest, DigestBuilder};
 use chomp_table::format::{FormatError, describe};
 use chomp_table::manifest::{
     MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_bits, folder_name,
@@ -16,6 +17,8 @@ use chomp_table::manifest::{
 };
 use http::header::HeaderValue;
 
+/// What is read at a time to check a shard.
+const CHECK_BYTES: usize = 256 << 10;
 /// No table has more bits.
 const BITS_MAX: u32 = u64::BITS;
 
@@ -48,6 +51,9 @@ pub(crate) struct Shard {
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
     pub(crate) etag: HeaderValue,
+    sha256: Digest,
+    /// The file that was found to have this digest.
+    good: Arc<Mutex<Option<Stamp>>>,
 }
 
 /// A file of a table.
@@ -58,12 +64,14 @@ pub(crate) enum TableFile {
     Shard(Shard),
 }
 
-/// What changes when a manifest is replaced.
+/// What changes when a file is replaced or written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
+    device: u64,
     inode: u64,
     bytes: u64,
     modified: (i64, i64),
+    changed: (i64, i64),
 }
 
 /// Why a table cannot be offered.
@@ -127,8 +135,8 @@ impl Published {
     /// What tells the finished table of so many bits from another in its place, if there is one.
     pub(crate) fn stamp(&self, bits: u32) -> Result<Option<Stamp>, PublishedError> {
         let path = self.directory.join(folder_name(bits)).join(MANIFEST_NAME);
-        let stamp = match File::open(&path) {
-            Ok(file) => Stamp::of(&file).map(Some),
+        let stamp = match open_within(&path) {
+            Ok((_, metadata)) => Ok(Some(Stamp::of(&metadata))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         };
@@ -155,28 +163,25 @@ impl Published {
             path: path.clone(),
             source,
         };
-        let file = match File::open(&path) {
-            Ok(file) => file,
+        let stamp = match open_within(&path) {
+            Ok((_, metadata)) => Stamp::of(&metadata),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
-        let stamp = Stamp::of(&file).map_err(failed)?;
         let known = self.known_now().get(&bits).cloned();
         if let Some((at, table)) = known
             && at == stamp
         {
             return Ok(Some(table));
         }
-        let mut bytes = Vec::new();
-        file.take(MANIFEST_BYTES_MAX + 1)
-            .read_to_end(&mut bytes)
-            .map_err(failed)?;
+        // If it is replaced just now, the next one to ask reads it again.
+        let bytes = read_within(&path, MANIFEST_BYTES_MAX).map_err(failed)?;
         let table = Table::new(&folder, bytes).map(Arc::new)?;
         self.known_now().insert(bits, (stamp, Arc::clone(&table)));
         Ok(Some(table))
     }
 
-    fn known_now(&self) -> std::sync::MutexGuard<'_, HashMap<u32, (Stamp, Arc<Table>)>> {
+    fn known_now(&self) -> MutexGuard<'_, HashMap<u32, (Stamp, Arc<Table>)>> {
         // Entries are put in whole, whoever panicked.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -187,14 +192,65 @@ fn bits_of(folder: &str) -> Option<u32> {
 }
 
 impl Stamp {
-    fn of(file: &File) -> io::Result<Stamp> {
-        let metadata = file.metadata()?;
-        Ok(Stamp {
+    fn of(metadata: &Metadata) -> Stamp {
+        Stamp {
+            device: metadata.dev(),
             inode: metadata.ino(),
             bytes: metadata.size(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
-        })
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
     }
+}
+
+impl Shard {
+    /// Opens the file, if it is what the manifest says. Its digest is checked before anything of it is
+    /// handed out, and again when the file is another or was written to: so a name that leads to
+    /// something else, however that was done, shows nothing.
+    pub(crate) fn open(&self) -> io::Result<File> {
+        let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+        let (file, metadata) = open_within(&self.path)?;
+        let bytes = metadata.len();
+        if bytes != self.bytes {
+            return Err(wrong(format!(
+                "it has {bytes} bytes, and should have {}",
+                self.bytes
+            )));
+        }
+        let stamp = Stamp::of(&metadata);
+        if *self.good_now() != Some(stamp) {
+            let found = digest(&file, bytes)?;
+            if found != self.sha256 {
+                let expected = self.sha256;
+                return Err(wrong(format!(
+                    "it has the SHA-256 {found}, and should have {expected}"
+                )));
+            }
+            if Stamp::of(&file.metadata()?) == stamp {
+                *self.good_now() = Some(stamp);
+            }
+        }
+        Ok(file)
+    }
+
+    fn good_now(&self) -> MutexGuard<'_, Option<Stamp>> {
+        // A stamp is put in whole, whoever panicked.
+        self.good.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The digest of the first `bytes` bytes of a file.
+fn digest(file: &File, bytes: u64) -> io::Result<Digest> {
+    let mut digest = DigestBuilder::default();
+    let mut buffer = vec![0; CHECK_BYTES];
+    let mut at = 0;
+    while at < bytes {
+        let most = usize::try_from(bytes - at).map_or(CHECK_BYTES, |left| left.min(CHECK_BYTES));
+        file.read_exact_at(&mut buffer[..most], at)?;
+        digest.push(&buffer[..most]);
+        at += most as u64;
+    }
+    Ok(digest.finish())
 }
 
 impl Table {
@@ -209,6 +265,8 @@ impl Table {
                 path: folder.join(&shard.name),
                 bytes: shard.bytes,
                 etag: etag(shard.sha256),
+                sha256: shard.sha256,
+                good: Arc::default(),
             };
             (shard.name.clone(), file)
         });

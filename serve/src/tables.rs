@@ -7,7 +7,6 @@
 //!
 //! Files come with their SHA-256 as entity tag, whole or in part, and never compressed: they are.
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -125,7 +124,7 @@ impl Tables {
             return busy("too many downloads at once: try again later", 10);
         };
         let path = shard.path.clone();
-        let opened = tokio::task::spawn_blocking(move || open(&shard)).await;
+        let opened = tokio::task::spawn_blocking(move || shard.open()).await;
         match opened.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
             Ok(file) => {
                 let body = FileBody::new(file, part, place, self.chunk_time);
@@ -138,17 +137,6 @@ impl Tables {
             }
         }
     }
-}
-
-/// Opens a shard that is as long as its manifest says.
-fn open(shard: &Shard) -> io::Result<File> {
-    let file = File::open(&shard.path)?;
-    let bytes = file.metadata()?.len();
-    if bytes != shard.bytes {
-        let what = format!("it has {bytes} bytes, and should have {}", shard.bytes);
-        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
-    }
-    Ok(file)
 }
 
 /// A small file, or the part of it that a request with these headers wants.

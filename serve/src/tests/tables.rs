@@ -1,7 +1,9 @@
 //! Finished tables, whole and in parts, and nothing beside them.
 
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use chomp_table::digest::Digest;
@@ -269,6 +271,57 @@ async fn a_shard_of_the_wrong_length_is_an_error() {
     assert_eq!(tested.get("/table-14/shard-0000.zst").await.status, 500);
     put(&path, &bytes);
     assert!(tested.get("/table-14/shard-0000.zst").await.body == bytes);
+}
+
+/// Puts something under the name `path`, through which `secret` could be read.
+fn plant(what: &str, path: &Path, secret: &Path) {
+    match what {
+        "link" => symlink(secret, path).unwrap(),
+        "other name" => fs::hard_link(secret, path).unwrap(),
+        "folder" => fs::create_dir(path).unwrap(),
+        _ => assert!(Command::new("mkfifo").arg(path).status().unwrap().success()),
+    }
+}
+
+/// Whoever may write the folder of a table must not have the server show what only the server may read.
+#[tokio::test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "puts files there behind the server's back"
+)]
+async fn what_is_planted_under_the_name_of_a_file_is_not_handed_out() {
+    let (tested, directory, folder) = tables().await;
+    let name = |file: &str| format!("/table-14/{file}");
+    let shard = folder.join("shard-0000.zst");
+    let bytes = fs::read(&shard).unwrap();
+    // As long as the shard, so that its length does not tell.
+    let secret = directory.path().join("secrets.json");
+    put(&secret, &vec![b's'; bytes.len()]);
+    for file in ["shard-0000.zst", "manifest.json"] {
+        let (path, aside) = (folder.join(file), folder.join("aside"));
+        for what in ["link", "other name", "pipe", "folder"] {
+            // One that was handed out before, too.
+            let good = tested.get(&name(file)).await;
+            assert_eq!(good.status, 200, "{file}");
+            fs::rename(&path, &aside).unwrap();
+            plant(what, &path, &secret);
+            for range in ["bytes=0-", "bytes=5-7"] {
+                let answer = tested.ask("GET", &name(file), &[("range", range)]).await;
+                assert_eq!(answer.status, 500, "{what} for {file}");
+                let text = String::from_utf8(answer.body).unwrap();
+                assert!(!text.contains("sss") && !text.contains("secrets"), "{text}");
+            }
+            let removed = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path));
+            removed.unwrap();
+            fs::rename(&aside, &path).unwrap();
+            assert!(tested.get(&name(file)).await.body == good.body);
+        }
+    }
+    // One byte is enough.
+    let mut damaged = bytes.clone();
+    damaged[9] ^= 1;
+    put(&shard, &damaged);
+    assert_eq!(tested.get(&name("shard-0000.zst")).await.status, 500);
 }
 
 #[tokio::test]
