@@ -83,6 +83,9 @@ pub enum DownloadError {
         /// The lock file.
         path: PathBuf,
     },
+    /// A file cannot be written, or the lock file be made.
+    #[error(transparent)]
+    File(chomp_files::FileError),
     /// The file system does not let us: a full disk, a missing permission.
     #[error("cannot {action} {}", path.display())]
     Io {

@@ -1,16 +1,17 @@
 //! The folder on this machine that gets the table: locked, and written so that a crash at any
 //! moment leaves it in order.
 //!
-//! A file is written as `<name>.partial`, synced, renamed, and the folder is synced: so a name
-//! stands for a complete file or for none.
+//! A shard is written as `<name>.partial`, which the next attempt goes on with, synced, renamed, and
+//! the folder is synced: so a name stands for a complete file or for none.
 //!
 //! Work that blocks holds the target, and so its lock, until it is done: a download that is
 //! dropped cannot write into the next one.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use chomp_files::{FileError, Lock, open_to_append, open_within, put, read_within, sync_folder};
 use chomp_table::Digest;
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, folder_name};
 use sha2::{Digest as _, Sha256};
@@ -26,8 +27,8 @@ const BUFFER_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Target {
     folder: PathBuf,
-    /// Closing it gives the lock back.
-    _lock: File,
+    /// Dropping it gives the lock back.
+    _lock: Lock,
 }
 
 /// A file that is being written.
@@ -67,17 +68,13 @@ impl Target {
     pub(crate) fn acquire(out: &Path, bits: u32) -> Result<Target, DownloadError> {
         let folder = out.join(folder_name(bits));
         fs::create_dir_all(out).map_err(failed("create the directory", out))?;
-        let path = out.join(LOCK);
         // Never removed: whoever waits for a removed file locks another one than a newcomer.
-        let lock = File::options().create(true).append(true).open(&path);
-        let lock = lock.map_err(failed("open", &path))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(DownloadError::InUse { path }),
-            Err(TryLockError::Error(source)) => return Err(failed("lock", &path)(source)),
-        }
+        let lock = Lock::acquire(&out.join(LOCK)).map_err(|error| match error {
+            FileError::InUse { path } => DownloadError::InUse { path },
+            error => DownloadError::File(error),
+        })?;
         fs::create_dir_all(&folder).map_err(failed("create the folder", &folder))?;
-        sync_folder(out)?;
+        synced(out)?;
         Ok(Target {
             folder,
             _lock: lock,
@@ -91,15 +88,11 @@ impl Target {
     /// Fails if a table is here that has another manifest than `bytes`.
     pub(crate) fn check_same(&self, bytes: &[u8]) -> Result<(), DownloadError> {
         let path = self.folder.join(MANIFEST_NAME);
-        let mut found = Vec::new();
-        match File::open(&path) {
-            Ok(file) => {
-                let read = file.take(MANIFEST_BYTES_MAX + 1).read_to_end(&mut found);
-                read.map_err(failed("read", &path))?;
-            }
+        let found = match read_within(&path, MANIFEST_BYTES_MAX) {
+            Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(failed("open", &path)(error)),
-        }
+            Err(error) => return Err(failed("read", &path)(error)),
+        };
         if found == bytes {
             Ok(())
         } else {
@@ -116,12 +109,12 @@ impl Target {
         digest: Digest,
     ) -> Result<bool, DownloadError> {
         let path = self.folder.join(name);
-        let file = match File::open(&path) {
-            Ok(file) => file,
+        let (file, metadata) = match open_within(&path) {
+            Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(failed("open", &path)(error)),
         };
-        if file.metadata().map_err(failed("look at", &path))?.len() != length {
+        if metadata.len() != length {
             return Ok(false);
         }
         let (hasher, _) = hash(&file).map_err(failed("read", &path))?;
@@ -132,13 +125,9 @@ impl Target {
     /// `length_max` is begun anew.
     pub(crate) fn open(&self, name: &str, length_max: u64) -> Result<Partial, DownloadError> {
         let path = self.folder.join(format!("{name}.partial"));
-        let file = File::options()
-            .create(true)
-            .read(true)
-            .append(true)
-            .open(&path);
-        let file = file.map_err(failed("open", &path))?;
-        if file.metadata().map_err(failed("look at", &path))?.len() > length_max {
+        // Somebody else may have put it there: what is appended to is a file of this folder alone.
+        let (file, metadata) = open_to_append(&path).map_err(failed("open", &path))?;
+        if metadata.len() > length_max {
             file.set_len(0).map_err(failed("cut", &path))?;
         }
         let (hasher, length) = hash(&file).map_err(failed("read", &path))?;
@@ -160,7 +149,7 @@ impl Target {
         file.sync_all().map_err(failed("sync", &path))?;
         let named = self.folder.join(name);
         fs::rename(&path, &named).map_err(failed("rename a file to", &named))?;
-        sync_folder(&self.folder)
+        synced(&self.folder)
     }
 
     /// Writes a file, durably, unless it is there.
@@ -168,9 +157,7 @@ impl Target {
         if self.has(name, bytes.len() as u64, Digest::of(bytes))? {
             return Ok(());
         }
-        let mut partial = self.open(name, 0)?;
-        partial.write(bytes)?;
-        self.finish(partial, name)
+        put(&self.folder.join(name), bytes).map_err(DownloadError::File)
     }
 }
 
@@ -216,7 +203,6 @@ fn hash(mut file: &File) -> io::Result<(Sha256, u64)> {
     }
 }
 
-fn sync_folder(path: &Path) -> Result<(), DownloadError> {
-    let synced = File::open(path).and_then(|folder| folder.sync_all());
-    synced.map_err(failed("sync", path))
+fn synced(folder: &Path) -> Result<(), DownloadError> {
+    sync_folder(folder).map_err(failed("sync", folder))
 }
