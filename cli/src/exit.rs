@@ -9,6 +9,7 @@ use chomp_coordinator::publish::PublishError;
 use chomp_coordinator::server::StartError;
 use chomp_download::DownloadError;
 use chomp_export::ExportError;
+use chomp_files::FileError;
 use chomp_plan::PlanError;
 use chomp_store::StoreError;
 use chomp_store::objects::OpenError;
@@ -20,7 +21,6 @@ use chomp_worker::WorkerError;
 use chomp_worker::client::ClientError;
 
 use crate::access::NoSecrets;
-use crate::draft::DraftError;
 use crate::export::ExportUsage;
 use crate::openings::NoBoard;
 use crate::reach::NoCoordinator;
@@ -107,7 +107,7 @@ impl Exit {
             Some(CheckError::Stopped) => return Some(Exit::Stopped),
             None => {}
         }
-        if let Some(DraftError::InUse { .. }) = cause.downcast_ref() {
+        if let Some(FileError::InUse { .. } | FileError::Exists { .. }) = cause.downcast_ref() {
             return Some(Exit::Refused);
         }
         match cause.downcast_ref() {
@@ -140,7 +140,7 @@ impl Exit {
         }
         match cause.downcast_ref()? {
             OpenError::InUse { .. } | OpenError::Bucket { .. } => Some(Exit::Refused),
-            OpenError::Failed { .. } => None,
+            OpenError::Failed { .. } | OpenError::Lock(_) => None,
         }
     }
 
@@ -187,7 +187,6 @@ impl Exit {
         match error {
             ExportError::Table(error) => Exit::of_table(error),
             ExportError::Beyond { .. } | ExportError::Unsuited { .. } => Some(Exit::Usage),
-            ExportError::Exists { .. } => Some(Exit::Refused),
             ExportError::Stopped => Some(Exit::Stopped),
             _ => None,
         }
@@ -196,6 +195,7 @@ impl Exit {
     fn of_store(error: &StoreError) -> Option<Exit> {
         match error {
             StoreError::Damaged { .. } => Some(Exit::Damaged),
+            StoreError::Storage(error) if error.unfit().is_some() => Some(Exit::Damaged),
             StoreError::Newer { .. }
             | StoreError::Older { .. }
             | StoreError::OtherRangeBits { .. }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use chomp_export::file::NewFile;
 use chomp_export::{ExportError, Format, Progress, Report, Request, check, export};
+use chomp_files::{FileError, NewFile};
 use chomp_table::Table;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
@@ -136,7 +136,13 @@ impl Job {
     /// Writes the file. Returns the bits of the table too.
     fn write(&self) -> anyhow::Result<Option<(u32, Report)>> {
         let table = self.open()?;
-        let mut file = NewFile::create(&self.out, self.force)?;
+        let created = NewFile::create(&self.out, self.force);
+        let mut file = created.map_err(|error| match error {
+            FileError::Exists { .. } => {
+                anyhow::Error::new(error).context("no file is replaced without --force")
+            }
+            error => error.into(),
+        })?;
         let failed = || format!("cannot write {}", self.out.display());
         let report = self
             .export(&table, &mut file)

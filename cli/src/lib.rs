@@ -8,7 +8,6 @@ mod coordinator;
 mod costs;
 mod directory;
 mod download;
-mod draft;
 mod events;
 pub mod exit;
 mod export;

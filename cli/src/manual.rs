@@ -1,7 +1,6 @@
 //! `chomp completions` and `chomp man`: what shells and readers want to know of the command line.
 
 use std::fs;
-use std::path::Path;
 
 use anyhow::Context;
 use clap::{Command, CommandFactory};
@@ -20,24 +19,16 @@ pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
 pub(crate) fn man(args: &ManArgs) -> anyhow::Result<Exit> {
     let pages = pages()?;
     if let Some(folder) = &args.out {
-        let failed = |path: &Path| format!("cannot write {}", path.display());
-        fs::create_dir_all(folder).with_context(|| failed(folder))?;
+        let made = fs::create_dir_all(folder);
+        made.with_context(|| format!("cannot create the folder {}", folder.display()))?;
         for (name, page) in pages {
             let path = folder.join(name);
-            write(&path, &page).with_context(|| failed(&path))?;
+            chomp_files::put(&path, page.as_bytes())?;
         }
     } else {
         crate::print(&pages[0].1)?;
     }
     Ok(Exit::Done)
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a page can be made again at any time, and need not be durable"
-)]
-fn write(path: &Path, page: &str) -> std::io::Result<()> {
-    fs::write(path, page)
 }
 
 /// The pages and the names of their files: that of the program first, then one for each command.

@@ -2,7 +2,7 @@
 //! its own, and some objects that are written and read.
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,17 +33,6 @@ const COORDINATOR_SHARE: f64 = 0.25;
 /// The ranges of a task of the trial job, about.
 const TASK_RANGES: f64 = 4.0;
 
-/// A directory that goes when this does.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            tracing::warn!("{} was not removed: {error}", self.0.display());
-        }
-    }
-}
-
 /// Completes `costs` by what trials in a new directory below `parent` take.
 pub(crate) async fn complete(
     costs: &mut Costs,
@@ -51,18 +40,25 @@ pub(crate) async fn complete(
     isa: Isa,
     parent: &Path,
 ) -> anyhow::Result<()> {
-    let name = format!("chomp-plan-{}", std::process::id());
-    let scratch = Scratch(parent.join(name));
+    // Others may write there too: nobody knows its name before.
+    let scratch = tempfile::Builder::new()
+        .prefix("chomp-plan-")
+        .tempdir_in(parent);
+    let scratch = scratch.with_context(|| format!("in {}", parent.display()))?;
     let means = Means {
         threads,
         memory_bytes: MEMORY_BYTES + threads.get() as u64 * Evaluator::memory(range_bits()),
         isa,
     };
-    let lock = TableLock::acquire(&scratch.0)?;
+    let lock = TableLock::acquire(scratch.path())?;
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(lock)?);
-    let in_scratch = || format!("for a trial in {}", scratch.0.display());
+    let in_scratch = || format!("for a trial in {}", scratch.path().display());
     latencies(costs, &*storage).await.with_context(in_scratch)?;
-    job(costs, storage, means).await.with_context(in_scratch)
+    job(costs, storage, means).await.with_context(in_scratch)?;
+    if let Err(error) = scratch.close() {
+        tracing::warn!("the directory of a trial was not removed: {error}");
+    }
+    Ok(())
 }
 
 /// How long it takes to write an object, and to read one, and the CPU time of reading.
@@ -133,16 +129,15 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_trial_ends_and_leaves_nothing_behind() {
-        let parent = std::env::temp_dir().join(format!("chomp-trial-test-{}", std::process::id()));
+        let parent = tempfile::tempdir().unwrap();
         let mut costs = Costs::default();
-        complete(&mut costs, NonZeroUsize::MIN, Isa::detect(), &parent)
+        complete(&mut costs, NonZeroUsize::MIN, Isa::detect(), parent.path())
             .await
             .unwrap();
         for cost in [costs.range, costs.control, costs.commit, costs.fetch] {
             assert!(cost > 0.0, "{costs:?}");
         }
-        let left = std::fs::read_dir(&parent).unwrap().count();
-        std::fs::remove_dir_all(&parent).unwrap();
+        let left = std::fs::read_dir(parent.path()).unwrap().count();
         assert_eq!(left, 0);
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use chomp_files::Claim;
 use chomp_table::Table;
 use chomp_table::format::describe;
 use chomp_verify::CheckError;
@@ -17,7 +18,6 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::VerifyArgs;
-use crate::draft::{self, Draft};
 use crate::exit::Exit;
 use crate::progress::Display;
 use crate::signals::stop_on_signals;
@@ -169,7 +169,7 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
 fn conclude(
     came: anyhow::Result<()>,
     report: &Report,
-    draft: Draft,
+    draft: Claim,
     json: bool,
     display: &Display,
 ) -> anyhow::Result<Exit> {
@@ -224,13 +224,13 @@ fn default_report(folder: &Path, level: Level) -> PathBuf {
 }
 
 /// Begins the report at `path`, early enough to find out that it cannot be written.
-fn begin(path: &Path, folder: &Path) -> anyhow::Result<Draft> {
-    let beside = std::fs::canonicalize(draft::folder(path));
+fn begin(path: &Path, folder: &Path) -> anyhow::Result<Claim> {
+    let beside = std::fs::canonicalize(chomp_files::folder(path));
     if beside.is_ok_and(|beside| beside.starts_with(folder)) {
         let path = path.to_owned();
         return Err(VerifyError::Inside { path }.into());
     }
-    Draft::begin(path).context("the report needs a place: name one with --report FILE")
+    Claim::begin(path).context("the report needs a place: name one with --report FILE")
 }
 
 /// The report for people.

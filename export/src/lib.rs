@@ -8,17 +8,14 @@
 //! | [`filter`] | which positions: of so many bits, of so many cells, inside a box; one or both of a mirror pair |
 //! | [`words`] | the stored words of a table turned into the words of an export, ascending |
 //! | [`text`], [`npy`], [`parquet`], [`roaring`], [`chomp_fast`] | the formats |
-//! | [`file`](mod@file) | a file that is complete or absent |
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use chomp_table::{Digest, Table, TableError};
 
-pub mod file;
 pub mod filter;
 
 mod chomp_fast;
@@ -161,28 +158,6 @@ pub enum ExportError {
     /// The Parquet library found something wrong with what it was given.
     #[error("cannot be put into Parquet")]
     Parquet(#[source] ::parquet::errors::ParquetError),
-    /// A file or folder cannot be worked with.
-    #[error("cannot {action} {path}")]
-    File {
-        /// What was tried.
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// There is such a file already.
-    #[error("{path} is there already: remove it, take another name, or say --force")]
-    Exists {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The name is that of something that cannot be replaced by a file.
-    #[error("{path} is not a file: take another name, or --out - for stdout")]
-    NotAFile {
-        /// What is there.
-        path: PathBuf,
-    },
     /// It was told to stop.
     #[error("the export was stopped: run it again to have it")]
     Stopped,

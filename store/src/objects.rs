@@ -19,6 +19,7 @@ use std::ops::Range;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use chomp_files::Unfit;
 use futures_util::{StreamExt, stream};
 
 pub use bucket::BucketStorage;
@@ -163,6 +164,16 @@ pub enum StorageError {
         /// What the implementation says.
         source: Cause,
     },
+}
+
+impl StorageError {
+    /// What is in the place of the object, if that is no object's file: the object is lost.
+    pub fn unfit(&self) -> Option<Unfit> {
+        match self {
+            StorageError::Failed { source, .. } => Unfit::of(source.downcast_ref()?),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

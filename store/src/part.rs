@@ -145,7 +145,10 @@ fn check(
     let record = match read {
         Ok(record) => record,
         Err(StorageError::NotFound { .. }) => return Err(lost("it does not exist".to_owned())),
-        Err(error) => return Err(error.into()),
+        Err(error) => match error.unfit() {
+            Some(unfit) => return Err(lost(unfit.to_string())),
+            None => return Err(error.into()),
+        },
     };
     let found = Digest::of(&record);
     if found != place.digest {

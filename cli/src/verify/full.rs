@@ -1,11 +1,14 @@
 //! The level `full`: all windows of a table, by several threads. After each window the progress is
 //! written to a file beside the report, so that the same command goes on another day.
 
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use anyhow::Context;
+use chomp_files::FileError;
 use chomp_table::Table;
 use chomp_verify::CheckError;
 use chomp_verify::marking::{Plan, Sizes};
@@ -15,7 +18,6 @@ use indicatif::HumanCount;
 
 use super::Means;
 use super::lanes::check_windows;
-use crate::draft::{self, DraftError};
 use crate::machine;
 use crate::progress::Display;
 
@@ -43,7 +45,7 @@ enum WindowError {
     #[error(transparent)]
     Check(#[from] CheckError),
     #[error(transparent)]
-    Draft(#[from] DraftError),
+    File(#[from] FileError),
 }
 
 impl<'a> Marking<'a> {
@@ -58,7 +60,7 @@ impl<'a> Marking<'a> {
         let mut path = report.as_os_str().to_owned();
         path.push(".progress");
         let path = PathBuf::from(path);
-        let found = draft::get(&path, PROGRESS_BYTES_MAX)?;
+        let found = progress_at(&path)?;
         let found = found.map(|bytes| Progress::parse(&bytes, &subject));
         let progress = match found {
             None => None,
@@ -104,7 +106,7 @@ impl<'a> Marking<'a> {
     pub(super) fn run(
         &mut self,
         table: &Table,
-    ) -> Result<Result<FullReport, CheckError>, DraftError> {
+    ) -> Result<Result<FullReport, CheckError>, FileError> {
         let left = self.progress.left();
         let all = self.progress.windows_total();
         let done = AtomicU64::new(all - left.len() as u64);
@@ -117,7 +119,7 @@ impl<'a> Marking<'a> {
             means.tell("every position", (done + parts) / all)
         };
         // That it can be kept is to be known before anything is done.
-        draft::put(&self.path, &self.progress.to_bytes())?;
+        chomp_files::put(&self.path, &self.progress.to_bytes())?;
         let came = check_windows(table, self.plan, &left, (&read, &tell), |number, report| {
             done.fetch_add(1, Ordering::Relaxed);
             self.progress.windows.insert(number, report.losing);
@@ -125,18 +127,27 @@ impl<'a> Marking<'a> {
             let cpu = self.earlier.cpu + machine::cpu_time();
             self.progress.millis = millis(wall);
             self.progress.cpu_millis = millis(cpu);
-            Ok(draft::put(&self.path, &self.progress.to_bytes())?)
+            Ok(chomp_files::put(&self.path, &self.progress.to_bytes())?)
         });
         match came {
             Ok(()) => Ok(self.progress.finish(table, self.windows_before)),
             Err(WindowError::Check(error)) => Ok(Err(error)),
-            Err(WindowError::Draft(error)) => Err(error),
+            Err(WindowError::File(error)) => Err(error),
         }
     }
 
     /// All is done: there is nothing to go on from.
-    pub(super) fn end(self) -> Result<(), DraftError> {
-        draft::remove(&self.path)
+    pub(super) fn end(self) -> Result<(), FileError> {
+        chomp_files::remove(&self.path)
+    }
+}
+
+/// What is in the file of the progress, if there is one.
+fn progress_at(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+    match chomp_files::read_within(path, PROGRESS_BYTES_MAX) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
 }
 

@@ -112,6 +112,8 @@ pub(super) fn failed(error: &StorageError) -> Response {
         StorageError::NotFound { .. } => StatusCode::NOT_FOUND,
         StorageError::AlreadyExists { .. } => StatusCode::PRECONDITION_FAILED,
         StorageError::Full { .. } => StatusCode::INSUFFICIENT_STORAGE,
+        // Whatever has its name, the object is lost.
+        StorageError::Failed { .. } if error.unfit().is_some() => StatusCode::NOT_FOUND,
         StorageError::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     };
     let text = describe(error);

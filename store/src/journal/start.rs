@@ -132,7 +132,11 @@ pub(super) async fn exists(storage: &dyn Storage, key: &Key) -> Result<bool, Sto
 }
 
 pub(super) async fn read_small(storage: &dyn Storage, key: &Key) -> Result<Bytes, StoreError> {
-    let bytes = storage.read_at(key, 0..BYTES_MAX + 1).await?;
+    let read = storage.read_at(key, 0..BYTES_MAX + 1).await;
+    let bytes = read.map_err(|error| match error.unfit() {
+        Some(unfit) => Wrong::Damaged(unfit.to_string()).at(key),
+        None => error.into(),
+    })?;
     if bytes.len() as u64 > BYTES_MAX {
         return Err(Wrong::Damaged("it is too long".to_owned()).at(key));
     }

@@ -28,11 +28,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use chomp_files::sync_folder;
 use futures_util::{StreamExt, stream};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use self::files::{Failure, entries, remove_unfinished, sync_all};
-use super::lock::{OpenError, TableLock, create_folder, failed, sync_folder};
+use super::lock::{OpenError, TableLock, create_folder, failed};
 use super::{Action, Cause, Key, READS_MAX, Storage, StorageError};
 
 /// So many objects are read by a thread that the others need not wait for: a change of threads takes about as long as

@@ -1,9 +1,11 @@
 //! The directory of a table, and the lock that says who owns it.
 
 use std::error::Error;
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use chomp_files::{FileError, Lock, sync_folder};
 
 /// The file in a table's directory that its owner keeps locked.
 const LOCK: &str = "lock";
@@ -27,6 +29,9 @@ pub enum OpenError {
         /// What the system says.
         source: io::Error,
     },
+    /// The lock file is no file, or cannot be made.
+    #[error(transparent)]
+    Lock(FileError),
     /// The bucket is not reached, or is not fit for a table.
     #[error("cannot use {bucket}: {what}")]
     Bucket {
@@ -53,8 +58,8 @@ pub(super) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error
 pub struct TableLock {
     /// The directory, absolute.
     directory: PathBuf,
-    /// Closing it gives the lock back.
-    _file: File,
+    /// Dropping it gives the lock back.
+    _lock: Lock,
 }
 
 impl TableLock {
@@ -69,18 +74,13 @@ impl TableLock {
         create_root(&directory).map_err(failed("create the directory", &directory))?;
         let path = directory.join(LOCK);
         // Never removed: whoever waits for a removed file locks another one than a newcomer.
-        let file = File::options()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(failed("open", &path))?;
-        match file.try_lock() {
-            Ok(()) => Ok(TableLock {
+        match Lock::acquire(&path) {
+            Ok(lock) => Ok(TableLock {
                 directory,
-                _file: file,
+                _lock: lock,
             }),
-            Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path }),
-            Err(TryLockError::Error(source)) => Err(failed("lock", &path)(source)),
+            Err(FileError::InUse { path }) => Err(OpenError::InUse { path }),
+            Err(error) => Err(OpenError::Lock(error)),
         }
     }
 
@@ -112,8 +112,4 @@ pub(super) fn create_folder(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         done => done,
     }
-}
-
-pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
 }

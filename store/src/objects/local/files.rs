@@ -8,9 +8,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use chomp_files::sync_folder;
 
 use super::super::key::is_segment;
-use super::super::lock::{OpenError, failed, sync_folder};
+use super::super::lock::{OpenError, failed};
 use super::super::{Cause, Key};
 
 /// Why an object cannot be created, read or removed.
@@ -103,11 +104,7 @@ pub(super) fn try_writing(folder: &Path) -> io::Result<()> {
 
 /// The bytes of a file in `range`, as far as there are any.
 pub(super) fn read(path: &Path, range: Range<u64>) -> Result<Bytes, Failure> {
-    let mut file = File::open(path).map_err(Failure::of_existing)?;
-    let metadata = file.metadata()?;
-    if metadata.is_dir() {
-        return Err(Failure::Missing(ErrorKind::IsADirectory.into()));
-    }
+    let (mut file, metadata) = chomp_files::open_within(path).map_err(Failure::of_existing)?;
     let wanted = range.end.min(metadata.len()).saturating_sub(range.start);
     if wanted == 0 {
         return Ok(Bytes::new());
@@ -135,15 +132,16 @@ pub(super) fn list(folder: &Path, prefix: &str, objects: &mut Vec<(Key, u64)>) -
         let Ok(key) = Key::new(&format!("{prefix}/{name}")) else {
             continue;
         };
-        let metadata = match fs::metadata(&path) {
-            // Removed since, or a link to nowhere.
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            metadata => metadata?,
-        };
-        if metadata.is_dir() {
+        // A folder may be elsewhere. A link to a file is listed, as everything else that has the name of an
+        // object, so that it is removed with the others, and not read as one.
+        if fs::metadata(&path).is_ok_and(|found| found.is_dir()) {
             list(&path, key.as_str(), objects)?;
-        } else if metadata.is_file() {
-            objects.push((key, metadata.len()));
+            continue;
+        }
+        match fs::symlink_metadata(&path) {
+            // Removed since.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            found => objects.push((key, found?.len())),
         }
     }
     Ok(())

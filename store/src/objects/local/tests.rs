@@ -5,7 +5,10 @@
     reason = "puts files there behind the storage's back"
 )]
 
+use std::os::unix::fs::symlink;
 use std::process::Command;
+
+use chomp_files::Unfit;
 
 use super::*;
 
@@ -95,6 +98,78 @@ async fn unfinished_files_are_no_objects_and_go() {
     for name in foreign {
         assert!(directory.path().join(name).exists(), "{name}");
     }
+}
+
+/// Somebody else may have put it there, to have a file from elsewhere handed out, or a reader wait.
+#[tokio::test]
+async fn what_is_no_file_is_no_object() {
+    let directory = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let secret = elsewhere.path().join("secret");
+    fs::write(&secret, "secret").unwrap();
+    let storage = open(directory.path());
+    storage
+        .create(&key("work/parts/a"), Bytes::new())
+        .await
+        .unwrap();
+    let parts = directory.path().join("work/parts");
+    symlink(&secret, parts.join("link")).unwrap();
+    symlink(elsewhere.path().join("none"), parts.join("nowhere")).unwrap();
+    let made = Command::new("mkfifo").arg(parts.join("pipe")).status();
+    assert!(made.unwrap().success());
+    let planted = ["link", "nowhere", "pipe"].map(|name| key(&format!("work/parts/{name}")));
+    for (key, unfit) in planted.iter().zip([Unfit::Link, Unfit::Link, Unfit::Pipe]) {
+        for range in [0..0, 0..9] {
+            let error = storage.read_at(key, range).await.unwrap_err();
+            assert_eq!(error.unfit(), Some(unfit), "{error:?}");
+        }
+        let error = storage
+            .create(key, Bytes::from_static(b"x"))
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(error, StorageError::AlreadyExists { .. }),
+            "{error:?}"
+        );
+    }
+    // They go as objects do.
+    let listed = storage.list(&key("work/parts")).await.unwrap();
+    assert_eq!(listed.len(), 4, "{listed:?}");
+    storage.delete(&planted).await.unwrap();
+    assert_eq!(storage.list(&key("work/parts")).await.unwrap().len(), 1);
+    assert_eq!(fs::read(&secret).unwrap(), b"secret");
+
+    // A folder may be on another disk.
+    storage
+        .create(&key("work/more/b"), Bytes::new())
+        .await
+        .unwrap();
+    let more = directory.path().join("work/more");
+    fs::rename(&more, elsewhere.path().join("more")).unwrap();
+    symlink(elsewhere.path().join("more"), &more).unwrap();
+    let listed = storage.list(&key("work/more")).await.unwrap();
+    assert_eq!(listed, [(key("work/more/b"), 0)]);
+}
+
+#[test]
+fn a_lock_that_leads_elsewhere_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let lock = directory.path().join("lock");
+    let elsewhere = directory.path().join("elsewhere");
+    symlink(&elsewhere, &lock).unwrap();
+    let error = TableLock::acquire(directory.path()).unwrap_err();
+    assert!(matches!(error, OpenError::Lock(_)), "{error:?}");
+    assert!(!elsewhere.exists());
+    fs::remove_file(&lock).unwrap();
+    assert!(
+        Command::new("mkfifo")
+            .arg(&lock)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let error = TableLock::acquire(directory.path()).unwrap_err();
+    assert!(matches!(error, OpenError::Lock(_)), "{error:?}");
 }
 
 #[tokio::test]
