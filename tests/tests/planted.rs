@@ -1,0 +1,238 @@
+//! Files that mean ill: links, pipes and secrets that somebody else has put where the program reads or
+//! writes. Nothing is waited for, nothing elsewhere is shown or written, and each command says what is
+//! in its way.
+
+mod common;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::cluster::{Cluster, Process, free_port, wait_for};
+use common::http::get;
+use common::{end, files, fingerprint, program, run_in};
+use tempfile::TempDir;
+
+const BITS: u32 = 14;
+const RANGE_BITS: u32 = 12;
+const PRECIOUS: &str = "not to be shown or lost";
+const PUBLISHED: [&str; 3] = ["manifest.json", "SHA256SUMS", "shard-0000.zst"];
+
+/// A finished table with its working files, in a home with a file that is nobody's business.
+struct Home {
+    directory: TempDir,
+    fingerprint: String,
+}
+
+impl Home {
+    fn new() -> Home {
+        let directory = tempfile::tempdir().unwrap();
+        let table = directory.path().join("table");
+        let summary = end(run_in(&table, BITS, RANGE_BITS).arg("--keep-parts")).summary();
+        fs::write(directory.path().join("precious"), PRECIOUS).unwrap();
+        Home {
+            fingerprint: fingerprint(&summary).to_owned(),
+            directory,
+        }
+    }
+
+    fn table(&self) -> PathBuf {
+        self.directory.path().join("table")
+    }
+
+    fn precious(&self) -> PathBuf {
+        self.directory.path().join("precious")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = program();
+        command.args(arguments).arg("--table").arg(self.table());
+        command
+    }
+
+    fn assert_untouched(&self) {
+        assert_eq!(fs::read_to_string(self.precious()).unwrap(), PRECIOUS);
+    }
+}
+
+fn pipe(path: &Path) {
+    let made = Command::new("mkfifo").arg(path).status();
+    assert!(made.unwrap().success());
+}
+
+/// Calls `check` while a pipe, and then a link to what is there, has the name `path`.
+fn in_place_of(path: &Path, mut check: impl FnMut(&str)) {
+    let aside = path.with_extension("aside");
+    fs::rename(path, &aside).unwrap();
+    pipe(path);
+    check("it is a pipe");
+    fs::remove_file(path).unwrap();
+    symlink(&aside, path).unwrap();
+    check("it is a symbolic link");
+    fs::rename(&aside, path).unwrap();
+}
+
+#[test]
+fn a_published_file_that_is_none_is_damage() {
+    let home = Home::new();
+    for name in PUBLISHED {
+        in_place_of(&home.table().join("table-14").join(name), |what| {
+            for arguments in [&["query", "3x4"][..], &["verify"]] {
+                end(&mut home.command(arguments)).refuses(3, &[name, what]);
+            }
+            let mut run = run_in(&home.table(), BITS, RANGE_BITS);
+            end(run.arg("--keep-parts")).refuses(3, &[name, what]);
+        });
+    }
+    end(&mut home.command(&["verify", "--json"])).summary();
+}
+
+#[test]
+fn working_files_that_are_none_are_not_waited_for() {
+    let home = Home::new();
+    let table = home.table();
+    let run = || {
+        let mut run = run_in(&table, BITS, RANGE_BITS);
+        run.arg("--keep-parts");
+        run
+    };
+    fs::remove_dir_all(table.join("table-14")).unwrap();
+    fs::remove_dir_all(table.join("work/checkpoints")).unwrap();
+    let segment = files(&table.join("work/journal")).pop().unwrap();
+    let name = segment.file_name().unwrap().to_str().unwrap().to_owned();
+    in_place_of(&segment, |what| {
+        end(&mut run()).refuses(3, &["work/journal", &name, what]);
+    });
+    let lock = table.join("lock");
+    in_place_of(&lock, |what| end(&mut run()).refuses(1, &["lock", what]));
+
+    // A part is lost, and its ranges are computed again.
+    for part in files(&table.join("work/parts")) {
+        fs::remove_file(&part).unwrap();
+        match part.to_str().unwrap().len() % 2 {
+            0 => pipe(&part),
+            _ => symlink(home.precious(), &part).unwrap(),
+        }
+    }
+    assert_eq!(fingerprint(&end(&mut run()).summary()), home.fingerprint);
+    home.assert_untouched();
+}
+
+#[test]
+fn nothing_is_written_through_a_link() {
+    let home = Home::new();
+    let table = home.table();
+    let link = |name: &str| {
+        let link = table.join(name);
+        symlink(home.precious(), &link).unwrap();
+        link
+    };
+    let verify = |level: &str| end(&mut home.command(&["verify", "--level", level]));
+    // The names that a file could have before it is complete.
+    for name in ["partial", "progress.partial", "tmp"] {
+        link(&format!("verify-14-full.json.{name}"));
+    }
+    assert_eq!(verify("full").code, Some(0));
+    home.assert_untouched();
+    fs::remove_file(table.join("verify-14-full.json")).unwrap();
+    for name in ["", ".lock", ".progress"] {
+        let name = format!("verify-14-full.json{name}");
+        let path = link(&name);
+        verify("full").refuses(1, &[&name, "it is a symbolic link"]);
+        fs::remove_file(&path).unwrap();
+        pipe(&path);
+        verify("full").refuses(1, &[&name, "it is a pipe"]);
+        fs::remove_file(&path).unwrap();
+        home.assert_untouched();
+    }
+    assert_eq!(verify("full").code, Some(0));
+
+    let out = link("words.csv");
+    let mut export = home.command(&["export", "--format", "csv", "--force", "--out"]);
+    export.arg(&out).args(["--bits", "8"]);
+    let out = end(&mut export);
+    assert_ne!(out.code, Some(0), "{out:?}");
+    let pages = home.directory.path().join("pages");
+    fs::create_dir(&pages).unwrap();
+    symlink(home.precious(), pages.join("chomp.1")).unwrap();
+    let mut man = program();
+    end(man.args(["man", "--out"]).arg(&pages)).refuses(1, &["chomp.1", "it is a symbolic link"]);
+    home.assert_untouched();
+}
+
+#[test]
+fn nothing_elsewhere_is_served() {
+    let home = Home::new();
+    let folder = home.table().join("table-14");
+    let shard = folder.join("shard-0000.zst");
+    let length = fs::metadata(&shard).unwrap().len();
+    // As long as the shard, so that its length does not tell.
+    let mut secret = PRECIOUS.repeat(1 + usize::try_from(length).unwrap() / PRECIOUS.len());
+    secret.truncate(length.try_into().unwrap());
+    fs::write(home.precious(), &secret).unwrap();
+    let port = free_port();
+    let mut serve = home.command(&["serve", "--listen", &format!("127.0.0.1:{port}")]);
+    let served = Process::start(&mut serve, home.directory.path());
+    wait_for("a server", || served.said().contains("serving http://"));
+    let ask = |name: &str| get(port, &format!("/table-14/{name}"), &[]);
+    for name in ["shard-0000.zst", "manifest.json"] {
+        let path = folder.join(name);
+        let whole = fs::read(&path).unwrap();
+        for what in ["link", "hard link", "pipe"] {
+            fs::remove_file(&path).unwrap();
+            match what {
+                "link" => symlink(home.precious(), &path).unwrap(),
+                "hard link" => fs::hard_link(home.precious(), &path).unwrap(),
+                _ => pipe(&path),
+            }
+            let answer = ask(name);
+            assert_eq!(answer.status, 500, "{what} for {name}: {answer:?}");
+            let text = String::from_utf8_lossy(&answer.body);
+            assert!(!text.contains(PRECIOUS), "{what} for {name}");
+        }
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, &whole).unwrap();
+        assert_eq!(ask(name).body, whole);
+    }
+    drop(served);
+}
+
+#[test]
+fn strangers_bring_no_secrets() {
+    let [stranger, cluster] = [Cluster::new(), Cluster::new()];
+    // What a stranger knows, and would like to be let in with.
+    let mut command = stranger.coordinator(BITS, RANGE_BITS);
+    drop(stranger.start_coordinator(&mut command));
+    let theirs = stranger.table().join("secrets.json");
+    let planted = cluster.table().join("secrets.json");
+    fs::create_dir(cluster.table()).unwrap();
+    let refused = |what: &str| {
+        let mut command = cluster.coordinator(BITS, RANGE_BITS);
+        end(&mut command).refuses(1, &["secrets.json", what]);
+        fs::remove_file(&planted).unwrap();
+    };
+    symlink(&theirs, &planted).unwrap();
+    refused("it is a symbolic link");
+    fs::hard_link(&theirs, &planted).unwrap();
+    refused("hard link");
+    pipe(&planted);
+    refused("it is a pipe");
+    fs::copy(&theirs, &planted).unwrap();
+    fs::set_permissions(&planted, Permissions::from_mode(0o644)).unwrap();
+    refused("chmod 600");
+
+    // An access file is read by whoever joins.
+    let access = cluster.home().join("access.json");
+    pipe(&access);
+    for command in ["worker", "status"] {
+        let mut command = stranger_to(&cluster, command);
+        end(command.arg(&access)).refuses(1, &["access.json", "it is a pipe"]);
+    }
+}
+
+fn stranger_to(cluster: &Cluster, command: &str) -> Command {
+    let mut program = cluster.program();
+    program.args([command, "--access"]);
+    program
+}
