@@ -98,7 +98,6 @@ fn working_files_that_are_none_are_not_waited_for() {
         run
     };
     fs::remove_dir_all(table.join("table-14")).unwrap();
-    fs::remove_dir_all(table.join("work/checkpoints")).unwrap();
     let segment = files(&table.join("work/journal")).pop().unwrap();
     let name = segment.file_name().unwrap().to_str().unwrap().to_owned();
     in_place_of(&segment, |what| {
@@ -172,9 +171,13 @@ fn nothing_elsewhere_is_served() {
     secret.truncate(length.try_into().unwrap());
     fs::write(home.precious(), &secret).unwrap();
     let port = free_port();
-    let mut serve = home.command(&["serve", "--listen", &format!("127.0.0.1:{port}")]);
-    let served = Process::start(&mut serve, home.directory.path());
-    wait_for("a server", || served.said().contains("serving http://"));
+    let mut serve = home.command(&["serve", "--http", &format!("127.0.0.1:{port}")]);
+    let mut served = Process::start(&mut serve, home.directory.path());
+    wait_for("a server", || {
+        let ended = served.ended();
+        assert!(ended.is_none(), "{ended:?}");
+        served.said().contains("serving http://")
+    });
     let ask = |name: &str| get(port, &format!("/table-14/{name}"), &[]);
     for name in ["shard-0000.zst", "manifest.json"] {
         let path = folder.join(name);
