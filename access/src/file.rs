@@ -14,6 +14,7 @@ const KIND: Kind = Kind {
     name: "access file",
     fields: &["coordinator", "ca", "token"],
     own: false,
+    bytes_max: private::BYTES_MAX,
 };
 
 /// All that a worker, or a person, needs to speak to a coordinator. Secret.

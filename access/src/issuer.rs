@@ -37,6 +37,7 @@ const KIND: Kind = Kind {
     name: "file of a coordinator's secrets",
     fields: &["format", "secret", "authority_key", "authority"],
     own: true,
+    bytes_max: private::BYTES_MAX,
 };
 
 /// Why a caller is turned away. The texts say what to do.

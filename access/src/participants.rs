@@ -27,6 +27,8 @@ const FORMAT: u32 = 1;
 const KIND: Kind = Kind {
     name: "list of participants",
     fields: &["format", "participants"],
+    own: true,
+    bytes_max: PARTICIPANTS_MAX * 256,
 };
 
 /// Somebody who has, or had, a credential.
@@ -148,9 +150,12 @@ impl Participants {
             folder.lock()?;
             Ok(folder)
         });
-        let _lock = locked.map_err(|source| FileError::Write {
-            path: path.to_owned(),
-            source,
+        let _lock = locked.map_err(|source| {
+            FileError::Write(chomp_files::FileError::Failed {
+                action: "lock",
+                path: folder.to_owned(),
+                source,
+            })
         })?;
         let mut list = Participants::read(path)?;
         let changed = change(&mut list)?;
@@ -354,6 +359,20 @@ mod tests {
         assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8], "none was lost");
         let list = Participants::read(&path).unwrap();
         assert_eq!(list.iter().count(), 9);
+
+        let mut full = list.clone();
+        for number in full.0.len()..PARTICIPANTS_MAX {
+            let name = format!("{number:064}");
+            full.add(&name).unwrap();
+            full.named(&name).unwrap().serial = u32::MAX;
+        }
+        let whole = folder.path().join("whole.json");
+        Participants::change(&whole, |list| {
+            list.clone_from(&full);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(Participants::read(&whole).unwrap(), full);
 
         let good = fs::read_to_string(&path).unwrap();
         for (from, to) in [

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use crate::file::FileError;
 
-/// A file that is read has at most so many bytes.
-const BYTES_MAX: usize = 64 << 10;
+/// An access file or a file of secrets has at most so many bytes.
+pub(crate) const BYTES_MAX: usize = 64 << 10;
 /// What group and others may not have.
 pub(crate) const OF_OTHERS: u32 = 0o077;
 
@@ -25,6 +25,8 @@ pub(crate) struct Kind {
     /// Whether it counts only as this user's own: a file of another user, or one that a link leads
     /// to, was put there by somebody else.
     pub(crate) own: bool,
+    /// How many bytes it has at the most.
+    pub(crate) bytes_max: usize,
 }
 
 /// Reads a JSON object from the file at `path`. What is wrong with it is told without its content.
@@ -35,8 +37,8 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path, kind: Kind) -> Result<T, Fi
         kind: kind.name,
         what,
     };
-    if bytes.len() > BYTES_MAX {
-        return Err(wrong(format!("it has more than {BYTES_MAX} bytes")));
+    if bytes.len() > kind.bytes_max {
+        return Err(wrong(format!("it has more than {} bytes", kind.bytes_max)));
     }
     // The texts of serde may quote values, and values are secrets.
     let object: Map<String, Value> = serde_json::from_slice(&bytes).map_err(|error| {
@@ -86,7 +88,7 @@ fn read_bytes(path: &Path, kind: Kind) -> Result<Vec<u8>, FileError> {
         });
     }
     let mut bytes = Vec::new();
-    file.take(BYTES_MAX as u64 + 1)
+    file.take(kind.bytes_max as u64 + 1)
         .read_to_end(&mut bytes)
         .map_err(failed)?;
     Ok(bytes)

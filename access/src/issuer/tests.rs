@@ -149,7 +149,7 @@ fn planted_secrets_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let [path, strangers] = ["secrets.json", "strangers.json"].map(|name| folder.path().join(name));
     let stranger = Issuer::open(&strangers, NOW).unwrap();
-    let token = stranger.issue(None);
+    let token = stranger.issue(Holder::OWNER, None);
     let refused = |what: &str| {
         let error = Issuer::open(&path, NOW).unwrap_err();
         let text = format!("{error} {error:?}");
