@@ -1,5 +1,6 @@
 //! What is damaged is told to the owner, in the log, and to others only that there is something.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,10 +13,13 @@ use crate::answer::problem;
 /// How often the same complaint is written to the log, however many requests meet it.
 const SAME_EVERY: Duration = Duration::from_mins(1);
 
-/// The complaints so far. Clones share them.
+/// The complaints that are remembered: more files than these are seldom damaged at once.
+const KEPT: usize = 64;
+
+/// The complaints so far, the oldest first. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Complaints {
-    last: Arc<Mutex<Option<(String, Instant)>>>,
+    kept: Arc<Mutex<VecDeque<(String, Instant)>>>,
 }
 
 impl Complaints {
@@ -29,13 +33,16 @@ impl Complaints {
     pub(crate) fn log(&self, what: &str) -> bool {
         let now = Instant::now();
         // What is kept is put in whole, whoever panicked.
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = |(text, at): &(String, Instant)| text == what && now - *at < SAME_EVERY;
-        if last.as_ref().is_some_and(known) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|(_, at)| now - *at < SAME_EVERY);
+        if kept.iter().any(|(text, _)| text == what) {
             return false;
         }
         tracing::error!("a table cannot be served: {what}");
-        *last = Some((what.to_owned(), now));
+        if kept.len() == KEPT {
+            kept.pop_front();
+        }
+        kept.push_back((what.to_owned(), now));
         true
     }
 }
@@ -58,7 +65,14 @@ mod tests {
         assert!(complaints.log("a"));
         assert!(!complaints.clone().log("a"));
         assert!(complaints.log("b"));
+        // Two that take turns are no news either.
+        assert!(!complaints.log("a"));
+        assert!(!complaints.log("b"));
         tokio::time::sleep(SAME_EVERY).await;
         assert!(complaints.log("b"));
+        for number in 0..2 * KEPT {
+            assert!(complaints.log(&number.to_string()));
+        }
+        assert_eq!(complaints.kept.lock().unwrap().len(), KEPT);
     }
 }

@@ -2,7 +2,7 @@
 //! somebody asks.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chomp_table::{Table, TableError, Word};
@@ -24,11 +24,21 @@ pub(crate) struct Counts {
 
 #[derive(Debug, Default)]
 struct Counting {
-    begun: AtomicBool,
     stop: AtomicBool,
     /// The words counted so far.
     counted: AtomicU64,
-    result: OnceLock<Result<Vec<u64>, Arc<TableError>>>,
+    stage: Mutex<Stage>,
+}
+
+#[derive(Debug, Default)]
+enum Stage {
+    /// Nobody asked yet, or those who did were told what failed.
+    #[default]
+    Idle,
+    UnderWay,
+    /// Why it came to nothing, for the next who asks.
+    Failed(Arc<TableError>),
+    Known(Vec<u64>),
 }
 
 /// How far it has come, or what came of it.
@@ -52,13 +62,27 @@ impl Counts {
         }
     }
 
-    /// How far it has come. The first who asks has it begun.
+    /// How far it has come. The first who asks has it begun, and so has the first after it failed
+    /// and somebody was told.
     pub(crate) fn so_far(&self) -> Result<SoFar, Arc<TableError>> {
-        if !self.counting.begun.swap(true, Ordering::AcqRel) {
-            let (table, counting) = (Arc::clone(&self.table), Arc::clone(&self.counting));
-            tokio::task::spawn_blocking(move || counting.count(&table));
-        }
-        let losing_by_area = self.counting.result.get().cloned().transpose()?;
+        let mut stage = self.counting.stage_now();
+        let losing_by_area = match &*stage {
+            Stage::Known(by_area) => Some(by_area.clone()),
+            Stage::UnderWay => None,
+            Stage::Failed(error) => {
+                let error = Arc::clone(error);
+                *stage = Stage::Idle;
+                return Err(error);
+            }
+            Stage::Idle => {
+                *stage = Stage::UnderWay;
+                self.counting.counted.store(0, Ordering::Release);
+                let (table, counting) = (Arc::clone(&self.table), Arc::clone(&self.counting));
+                tokio::task::spawn_blocking(move || counting.run(&table));
+                None
+            }
+        };
+        drop(stage);
         let manifest = self.table.manifest();
         Ok(SoFar {
             counted: self.counting.counted.load(Ordering::Acquire),
@@ -76,29 +100,53 @@ impl Drop for Counts {
 }
 
 impl Counting {
-    /// Counts until it is done, or told to stop.
-    fn count(&self, table: &Table) {
+    /// Counts, and keeps what comes of it. After a panic the next who asks has it begun again.
+    fn run(&self, table: &Table) {
+        let mut end = End {
+            counting: self,
+            stage: Stage::Idle,
+        };
+        end.stage = match self.count(table) {
+            Ok(Some(by_area)) => Stage::Known(by_area),
+            Ok(None) => Stage::Idle,
+            Err(error) => Stage::Failed(Arc::new(error)),
+        };
+    }
+
+    /// Counts until it is done; nothing comes of it when it was told to stop.
+    fn count(&self, table: &Table) -> Result<Option<Vec<u64>>, TableError> {
         let mut by_area = vec![0; 1 + area_max(table.manifest().bits)];
         let mut start = Instant::now();
         for piece in table.words() {
-            let piece = match piece {
-                Ok(piece) => piece,
-                Err(error) => {
-                    self.result.get_or_init(|| Err(Arc::new(error)));
-                    return;
-                }
-            };
+            let piece = piece?;
             add(&piece, &mut by_area);
             self.counted.fetch_add(piece.len() as u64, Ordering::AcqRel);
             std::thread::park_timeout((start.elapsed() * REST).min(REST_MAX));
             if self.stop.load(Ordering::Acquire) {
-                return;
+                return Ok(None);
             }
             start = Instant::now();
         }
         let largest = by_area.iter().rposition(|&count| count > 0);
         by_area.truncate(largest.map_or(1, |area| area + 1));
-        self.result.get_or_init(|| Ok(by_area));
+        Ok(Some(by_area))
+    }
+
+    fn stage_now(&self) -> MutexGuard<'_, Stage> {
+        // It is changed in one step, whoever panicked.
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says how the counting ended when it does, however that is.
+struct End<'a> {
+    counting: &'a Counting,
+    stage: Stage,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        *self.counting.stage_now() = std::mem::take(&mut self.stage);
     }
 }
 
@@ -198,12 +246,36 @@ mod tests {
             counting: Arc::clone(&counting),
         };
         drop(counts);
-        counting.count(&table);
+        counting.run(&table);
         let counted = counting.counted.load(Ordering::Acquire);
         assert!(
             0 < counted && counted < table.manifest().stored,
             "{counted}"
         );
-        assert!(counting.result.get().is_none());
+        assert!(matches!(*counting.stage_now(), Stage::Idle));
+    }
+
+    /// A disk that failed once may be well again.
+    #[tokio::test]
+    async fn what_failed_is_told_once_and_tried_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = crate::tests::publish(directory.path(), 14);
+        let (shard, aside) = (folder.join("shard-0001.zst"), folder.join("aside"));
+        let table = Arc::new(Table::open(directory.path()).unwrap());
+        let counts = Counts::new(Arc::clone(&table));
+        let end = async || loop {
+            match counts.so_far() {
+                Ok(so_far) if so_far.losing_by_area.is_none() => tokio::task::yield_now().await,
+                end => return end,
+            }
+        };
+        std::fs::rename(&shard, &aside).unwrap();
+        for _ in 0..2 {
+            assert!(end().await.is_err());
+        }
+        std::fs::rename(&aside, &shard).unwrap();
+        let counted = end().await.unwrap();
+        assert_eq!(counted.counted, table.manifest().stored);
+        assert!(counted.losing_by_area.is_some());
     }
 }

@@ -154,7 +154,7 @@ impl Keeper {
     fn look(&mut self, before: Now) -> Now {
         let mut broken = false;
         let folders = self.published.folders().unwrap_or_else(|error| {
-            self.complaints.log(&describe(&error));
+            self.published.log(&error);
             broken = true;
             Vec::new()
         });
@@ -163,7 +163,7 @@ impl Keeper {
                 Ok(Some(stamp)) => stamp,
                 Ok(None) => continue,
                 Err(error) => {
-                    self.complaints.log(&describe(&error));
+                    self.published.log(&error);
                     broken = true;
                     continue;
                 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use axum::response::Response;
 use bytes::Bytes;
 use http::HeaderMap;
-use http::header::{ACCEPT, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY};
+use http::header::{
+    ACCEPT, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, X_FRAME_OPTIONS,
+};
 
 use crate::published::Whole;
 use crate::tables::{nothing, whole};
@@ -72,8 +74,14 @@ pub(crate) const FILES: [File; 15] = [
     ),
 ];
 
-/// Nothing in a page comes from elsewhere, and nothing of it runs but its own files.
-const POLICY: HeaderValue = HeaderValue::from_static("default-src 'self'");
+/// Nothing in a page comes from elsewhere, and nothing of it runs but its own files. No other page
+/// shows it in a frame, where people would click what they do not see; and nothing that got into it
+/// could change where its links begin, or send a form.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+);
+/// The same about frames, for browsers that do not know that of the policy.
+const NO_FRAMES: HeaderValue = HeaderValue::from_static("DENY");
 
 /// All files by their paths.
 #[derive(Clone, Debug)]
@@ -98,6 +106,7 @@ impl Pages {
         let mut response = whole(file, kind, headers);
         let fields = response.headers_mut();
         fields.insert(CONTENT_SECURITY_POLICY, POLICY);
+        fields.insert(X_FRAME_OPTIONS, NO_FRAMES);
         fields.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
         response
     }

@@ -17,17 +17,20 @@ use chomp_table::manifest::{
 };
 use http::header::HeaderValue;
 
+use crate::complaints::Complaints;
+
 /// What is read at a time to check a shard.
 const CHECK_BYTES: usize = 256 << 10;
 /// No table has more bits.
 const BITS_MAX: u32 = u64::BITS;
 
 /// The finished tables in a directory. What their manifests say is kept in memory, and read
-/// again when they change.
+/// again when they change. One that is damaged is read, and told of in the log, once.
 #[derive(Debug)]
 pub(crate) struct Published {
     directory: PathBuf,
-    known: Mutex<HashMap<u32, (Stamp, Arc<Table>)>>,
+    complaints: Complaints,
+    known: Mutex<HashMap<u32, (Stamp, Option<Arc<Table>>)>>,
 }
 
 /// A finished table.
@@ -79,14 +82,16 @@ pub(crate) struct Stamp {
 pub(crate) enum PublishedError {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
+    /// The log has said more.
     #[error("{} is damaged", path.display())]
-    Manifest { path: PathBuf, source: FormatError },
+    Manifest { path: PathBuf },
 }
 
 impl Published {
-    pub(crate) fn new(directory: PathBuf) -> Published {
+    pub(crate) fn new(directory: PathBuf, complaints: Complaints) -> Published {
         Published {
             directory,
+            complaints,
             known: Mutex::default(),
         }
     }
@@ -96,12 +101,12 @@ impl Published {
         let good = |bits: &u32| match self.table(*bits) {
             Ok(table) => table.is_some(),
             Err(error) => {
-                tracing::warn!("a table is not offered: {}", describe(&error));
+                self.log(&error);
                 false
             }
         };
         let folders = self.folders().unwrap_or_else(|error| {
-            tracing::warn!("{}", describe(&error));
+            self.log(&error);
             Vec::new()
         });
         folders.into_iter().filter(good).collect()
@@ -127,6 +132,16 @@ impl Published {
         Ok(folders)
     }
 
+    /// Tells the owner what was met, but not twice of a manifest.
+    pub(crate) fn log(&self, error: &PublishedError) {
+        match error {
+            PublishedError::Read { .. } => {
+                self.complaints.log(&describe(error));
+            }
+            PublishedError::Manifest { .. } => {}
+        }
+    }
+
     /// Where they are.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
@@ -134,13 +149,7 @@ impl Published {
 
     /// What tells the finished table of so many bits from another in its place, if there is one.
     pub(crate) fn stamp(&self, bits: u32) -> Result<Option<Stamp>, PublishedError> {
-        let path = self.directory.join(folder_name(bits)).join(MANIFEST_NAME);
-        let stamp = match open_within(&path) {
-            Ok((_, metadata)) => Ok(Some(Stamp::of(&metadata))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        };
-        stamp.map_err(|source| PublishedError::Read { path, source })
+        Ok(self.look(bits)?.map(|(stamp, _)| stamp))
     }
 
     /// The file `name` of the table in the folder `folder`, both as they stand in the address.
@@ -157,31 +166,45 @@ impl Published {
 
     /// The table of so many bits, if it is finished.
     fn table(&self, bits: u32) -> Result<Option<Arc<Table>>, PublishedError> {
+        Ok(self.look(bits)?.map(|(_, table)| table))
+    }
+
+    fn look(&self, bits: u32) -> Result<Option<(Stamp, Arc<Table>)>, PublishedError> {
         let folder = self.directory.join(folder_name(bits));
         let path = folder.join(MANIFEST_NAME);
         let failed = |source| PublishedError::Read {
             path: path.clone(),
             source,
         };
+        let damaged = || PublishedError::Manifest { path: path.clone() };
         let stamp = match open_within(&path) {
             Ok((_, metadata)) => Stamp::of(&metadata),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
-        let known = self.known_now().get(&bits).cloned();
-        if let Some((at, table)) = known
-            && at == stamp
+        // It is read by one at a time: so nobody tells of the same damage twice.
+        let mut all = self.known_now();
+        if let Some((at, table)) = all.get(&bits)
+            && *at == stamp
         {
-            return Ok(Some(table));
+            let table = table.clone().ok_or_else(damaged)?;
+            return Ok(Some((stamp, table)));
         }
         // If it is replaced just now, the next one to ask reads it again.
         let bytes = read_within(&path, MANIFEST_BYTES_MAX).map_err(failed)?;
-        let table = Table::new(&folder, bytes).map(Arc::new)?;
-        self.known_now().insert(bits, (stamp, Arc::clone(&table)));
-        Ok(Some(table))
+        let table = match Table::new(&folder, bytes) {
+            Ok(table) => Some(Arc::new(table)),
+            Err(error) => {
+                let (path, what) = (path.display(), describe(&error));
+                tracing::error!("a table is not offered: {path} is damaged: {what}");
+                None
+            }
+        };
+        all.insert(bits, (stamp, table.clone()));
+        Ok(Some((stamp, table.ok_or_else(damaged)?)))
     }
 
-    fn known_now(&self) -> MutexGuard<'_, HashMap<u32, (Stamp, Arc<Table>)>> {
+    fn known_now(&self) -> MutexGuard<'_, HashMap<u32, (Stamp, Option<Arc<Table>>)>> {
         // Entries are put in whole, whoever panicked.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -254,11 +277,8 @@ fn digest(file: &File, bytes: u64) -> io::Result<Digest> {
 }
 
 impl Table {
-    fn new(folder: &Path, bytes: Vec<u8>) -> Result<Table, PublishedError> {
-        let manifest = Manifest::parse(&bytes).map_err(|source| PublishedError::Manifest {
-            path: folder.join(MANIFEST_NAME),
-            source,
-        })?;
+    fn new(folder: &Path, bytes: Vec<u8>) -> Result<Table, FormatError> {
+        let manifest = Manifest::parse(&bytes)?;
         let sums = sha256sums(&bytes, &manifest);
         let shards = manifest.shards.iter().map(|shard| {
             let file = Shard {
@@ -298,4 +318,63 @@ impl Whole {
 /// The digest of a file names its version.
 fn etag(digest: Digest) -> HeaderValue {
     HeaderValue::try_from(format!("\"{digest}\"")).expect("hex digits may be in a header")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the log has to say of `work`.
+    fn log_of(work: impl FnOnce()) -> String {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let writer = {
+            let written = Arc::clone(&written);
+            move || Written(Arc::clone(&written))
+        };
+        let log = tracing_subscriber::fmt().with_writer(writer).finish();
+        tracing::subscriber::with_default(log, work);
+        let written = written.lock().unwrap();
+        String::from_utf8(written.clone()).unwrap()
+    }
+
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a damaged manifest for a test")]
+    fn a_damaged_manifest_is_told_of_once_however_often_it_is_looked_at() {
+        let directory = tempfile::tempdir().unwrap();
+        crate::tests::publish(directory.path(), 8);
+        let folder = crate::tests::publish(directory.path(), 10);
+        let manifest = folder.join(MANIFEST_NAME);
+        let good = fs::read(&manifest).unwrap();
+        let published = Published::new(directory.path().to_owned(), Complaints::default());
+        let look = || {
+            for _ in 0..5 {
+                assert_eq!(published.list(), [8]);
+                assert!(published.stamp(10).is_err());
+                let error = published.file(&folder_name(10), MANIFEST_NAME).unwrap_err();
+                published.log(&error);
+            }
+        };
+        assert_eq!(published.list(), [8, 10]);
+        for damaged in [&good[1..], b"{}"] {
+            fs::write(&manifest, damaged).unwrap();
+            let log = log_of(look);
+            assert_eq!(log.matches("ERROR").count(), 1, "{log}");
+            assert!(log.contains(manifest.to_str().unwrap()), "{log}");
+        }
+        fs::write(&manifest, &good).unwrap();
+        assert_eq!(published.list(), [8, 10]);
+    }
 }

@@ -66,7 +66,7 @@ impl Site {
     /// Opens the table of the most bits, if there is one, and looks out for others from now on.
     pub async fn open(options: Options) -> Site {
         let complaints = Complaints::default();
-        let published = Arc::new(Published::new(options.directory));
+        let published = Arc::new(Published::new(options.directory, complaints.clone()));
         let keeper = Keeper::new(
             Arc::clone(&published),
             options.cache_bytes,

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
-use chomp_table::format::describe;
 use chomp_table::manifest::folder_name;
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue,
@@ -26,17 +25,16 @@ use tokio::sync::Semaphore;
 
 use crate::answer::{JSON, busy, json, problem};
 use crate::body::{CHUNK_TIME, FileBody};
-use crate::complaints::Complaints;
+use crate::complaints::{Complaints, damaged};
 use crate::conditions::{Wanted, wanted};
 use crate::published::{Published, Shard, TableFile, Whole};
 
 /// The shards that are sent at a time. Each is an open file and two chunks of memory.
 const DOWNLOADS_MAX: usize = 256;
 
-/// A shard of these bits is the same for ever.
-const FOR_EVER: &str = "public, max-age=31536000, immutable";
-/// The others are small, and may be another one day.
-const ASK_AGAIN: &str = "no-cache";
+/// Names do not tell versions: a file of the same name may be another one day, a shard too. Who has
+/// it asks with its tag, and is told in a few bytes that it is the same.
+const CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 
 /// The finished tables in a directory, for everybody.
 #[derive(Clone, Debug)]
@@ -99,7 +97,8 @@ impl Tables {
             else {
                 return Ok(None);
             };
-            published.file(folder, name)
+            let found = published.file(folder, name);
+            found.inspect_err(|error| published.log(error))
         });
         let (headers, method) = (&request.headers, &request.method);
         match found.await {
@@ -109,14 +108,14 @@ impl Tables {
                 whole(&file, "text/plain; charset=utf-8", headers)
             }
             Ok(Ok(Some(TableFile::Shard(shard)))) => self.shard(shard, headers, method).await,
-            Ok(Err(error)) => self.complaints.broken(&describe(&error)),
+            Ok(Err(_)) => damaged(),
             Err(panic) => self.complaints.broken(&panic.to_string()),
         }
     }
 
     async fn shard(&self, shard: Shard, headers: &HeaderMap, method: &Method) -> Response {
         let (part, mut response) = head(headers, &shard.etag, shard.bytes);
-        describe_file(&mut response, "application/zstd", FOR_EVER);
+        describe_file(&mut response, "application/zstd");
         let Some(part) = part.filter(|_| method != Method::HEAD) else {
             return response;
         };
@@ -142,7 +141,7 @@ impl Tables {
 /// A small file, or the part of it that a request with these headers wants.
 pub(crate) fn whole(file: &Whole, kind: &'static str, headers: &HeaderMap) -> Response {
     let (part, mut response) = head(headers, &file.etag, file.bytes.len() as u64);
-    describe_file(&mut response, kind, ASK_AGAIN);
+    describe_file(&mut response, kind);
     if let Some(part) = part {
         let [start, end] = [part.start, part.end]
             .map(|at| usize::try_from(at).expect("within bytes that are in memory"));
@@ -179,10 +178,10 @@ fn head(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> (Option<Range<u6
     (part, response)
 }
 
-fn describe_file(response: &mut Response, kind: &'static str, cache: &'static str) {
+fn describe_file(response: &mut Response, kind: &'static str) {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
+    headers.insert(CACHE_CONTROL, CACHE);
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
 }
 

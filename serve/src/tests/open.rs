@@ -124,8 +124,9 @@ async fn pages_may_load_nothing_from_elsewhere() {
         assert_eq!(answer.status, 200, "{path}");
         assert_eq!(
             answer.header("content-security-policy"),
-            "default-src 'self'"
+            "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
         );
+        assert_eq!(answer.header("x-frame-options"), "DENY");
         assert_eq!(answer.header("referrer-policy"), "no-referrer");
         assert_eq!(answer.header("cache-control"), "no-cache");
         let etag = answer.header("etag").to_owned();
