@@ -61,7 +61,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
     let limits = Limits::default();
     let router = site.router();
     let endpoints = vec![Endpoint { listener, router }];
-    let server = Server::start(endpoints, None, limits, &limits.slots());
+    let server = Server::start(endpoints, None, limits, &limits.places());
 
     let manifest = table.manifest();
     let folder = table.folder().to_owned();

@@ -13,10 +13,11 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, any};
 use chomp_access::{Denied, Issuer};
 use chomp_serve::answer::problem;
+use chomp_serve::net::Caller;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
-use crate::roster::{Caller, Roster};
+use crate::roster::{Bearer, Roster};
 
 /// Who may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +125,7 @@ impl Gate {
         all.fallback_service(refused())
     }
 
-    async fn check(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
+    async fn check(&self, headers: &HeaderMap) -> Result<Bearer, Refusal> {
         #[expect(
             clippy::disallowed_methods,
             reason = "tokens expire by the wall clock, and nothing else depends on it"
@@ -178,8 +179,9 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Denied> {
 
 async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
     match gate.check(request.headers()).await {
-        Ok(caller) => {
-            request.extensions_mut().insert(caller);
+        Ok(bearer) => {
+            Caller::of(request.extensions()).admit();
+            request.extensions_mut().insert(bearer);
             next.run(request).await
         }
         Err(refusal) => gate.refused(refusal, request.headers()),

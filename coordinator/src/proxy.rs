@@ -10,14 +10,16 @@
 //! The job is asked about that before the first byte is read.
 //!
 //! What all of this may take is bounded: so many transfers at a time, so much memory for what is
-//! being put. Whoever waits too long for that is told to come back (503).
+//! being put and read, and less of both for one address. Whoever waits too long for that is told to
+//! come back (503), and whoever is slower than the pace of all peers is dropped.
 
 mod answers;
 mod outgoing;
+mod shares;
 #[cfg(test)]
 mod tests;
 
-use std::num::NonZeroUsize;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,6 +33,7 @@ use bytes::{Bytes, BytesMut};
 use chomp_plan::WorkerId;
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_serve::answer::problem;
+use chomp_serve::net::{Caller, Pace};
 use chomp_store::{Key, PartName, Storage, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::{folder_bits, folder_name};
@@ -38,28 +41,34 @@ use chomp_table::shard::shard_name;
 use http::header::{CONTENT_LENGTH, IF_NONE_MATCH, RANGE};
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::Body as _;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::http::metrics::Traffic;
 use crate::job::{Handle, Target};
-use crate::roster::Caller;
+use crate::roster::Bearer;
 use answers::{Asked, busy, empty, failed, partial, whole};
 use outgoing::Outgoing;
+use shares::{Share, Shares};
 
-/// The transfers at a time. More would only share the same network.
-const TRANSFERS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+/// The transfers at a time. More would only share the same network. Each that reads an object has a
+/// chunk of it in memory, and two pieces.
+const TRANSFERS: u32 = 64;
+/// The same for one address. Many workers may have the same, so it is most of them.
+const TRANSFERS_PER_ADDRESS: u32 = 48;
+/// The requests that wait for their turn.
+const WAITING_MAX: usize = 4096;
 /// The bytes of all bodies that are being put. A larger one than this is put alone.
 const BYTES_IN_FLIGHT: u64 = 128 << 20;
+/// The same from one address.
+const BYTES_PER_ADDRESS: u64 = 96 << 20;
 /// The unit in which these are counted.
 const UNIT: u64 = 1 << 10;
 /// What is read at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
 /// How long a request waits for its turn.
 const TURN_TIME: Duration = Duration::from_secs(30);
-/// How long a peer may take for the next bytes, in either direction.
-const STALL_TIME: Duration = Duration::from_mins(1);
-/// How long a body may take from its first byte to its last.
+/// How long a body may take from its first byte to its last, however large.
 const BODY_TIME: Duration = Duration::from_mins(10);
 
 /// The path of the route.
@@ -72,21 +81,22 @@ pub(crate) struct Proxy {
     handle: Handle,
     bits: u32,
     traffic: Arc<Traffic>,
-    transfers: Arc<Semaphore>,
-    memory: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    transfers: Shares,
+    memory: Shares,
 }
 
 impl Proxy {
     /// For the job of `bits` bits behind `handle`.
     pub(crate) fn new(storage: Arc<dyn Storage>, handle: Handle, bits: u32) -> Proxy {
-        let units = usize::try_from(BYTES_IN_FLIGHT / UNIT).expect("a small number");
         Proxy {
             storage,
             handle,
             bits,
             traffic: Arc::default(),
-            transfers: Arc::new(Semaphore::new(TRANSFERS.get())),
-            memory: Arc::new(Semaphore::new(units)),
+            waiting: Arc::new(Semaphore::new(WAITING_MAX)),
+            transfers: Shares::new(TRANSFERS, TRANSFERS_PER_ADDRESS),
+            memory: Shares::new(units(BYTES_IN_FLIGHT), units(BYTES_PER_ADDRESS)),
         }
     }
 
@@ -102,21 +112,22 @@ impl Proxy {
     }
 
     /// The right to transfer, once it is this one's turn.
-    async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        wait_for(&self.transfers, 1).await
+    async fn turn(&self, address: IpAddr) -> Option<Share> {
+        let _waits = self.waiting.try_acquire().ok()?;
+        self.transfers.take(address, 1, TURN_TIME).await
     }
 
     /// The memory for a body of so many bytes, once it is free.
-    async fn memory(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
-        let units = bytes.min(BYTES_IN_FLIGHT).div_ceil(UNIT).max(1);
-        wait_for(&self.memory, u32::try_from(units).expect("a small number")).await
+    async fn memory(&self, address: IpAddr, bytes: u64) -> Option<Share> {
+        let bytes = bytes.min(BYTES_IN_FLIGHT);
+        self.memory.take(address, units(bytes), TURN_TIME).await
     }
 }
 
-async fn wait_for(semaphore: &Arc<Semaphore>, permits: u32) -> Option<OwnedSemaphorePermit> {
-    let permit = Arc::clone(semaphore).acquire_many_owned(permits);
-    let permit = timeout(TURN_TIME, permit).await.ok()?;
-    Some(permit.expect("the semaphore is never closed"))
+/// So many bytes as they are counted.
+fn units(bytes: u64) -> u32 {
+    let units = bytes.div_ceil(UNIT).max(1);
+    u32::try_from(units).expect("a small number")
 }
 
 /// The key that a request names.
@@ -125,6 +136,7 @@ fn key_of(request: &Request<Body>) -> Option<Key> {
 }
 
 async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
+    let address = Caller::of(request.extensions()).network();
     let key = key_of(&request).filter(may_read);
     let Some(key) = key else {
         return problem(StatusCode::FORBIDDEN, "workers have no use for this object");
@@ -135,7 +147,7 @@ async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
             "one range, as bytes=FIRST-LAST or bytes=FIRST-",
         );
     };
-    let Some(turn) = proxy.turn().await else {
+    let Some(turn) = proxy.turn(address).await else {
         return busy();
     };
     let range = asked.range();
@@ -183,11 +195,12 @@ fn may_read(key: &Key) -> bool {
 }
 
 async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
+    let address = Caller::of(request.extensions()).network();
     let (target, key, worker, length) = match judge(&proxy, &request) {
         Ok(judged) => judged,
         Err((status, what)) => return problem(status, what),
     };
-    let Some(turn) = proxy.turn().await else {
+    let Some(turn) = proxy.turn(address).await else {
         return busy();
     };
     match proxy.handle.may_put(worker, target).await {
@@ -198,7 +211,7 @@ async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
         }
         Err(over) => return problem(StatusCode::SERVICE_UNAVAILABLE, &over.to_string()),
     }
-    let Some(memory) = proxy.memory(length).await else {
+    let Some(memory) = proxy.memory(address, length).await else {
         return busy();
     };
     let read = read(&proxy, request.into_body(), length);
@@ -243,8 +256,8 @@ fn judge(proxy: &Proxy, request: &Request<Body>) -> Result<(Target, Key, WorkerI
         StatusCode::BAD_REQUEST,
         "the header chomp-worker is missing",
     ))?;
-    let caller = request.extensions().get::<Caller>();
-    let &Caller(participant) = caller.ok_or((StatusCode::UNAUTHORIZED, "no token"))?;
+    let caller = request.extensions().get::<Bearer>();
+    let &Bearer(participant) = caller.ok_or((StatusCode::UNAUTHORIZED, "no token"))?;
     let worker = WorkerId {
         participant,
         number: number_of_worker,
@@ -289,13 +302,19 @@ async fn read(proxy: &Proxy, body: Body, length: u64) -> Result<Bytes, Refused> 
         StatusCode::BAD_REQUEST,
         "the body is not as long as was said",
     );
+    let mut pace = Pace::default();
     let mut bytes = BytesMut::with_capacity(usize::try_from(length).map_err(|_| wrong)?);
     let mut body = std::pin::pin!(body);
     loop {
         let frame = std::future::poll_fn(|context| body.as_mut().poll_frame(context));
-        let frame = timeout(STALL_TIME, frame).await;
-        let stalled = (StatusCode::REQUEST_TIMEOUT, "the body stands still");
-        let Some(frame) = frame.map_err(|_| stalled)? else {
+        let frame = pace.wait(frame, |frame| {
+            let data = frame
+                .as_ref()
+                .and_then(|frame| frame.as_ref().ok()?.data_ref());
+            data.map_or(0, |data| data.len() as u64)
+        });
+        let slow = (StatusCode::REQUEST_TIMEOUT, "the body comes too slowly");
+        let Some(frame) = frame.await.ok_or(slow)? else {
             break;
         };
         let broken = (StatusCode::BAD_REQUEST, "the body was broken off");

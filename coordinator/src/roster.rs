@@ -15,7 +15,7 @@ const EVERY: Duration = Duration::from_millis(500);
 
 /// Whose a call is, by its token. The gate puts it into the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Caller(pub(crate) ParticipantId);
+pub(crate) struct Bearer(pub(crate) ParticipantId);
 
 /// The participants of a job. Clones share all.
 #[derive(Clone, Debug)]
@@ -33,13 +33,13 @@ impl Roster {
     }
 
     /// Whose calls these are, if they may go on. A credential that is newer than the list is looked up in the file.
-    pub(crate) async fn admit(&self, holder: Holder) -> Result<Caller, Denied> {
+    pub(crate) async fn admit(&self, holder: Holder) -> Result<Bearer, Denied> {
         let is_newer = self.read().is_older_than(holder);
         if is_newer && let Err(error) = self.refresh().await {
             tracing::warn!("{}", describe(&error));
         }
         self.read().admit(holder)?;
-        Ok(Caller(ParticipantId(holder.number)))
+        Ok(Bearer(ParticipantId(holder.number)))
     }
 
     /// What people call a participant.
@@ -130,7 +130,7 @@ mod tests {
         let mut list = Participants::default();
         let (ann, bob) = (list.add("ann").unwrap(), list.add("bob").unwrap());
         let roster = Roster::new(list.clone(), None);
-        assert_eq!(ready(roster.admit(ann)), Ok(Caller(ParticipantId(1))));
+        assert_eq!(ready(roster.admit(ann)), Ok(Bearer(ParticipantId(1))));
         assert_eq!(
             (roster.revoked(), roster.change(list.clone())),
             (vec![], vec![])

@@ -47,6 +47,8 @@ pub(crate) use teller::Teller;
 const CALLS_PATH: &str = "/chomp.v1.Coordinator/";
 /// The largest message that is read: a heartbeat of the largest worker, or a shard.
 const MESSAGE_BYTES_MAX: usize = 2 << 20;
+/// The same where everybody may ask: the name of a service.
+const HEALTH_BYTES_MAX: usize = 1 << 10;
 
 /// Why a coordinator does not start.
 #[derive(Debug, thiserror::Error)]
@@ -376,10 +378,10 @@ async fn serve(
     listeners: Listeners,
 ) -> Server {
     let gate = Gate::new(options.issuer, roster, options.open_status);
-    let slots = options.limits.slots();
+    let places = options.limits.places();
     let job = JobPages {
         teller,
-        slots: slots.clone(),
+        places: places.clone(),
         traffic: proxy.traffic(),
         gate: gate.clone(),
     };
@@ -400,13 +402,14 @@ async fn serve(
         listener,
         router: gate.router(pages),
     }));
-    Server::start(endpoints, options.tls.as_ref(), options.limits, &slots)
+    Server::start(endpoints, options.tls.as_ref(), options.limits, &places)
 }
 
 /// The gRPC calls that have a rule, by their paths.
 async fn calls(service: &CoordinatorServer<Service>) -> Vec<(&'static str, MethodRouter)> {
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_serving::<CoordinatorServer<Service>>().await;
+    let health = health.max_decoding_message_size(HEALTH_BYTES_MAX);
     let route = |path: &'static str| {
         let call = match path.strip_prefix(CALLS_PATH) {
             Some(_) => any_service(service.clone()),

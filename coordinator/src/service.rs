@@ -19,7 +19,7 @@ use tokio::sync::OnceCell;
 use tonic::{Request, Response, Status};
 
 use crate::job::{Check, Handle, Over, Refusal, Reply, WorkerStats};
-use crate::roster::Caller;
+use crate::roster::Bearer;
 use blocking::blocking;
 
 /// The most threads of a worker that are believed.
@@ -315,8 +315,8 @@ impl Coordinator for Service {
 
 /// The worker that a call is of: one of whoever holds the token, by the number that it gives itself.
 fn sender<T>(request: &Request<T>, number: u64) -> Result<WorkerId, Status> {
-    let caller = request.extensions().get::<Caller>();
-    let &Caller(participant) = caller.ok_or_else(|| Status::unauthenticated("no token"))?;
+    let caller = request.extensions().get::<Bearer>();
+    let &Bearer(participant) = caller.ok_or_else(|| Status::unauthenticated("no token"))?;
     Ok(WorkerId {
         participant,
         number,

@@ -9,21 +9,25 @@
 //!
 //! `openapi.json` describes every field.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use axum::response::Response;
+use chomp_query::Losing;
 use chomp_table::format::describe;
 use chomp_table::position::PositionError;
-use chomp_table::{Position, Table, TableError};
+use chomp_table::{Position, Table, TableError, Word};
 use http::StatusCode;
 use serde::Serialize;
 
 use crate::answer::{JSON, busy, json, problem, text};
 use crate::complaints::{Complaints, damaged};
 use crate::current::{Current, Now, OpenTable};
+use crate::door::Cost;
 use crate::lookups::{Lookups, NotDone};
+use crate::net::Caller;
 use crate::openings::NoList;
 
 /// The longest text of a position: 63 rows of two digits each and a comma take 188 bytes, a word 66.
@@ -87,20 +91,22 @@ impl Api {
         self.respond(counts.map(|counts| json(StatusCode::OK, &counts)))
     }
 
-    pub(crate) async fn position(&self, position: Text) -> Response {
+    pub(crate) async fn position(&self, position: Text, caller: &Caller) -> Response {
         let answer = async {
             let position: Position = short(position)?.parse()?;
-            self.ask(move |table| chomp_query::answer(table, &position))
+            self.ask(caller, move |table| chomp_query::answer(table, &position))
                 .await
         };
         self.respond(answer.await)
     }
 
-    pub(crate) async fn opening(&self, board: Text) -> Response {
+    pub(crate) async fn opening(&self, board: Text, caller: &Caller) -> Response {
         let answer = async {
             let (rows, columns) = sides(&short(board)?)?;
-            self.ask(move |table| chomp_query::opening(table, rows, columns))
-                .await
+            self.ask(caller, move |table| {
+                chomp_query::opening(table, rows, columns)
+            })
+            .await
         };
         self.respond(answer.await)
     }
@@ -120,15 +126,24 @@ impl Api {
         }
     }
 
-    /// Asks the table, on a thread that may wait for the disk.
+    /// Asks the table, on a thread that may wait for the disk. The parts of the table that are read
+    /// for it are its cost, but for the one that every question may read.
     async fn ask<T: Serialize>(
         &self,
-        question: impl FnOnce(&Table) -> Result<T, TableError> + Send + 'static,
+        caller: &Caller,
+        question: impl FnOnce(&Metered<'_>) -> Result<T, TableError> + Send + 'static,
     ) -> Result<Response, Refusal> {
         let open = self.open()?;
-        let asked = self.lookups.run(move || {
-            let answer = question(&open.table)?;
-            Ok(json(StatusCode::OK, &answer))
+        let asked = self.lookups.run(caller.address, move || {
+            let table = Metered {
+                table: &open.table,
+                read: Cell::default(),
+            };
+            let answer = question(&table)?;
+            let mut response = json(StatusCode::OK, &answer);
+            let cost = Cost(table.read.get().saturating_sub(1));
+            response.extensions_mut().insert(cost);
+            Ok(response)
         });
         Ok(asked.await?.map_err(Arc::new)?)
     }
@@ -153,6 +168,23 @@ impl Api {
             Refusal::NotDone(NotDone::Full) => busy(&what, 1),
             Refusal::NotDone(NotDone::Lost) => problem(StatusCode::INTERNAL_SERVER_ERROR, &what),
         }
+    }
+}
+
+/// A table of which it is counted how many of its parts a question reads.
+#[derive(Debug)]
+struct Metered<'a> {
+    table: &'a Table,
+    read: Cell<u32>,
+}
+
+impl Losing for Metered<'_> {
+    fn are_losing(&self, words: &[Word]) -> Result<Vec<bool>, TableError> {
+        self.table.are_losing_metered(words, &self.read)
+    }
+
+    fn bits(&self) -> u32 {
+        self.table.manifest().bits
     }
 }
 

@@ -7,19 +7,17 @@ use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
+
+use crate::net::{Pace, Slot};
 
 /// What is read at a time.
 const CHUNK_BYTES: u64 = 256 << 10;
 /// The chunks that are read ahead of the network.
 const CHUNKS_AHEAD: usize = 1;
-/// How long a peer may take for a chunk. A connection that lives may have a download that stands
-/// still, and that must not keep its place for ever.
-pub(crate) const CHUNK_TIME: Duration = Duration::from_mins(1);
 
 type Chunk = io::Result<Bytes>;
 
@@ -31,28 +29,25 @@ pub(crate) struct FileBody {
 }
 
 impl FileBody {
-    /// The bytes `part` of `file`; `place` is kept for as long as they are under way.
+    /// The bytes `part` of `file`; `place` is kept for as long as they are under way, and the peer
+    /// keeps its pace.
     #[expect(
         clippy::disallowed_methods,
         reason = "ends with the body that it fills"
     )]
-    pub(crate) fn new(
-        file: File,
-        part: Range<u64>,
-        place: OwnedSemaphorePermit,
-        chunk_time: Duration,
-    ) -> FileBody {
+    pub(crate) fn new(file: File, part: Range<u64>, place: Slot) -> FileBody {
         let left = part.end - part.start;
         let (sender, chunks) = mpsc::channel(CHUNKS_AHEAD);
         tokio::spawn(async move {
-            send(Arc::new(file), part, &sender, chunk_time).await;
+            send(Arc::new(file), part, &sender).await;
             drop(place);
         });
         FileBody { chunks, left }
     }
 }
 
-async fn send(file: Arc<File>, part: Range<u64>, chunks: &mpsc::Sender<Chunk>, time: Duration) {
+async fn send(file: Arc<File>, part: Range<u64>, chunks: &mpsc::Sender<Chunk>) {
+    let mut pace = Pace::default();
     let mut start = part.start;
     while start < part.end {
         let end = part.end.min(start + CHUNK_BYTES);
@@ -64,8 +59,8 @@ async fn send(file: Arc<File>, part: Range<u64>, chunks: &mpsc::Sender<Chunk>, t
             tracing::error!("a file that is being downloaded cannot be read: {error}");
         }
         // A peer that is gone, or as good as gone, gets no more.
-        let sent = tokio::time::timeout(time, chunks.send(chunk)).await;
-        if failed || !matches!(sent, Ok(Ok(()))) {
+        let sent = pace.wait(chunks.send(chunk), |_| end - start).await;
+        if failed || !matches!(sent, Some(Ok(()))) {
             return;
         }
         start = end;
@@ -113,10 +108,13 @@ impl Body for FileBody {
 mod tests {
     use std::io::Write;
 
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
     use http_body_util::BodyExt;
-    use tokio::sync::Semaphore;
 
     use super::*;
+    use crate::net::Slots;
 
     fn file(bytes: &[u8]) -> File {
         let mut file = tempfile::tempfile().unwrap();
@@ -124,11 +122,17 @@ mod tests {
         file
     }
 
-    async fn body(file: File, part: Range<u64>) -> (FileBody, Arc<Semaphore>) {
-        let places = Arc::new(Semaphore::new(1));
-        let place = Arc::clone(&places).acquire_owned().await.unwrap();
-        let body = FileBody::new(file, part, place, Duration::from_secs(1));
-        (body, places)
+    fn body(file: File, part: Range<u64>) -> (FileBody, Slots) {
+        let places = Slots::new(1, 1);
+        let place = places.take(Ipv4Addr::LOCALHOST.into()).unwrap();
+        (FileBody::new(file, part, place), places)
+    }
+
+    /// Waits until the place is free again.
+    async fn is_free(places: &Slots) {
+        while places.open() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     #[tokio::test]
@@ -143,11 +147,11 @@ mod tests {
             chunk..2 * chunk,
             3 * chunk..bytes.len(),
         ] {
-            let (body, places) = body(file(&bytes), part.start as u64..part.end as u64).await;
+            let (body, places) = body(file(&bytes), part.start as u64..part.end as u64);
             assert_eq!(body.size_hint().exact(), Some(part.len() as u64));
             let read = body.collect().await.unwrap().to_bytes();
             assert!(read == bytes[part.clone()], "{part:?}");
-            drop(places.acquire().await.unwrap());
+            is_free(&places).await;
         }
     }
 
@@ -155,22 +159,46 @@ mod tests {
     async fn a_file_that_is_too_short_ends_with_an_error() {
         for length in [0, 1, CHUNK_BYTES, CHUNK_BYTES + 1] {
             let file = file(&vec![1; usize::try_from(length).unwrap()]);
-            let (body, places) = body(file, 0..length + 1).await;
+            let (body, places) = body(file, 0..length + 1);
             assert!(body.collect().await.is_err(), "{length}");
-            drop(places.acquire().await.unwrap());
+            is_free(&places).await;
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_download_that_stands_still_loses_its_place() {
-        let bytes = vec![1; usize::try_from(4 * CHUNK_BYTES).unwrap()];
-        let (mut body, places) = body(file(&bytes), 0..4 * CHUNK_BYTES).await;
-        for _ in 0..2 {
-            tokio::time::sleep(Duration::from_millis(900)).await;
-            body.frame().await.unwrap().unwrap();
+    /// What a peer gets of 16 MiB that waits so long before each chunk.
+    async fn taken(pause: Duration) -> u64 {
+        const LENGTH: u64 = 64 * CHUNK_BYTES;
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(LENGTH).unwrap();
+        let (mut body, places) = body(file, 0..LENGTH);
+        let mut taken = 0;
+        loop {
+            tokio::time::sleep(pause).await;
+            match body.frame().await {
+                Some(Ok(frame)) => taken += frame.into_data().unwrap().len() as u64,
+                Some(Err(_)) => break,
+                None => {
+                    assert_eq!(taken, LENGTH);
+                    break;
+                }
+            }
         }
-        assert_eq!(places.available_permits(), 0);
-        drop(places.acquire().await.unwrap());
+        is_free(&places).await;
+        taken
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_download_that_is_too_slow_loses_its_place() {
+        // 256 KiB in 8 s are 32 KiB/s.
+        assert_eq!(taken(Duration::from_millis(7900)).await, 64 * CHUNK_BYTES);
+        let slow = taken(Duration::from_secs(12)).await;
+        assert!(slow < 16 * CHUNK_BYTES, "{slow}");
+        let start = tokio::time::Instant::now();
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4 * CHUNK_BYTES).unwrap();
+        let (body, places) = body(file, 0..4 * CHUNK_BYTES);
+        is_free(&places).await;
+        assert_eq!(start.elapsed().as_secs(), 30);
         assert!(body.collect().await.is_err());
     }
 }

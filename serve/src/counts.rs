@@ -257,6 +257,10 @@ mod tests {
 
     /// A disk that failed once may be well again.
     #[tokio::test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a shard that is not there for a while"
+    )]
     async fn what_failed_is_told_once_and_tried_again() {
         let directory = tempfile::tempdir().unwrap();
         let folder = crate::tests::publish(directory.path(), 14);

@@ -18,8 +18,7 @@ use http::{Method, StatusCode};
 use tokio::time::Instant;
 
 use crate::answer::problem;
-use crate::net::Caller;
-use crate::rate::Rates;
+use crate::net::{Caller, Rates};
 
 /// The methods of every open route.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
@@ -65,15 +64,24 @@ impl Door {
     }
 }
 
+/// What an answer has cost besides one request, in as many. Told to the door with the answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost(pub(crate) u32);
+
 async fn pass(State(door): State<Door>, request: Request, next: Next) -> Response {
-    let wait = door.rates.as_ref().and_then(|rates| {
-        let address = Caller::of(request.extensions()).address;
-        rates.take(address, Instant::now()).err()
-    });
+    let address = Caller::of(request.extensions()).address;
+    let wait = door
+        .rates
+        .as_ref()
+        .and_then(|rates| rates.take(address, Instant::now()).err());
     let mut response = match wait {
         Some(wait) => too_often(wait),
         None => next.run(request).await,
     };
+    let cost = response.extensions().get::<Cost>();
+    if let (Some(rates), Some(Cost(cost))) = (&door.rates, cost) {
+        rates.charge(address, *cost, Instant::now());
+    }
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if door.readers == Readers::All {

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`net`] | connections, and what they may cost |
 //! | [`site`] | all that is open, put together |
-//! | `door`, `rate` | what every open route has in common; how often an address may come |
+//! | `door` | what every open route has in common |
 //! | `tables` | the list of finished tables, and their files |
 //! | `published` | which files that are |
 //! | `conditions`, `body` | which part of a file a request wants; its bytes on their way |
@@ -32,7 +32,6 @@ pub mod net;
 mod openings;
 mod pages;
 mod published;
-mod rate;
 pub mod site;
 pub mod status;
 mod tables;

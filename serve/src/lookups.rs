@@ -1,20 +1,26 @@
 //! Work that reads a table: beside the threads that serve calls, and not too much of it at once.
 
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+use crate::net::Slots;
+
 /// The requests that may wait for a thread. A warm lookup takes a tenth of a millisecond, so the
 /// last of them waits a fraction of a second.
 const WAITING_MAX: usize = 1024;
+/// The same from one address, or one IPv6 network of 64 bits: nobody keeps all others out, or asks
+/// much more than its rate before it is known what that costs.
+const WAITING_PER_ADDRESS: usize = 128;
 /// The threads that read a table, for each CPU: some wait for the disk.
 const THREADS_EACH: usize = 4;
 
 /// The threads and the queue for them. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Lookups {
-    queue: Arc<Semaphore>,
+    queue: Slots,
     threads: Arc<Semaphore>,
 }
 
@@ -32,23 +38,23 @@ pub(crate) enum NotDone {
 impl Lookups {
     pub(crate) fn new() -> Lookups {
         let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Lookups::with_limits(THREADS_EACH * cpus, WAITING_MAX)
+        Lookups::with_limits(THREADS_EACH * cpus, WAITING_MAX, WAITING_PER_ADDRESS)
     }
 
-    fn with_limits(threads: usize, waiting: usize) -> Lookups {
+    fn with_limits(threads: usize, waiting: usize, each: usize) -> Lookups {
         Lookups {
-            queue: Arc::new(Semaphore::new(threads + waiting)),
+            queue: Slots::new(threads + waiting, each),
             threads: Arc::new(Semaphore::new(threads)),
         }
     }
 
-    /// Does `work` when a thread is free.
+    /// Does `work` for somebody at an address, when a thread is free.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
+        address: IpAddr,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, NotDone> {
-        let place = Arc::clone(&self.queue).try_acquire_owned();
-        let place = place.map_err(|_| NotDone::Full)?;
+        let place = self.queue.take(address).ok_or(NotDone::Full)?;
         let thread = Arc::clone(&self.threads).acquire_owned().await;
         let thread = thread.map_err(|_| NotDone::Lost)?;
         let done = tokio::task::spawn_blocking(move || {
@@ -66,45 +72,56 @@ impl Lookups {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
     use std::sync::mpsc;
     use std::time::Duration;
 
     use super::*;
 
+    const ONE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+
     #[tokio::test]
     async fn work_beyond_the_limits_is_refused() {
-        let lookups = Lookups::with_limits(2, 3);
+        let lookups = Lookups::with_limits(2, 3, 4);
         let (release, wait) = mpsc::sync_channel::<()>(0);
         let wait = Arc::new(std::sync::Mutex::new(wait));
         let mut under_way = tokio::task::JoinSet::new();
-        for _ in 0..5 {
-            let (lookups, wait) = (lookups.clone(), Arc::clone(&wait));
-            under_way.spawn(async move {
-                lookups
-                    .run(move || wait.lock().unwrap().recv().unwrap())
-                    .await
-            });
+        let ask = async |address| {
+            let asked = lookups.run(address, || 1);
+            let asked = tokio::time::timeout(Duration::from_secs(10), asked).await;
+            asked.unwrap()
+        };
+        for (address, count) in [(ONE, 4), (OTHER, 1)] {
+            let before = lookups.queue.open();
+            for _ in 0..count {
+                let (lookups, wait) = (lookups.clone(), Arc::clone(&wait));
+                under_way.spawn(async move {
+                    let work = move || wait.lock().unwrap().recv().unwrap();
+                    lookups.run(address, work).await
+                });
+            }
+            while lookups.queue.open() < before + count {
+                tokio::task::yield_now().await;
+            }
+            // The first has its part, and there is a place left for the other one.
+            assert_eq!(ask(address).await, Err(NotDone::Full));
         }
-        while lookups.queue.available_permits() > 0 {
-            tokio::task::yield_now().await;
-        }
-        let beyond = tokio::time::timeout(Duration::from_secs(10), lookups.run(|| 1)).await;
-        assert_eq!(beyond.unwrap(), Err(NotDone::Full));
         let sender = std::thread::spawn(move || (0..5).for_each(|_| release.send(()).unwrap()));
         while let Some(done) = under_way.join_next().await {
             assert_eq!(done.unwrap(), Ok(()));
         }
         sender.join().unwrap();
-        assert_eq!(lookups.run(|| 1).await, Ok(1));
+        assert_eq!(lookups.run(ONE, || 1).await, Ok(1));
     }
 
     #[tokio::test]
     async fn a_panic_gives_its_thread_back() {
-        let lookups = Lookups::with_limits(1, 0);
+        let lookups = Lookups::with_limits(1, 0, 1);
         for _ in 0..3 {
-            let lost = lookups.run(|| panic!("as the test wants it")).await;
+            let lost = lookups.run(ONE, || panic!("as the test wants it")).await;
             assert_eq!(lost, Err::<(), _>(NotDone::Lost));
         }
-        assert_eq!(lookups.run(|| 1).await, Ok(1));
+        assert_eq!(lookups.run(ONE, || 1).await, Ok(1));
     }
 }

@@ -30,8 +30,11 @@ const BITS_MAX: u32 = u64::BITS;
 pub(crate) struct Published {
     directory: PathBuf,
     complaints: Complaints,
-    known: Mutex<HashMap<u32, (Stamp, Option<Arc<Table>>)>>,
+    known: Mutex<Known>,
 }
+
+/// What came of the manifests, by the bits of their tables: none of one that is damaged.
+type Known = HashMap<u32, (Stamp, Option<Arc<Table>>)>;
 
 /// A finished table.
 #[derive(Debug)]
@@ -204,7 +207,7 @@ impl Published {
         Ok(Some((stamp, table.ok_or_else(damaged)?)))
     }
 
-    fn known_now(&self) -> MutexGuard<'_, HashMap<u32, (Stamp, Option<Arc<Table>>)>> {
+    fn known_now(&self) -> MutexGuard<'_, Known> {
         // Entries are put in whole, whoever panicked.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -18,6 +18,7 @@ use crate::complaints::Complaints;
 use crate::current::{Current, Keeper};
 use crate::door::Door;
 use crate::door::Readers::{self, All, Own};
+use crate::net::Caller;
 use crate::pages::{Pages, wants_page};
 use crate::published::Published;
 use crate::status::{StatusPage, Told};
@@ -139,7 +140,10 @@ impl Site {
             ("/api/counts", get(async move || counts.counts()), All),
             (
                 "/api/position/{position}",
-                get(async move |text: Text| position.position(text).await),
+                get(async move |text: Text, request: Request| {
+                    let caller = Caller::of(request.extensions());
+                    position.position(text, &caller).await
+                }),
                 All,
             ),
             (
@@ -149,7 +153,10 @@ impl Site {
             ),
             (
                 "/api/openings/{board}",
-                get(async move |text: Text| opening.opening(text).await),
+                get(async move |text: Text, request: Request| {
+                    let caller = Caller::of(request.extensions());
+                    opening.opening(text, &caller).await
+                }),
                 All,
             ),
         ]

@@ -26,7 +26,7 @@ use crate::net::{Caller, Slot, Slots};
 /// Those who listen at a time. Each is a task and what its connection has not sent yet.
 const LISTENERS_MAX: usize = 256;
 /// The same from one address, or one IPv6 network of 64 bits: nobody keeps all others out.
-const LISTENERS_PER_ADDRESS: usize = 128;
+const LISTENERS_PER_ADDRESS: usize = 32;
 /// How often an event comes at the most.
 const EVENT_EVERY: Duration = Duration::from_millis(500);
 /// How often something comes at the least, so that everybody on the way knows that both ends live.

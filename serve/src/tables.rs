@@ -10,7 +10,6 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -21,16 +20,18 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 use serde::Serialize;
-use tokio::sync::Semaphore;
 
 use crate::answer::{JSON, busy, json, problem};
-use crate::body::{CHUNK_TIME, FileBody};
+use crate::body::FileBody;
 use crate::complaints::{Complaints, damaged};
 use crate::conditions::{Wanted, wanted};
+use crate::net::{Caller, Slots};
 use crate::published::{Published, Shard, TableFile, Whole};
 
 /// The shards that are sent at a time. Each is an open file and two chunks of memory.
 const DOWNLOADS_MAX: usize = 256;
+/// The same to one address, or one IPv6 network of 64 bits: nobody keeps all others out.
+const DOWNLOADS_PER_ADDRESS: usize = 32;
 
 /// Names do not tell versions: a file of the same name may be another one day, a shard too. Who has
 /// it asks with its tag, and is told in a few bytes that it is the same.
@@ -40,8 +41,7 @@ const CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
     published: Arc<Published>,
-    places: Arc<Semaphore>,
-    chunk_time: Duration,
+    places: Slots,
     complaints: Complaints,
 }
 
@@ -54,18 +54,21 @@ struct Line {
 
 impl Tables {
     pub(crate) fn new(published: Arc<Published>, complaints: Complaints) -> Tables {
-        Tables::with_places(published, complaints, DOWNLOADS_MAX)
+        Tables::with_places(
+            published,
+            complaints,
+            Slots::new(DOWNLOADS_MAX, DOWNLOADS_PER_ADDRESS),
+        )
     }
 
     pub(crate) fn with_places(
         published: Arc<Published>,
         complaints: Complaints,
-        places: usize,
+        places: Slots,
     ) -> Tables {
         Tables {
             published,
-            places: Arc::new(Semaphore::new(places)),
-            chunk_time: CHUNK_TIME,
+            places,
             complaints,
         }
     }
@@ -100,33 +103,34 @@ impl Tables {
             let found = published.file(folder, name);
             found.inspect_err(|error| published.log(error))
         });
-        let (headers, method) = (&request.headers, &request.method);
+        let headers = &request.headers;
         match found.await {
             Ok(Ok(None)) => nothing(),
             Ok(Ok(Some(TableFile::Manifest(file)))) => whole(&file, JSON, headers),
             Ok(Ok(Some(TableFile::Sums(file)))) => {
                 whole(&file, "text/plain; charset=utf-8", headers)
             }
-            Ok(Ok(Some(TableFile::Shard(shard)))) => self.shard(shard, headers, method).await,
+            Ok(Ok(Some(TableFile::Shard(shard)))) => self.shard(shard, request).await,
             Ok(Err(_)) => damaged(),
             Err(panic) => self.complaints.broken(&panic.to_string()),
         }
     }
 
-    async fn shard(&self, shard: Shard, headers: &HeaderMap, method: &Method) -> Response {
-        let (part, mut response) = head(headers, &shard.etag, shard.bytes);
+    async fn shard(&self, shard: Shard, request: &Parts) -> Response {
+        let (part, mut response) = head(&request.headers, &shard.etag, shard.bytes);
         describe_file(&mut response, "application/zstd");
-        let Some(part) = part.filter(|_| method != Method::HEAD) else {
+        let Some(part) = part.filter(|_| request.method != Method::HEAD) else {
             return response;
         };
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+        let address = Caller::of(&request.extensions).address;
+        let Some(place) = self.places.take(address) else {
             return busy("too many downloads at once: try again later", 10);
         };
         let path = shard.path.clone();
         let opened = tokio::task::spawn_blocking(move || shard.open()).await;
         match opened.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
             Ok(file) => {
-                let body = FileBody::new(file, part, place, self.chunk_time);
+                let body = FileBody::new(file, part, place);
                 *response.body_mut() = Body::new(body);
                 response
             }

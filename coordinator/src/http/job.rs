@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use chomp_serve::answer::{json, problem, text};
-use chomp_serve::net::Slots;
+use chomp_serve::net::Places;
 use http::StatusCode;
 
 use super::metrics::{self, Traffic};
@@ -18,7 +18,7 @@ use crate::status::JobPhase;
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) teller: Arc<Teller>,
-    pub(crate) slots: Slots,
+    pub(crate) places: Places,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) gate: Gate,
 }

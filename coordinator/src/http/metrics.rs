@@ -74,12 +74,12 @@ pub(super) fn text(status: &Status, job: &Job) -> Result<String, fmt::Error> {
     page.gauge(
         "connections_open",
         "The connections that are open",
-        job.slots.open(),
+        job.places.open(),
     );
     page.counter(
         "connections_refused",
         "The connections refused as too many",
-        job.slots.refused(),
+        job.places.refused(),
     );
     page.counter(
         "calls_refused",

@@ -58,7 +58,7 @@ async fn the_pages_of_a_job_tell_its_status() {
     let teller = Arc::new(Teller::fixed(status.clone()));
     let job = Job {
         teller: Arc::clone(&teller),
-        slots: Limits::default().slots(),
+        places: Limits::default().places(),
         traffic: Arc::<Traffic>::default(),
         gate: gate.clone(),
     };

@@ -8,12 +8,13 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use chomp_serve::net::Pace;
 use chomp_store::{Key, Storage};
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tokio::time::timeout;
+use tokio::sync::mpsc;
 
-use super::{Proxy, STALL_TIME, chunk};
+use super::shares::Share;
+use super::{Proxy, chunk};
 use crate::http::metrics::Traffic;
 
 /// What is sent at a time.
@@ -25,7 +26,6 @@ type Chunk = io::Result<Bytes>;
 /// long, or an object that is shorter than it was a moment ago.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    first: Option<Bytes>,
     chunks: mpsc::Receiver<Chunk>,
     /// The bytes to come, if that is known.
     left: Option<u64>,
@@ -52,11 +52,9 @@ impl Outgoing {
         first: Bytes,
         rest: Range<u64>,
         exact: Option<u64>,
-        turn: OwnedSemaphorePermit,
+        turn: Share,
     ) -> Outgoing {
         let (sender, chunks) = mpsc::channel(1);
-        let fetched = &proxy.traffic.fetched;
-        fetched.fetch_add(first.len() as u64, Ordering::Relaxed);
         let origin = Origin {
             storage: Arc::clone(&proxy.storage),
             traffic: Arc::clone(&proxy.traffic),
@@ -64,11 +62,10 @@ impl Outgoing {
             chunks: sender,
         };
         tokio::spawn(async move {
-            origin.send(rest).await;
+            origin.send(first, rest).await;
             drop(turn);
         });
         Outgoing {
-            first: Some(first).filter(|first| !first.is_empty()),
             chunks,
             left: exact,
         }
@@ -76,38 +73,44 @@ impl Outgoing {
 }
 
 impl Origin {
-    async fn send(self, mut rest: Range<u64>) {
-        while !rest.is_empty() {
+    async fn send(self, first: Bytes, mut rest: Range<u64>) {
+        let mut pace = Pace::default();
+        let mut goes_on = self.pass(Ok(first), &mut pace).await;
+        while goes_on && !rest.is_empty() {
             let range = chunk(&rest);
             let read = self.storage.read_at(&self.key, range.clone()).await;
             let read = read.map_err(|error| {
                 tracing::warn!("an object that a worker reads cannot be read: {error}");
                 io::Error::other(error)
             });
-            let count = read.as_ref().map_or(0, |bytes| bytes.len() as u64);
-            let ended = count < range.end - range.start;
-            self.traffic.fetched.fetch_add(count, Ordering::Relaxed);
-            let failed = read.is_err();
-            for piece in pieces(read) {
-                // A worker that is gone, or as good as gone, gets no more.
-                if !matches!(
-                    timeout(STALL_TIME, self.chunks.send(piece)).await,
-                    Ok(Ok(()))
-                ) {
-                    tracing::debug!("a worker takes no more of {}", self.key);
-                    return;
-                }
-            }
-            if failed {
-                return;
-            }
-            if ended {
-                break;
-            }
-            rest.start = range.end;
+            rest.start = match &read {
+                Ok(bytes) if (bytes.len() as u64) < range.end - range.start => rest.end,
+                _ => range.end,
+            };
+            goes_on = self.pass(read, &mut pace).await;
         }
-        // The end of an object is not that of a transfer that was given up. Nobody may wait for it.
-        let _ = timeout(STALL_TIME, self.chunks.send(Ok(Bytes::new()))).await;
+        // The end of an object is not that of a transfer that was given up.
+        if goes_on {
+            pace.wait(self.chunks.send(Ok(Bytes::new())), |_| 0).await;
+        }
+    }
+
+    /// Whether the worker has taken what was read, and there may be more.
+    async fn pass(&self, chunk: Chunk, pace: &mut Pace) -> bool {
+        let bytes = |chunk: &Chunk| chunk.as_ref().map_or(0, |bytes| bytes.len() as u64);
+        let fetched = &self.traffic.fetched;
+        fetched.fetch_add(bytes(&chunk), Ordering::Relaxed);
+        let failed = chunk.is_err();
+        for piece in pieces(chunk) {
+            let length = bytes(&piece);
+            let sent = pace.wait(self.chunks.send(piece), |_| length).await;
+            // A worker that is gone, or as good as gone, gets no more.
+            if !matches!(sent, Some(Ok(()))) {
+                tracing::debug!("a worker takes no more of {}", self.key);
+                return false;
+            }
+        }
+        !failed
     }
 }
 
@@ -137,12 +140,9 @@ impl Body for Outgoing {
         if self.left == Some(0) {
             return Poll::Ready(None);
         }
-        let chunk = match self.first.take() {
-            Some(first) => Ok(first),
-            None => match ready!(self.chunks.poll_recv(context)) {
-                Some(chunk) => chunk,
-                None => Err(io::ErrorKind::UnexpectedEof.into()),
-            },
+        let chunk = match ready!(self.chunks.poll_recv(context)) {
+            Some(chunk) => chunk,
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
         };
         let bytes = match chunk {
             Err(error) => return Poll::Ready(Some(Err(error))),

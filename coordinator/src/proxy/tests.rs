@@ -1,6 +1,7 @@
 //! Who may move what through the proxy, and what that may take.
 
 use std::io;
+use std::net::Ipv4Addr;
 
 use axum::{Extension, Router};
 use chomp_store::objects::SimulatedStorage;
@@ -45,7 +46,7 @@ fn serve() -> Served {
         storage,
         router: Router::new()
             .route(path, methods)
-            .layer(Extension(Caller(WorkerId::only(7).participant))),
+            .layer(Extension(Bearer(WorkerId::only(7).participant))),
         _job: job,
     }
 }
@@ -311,6 +312,11 @@ fn stalled() -> (mpsc::Sender<Bytes>, Body) {
     (sender, Body::new(StreamBody::new(frames)))
 }
 
+/// How long somebody may take who does nothing.
+fn patience() -> Duration {
+    Pace::default().left()
+}
+
 /// A put of so many bytes, of which none come.
 fn open_put(served: &Served, length: u64) -> (mpsc::Sender<Bytes>, JoinSet<u16>) {
     let (sender, body) = stalled();
@@ -329,31 +335,43 @@ fn open_put(served: &Served, length: u64) -> (mpsc::Sender<Bytes>, JoinSet<u16>)
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_that_stand_still_end() {
+async fn bodies_that_come_too_slowly_end() {
     let served = serve();
     let start = Instant::now();
     let (still, mut call) = open_put(&served, 1 << 20);
     assert_eq!(call.join_next().await.unwrap().unwrap(), 408);
-    assert_eq!(start.elapsed(), STALL_TIME);
+    assert_eq!(start.elapsed(), patience());
     drop(still);
-    // One byte every 59 seconds.
-    let start = Instant::now();
-    let (slow, mut call) = open_put(&served, 1 << 20);
-    let drip = async {
-        while slow.send(Bytes::from_static(b"a")).await.is_ok() {
-            sleep(Duration::from_secs(59)).await;
-        }
-    };
-    let (status, ()) = tokio::join!(call.join_next(), drip);
-    assert_eq!(status.unwrap().unwrap(), 408);
-    assert!(start.elapsed() < BODY_TIME + STALL_TIME);
+    // So many bytes every ten seconds: too few, too few for a body as large as that, and enough.
+    for (bytes, length, status) in [
+        (300_000, 16 << 20, 408),
+        (330_000, 64 << 20, 408),
+        (330_000, 3_300_000, 201),
+    ] {
+        let start = Instant::now();
+        let (slow, mut call) = open_put(&served, length);
+        let piece = Bytes::from(vec![1; bytes]);
+        let drip = async {
+            for _ in 0..length / bytes as u64 {
+                if slow.send(piece.clone()).await.is_err() {
+                    break;
+                }
+                sleep(Duration::from_secs(10)).await;
+            }
+            drop(slow);
+        };
+        let (found, ()) = tokio::join!(call.join_next(), drip);
+        assert_eq!(found.unwrap().unwrap(), status, "{bytes}");
+        assert!(start.elapsed() <= BODY_TIME + Duration::from_secs(10));
+    }
+    served.storage.delete(&[key(PART)]).await.unwrap();
     // One that is broken off leaves nothing.
     let (cut, mut call) = open_put(&served, 1 << 20);
     drop(cut);
     assert_eq!(call.join_next().await.unwrap().unwrap(), 400);
     assert!(served.storage.objects().is_empty());
-    assert_eq!(served.proxy.memory.available_permits(), 128 << 10);
-    assert_eq!(served.proxy.transfers.available_permits(), 64);
+    assert_eq!(served.proxy.memory.left(), 128 << 10);
+    assert_eq!(served.proxy.transfers.left(), 64);
 }
 
 #[tokio::test(start_paused = true)]
@@ -362,9 +380,10 @@ async fn bodies_together_take_bounded_memory() {
     let settle = || sleep(Duration::from_millis(1));
     let (_one, mut one) = open_put(&served, 100 << 20);
     settle().await;
-    assert_eq!(served.proxy.memory.available_permits(), 28 << 10);
+    assert_eq!(served.proxy.memory.left(), 28 << 10);
     // The largest part is more than all of it, and waits until it is alone.
     let (_large, mut large) = open_put(&served, part::BYTES_MAX);
+    settle().await;
     let (small, mut small_call) = open_put(&served, 5);
     small.send(Bytes::from_static(b"bytes")).await.unwrap();
     drop(small);
@@ -375,10 +394,10 @@ async fn bodies_together_take_bounded_memory() {
     );
     one.shutdown().await;
     settle().await;
-    assert_eq!(served.proxy.memory.available_permits(), 0);
+    assert_eq!(served.proxy.memory.left(), 0);
     large.shutdown().await;
     assert_eq!(small_call.join_next().await.unwrap().unwrap(), 201);
-    assert_eq!(served.proxy.memory.available_permits(), 128 << 10);
+    assert_eq!(served.proxy.memory.left(), 128 << 10);
 
     // Who waits too long is told to come back.
     let (_one, mut one) = open_put(&served, 128 << 20);
@@ -393,32 +412,53 @@ async fn bodies_together_take_bounded_memory() {
 async fn transfers_take_turns_and_one_that_nobody_reads_ends() {
     let served = serve();
     served.storage.overwrite(&key(PART), vec![1; 4 << 20]);
-    let request = || {
-        let request = Request::get(format!("{OBJECTS_PATH}{PART}"));
+    let request = |number: u8| {
+        let mut request = Request::get(format!("{OBJECTS_PATH}{PART}"));
+        let caller = Caller::at(Ipv4Addr::new(10, 0, 0, number).into());
+        request.extensions_mut().unwrap().insert(caller);
         request.body(Body::empty()).unwrap()
     };
     let start = Instant::now();
     let mut unread = Vec::new();
-    for _ in 0..TRANSFERS.get() {
-        let response = served.send(request()).await;
+    for _ in 0..TRANSFERS_PER_ADDRESS {
+        let response = served.send(request(1)).await;
         assert_eq!(response.status(), StatusCode::OK);
         unread.push(response);
     }
-    assert_eq!(served.proxy.transfers.available_permits(), 0);
-    assert_eq!(
-        served.send(request()).await.status(),
-        StatusCode::SERVICE_UNAVAILABLE
-    );
-    assert_eq!(start.elapsed(), TURN_TIME);
-    let read = served.proxy.traffic().fetched.load(Ordering::Relaxed);
-    assert!(read <= 64 * (2 << 20), "{read} bytes are read ahead");
-    // One that is dropped leaves its place at once, the others when they have stood still.
-    unread.pop();
-    assert_eq!(served.get(PART, None).await.2.len(), 4 << 20);
-    assert!(start.elapsed() < STALL_TIME);
-    sleep(STALL_TIME).await;
-    assert_eq!(served.proxy.transfers.available_permits(), 64);
-    for response in unread {
+    // One address never has all.
+    let (beyond, honest) = tokio::join!(served.send(request(1)), async {
+        for _ in 0..10 {
+            let response = served.send(request(2)).await;
+            assert_eq!(response.status(), StatusCode::OK);
+            assert!(response.into_body().collect().await.is_ok());
+        }
+        start.elapsed()
+    });
+    assert_eq!(beyond.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!((start.elapsed(), honest), (TURN_TIME, Duration::ZERO));
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(served.proxy.transfers.left(), 64, "those did not take it");
+    for response in unread.drain(..) {
         assert!(response.into_body().collect().await.is_err());
     }
+    for number in 0..TRANSFERS {
+        let number = u8::from(number >= TRANSFERS_PER_ADDRESS);
+        let response = served.send(request(number)).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        unread.push(response);
+    }
+    let read = served.proxy.traffic().fetched.load(Ordering::Relaxed);
+    sleep(Duration::from_millis(1)).await;
+    let most = (TRANSFERS_PER_ADDRESS + TRANSFERS) << 20;
+    assert!(
+        read <= u64::from(most) + (10 * 4 << 20),
+        "{read} bytes are read ahead"
+    );
+    // One that is dropped leaves its place at once, the others when they have stood still.
+    assert_eq!(served.proxy.transfers.left(), 0);
+    unread.pop();
+    let again = served.send(request(3)).await;
+    assert!(again.into_body().collect().await.is_ok());
+    sleep(patience()).await;
+    assert_eq!(served.proxy.transfers.left(), 64);
 }

@@ -21,7 +21,7 @@ use tonic::service::Routes;
 use super::{Opened, StartError, Wishes};
 use crate::auth::CALLS;
 use crate::job::{Handle, Outcome, Snapshot};
-use crate::roster::Caller;
+use crate::roster::Bearer;
 
 /// A running coordinator that whoever started it makes the calls to. Dropping it ends it at once.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ async fn name_caller(mut request: Request) -> Request {
     if let Some(number) = number {
         request
             .extensions_mut()
-            .insert(Caller(ParticipantId(number)));
+            .insert(Bearer(ParticipantId(number)));
     }
     request
 }

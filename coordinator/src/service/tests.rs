@@ -30,14 +30,14 @@ type Client = CoordinatorClient<InterceptedService<CoordinatorServer<Service>, A
 /// What the gate does for whoever has the token of participant 1.
 #[expect(clippy::unnecessary_wraps, reason = "as interceptors are")]
 fn as_participant(mut request: Request<()>) -> Result<Request<()>, Status> {
-    request.extensions_mut().insert(Caller(ParticipantId(1)));
+    request.extensions_mut().insert(Bearer(ParticipantId(1)));
     Ok(request)
 }
 
 /// The same for participant 2.
 #[expect(clippy::unnecessary_wraps, reason = "as interceptors are")]
 fn as_another(mut request: Request<()>) -> Result<Request<()>, Status> {
-    request.extensions_mut().insert(Caller(ParticipantId(2)));
+    request.extensions_mut().insert(Bearer(ParticipantId(2)));
     Ok(request)
 }
 

@@ -12,18 +12,17 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{Connection, Http};
-use super::limits::{ACCEPT_PAUSE, ACCEPT_WARNING_EVERY, BACKLOG, Limits};
-use super::slots::Slots;
+use super::connection::{Connection, Shared};
+use super::limits::{ACCEPT_PAUSE, ACCEPT_WARNING_EVERY, BACKLOG};
+use super::places::Places;
 
 /// Accepts the connections of one listener.
 #[derive(Debug)]
 pub(super) struct Acceptor {
     router: Router,
     tls: Option<Arc<ServerConfig>>,
-    http: Arc<Http>,
-    limits: Limits,
-    slots: Slots,
+    shared: Arc<Shared>,
+    places: Places,
     stop: CancellationToken,
     /// Ends with the acceptor, and all connections with it.
     connections: JoinSet<()>,
@@ -34,16 +33,15 @@ impl Acceptor {
     pub(super) fn new(
         router: Router,
         tls: Option<Arc<ServerConfig>>,
-        limits: Limits,
-        slots: Slots,
+        shared: Arc<Shared>,
+        places: Places,
         stop: CancellationToken,
     ) -> Acceptor {
         Acceptor {
             router,
             tls,
-            http: Arc::new(Http::new(&limits)),
-            limits,
-            slots,
+            shared,
+            places,
             stop,
             connections: JoinSet::new(),
             warned: None,
@@ -76,7 +74,7 @@ impl Acceptor {
     }
 
     fn take(&mut self, stream: TcpStream, peer: SocketAddr) {
-        let Some(slot) = self.slots.take(peer.ip()) else {
+        let Some(place) = self.places.take(peer.ip()) else {
             tracing::debug!("a connection of {peer} is refused: there are too many");
             return;
         };
@@ -84,14 +82,11 @@ impl Acceptor {
             peer,
             router: self.router.clone(),
             tls: self.tls.clone(),
-            http: Arc::clone(&self.http),
-            limits: self.limits,
+            shared: Arc::clone(&self.shared),
             stop: self.stop.clone(),
+            place,
         };
-        self.connections.spawn(async move {
-            connection.serve(stream).await;
-            drop(slot);
-        });
+        self.connections.spawn(connection.serve(stream));
     }
 
     /// Without descriptors nobody gets in, and nothing but time helps.
@@ -109,7 +104,7 @@ impl Acceptor {
                 log(ended);
             }
         };
-        if tokio::time::timeout(self.limits.drain_time, all)
+        if tokio::time::timeout(self.shared.limits.drain_time, all)
             .await
             .is_err()
         {

@@ -1,10 +1,13 @@
 //! Who makes a request: what the answer may depend on besides the request itself.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use http::Extensions;
 use tokio_util::sync::CancellationToken;
+
+use super::places::Place;
+use super::slots::network;
 
 /// The other end of the connection that a request came over.
 #[derive(Clone, Debug)]
@@ -13,6 +16,8 @@ pub struct Caller {
     pub address: IpAddr,
     /// Cancelled when the server is to stop: answers without an end have one then.
     pub stop: CancellationToken,
+    /// What is held by the connection, and no longer.
+    pub(super) place: Weak<Place>,
 }
 
 impl Caller {
@@ -20,11 +25,27 @@ impl Caller {
     /// nobody's.
     pub fn of(extensions: &Extensions) -> Arc<Caller> {
         let caller = extensions.get::<Arc<Caller>>().cloned();
-        caller.unwrap_or_else(|| {
-            Arc::new(Caller {
-                address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-                stop: CancellationToken::new(),
-            })
+        caller.unwrap_or_else(|| Caller::at(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
+    }
+
+    /// Somebody at an address, without a connection.
+    pub fn at(address: IpAddr) -> Arc<Caller> {
+        Arc::new(Caller {
+            address,
+            stop: CancellationToken::new(),
+            place: Weak::new(),
         })
+    }
+
+    /// What its address is counted as: a network of IPv6 is one.
+    pub fn network(&self) -> IpAddr {
+        network(self.address)
+    }
+
+    /// The token of a call was good: what strangers may take does not bind this one any more.
+    pub fn admit(&self) {
+        if let Some(place) = self.place.upgrade() {
+            place.admit();
+        }
     }
 }

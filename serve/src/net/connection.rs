@@ -1,11 +1,14 @@
 //! Serves one connection.
 
-use std::future::Future;
-use std::net::SocketAddr;
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -14,16 +17,23 @@ use rustls::ServerConfig;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use super::caller::Caller;
 use super::limits::{
-    CONNECTION_WINDOW_BYTES, ERROR_RESETS, FRAME_BYTES, HEADERS, Limits, PENDING_RESETS,
-    SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES, UNSENT_BYTES,
+    CONNECTION_WINDOW_BYTES, ERROR_RESETS, FRAME_BYTES, HEADERS, LOOKS, Limits, PENDING_RESETS,
+    SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES, TURN_EVERY, UNSENT_BYTES,
 };
 use super::patience::Patience;
+use super::places::Place;
+use super::rate::Rates;
+use super::slots::{Slot, Slots};
+use super::standing::{Call, Standing, Verdict};
+use super::traffic::{Given, Sent};
+use crate::answer::problem;
 
 /// The least that hyper takes for the head of an HTTP/1 request.
 const HTTP1_BUFFER_BYTES_MIN: usize = 8 << 10;
@@ -59,31 +69,81 @@ impl Http {
     }
 }
 
+/// What all connections of a server have in common.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) limits: Limits,
+    http: Http,
+    handshakes: Slots,
+    handshake_rates: Rates,
+    refusal_rates: Rates,
+}
+
+impl Shared {
+    pub(super) fn new(limits: Limits) -> Shared {
+        Shared {
+            http: Http::new(&limits),
+            handshakes: Slots::new(limits.handshakes, limits.handshakes_per_address),
+            handshake_rates: Rates::new(limits.handshake_rate),
+            refusal_rates: Rates::new(limits.refusal_rate),
+            limits,
+        }
+    }
+
+    /// The turn of a peer to make a handshake.
+    pub(super) async fn turn(&self, peer: IpAddr) -> Slot {
+        while self.handshake_rates.take(peer, Instant::now()).is_err() {
+            tokio::time::sleep(TURN_EVERY).await;
+        }
+        loop {
+            if let Some(slot) = self.handshakes.take(peer) {
+                return slot;
+            }
+            tokio::time::sleep(TURN_EVERY).await;
+        }
+    }
+}
+
 /// A connection to be served.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) peer: SocketAddr,
     pub(super) router: Router,
     pub(super) tls: Option<Arc<ServerConfig>>,
-    pub(super) http: Arc<Http>,
-    pub(super) limits: Limits,
+    pub(super) shared: Arc<Shared>,
     pub(super) stop: CancellationToken,
+    pub(super) place: Arc<Place>,
 }
+
+/// Why a connection was closed from here.
+#[derive(Debug, thiserror::Error)]
+enum Closed {
+    #[error("it makes room for another, or had too many calls refused")]
+    Ended,
+    #[error("nothing was asked for too long")]
+    Idle,
+    #[error("the peer takes answers too slowly")]
+    Slow,
+}
+
+type Ended = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 impl Connection {
     pub(super) async fn serve(self, stream: TcpStream) {
         let peer = self.peer;
-        match self.try_serve(stream).await {
+        let standing = Arc::clone(self.place.standing());
+        let ended = tokio::select! {
+            ended = self.try_serve(stream) => ended,
+            () = standing.ended() => Err(Closed::Ended.into()),
+        };
+        match ended {
             Ok(()) => {}
             // Whoever speaks to an open port may break off, or be no client at all.
             Err(error) => tracing::debug!("the connection of {peer} ended: {error}"),
         }
     }
 
-    async fn try_serve(
-        self,
-        stream: TcpStream,
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    async fn try_serve(self, stream: TcpStream) -> Ended {
         stream.set_nodelay(true)?;
         let socket = SockRef::from(&stream);
         #[cfg(target_os = "linux")]
@@ -94,8 +154,13 @@ impl Connection {
         match self.tls.clone() {
             None => Box::pin(self.speak(stream)).await,
             Some(tls) => {
-                let handshake = TlsAcceptor::from(tls).accept(stream);
-                let handshake = tokio::time::timeout(self.limits.tls_time, handshake);
+                let handshake = async {
+                    let turn = self.shared.turn(self.peer.ip()).await;
+                    let stream = TlsAcceptor::from(tls).accept(stream).await;
+                    drop(turn);
+                    stream
+                };
+                let handshake = tokio::time::timeout(self.shared.limits.tls_time, handshake);
                 let stream = Box::pin(handshake).await??;
                 Box::pin(self.speak(stream)).await
             }
@@ -106,30 +171,91 @@ impl Connection {
     fn speak(
         self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    ) -> impl Future<Output = Result<(), Box<dyn std::error::Error + Send + Sync>>> + Send {
-        let Limits {
-            greeting_time,
-            still_time,
-            ..
-        } = self.limits;
-        let stream = TokioIo::new(Patience::new(stream, greeting_time, still_time));
+    ) -> impl Future<Output = Ended> + Send {
+        let limits = self.shared.limits;
+        let pace = limits.pace();
+        let patience = Patience::new(stream, limits.greeting_time, limits.still_time, pace);
         async move {
-            let caller = Arc::new(Caller {
-                address: self.peer.ip(),
-                stop: self.stop.clone(),
+            let standing = Arc::clone(self.place.standing());
+            let calls = Arc::new(Calls {
+                caller: Arc::new(Caller {
+                    address: self.peer.ip(),
+                    stop: self.stop.clone(),
+                    place: Arc::downgrade(&self.place),
+                }),
+                standing: Arc::clone(&standing),
+                shared: Arc::clone(&self.shared),
+                router: self.router,
             });
-            let router = self.router;
-            let service = service_fn(move |mut request: http::Request<Incoming>| {
-                request.extensions_mut().insert(Arc::clone(&caller));
-                // A router is always ready.
-                router.clone().call(request)
-            });
-            let mut connection = pin!(self.http.0.serve_connection(stream, service));
-            tokio::select! {
-                ended = connection.as_mut() => return ended,
-                () = self.stop.cancelled() => connection.as_mut().graceful_shutdown(),
+            let service = service_fn(move |request| Arc::clone(&calls).answer(request));
+            let http = &self.shared.http.0;
+            let mut connection = pin!(http.serve_connection(TokioIo::new(patience), service));
+            let mut look = tokio::time::interval(limits.idle_time.min(limits.rate_time) / LOOKS);
+            loop {
+                tokio::select! {
+                    ended = connection.as_mut() => return ended,
+                    () = self.stop.cancelled() => break,
+                    _ = look.tick() => match standing.judge(limits.idle_time) {
+                        Verdict::Stays => {}
+                        Verdict::Slow => return Err(Closed::Slow.into()),
+                        Verdict::Idle => {
+                            // Who is honest goes away when told so.
+                            connection.as_mut().graceful_shutdown();
+                            let gone = tokio::time::timeout(limits.drain_time, connection);
+                            return gone.await.unwrap_or_else(|_| Err(Closed::Idle.into()));
+                        }
+                    }
+                }
             }
+            connection.as_mut().graceful_shutdown();
             connection.await
         }
     }
+}
+
+/// What answers the calls of a connection.
+#[derive(Debug)]
+struct Calls {
+    caller: Arc<Caller>,
+    standing: Arc<Standing>,
+    shared: Arc<Shared>,
+    router: Router,
+}
+
+impl Calls {
+    async fn answer(self: Arc<Calls>, request: Request<Incoming>) -> Result<Response, Infallible> {
+        let limits = &self.shared.limits;
+        let mut call = Call::begin(&self.standing);
+        let (mut head, body) = request.into_parts();
+        head.extensions.insert(Arc::clone(&self.caller));
+        let request = Request::from_parts(head, Body::new(Sent::new(body, limits.pace())));
+        // A router is always ready.
+        let mut answer = pin!(self.router.clone().call(request));
+        let response = match tokio::time::timeout(limits.answer_time, answer.as_mut()).await {
+            Ok(response) => response?,
+            Err(_) if self.standing.is_admitted() => answer.await?,
+            Err(_) => {
+                let what = "what you sent did not come to an end in time";
+                problem(StatusCode::REQUEST_TIMEOUT, what)
+            }
+        };
+        if is_refused(&response) {
+            let now = Instant::now();
+            let rate = self.shared.refusal_rates.take(self.caller.address, now);
+            if rate.is_err() && !self.standing.is_admitted() {
+                self.standing.end();
+            }
+        } else if response.status().as_u16() < StatusCode::BAD_REQUEST.as_u16() {
+            call.is_useful();
+        }
+        Ok(response.map(|body| Body::new(Given::new(body, call, limits.pace()))))
+    }
+}
+
+/// Whether a call had no token, or a wrong one: as HTTP says it, or gRPC.
+fn is_refused(response: &Response) -> bool {
+    const GRPC_STATUS: &str = "grpc-status";
+    const UNAUTHENTICATED: &str = "16";
+    let grpc = response.headers().get(GRPC_STATUS);
+    response.status() == StatusCode::UNAUTHORIZED || grpc.is_some_and(|it| it == UNAUTHENTICATED)
 }

@@ -1,5 +1,6 @@
 //! How much of the network's patience and memory one peer may take.
 
+use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 /// What bounds connections. The defaults are what a coordinator should have; tests use shorter times.
@@ -11,6 +12,22 @@ pub struct Limits {
     /// Connections from one address, or one IPv6 network of 64 bits. A thousand workers on one
     /// machine, or behind one, fit.
     pub connections_per_address: usize,
+    /// Connections of strangers, who have not shown a token: the other half is for those who have. If
+    /// there are more, the one that has been idle the longest makes room.
+    pub strangers: usize,
+    /// The same from one address. A browser has six.
+    pub strangers_per_address: usize,
+    /// TLS handshakes at a time, and from one address. They are a few ms of CPU and some KiB each;
+    /// more wait, for [`Limits::tls_time`] at the most.
+    pub handshakes: usize,
+    /// The same from one address.
+    pub handshakes_per_address: usize,
+    /// TLS handshakes from one address in a second, and twice as many at once: all workers of one
+    /// address come back within half a minute.
+    pub handshake_rate: NonZeroU32,
+    /// Calls from one address that are refused for want of a token, in a second, and twice as many
+    /// at once. Connections that bring more are closed.
+    pub refusal_rate: NonZeroU32,
     /// Calls of one connection at a time. A worker has a few for each of its threads' lanes, and
     /// queues the rest.
     pub calls_per_connection: u32,
@@ -23,6 +40,17 @@ pub struct Limits {
     /// How long a connection may stand still, without a byte in either direction. More than two
     /// keepalives, so that workers which wait are not dropped.
     pub still_time: Duration,
+    /// How long a connection may have no call under way, whatever else it sends: workers are heard
+    /// of every few seconds. Calls of strangers that are refused do not count.
+    pub idle_time: Duration,
+    /// How long the answer to a call may take to begin when nobody has shown a token: some have work
+    /// to do first, and none has more.
+    pub answer_time: Duration,
+    /// The bytes a second that a peer takes of an answer, or sends with a call, at the least. Four
+    /// downloads go on at a time on a line of 1 Mbit/s.
+    pub rate_min: NonZeroU64,
+    /// How long that is averaged over.
+    pub rate_time: Duration,
     /// How often a quiet HTTP/2 connection is checked, and how long the answer may take.
     pub keepalive: Duration,
     /// The bytes of the head of a request. Tokens are short, and nothing else is in there.
@@ -39,11 +67,21 @@ impl Default for Limits {
         Limits {
             connections: 4096,
             connections_per_address: 2200,
+            strangers: 2048,
+            strangers_per_address: 256,
+            handshakes: 512,
+            handshakes_per_address: 128,
+            handshake_rate: HANDSHAKE_RATE,
+            refusal_rate: REFUSAL_RATE,
             calls_per_connection: 64,
             tls_time: Duration::from_secs(10),
             greeting_time: Duration::from_secs(10),
             header_time: Duration::from_secs(10),
             still_time: Duration::from_mins(1),
+            idle_time: Duration::from_mins(1),
+            answer_time: Duration::from_mins(1),
+            rate_min: RATE_MIN,
+            rate_time: RATE_TIME,
             keepalive: Duration::from_secs(20),
             header_bytes: 16 << 10,
             finish_time: Duration::from_secs(10),
@@ -52,6 +90,18 @@ impl Default for Limits {
     }
 }
 
+const HANDSHAKE_RATE: NonZeroU32 = NonZeroU32::new(100).unwrap();
+const REFUSAL_RATE: NonZeroU32 = NonZeroU32::new(10).unwrap();
+pub(super) const RATE_MIN: NonZeroU64 = NonZeroU64::new(32 << 10).unwrap();
+pub(super) const RATE_TIME: Duration = Duration::from_secs(30);
+/// How often connections are looked at, in parts of the shortest time that they have.
+pub(super) const LOOKS: u32 = 8;
+/// The addresses that are known for a token that was shown, of some 50 bytes each.
+pub(super) const KNOWN_MAX: usize = 1 << 16;
+/// How long they are.
+pub(super) const KNOWN_TIME: Duration = Duration::from_hours(1);
+/// How often somebody who waits for the turn of a handshake asks.
+pub(super) const TURN_EVERY: Duration = Duration::from_millis(50);
 /// What a peer may send to one call before it is read: a message of pieces in flight.
 pub(super) const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 /// The same for all calls of a connection.

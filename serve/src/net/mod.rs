@@ -7,7 +7,11 @@
 //! | `connection` | serves one |
 //! | `patience` | ends streams in which nothing moves |
 //! | `caller` | who makes a request |
-//! | `slots` | counts connections, in all and by address |
+//! | `places` | who has how many connections, and who makes room for whom |
+//! | `standing` | what a connection is used for |
+//! | `traffic`, `pace` | calls and answers on their way, and how slow they may be |
+//! | `rate` | how often an address may come |
+//! | `slots` | counts what peers hold, in all and by address |
 //!
 //! What is served is a [`Router`], for calls and pages alike: HTTP/2 and HTTP/1 are told apart by
 //! their first bytes.
@@ -16,10 +20,15 @@ mod accept;
 mod caller;
 mod connection;
 mod limits;
+mod pace;
 mod patience;
+mod places;
+mod rate;
 mod slots;
+mod standing;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
 use std::sync::Arc;
 
@@ -31,11 +40,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub use caller::Caller;
 pub use limits::Limits;
-pub use slots::Slots;
+pub use pace::Pace;
+pub use places::Places;
 
-pub(crate) use slots::{Slot, network};
+pub(crate) use rate::Rates;
+pub(crate) use slots::{Slot, Slots};
 
 use accept::Acceptor;
+use connection::Shared;
 
 /// Something to serve, and where.
 #[derive(Debug)]
@@ -60,11 +72,13 @@ impl Server {
         endpoints: Vec<Endpoint>,
         tls: Option<&Arc<ServerConfig>>,
         limits: Limits,
-        slots: &Slots,
+        places: &Places,
     ) -> Server {
         let stop = CancellationToken::new();
+        let shared = Arc::new(Shared::new(limits));
         let endpoints = endpoints.into_iter().map(|Endpoint { listener, router }| {
-            let acceptor = Acceptor::new(router, tls.cloned(), limits, slots.clone(), stop.clone());
+            let (tls, places) = (tls.cloned(), places.clone());
+            let acceptor = Acceptor::new(router, tls, Arc::clone(&shared), places, stop.clone());
             AbortOnDropHandle::new(tokio::spawn(acceptor.run(listener)))
         });
         Server {
@@ -87,7 +101,12 @@ impl Server {
 
 impl Limits {
     /// The places for connections.
-    pub fn slots(&self) -> Slots {
-        Slots::new(self.connections, self.connections_per_address)
+    pub fn places(&self) -> Places {
+        Places::new(*self)
+    }
+
+    /// The least rate of peers.
+    pub(super) fn pace(&self) -> Pace {
+        Pace::new(self.rate_min, self.rate_time)
     }
 }

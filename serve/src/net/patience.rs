@@ -1,4 +1,5 @@
-//! A stream that ends when nothing moves in it: neither HTTP nor TLS do that by themselves.
+//! A stream that ends when nothing moves in it, or when what is written is taken too slowly: neither
+//! HTTP nor TLS do that by themselves.
 
 use std::io;
 use std::pin::Pin;
@@ -7,6 +8,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
+
+use super::pace::Pace;
 
 /// The bytes that open HTTP/2. A shorter request of HTTP/1 is answered, which ends the greeting too.
 const GREETING_BYTES: usize = 24;
@@ -23,10 +26,18 @@ pub(super) struct Patience<S> {
     timer: Pin<Box<Sleep>>,
     /// The bytes that are still missing of the greeting.
     greeting_left: usize,
+    pace: Pace,
+    /// Since when the peer has had no room for what is to be written.
+    blocked: Option<Instant>,
 }
 
 impl<S> Patience<S> {
-    pub(super) fn new(stream: S, greeting_time: Duration, still_time: Duration) -> Patience<S> {
+    pub(super) fn new(
+        stream: S,
+        greeting_time: Duration,
+        still_time: Duration,
+        pace: Pace,
+    ) -> Patience<S> {
         let end = Instant::now() + greeting_time;
         Patience {
             stream,
@@ -34,6 +45,8 @@ impl<S> Patience<S> {
             end,
             timer: Box::pin(tokio::time::sleep_until(end)),
             greeting_left: GREETING_BYTES,
+            pace,
+            blocked: None,
         }
     }
 
@@ -45,6 +58,9 @@ impl<S> Patience<S> {
     }
 
     fn has_written(&mut self, bytes: usize) {
+        let took = self.blocked.take();
+        let took = took.map_or(Duration::ZERO, |since| since.elapsed());
+        self.pace.moved(took, bytes as u64);
         if bytes > 0 {
             self.greeting_left = 0;
             self.moved();
@@ -58,13 +74,30 @@ impl<S> Patience<S> {
         }
     }
 
+    /// Waits until the peer has room for more.
+    fn wait_for_room<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        self.blocked.get_or_insert_with(Instant::now);
+        if self.end() < self.timer.deadline() {
+            let end = self.end();
+            self.timer.as_mut().reset(end);
+        }
+        self.wait(context)
+    }
+
+    /// When the patience ends, as things stand.
+    fn end(&self) -> Instant {
+        let room = self.blocked.map(|since| since + self.pace.left());
+        room.map_or(self.end, |room| room.min(self.end))
+    }
+
     /// Waits, but not for ever.
     fn wait<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         while self.timer.as_mut().poll(context).is_ready() {
-            if Instant::now() >= self.end {
+            let end = self.end();
+            if Instant::now() >= end {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
-            self.timer.as_mut().reset(self.end);
+            self.timer.as_mut().reset(end);
         }
         Poll::Pending
     }
@@ -94,7 +127,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patience<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match Pin::new(&mut self.stream).poll_write(context, bytes) {
-            Poll::Pending => self.wait(context),
+            Poll::Pending => self.wait_for_room(context),
             Poll::Ready(result) => {
                 self.has_written(result.as_ref().map_or(0, |bytes| *bytes));
                 Poll::Ready(result)
@@ -108,7 +141,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patience<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match Pin::new(&mut self.stream).poll_write_vectored(context, slices) {
-            Poll::Pending => self.wait(context),
+            Poll::Pending => self.wait_for_room(context),
             Poll::Ready(result) => {
                 self.has_written(result.as_ref().map_or(0, |bytes| *bytes));
                 Poll::Ready(result)
@@ -137,6 +170,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patience<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
     use super::*;
@@ -145,9 +180,11 @@ mod tests {
     const STILL: Duration = Duration::from_mins(1);
     const JUST_BEFORE: Duration = Duration::from_secs(59);
 
+    /// A stream whose peer may be as slow as it likes, as long as something moves.
     fn stream() -> (Patience<DuplexStream>, DuplexStream) {
+        let pace = Pace::new(NonZeroU64::MIN, 100 * STILL);
         let (near, far) = tokio::io::duplex(64);
-        (Patience::new(near, GREETING, STILL), far)
+        (Patience::new(near, GREETING, STILL, pace), far)
     }
 
     fn timed_out<T: std::fmt::Debug>(result: io::Result<T>) {
@@ -211,5 +248,31 @@ mod tests {
         let start = Instant::now();
         timed_out(near.write_all(b"y").await);
         assert_eq!(start.elapsed().as_secs(), STILL.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_too_little_of_what_is_written_is_dropped() {
+        const SECOND: Duration = Duration::from_secs(1);
+        for (each, times) in [(10, 1000), (9, 90)] {
+            let pace = Pace::new(NonZeroU64::new(10).unwrap(), 10 * SECOND);
+            let (near, mut far) = tokio::io::duplex(64);
+            let mut near = Patience::new(near, GREETING, STILL, pace);
+            near.write_all(&[0; 64]).await.unwrap();
+            let mut taken = 0_u32;
+            let taking = async {
+                let mut buffer = vec![0; each];
+                while taken < 1000 {
+                    tokio::time::sleep(SECOND).await;
+                    far.read_exact(&mut buffer).await.unwrap();
+                    taken += 1;
+                }
+            };
+            let writing = async { near.write_all(&vec![0; 100_000]).await };
+            tokio::select! {
+                () = taking => {}
+                written = writing => timed_out(written),
+            }
+            assert!(taken.abs_diff(times) < 15, "{each}: {taken}");
+        }
     }
 }

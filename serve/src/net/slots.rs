@@ -1,13 +1,12 @@
-//! Who has how many connections.
+//! Who holds how many of what there is a number of.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The connections that are open, or other things that peers hold, by address. Clones share them.
+/// Things that peers hold, by address. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Slots {
+pub(crate) struct Slots {
     shared: Arc<Shared>,
 }
 
@@ -16,7 +15,6 @@ struct Shared {
     total_max: usize,
     each_max: usize,
     open: Mutex<Open>,
-    refused: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -25,7 +23,7 @@ struct Open {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// The right to one connection, given back when dropped.
+/// The right to one of them, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
     address: IpAddr,
@@ -39,18 +37,16 @@ impl Slots {
                 total_max,
                 each_max,
                 open: Mutex::default(),
-                refused: AtomicU64::new(0),
             }),
         }
     }
 
-    /// A connection for a peer, unless that is too many.
+    /// One for a peer, unless that is too many.
     pub(crate) fn take(&self, peer: IpAddr) -> Option<Slot> {
         let address = network(peer);
         let mut open = self.open_now();
         let count = open.by_address.get(&address).copied().unwrap_or(0);
         if open.total >= self.shared.total_max || count >= self.shared.each_max {
-            self.shared.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         open.total += 1;
@@ -61,14 +57,9 @@ impl Slots {
         })
     }
 
-    /// The connections that are open.
-    pub fn open(&self) -> u64 {
-        self.open_now().total as u64
-    }
-
-    /// The connections that were refused as too many.
-    pub fn refused(&self) -> u64 {
-        self.shared.refused.load(Ordering::Relaxed)
+    #[cfg(test)]
+    pub(crate) fn open(&self) -> usize {
+        self.open_now().total
     }
 
     fn open_now(&self) -> std::sync::MutexGuard<'_, Open> {
@@ -106,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_are_counted_in_all_and_by_address() {
+    fn they_are_counted_in_all_and_by_address() {
         let slots = Slots::new(3, 2);
         let take = |address: &str| slots.take(address.parse().unwrap());
         let first = take("10.0.0.1").unwrap();
@@ -115,7 +106,7 @@ mod tests {
         assert!(take("10.0.0.1").is_none());
         let third = take("10.0.0.2").unwrap();
         assert!(take("10.0.0.3").is_none());
-        assert_eq!((slots.open(), slots.refused()), (3, 2));
+        assert_eq!(slots.open(), 3);
         drop(first);
         drop(third);
         assert_eq!(slots.open(), 1);

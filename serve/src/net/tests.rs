@@ -5,13 +5,17 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use axum::routing::get;
+use axum::extract::Request;
+use axum::routing::{get, post};
 use bytes::Bytes;
 use chomp_access::Issuer;
+use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::*;
+
+mod hostile;
 
 /// The bytes of `/large`: more than all buffers between two processes hold.
 const LARGE_BYTES: usize = 24 << 20;
@@ -41,37 +45,65 @@ fn patient() -> Limits {
         still_time: LONG,
         keepalive: LONG,
         drain_time: LONG,
+        idle_time: LONG,
+        answer_time: LONG,
+        rate_time: LONG,
         ..Limits::default()
     }
 }
 
 struct Tested {
     server: Server,
-    slots: Slots,
+    places: Places,
     address: SocketAddr,
 }
 
 async fn start(limits: Limits, tls: Option<Arc<ServerConfig>>) -> Tested {
     let large = Bytes::from(vec![7; LARGE_BYTES]);
+    let large_too = large.clone();
     let router = Router::new()
         .route("/", get(|| async { "good" }))
         .route("/large", get(|| async move { Body::from(large) }))
         .route("/never", get(std::future::pending::<&str>))
+        .route("/token", get(token))
+        .route(
+            "/token/large",
+            get(async move |request: Request| {
+                token(request).await;
+                Body::from(large_too)
+            }),
+        )
+        .route("/token/slow", get(slow))
+        .route("/refused", get(async || StatusCode::UNAUTHORIZED))
+        .route("/body", post(async |body: Bytes| body.len().to_string()))
         .route("/panic", get(panics));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let slots = limits.slots();
+    let places = limits.places();
     let server = Server::start(
         vec![Endpoint { listener, router }],
         tls.as_ref(),
         limits,
-        &slots,
+        &places,
     );
     Tested {
         server,
-        slots,
+        places,
         address,
     }
+}
+
+/// As if a good token had been shown.
+async fn token(request: Request) -> &'static str {
+    Caller::of(request.extensions()).admit();
+    "good"
+}
+
+/// The same, and an answer takes its time.
+async fn slow(request: Request) -> &'static str {
+    token(request).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    "good"
 }
 
 async fn panics() -> &'static str {
@@ -114,12 +146,12 @@ impl Tested {
 
     async fn has_open(&self, count: u64) {
         for _ in 0..800 {
-            if self.slots.open() == count {
+            if self.places.open() == count {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("{} connections are open", self.slots.open());
+        panic!("{} connections are open", self.places.open());
     }
 }
 
@@ -266,11 +298,11 @@ async fn a_slow_download_goes_on_and_one_that_stands_still_ends() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_connections_are_refused_and_counted() {
-    for (connections, connections_per_address) in [(3, 100), (100, 3)] {
+    for (connections_per_address, strangers_per_address) in [(3, 100), (100, 3)] {
         let server = start(
             Limits {
-                connections,
                 connections_per_address,
+                strangers_per_address,
                 ..patient()
             },
             None,
@@ -283,7 +315,7 @@ async fn too_many_connections_are_refused_and_counted() {
         server.has_open(3).await;
         let mut refused = server.connect().await;
         until_closed(&mut refused).await;
-        assert_eq!((server.slots.open(), server.slots.refused()), (3, 1));
+        assert_eq!((server.places.open(), server.places.refused()), (3, 1));
         drop(held.pop());
         server.has_open(2).await;
         server.is_good().await;
@@ -348,5 +380,5 @@ async fn the_end_waits_for_calls_but_not_for_ever() {
     let took = start.elapsed();
     assert!(took >= drain_time && took < SOON, "{took:?}");
     until_closed(&mut never).await;
-    assert_eq!(server.slots.open(), 0);
+    assert_eq!(server.places.open(), 0);
 }

@@ -7,7 +7,7 @@ mod tables;
 
 use std::collections::HashMap;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
 use chomp_table::{RangeBits, Word, definition};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use crate::net::{Endpoint, Limits, Server};
 use crate::site::{Options, Site};
@@ -50,7 +50,7 @@ async fn start(router: Router) -> Tested {
     let limits = Limits::default();
     let endpoints = vec![Endpoint { listener, router }];
     Tested {
-        server: Server::start(endpoints, None, limits, &limits.slots()),
+        server: Server::start(endpoints, None, limits, &limits.places()),
         address,
     }
 }
@@ -58,12 +58,23 @@ async fn start(router: Router) -> Tested {
 impl Tested {
     /// Sends a request as it is, and takes what comes until the connection ends.
     async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+        self.ask_from(1, method, path, headers).await
+    }
+
+    /// The same from 127.0.0.`number`.
+    async fn ask_from(
+        &self,
+        number: u8,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Answer {
         let mut request = format!("{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n");
         for (name, value) in headers {
             request.extend([name, ": ", value, "\r\n"]);
         }
         request += "\r\n";
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let mut stream = self.connect_from(number).await;
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut bytes = Vec::new();
         let all = tokio::time::timeout(HANG, stream.read_to_end(&mut bytes)).await;
@@ -82,6 +93,18 @@ impl Tested {
             headers: headers.collect(),
             body: bytes[end + 4..].to_vec(),
         }
+    }
+
+    /// A connection from 127.0.0.`number`.
+    async fn connect_from(&self, number: u8) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        let from = Ipv4Addr::new(127, 0, 0, number);
+        socket.bind((from, 0).into()).unwrap();
+        socket.connect(self.address).await.unwrap()
+    }
+
+    async fn get_from(&self, number: u8, path: &str) -> Answer {
+        self.ask_from(number, "GET", path, &[]).await
     }
 
     async fn get(&self, path: &str) -> Answer {
@@ -116,6 +139,11 @@ async fn site(directory: &Path) -> Site {
 
 /// Publishes the table of so many bits, as it is by definition, in several shards.
 pub(crate) fn publish(directory: &Path, bits: u32) -> PathBuf {
+    publish_in_frames(directory, bits, ShardSize::PUBLISHED.frame_words)
+}
+
+/// The same, in frames of so many words.
+fn publish_in_frames(directory: &Path, bits: u32, frame_words: usize) -> PathBuf {
     let losing = definition::losing(bits);
     let words = (0..losing.len()).filter(|&index| losing[index]);
     let words = words.map(|index| Word::new(index as u64 * 2));
@@ -126,7 +154,7 @@ pub(crate) fn publish(directory: &Path, bits: u32) -> PathBuf {
     fs::create_dir(&folder).unwrap();
     let size = ShardSize {
         shard_words: words.len() / 2 + 1,
-        ..ShardSize::PUBLISHED
+        frame_words,
     };
     let mut fingerprints = FingerprintBuilder::with_leaf(bits, size.shard_words);
     fingerprints.push(&words);

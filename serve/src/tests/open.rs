@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Tested, publish, site, start};
+use super::{Tested, publish, publish_in_frames, site, start};
 use crate::pages::FILES;
 use crate::site::{Options, Site, Source};
 
@@ -227,6 +227,35 @@ async fn who_asks_too_often_has_to_wait() {
     for _ in 0..100 {
         assert_eq!(free.get("/api/table").await.status, 200);
     }
+}
+
+/// How many requests for `path` a stranger may make at once, from an address of its own.
+async fn let_in(tested: &Tested, number: u8, path: &str) -> u32 {
+    for count in 0..1000 {
+        if tested.get_from(number, path).await.status == 429 {
+            return count;
+        }
+    }
+    panic!("{path} has no rate");
+}
+
+/// Each frame that is read counts, as each position alone would.
+#[tokio::test]
+async fn what_costs_more_is_let_in_less_often() {
+    let directory = tempfile::tempdir().unwrap();
+    publish_in_frames(directory.path(), 14, 8);
+    let tested = limited(directory.path(), 20).await;
+    let wide = "/api/position/7x7";
+    let first = tested.get_from(2, wide).await;
+    assert_eq!(first.status, 200, "the first is let in, whatever it costs");
+    let [wide, narrow] = [
+        let_in(&tested, 2, wide).await,
+        let_in(&tested, 3, "/api/position/1").await,
+    ];
+    assert!(narrow >= 40, "{narrow}");
+    assert!(wide * 4 < narrow, "{wide} {narrow}");
+    // Nobody else notices.
+    assert_eq!(tested.get_from(4, "/api/position/7x7").await.status, 200);
 }
 
 /// The description has all routes, and the answers have the fields that it tells.

@@ -1,6 +1,7 @@
 //! Finished tables, whole and in parts, and nothing beside them.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,9 +9,12 @@ use std::sync::Arc;
 
 use chomp_table::digest::Digest;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::{Tested, publish, put, site, start};
 use crate::complaints::Complaints;
+use crate::net::Slots;
 use crate::published::Published;
 use crate::tables::Tables;
 
@@ -325,20 +329,70 @@ async fn what_is_planted_under_the_name_of_a_file_is_not_handed_out() {
     assert_eq!(tested.get(&name("shard-0000.zst")).await.status, 500);
 }
 
+/// A connection from 127.0.0.`number` that asks for a shard, and reads nothing of it.
+async fn hold(tested: &Tested, number: u8) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    let from = Ipv4Addr::new(127, 0, 0, number);
+    socket.bind((from, 0).into()).unwrap();
+    // Little is read ahead for whoever does not read.
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(tested.address).await.unwrap();
+    let request = b"GET /table-14/shard-0000.zst HTTP/1.1\r\nhost: a\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    stream.readable().await.unwrap();
+    stream
+}
+
 #[tokio::test]
 async fn too_many_downloads_are_told_to_come_back() {
     let directory = tempfile::tempdir().unwrap();
-    publish(directory.path(), 14);
-    let published = Arc::new(Published::new(
-        directory.path().to_owned(),
-        Complaints::default(),
-    ));
+    let folder = publish(directory.path(), 14);
+    // A shard that no buffer on the way holds. Nobody looks at its bytes here.
+    let (manifest, shard) = (folder.join("manifest.json"), folder.join("shard-0000.zst"));
+    let old = fs::metadata(&shard).unwrap().len();
+    let large = 64 << 20;
+    let mut text: serde_json::Value =
+        serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    assert_eq!(text["shards"][0]["bytes"], old);
+    text["shards"][0]["bytes"] = large.into();
+    text["shards"][0]["index_offset"] =
+        (large - old + text["shards"][0]["index_offset"].as_u64().unwrap()).into();
+    put(&manifest, text.to_string().as_bytes());
+    fs::File::options()
+        .write(true)
+        .open(&shard)
+        .unwrap()
+        .set_len(large)
+        .unwrap();
+
+    let complaints = Complaints::default();
+    let published = Published::new(directory.path().to_owned(), complaints.clone());
     let mut site = site(directory.path()).await;
-    site.tables = Tables::with_places(published, Complaints::default(), 0);
+    site.tables = Tables::with_places(Arc::new(published), complaints, Slots::new(6, 4));
     let tested = start(site.router()).await;
-    let answer = tested.get("/table-14/shard-0000.zst").await;
+    let mut hostile = Vec::new();
+    for _ in 0..4 {
+        hostile.push(hold(&tested, 2).await);
+    }
+    let status = async |stream: TcpStream| {
+        let mut head = [0; 12];
+        let mut stream = stream;
+        stream.read_exact(&mut head).await.unwrap();
+        String::from_utf8(head[9..].to_vec()).unwrap()
+    };
+    assert_eq!(status(hold(&tested, 2).await).await, "503");
+    // Others have places of their own.
+    let other = hold(&tested, 3).await;
+    let answer = tested
+        .ask("GET", "/table-14/shard-0000.zst", &[("range", "bytes=0-9")])
+        .await;
+    assert_eq!((answer.status, answer.body.len()), (206, 10));
+    let last = hold(&tested, 4).await;
+    let answer = tested.get("/table-14/shard-0001.zst").await;
     assert_eq!((answer.status, answer.header("retry-after")), (503, "10"));
     assert_eq!(tested.get("/table-14/manifest.json").await.status, 200);
     let head = tested.ask("HEAD", "/table-14/shard-0000.zst", &[]).await;
     assert_eq!(head.status, 200);
+    drop((hostile, other, last));
+    while tested.get("/table-14/shard-0001.zst").await.status != 200 {}
 }

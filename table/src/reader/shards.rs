@@ -1,5 +1,6 @@
 //! The shards of a table: which one holds which words, each index and frame read when it is needed.
 
+use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
 use super::cache::{Cache, FrameId};
@@ -21,6 +22,12 @@ pub(super) struct Shards {
     cache: Cache,
 }
 
+/// Adds what is about to be read.
+fn count(read: &Cell<u32>, more: usize) {
+    let more = u32::try_from(more).unwrap_or(u32::MAX);
+    read.set(read.get().saturating_add(more));
+}
+
 impl Shards {
     pub(super) fn new(files: Box<dyn Files>, infos: &[ShardInfo], cache_bytes: u64) -> Shards {
         Shards {
@@ -31,11 +38,12 @@ impl Shards {
         }
     }
 
-    /// Which of `words` the shards hold.
-    pub(super) fn hold(&self, words: &[u64]) -> Result<Vec<bool>, TableError> {
+    /// Which of `words` the shards hold. The frames and indices that are read for it are added to
+    /// `read`.
+    pub(super) fn hold(&self, words: &[u64], read: &Cell<u32>) -> Result<Vec<bool>, TableError> {
         let mut held = vec![false; words.len()];
         let shards: Vec<Option<usize>> = words.iter().map(|&word| self.shard_of(word)).collect();
-        self.read_indices(shards.iter().flatten().copied().collect())?;
+        self.read_indices(shards.iter().flatten().copied().collect(), read)?;
 
         let mut wanted = Vec::with_capacity(words.len());
         for (at, (shard, &word)) in shards.into_iter().zip(words).enumerate() {
@@ -48,7 +56,7 @@ impl Shards {
         let by_frame: Vec<&[(FrameId, usize)]> = wanted.chunk_by(|a, b| a.0 == b.0).collect();
         for group in by_frame.chunks(FRAMES_AT_ONCE) {
             let ids: Vec<FrameId> = group.iter().map(|questions| questions[0].0).collect();
-            for (questions, frame) in group.iter().zip(self.frames(&ids)?) {
+            for (questions, frame) in group.iter().zip(self.frames(&ids, read)?) {
                 for &(_, at) in *questions {
                     held[at] = frame.binary_search(&words[at]).is_ok();
                 }
@@ -111,7 +119,7 @@ impl Shards {
     }
 
     /// The words of some frames, from the cache or read together.
-    fn frames(&self, ids: &[FrameId]) -> Result<Vec<Arc<Vec<u64>>>, TableError> {
+    fn frames(&self, ids: &[FrameId], read: &Cell<u32>) -> Result<Vec<Arc<Vec<u64>>>, TableError> {
         let mut frames: Vec<Option<Arc<Vec<u64>>>> =
             ids.iter().map(|&id| self.cache.get(id)).collect();
         let missing = ids
@@ -124,6 +132,7 @@ impl Shards {
             .iter()
             .map(|(id, _)| Ok(self.part(*id, self.index(id.shard)?)))
             .collect::<Result<Vec<_>, TableError>>()?;
+        count(read, parts.len());
         let all_bytes = self.files.parts(&parts)?;
         for ((id, frame), bytes) in missing.into_iter().zip(all_bytes) {
             let words = Arc::new(self.decode(id, self.index(id.shard)?, &bytes)?);
@@ -138,21 +147,22 @@ impl Shards {
 
     fn index(&self, shard: usize) -> Result<&ShardIndex, TableError> {
         if self.indices[shard].get().is_none() {
-            self.read_indices(vec![shard])?;
+            self.read_indices(vec![shard], &Cell::default())?;
         }
         Ok(self.indices[shard].get().expect("it was read"))
     }
 
     /// Makes sure that all indices are there.
     pub(super) fn read_all_indices(&self) -> Result<(), TableError> {
-        self.read_indices((0..self.infos.len()).collect())
+        self.read_indices((0..self.infos.len()).collect(), &Cell::default())
     }
 
     /// Makes sure that the indices of these shards are there.
-    fn read_indices(&self, mut shards: Vec<usize>) -> Result<(), TableError> {
+    fn read_indices(&self, mut shards: Vec<usize>, read: &Cell<u32>) -> Result<(), TableError> {
         shards.retain(|&shard| self.indices[shard].get().is_none());
         shards.sort_unstable();
         shards.dedup();
+        count(read, shards.len());
         for shards in shards.chunks(INDICES_AT_ONCE) {
             let part = |&shard: &usize| {
                 let info = &self.infos[shard];

@@ -2,6 +2,7 @@
 //!
 //! Each address has a bucket of tokens, twice as many as it gets a second. What is kept of a bucket
 //! is the moment at which it will be full again, so a full one is the same as none, and is forgotten.
+//! What a request costs is known when it was answered: it takes the first token, and leaves a debt.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,12 +12,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::net::network;
+use super::slots::network;
 
 /// The addresses whose buckets are known at a time, of some 50 bytes each. All beyond share one.
 const ADDRESSES_MAX: usize = 1 << 16;
 /// How often full buckets are looked for when there is no room for another.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// The longest debt: an address may be that of many people.
+const DEBT_MAX: Duration = Duration::from_mins(1);
 /// The one bucket of all for whom there is no room.
 const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
@@ -62,6 +65,21 @@ impl Rates {
                 Ok(())
             }
         }
+    }
+}
+
+impl Rates {
+    /// Takes so many more tokens of `peer`, also those that it does not have yet.
+    pub(crate) fn charge(&self, peer: IpAddr, tokens: u32, now: Instant) {
+        if tokens == 0 {
+            return;
+        }
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = buckets.address(network(peer), now, self.addresses_max);
+        let full_at = buckets.full_at.get(&address).copied();
+        let full_at = full_at.map_or(now, |at| at.max(now)) + self.each.saturating_mul(tokens);
+        let most = now + self.full + DEBT_MAX;
+        buckets.full_at.insert(address, full_at.min(most));
     }
 }
 
@@ -117,6 +135,29 @@ mod tests {
         }
         let later = start + Duration::from_mins(1);
         assert_eq!(let_in(&rates, "10.0.0.1", later, 100), 20);
+    }
+
+    #[test]
+    fn a_debt_is_paid_before_the_next_request() {
+        let rates = rates(10);
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        // The first is let in whatever it costs, and the next when that is paid.
+        assert_eq!(let_in(&rates, "10.0.0.1", start, 1), 1);
+        rates.charge(address("10.0.0.1"), 399, start);
+        let wait = rates.take(address("10.0.0.1"), start).unwrap_err();
+        assert_eq!(wait, Duration::from_millis(38_100));
+        assert_eq!(let_in(&rates, "10.0.0.1", after(38), 100), 0);
+        assert_eq!(let_in(&rates, "10.0.0.1", after(39), 100), 10);
+        assert_eq!(let_in(&rates, "10.0.0.2", start, 100), 20);
+        // No debt lasts for ever.
+        for _ in 0..10 {
+            rates.charge(address("10.0.0.3"), u32::MAX, start);
+        }
+        assert_eq!(let_in(&rates, "10.0.0.3", after(60), 100), 0);
+        assert_eq!(let_in(&rates, "10.0.0.3", after(61), 100), 10);
+        rates.charge(address("10.0.0.4"), 0, start);
+        assert_eq!(rates.buckets.lock().unwrap().full_at.len(), 3);
     }
 
     #[test]

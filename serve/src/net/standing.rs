@@ -1,0 +1,205 @@
+//! What a connection is used for: whether calls are under way, when the last one ended, and whether
+//! the peer takes the answers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// What is known of one connection.
+#[derive(Debug)]
+pub(super) struct Standing {
+    state: Mutex<State>,
+    /// Cancelled when it has to end at once.
+    over: CancellationToken,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Whether a call with a valid token came over it.
+    admitted: bool,
+    calls: usize,
+    /// When the last call ended that was of use; when the connection began, if none was.
+    useful: Instant,
+    next: u64,
+    /// Until when the peer has to take what the calls of these numbers have for it.
+    waits: HashMap<u64, Instant>,
+}
+
+/// What becomes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Stays,
+    /// Nothing was asked for too long.
+    Idle,
+    /// The peer does not take an answer.
+    Slow,
+}
+
+/// A call under way: from its head to the last byte of its answer.
+#[derive(Debug)]
+pub(super) struct Call {
+    standing: Arc<Standing>,
+    number: u64,
+    useful: bool,
+}
+
+impl Standing {
+    pub(super) fn new() -> Standing {
+        Standing {
+            state: Mutex::new(State {
+                admitted: false,
+                calls: 0,
+                useful: Instant::now(),
+                next: 0,
+                waits: HashMap::new(),
+            }),
+            over: CancellationToken::new(),
+        }
+    }
+
+    /// A token was shown; whether that is new.
+    pub(super) fn admit(&self) -> bool {
+        !std::mem::replace(&mut self.now().admitted, true)
+    }
+
+    pub(super) fn is_admitted(&self) -> bool {
+        self.now().admitted
+    }
+
+    /// Since when nothing is under way; none if something is.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let state = self.now();
+        (state.calls == 0).then_some(state.useful)
+    }
+
+    /// Ends the connection at once.
+    pub(super) fn end(&self) {
+        self.over.cancel();
+    }
+
+    /// Waits until it is to end at once.
+    pub(super) async fn ended(&self) {
+        self.over.cancelled().await;
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_ended(&self) -> bool {
+        self.over.is_cancelled()
+    }
+
+    /// Whether the connection may stay, with so much time between calls.
+    pub(super) fn judge(&self, idle_time: Duration) -> Verdict {
+        let (state, now) = (self.now(), Instant::now());
+        if state.waits.values().any(|until| *until < now) {
+            Verdict::Slow
+        } else if state.calls == 0 && now.duration_since(state.useful) >= idle_time {
+            Verdict::Idle
+        } else {
+            Verdict::Stays
+        }
+    }
+
+    fn now(&self) -> MutexGuard<'_, State> {
+        // Nothing in it panics between two changes.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Call {
+    pub(super) fn begin(standing: &Arc<Standing>) -> Call {
+        let mut state = standing.now();
+        state.calls += 1;
+        state.next += 1;
+        Call {
+            standing: Arc::clone(standing),
+            number: state.next,
+            useful: false,
+        }
+    }
+
+    /// It was answered with what somebody may have come for.
+    pub(super) fn is_useful(&mut self) {
+        self.useful = true;
+    }
+
+    /// There is something for the peer to take, in so much time.
+    pub(super) fn offers(&self, time: Duration) {
+        let until = Instant::now() + time;
+        self.standing.now().waits.insert(self.number, until);
+    }
+
+    /// The peer has taken it.
+    pub(super) fn taken(&self) {
+        self.standing.now().waits.remove(&self.number);
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let mut state = self.standing.now();
+        state.calls -= 1;
+        state.waits.remove(&self.number);
+        if self.useful || state.admitted {
+            state.useful = Instant::now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Duration = Duration::from_mins(1);
+    const ALMOST: Duration = Duration::from_secs(59);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_stays_while_it_is_of_use() {
+        let standing = Arc::new(Standing::new());
+        let wait = async |time: Duration| {
+            tokio::time::sleep(time).await;
+            standing.judge(IDLE)
+        };
+        let call = |useful: bool| {
+            let mut call = Call::begin(&standing);
+            if useful {
+                call.is_useful();
+            }
+            call
+        };
+        assert_eq!(wait(ALMOST).await, Verdict::Stays);
+        // A call that is refused buys no time, and one under way all that it takes.
+        drop(call(false));
+        let under_way = call(true);
+        assert_eq!(standing.idle_since(), None);
+        assert_eq!(wait(2 * IDLE).await, Verdict::Stays);
+        drop(under_way);
+        assert_eq!(wait(ALMOST).await, Verdict::Stays);
+        drop(call(false));
+        assert_eq!(wait(SECOND).await, Verdict::Idle);
+        // Of those who have shown a token, every call counts.
+        assert!(standing.admit());
+        assert!(!standing.admit() && standing.is_admitted());
+        drop(call(false));
+        assert_eq!(wait(ALMOST).await, Verdict::Stays);
+        assert_eq!(wait(SECOND).await, Verdict::Idle);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_answer_that_is_not_taken_is_too_many() {
+        let standing = Arc::new(Standing::new());
+        let calls: Vec<Call> = (0..3).map(|_| Call::begin(&standing)).collect();
+        for call in &calls {
+            call.offers(SECOND);
+        }
+        calls[0].taken();
+        calls[1].offers(3 * SECOND);
+        tokio::time::sleep(SECOND + SECOND / 2).await;
+        assert_eq!(standing.judge(IDLE), Verdict::Slow);
+        drop(calls);
+        assert_eq!(standing.judge(IDLE), Verdict::Stays);
+    }
+}
