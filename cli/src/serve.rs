@@ -39,6 +39,24 @@ pub(crate) struct OneTable {
     path: PathBuf,
 }
 
+/// What connections may cost where nobody has a token. Without a rate, one address may be a proxy of
+/// everybody.
+fn limits(rate: u32) -> Limits {
+    let all = Limits::default();
+    Limits {
+        strangers: all.connections,
+        strangers_per_address: match rate {
+            0 => all.connections,
+            _ => all.strangers_per_address,
+        },
+        connections_per_address: match rate {
+            0 => all.connections,
+            _ => all.connections_per_address,
+        },
+        ..all
+    }
+}
+
 pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Exit> {
     let stop = stop_on_signals()?;
     machine::raise_open_files();
@@ -58,7 +76,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
         cache_bytes: args.cache.as_u64(),
     })
     .await;
-    let limits = Limits::default();
+    let limits = limits(args.rate);
     let router = site.router();
     let endpoints = vec![Endpoint { listener, router }];
     let server = Server::start(endpoints, None, limits, &limits.places());

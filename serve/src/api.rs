@@ -73,10 +73,11 @@ enum Refusal {
 }
 
 impl Api {
-    pub(crate) fn new(current: Current, complaints: Complaints) -> Api {
+    /// An address has all places in the queue unless they are `shared`.
+    pub(crate) fn new(current: Current, complaints: Complaints, shared: bool) -> Api {
         Api {
             current,
-            lookups: Lookups::new(),
+            lookups: Lookups::new(shared),
             complaints,
         }
     }

@@ -36,14 +36,17 @@ pub(crate) enum NotDone {
 }
 
 impl Lookups {
-    pub(crate) fn new() -> Lookups {
+    /// An address has all places in the queue unless they are `shared`.
+    pub(crate) fn new(shared: bool) -> Lookups {
         let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Lookups::with_limits(THREADS_EACH * cpus, WAITING_MAX, WAITING_PER_ADDRESS)
+        let threads = THREADS_EACH * cpus;
+        let queue = Slots::shared(threads + WAITING_MAX, WAITING_PER_ADDRESS, shared);
+        Lookups::with_limits(threads, queue)
     }
 
-    fn with_limits(threads: usize, waiting: usize, each: usize) -> Lookups {
+    fn with_limits(threads: usize, queue: Slots) -> Lookups {
         Lookups {
-            queue: Slots::new(threads + waiting, each),
+            queue,
             threads: Arc::new(Semaphore::new(threads)),
         }
     }
@@ -83,7 +86,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_beyond_the_limits_is_refused() {
-        let lookups = Lookups::with_limits(2, 3, 4);
+        let lookups = Lookups::with_limits(2, Slots::new(5, 4));
         let (release, wait) = mpsc::sync_channel::<()>(0);
         let wait = Arc::new(std::sync::Mutex::new(wait));
         let mut under_way = tokio::task::JoinSet::new();
@@ -117,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_gives_its_thread_back() {
-        let lookups = Lookups::with_limits(1, 0, 1);
+        let lookups = Lookups::with_limits(1, Slots::new(1, 1));
         for _ in 0..3 {
             let lost = lookups.run(ONE, || panic!("as the test wants it")).await;
             assert_eq!(lost, Err::<(), _>(NotDone::Lost));

@@ -33,7 +33,7 @@ pub struct Options {
     /// The directory with the finished tables, also those that come later.
     pub directory: PathBuf,
     /// How many requests each address may make a second, and twice as many at once; none if as
-    /// many as it likes.
+    /// many as it likes, and may hold as much as all together: it may be a proxy of everybody.
     pub rate: Option<NonZeroU32>,
     /// How many bytes of the table that answers stay in memory.
     pub cache_bytes: u64,
@@ -61,6 +61,8 @@ pub struct Site {
     api: Api,
     pages: Pages,
     door: Door,
+    /// Whether an address has less than all.
+    shared: bool,
 }
 
 impl Site {
@@ -74,9 +76,11 @@ impl Site {
             complaints.clone(),
         );
         let current = Current::new(keeper).await;
+        let shared = options.rate.is_some();
         Site {
-            tables: Tables::new(published, complaints.clone()),
-            api: Api::new(current.clone(), complaints),
+            tables: Tables::new(published, complaints.clone(), shared),
+            api: Api::new(current.clone(), complaints, shared),
+            shared,
             current,
             pages: Pages::new(),
             door: Door::new(options.rate),
@@ -94,7 +98,7 @@ impl Site {
             Source::Job { told, open: true } => (told, All),
             Source::Job { told, open: false } => (told, Own),
         };
-        let page = StatusPage::new(told);
+        let page = StatusPage::new(told, self.shared);
         let status = get(async move |request: Request| page.answer(&request));
         routes.push(("/api/status", status, readers));
         let behind = |(path, route, readers)| (path, self.door.before(route, readers));

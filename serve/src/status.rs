@@ -1,29 +1,28 @@
 //! `/api/status`: how a job gets on, once or as events for as long as somebody listens.
 //!
-//! What is told is made once for all who listen. Each of them has a task that keeps nothing but the
-//! last of it and waits for its peer: whoever reads slowly misses what was told meanwhile, and
-//! whoever does not read is dropped.
+//! What is told is made once for all who listen. Each of them has the last that it was given, and
+//! gets the newest when its peer has taken that: whoever reads slowly misses what was told meanwhile,
+//! and whoever does not read is dropped with its connection.
 
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use futures_util::Stream;
+use futures_util::stream;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, VARY};
 use http::{Method, Request, StatusCode};
-use hyper::body::Frame;
 use serde::Serialize;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::answer::{busy, text};
 use crate::net::{Caller, Slot, Slots};
 
-/// Those who listen at a time. Each is a task and what its connection has not sent yet.
+/// Those who listen at a time. Each is the last that its connection has not sent yet.
 const LISTENERS_MAX: usize = 256;
 /// The same from one address, or one IPv6 network of 64 bits: nobody keeps all others out.
 const LISTENERS_PER_ADDRESS: usize = 32;
@@ -31,8 +30,6 @@ const LISTENERS_PER_ADDRESS: usize = 32;
 const EVENT_EVERY: Duration = Duration::from_millis(500);
 /// How often something comes at the least, so that everybody on the way knows that both ends live.
 const SIGN_EVERY: Duration = Duration::from_secs(15);
-/// How long a peer may take for an event.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What comes before the JSON in an event, and after it.
 const BEFORE: &str = "event: status\ndata: ";
@@ -67,8 +64,8 @@ impl Told {
         self.0.clone()
     }
 
-    /// The JSON, with the end of its line.
-    fn json(&self) -> Bytes {
+    /// The JSON, with the end of its line. It is the same bytes for all who have it.
+    pub fn json(&self) -> Bytes {
         self.0.slice(BEFORE.len()..self.0.len() - 1)
     }
 }
@@ -81,10 +78,11 @@ pub(crate) struct StatusPage {
 }
 
 impl StatusPage {
-    pub(crate) fn new(told: watch::Receiver<Told>) -> StatusPage {
+    /// An address has all places unless they are `shared`.
+    pub(crate) fn new(told: watch::Receiver<Told>, shared: bool) -> StatusPage {
         StatusPage {
             told,
-            listeners: Slots::new(LISTENERS_MAX, LISTENERS_PER_ADDRESS),
+            listeners: Slots::shared(LISTENERS_MAX, LISTENERS_PER_ADDRESS, shared),
         }
     }
 
@@ -107,10 +105,6 @@ impl StatusPage {
         text(StatusCode::OK, "application/json", told.json())
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "ends with the body that it fills, or with the server"
-    )]
     fn events(&self, request: &Request<Body>) -> Response {
         let caller = Caller::of(request.extensions());
         let body = if request.method() == Method::HEAD {
@@ -122,9 +116,7 @@ impl StatusPage {
                     10,
                 );
             };
-            let (sender, events) = mpsc::channel(1);
-            tokio::spawn(tell(self.told.clone(), sender, caller, slot));
-            Body::new(Events(events))
+            Body::from_stream(Listener::new(self.told.clone(), caller, slot).hear())
         };
         let mut response = Response::new(body);
         let headers = response.headers_mut();
@@ -141,132 +133,116 @@ fn wants_events(request: &Request<Body>) -> bool {
     accepted.any(|value| value.to_str().is_ok_and(|value| value.contains(EVENTS)))
 }
 
-/// Sends what is told, until the peer is gone, or the server or what it tells of ends. The last that
-/// was told comes in any case.
-async fn tell(
-    mut told: watch::Receiver<Told>,
-    events: mpsc::Sender<Bytes>,
-    caller: Arc<Caller>,
-    _slot: Slot,
-) {
-    let mut last = Bytes::new();
-    let mut goes_on = true;
-    loop {
-        let event = told.borrow_and_update().event();
-        if event != last {
-            last = event.clone();
-            if !send(&events, event).await {
-                return;
-            }
-        }
-        if !goes_on {
-            return;
-        }
-        goes_on = tokio::select! {
-            () = events.closed() => return,
-            () = caller.stop.cancelled() => false,
-            goes_on = another(&mut told, &events) => goes_on,
-        };
-    }
-}
-
-/// Waits until there may be something else to tell; false if there never will be.
-async fn another(told: &mut watch::Receiver<Told>, events: &mpsc::Sender<Bytes>) -> bool {
-    sleep(EVENT_EVERY).await;
-    loop {
-        match tokio::time::timeout(SIGN_EVERY, told.changed()).await {
-            Ok(changed) => return changed.is_ok(),
-            Err(_) => {
-                if !send(events, Bytes::from_static(SIGN)).await {
-                    return false;
-                }
-            }
-        }
-    }
-}
-
-/// Whether the peer has taken it.
-async fn send(events: &mpsc::Sender<Bytes>, event: Bytes) -> bool {
-    let sent = tokio::time::timeout(PATIENCE, events.send(event)).await;
-    matches!(sent, Ok(Ok(())))
-}
-
-/// The events on their way.
+/// One who listens. The place is free again when this is dropped.
 #[derive(Debug)]
-struct Events(mpsc::Receiver<Bytes>);
+struct Listener {
+    told: watch::Receiver<Told>,
+    caller: Arc<Caller>,
+    last: Bytes,
+    /// How long it has to wait for more.
+    pause: Duration,
+    goes_on: bool,
+    _slot: Slot,
+}
 
-impl hyper::body::Body for Events {
-    type Data = Bytes;
-    type Error = Infallible;
+impl Listener {
+    fn new(told: watch::Receiver<Told>, caller: Arc<Caller>, slot: Slot) -> Listener {
+        Listener {
+            told,
+            caller,
+            last: Bytes::new(),
+            pause: Duration::ZERO,
+            goes_on: true,
+            _slot: slot,
+        }
+    }
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let event = self.0.poll_recv(context);
-        event.map(|event| event.map(|event| Ok(Frame::data(event))))
+    /// What it is told, each when it asks for it, until the server or what it tells of ends. The last
+    /// that was told comes in any case.
+    fn hear(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
+        stream::unfold(self, async |mut listener| {
+            let event = listener.next().await?;
+            Some((Ok(event), listener))
+        })
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let stop = self.caller.stop.clone();
+            let goes_on = tokio::select! {
+                () = sleep(std::mem::take(&mut self.pause)) => true,
+                () = stop.cancelled() => false,
+            };
+            self.goes_on &= goes_on;
+            let event = self.told.borrow_and_update().event();
+            if event != self.last {
+                self.last = event.clone();
+                self.pause = EVENT_EVERY;
+                return Some(event);
+            }
+            if !self.goes_on {
+                return None;
+            }
+            self.goes_on = tokio::select! {
+                () = stop.cancelled() => false,
+                changed = tokio::time::timeout(SIGN_EVERY, self.told.changed()) => match changed {
+                    Ok(changed) => changed.is_ok(),
+                    Err(_) => return Some(Bytes::from_static(SIGN)),
+                }
+            };
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use serde_json::json;
 
     use super::*;
-    use crate::net::Caller;
 
-    /// What a listener who takes nothing, or takes all, hears in how much time.
-    async fn listen(takes: bool) -> (Vec<String>, Duration) {
+    fn listener(told: &Told) -> (Listener, watch::Sender<Told>, Slots) {
         let slots = Slots::new(1, 1);
-        let caller = Caller::of(&http::Extensions::new());
+        let caller = Caller::at(Ipv4Addr::LOCALHOST.into());
         let slot = slots.take(caller.address).unwrap();
-        let (teller, told) = watch::channel(Told::new(&json!({"a": 1})));
-        let (sender, mut events) = mpsc::channel(1);
-        let start = tokio::time::Instant::now();
-        let stop = caller.stop.clone();
-        let telling = tell(told, sender, caller, slot);
-        let mut heard = Vec::new();
-        let hearing = async {
-            if takes {
-                while let Some(event) = events.recv().await {
-                    heard.push(String::from_utf8(event.to_vec()).unwrap());
-                    if heard.len() == 4 {
-                        stop.cancel();
-                    }
-                }
-            } else {
-                sleep(EVENT_EVERY).await;
-                teller.send_replace(Told::new(&json!({"a": 2})));
-                std::future::pending::<()>().await;
-            }
-        };
-        let both = async {
-            tokio::select! {
-                () = telling => {}
-                () = hearing => {}
-            }
-        };
-        // The clock is a paused one: it goes on when nobody has anything else to do.
-        let both = tokio::time::timeout(Duration::from_hours(1), both).await;
-        both.expect("an end");
-        assert_eq!(slots.open(), 0, "the place is free again");
-        (heard, start.elapsed())
+        let (teller, told) = watch::channel(told.clone());
+        (Listener::new(told, caller, slot), teller, slots)
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_sign_comes_when_there_is_nothing_to_tell() {
-        let (heard, time) = listen(true).await;
-        let sign = std::str::from_utf8(SIGN).unwrap();
-        assert_eq!(
-            heard,
-            ["event: status\ndata: {\"a\":1}\n\n", sign, sign, sign]
-        );
-        assert_eq!(time, EVENT_EVERY + 3 * SIGN_EVERY);
+        let told = Told::new(&json!({"a": 1}));
+        let (mut listener, teller, slots) = listener(&told);
+        let start = tokio::time::Instant::now();
+        let mut heard = Vec::new();
+        for _ in 0..4 {
+            heard.push(listener.next().await.unwrap());
+        }
+        assert_eq!(heard, [&told.event()[..], SIGN, SIGN, SIGN]);
+        assert_eq!(start.elapsed(), EVENT_EVERY + 3 * SIGN_EVERY);
+        listener.caller.stop.cancel();
+        assert_eq!(listener.next().await, None);
+        drop(listener);
+        assert_eq!(slots.open(), 0, "the place is free again");
+        drop(teller);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_does_not_read_is_dropped() {
-        let (_, time) = listen(false).await;
-        assert_eq!(time.as_secs(), (EVENT_EVERY + PATIENCE).as_secs());
+    async fn who_does_not_read_has_one_event_and_then_the_newest() {
+        let texts: Vec<Told> = (0..100)
+            .map(|number| Told::new(&json!({"a": number})))
+            .collect();
+        let (mut listener, teller, _slots) = listener(&texts[0]);
+        let unread = listener.next().await.unwrap();
+        for told in &texts {
+            teller.send_replace(told.clone());
+            sleep(Duration::from_secs(1)).await;
+        }
+        // It is the one text that everybody has.
+        assert_eq!(unread.as_ptr(), texts[0].event().as_ptr());
+        assert_eq!(listener.last.as_ptr(), unread.as_ptr());
+        let next = listener.next().await.unwrap();
+        assert_eq!(next.as_ptr(), texts[99].event().as_ptr());
     }
 }

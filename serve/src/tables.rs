@@ -53,12 +53,10 @@ struct Line {
 }
 
 impl Tables {
-    pub(crate) fn new(published: Arc<Published>, complaints: Complaints) -> Tables {
-        Tables::with_places(
-            published,
-            complaints,
-            Slots::new(DOWNLOADS_MAX, DOWNLOADS_PER_ADDRESS),
-        )
+    /// An address has all places unless they are `shared`.
+    pub(crate) fn new(published: Arc<Published>, complaints: Complaints, shared: bool) -> Tables {
+        let places = Slots::shared(DOWNLOADS_MAX, DOWNLOADS_PER_ADDRESS, shared);
+        Tables::with_places(published, complaints, places)
     }
 
     pub(crate) fn with_places(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
-use chomp_serve::answer::{json, problem, text};
+use chomp_serve::answer::{JSON, problem, text};
 use chomp_serve::net::Places;
 use http::StatusCode;
 
@@ -52,8 +52,8 @@ async fn ready(State(job): State<Job>) -> Response {
 }
 
 async fn status(State(job): State<Job>) -> Response {
-    let status = job.teller.look().await;
-    json(StatusCode::OK, &*status)
+    let told = job.teller.look_at_text().await;
+    text(StatusCode::OK, JSON, told.json())
 }
 
 async fn numbers(State(job): State<Job>) -> Response {

@@ -400,12 +400,21 @@ async fn bodies_together_take_bounded_memory() {
     assert_eq!(served.proxy.memory.left(), 128 << 10);
 
     // Who waits too long is told to come back.
-    let (_one, mut one) = open_put(&served, 128 << 20);
+    let (one, mut call) = open_put(&served, 128 << 20);
     settle().await;
     let start = Instant::now();
-    assert_eq!(served.put_bytes(PART, b"bytes").await, 503);
+    let piece = Bytes::from(vec![1; 64 << 10]);
+    let steady = async {
+        while one.send(piece.clone()).await.is_ok() {
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    tokio::select! {
+        status = served.put_bytes(PART, b"bytes") => assert_eq!(status, 503),
+        () = steady => panic!("it is fast enough"),
+    }
     assert_eq!(start.elapsed(), TURN_TIME);
-    one.shutdown().await;
+    call.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Tells others how the job gets on. A status takes time in proportion to the workers, so it is made
 //! when somebody looks, and again after half a second for who goes on looking.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use chomp_plan::{Phase, Progress};
@@ -25,6 +25,8 @@ pub(crate) struct Teller {
     /// When it was made last.
     made: Mutex<Option<Instant>>,
     status: watch::Sender<Arc<Status>>,
+    /// The text of the status that was written last: one for all who have not read it yet.
+    text: std::sync::Mutex<Option<(Arc<Status>, chomp_serve::Told)>>,
 }
 
 impl Teller {
@@ -33,6 +35,7 @@ impl Teller {
             job: Some((told, handle, roster)),
             made: Mutex::default(),
             status: watch::Sender::default(),
+            text: std::sync::Mutex::default(),
         }
     }
 
@@ -45,6 +48,25 @@ impl Teller {
     pub(crate) async fn look(&self) -> Arc<Status> {
         self.make(EVERY).await;
         self.status.borrow().clone()
+    }
+
+    /// The same as text.
+    pub(crate) async fn look_at_text(&self) -> chomp_serve::Told {
+        let status = self.look().await;
+        self.text_of(status)
+    }
+
+    fn text_of(&self, status: Arc<Status>) -> chomp_serve::Told {
+        // It is put in whole, whoever panicked.
+        let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*text {
+            Some((of, told)) if Arc::ptr_eq(of, &status) => told.clone(),
+            _ => {
+                let told = chomp_serve::Told::new(&*status);
+                *text = Some((status, told.clone()));
+                told
+            }
+        }
     }
 
     /// Makes the status anew if it is so old; whether there is a job to make it of.
@@ -86,7 +108,7 @@ impl Teller {
                     return;
                 }
                 let status = self.status.borrow().clone();
-                text.send_replace(chomp_serve::Told::new(&*status));
+                text.send_replace(self.text_of(status));
                 told = Some(now);
             }
             let ends = progress.wait_for(|progress| progress.phase != Phase::Running);
@@ -106,6 +128,7 @@ impl Teller {
             job: None,
             made: Mutex::default(),
             status: watch::Sender::new(Arc::new(status)),
+            text: std::sync::Mutex::default(),
         }
     }
 

@@ -41,6 +41,11 @@ impl Slots {
         }
     }
 
+    /// So many of which an address has some if they are `shared`, and else all.
+    pub(crate) fn shared(total_max: usize, each_max: usize, shared: bool) -> Slots {
+        Slots::new(total_max, if shared { each_max } else { total_max })
+    }
+
     /// One for a peer, unless that is too many.
     pub(crate) fn take(&self, peer: IpAddr) -> Option<Slot> {
         let address = network(peer);

@@ -8,6 +8,7 @@ mod tables;
 use std::collections::HashMap;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -45,9 +46,12 @@ impl Answer {
 }
 
 async fn start(router: Router) -> Tested {
+    start_with(router, Limits::default()).await
+}
+
+async fn start_with(router: Router, limits: Limits) -> Tested {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let limits = Limits::default();
     let endpoints = vec![Endpoint { listener, router }];
     Tested {
         server: Server::start(endpoints, None, limits, &limits.places()),
@@ -131,7 +135,7 @@ impl Answer {
 async fn site(directory: &Path) -> Site {
     Site::open(Options {
         directory: directory.to_owned(),
-        rate: None,
+        rate: NonZeroU32::new(1_000_000),
         cache_bytes: 16 << 20,
     })
     .await

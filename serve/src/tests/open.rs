@@ -223,7 +223,7 @@ async fn who_asks_too_often_has_to_wait() {
         assert_eq!(refused.header("retry-after"), "1", "{path}");
         assert!(refused.error().contains("too many requests"), "{path}");
     }
-    let free = start(site(directory.path()).await.router()).await;
+    let free = limited(directory.path(), 0).await;
     for _ in 0..100 {
         assert_eq!(free.get("/api/table").await.status, 200);
     }

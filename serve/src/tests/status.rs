@@ -8,7 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use super::{Tested, site, start};
+use super::{Tested, site, start_with};
+use crate::net::Limits;
 use crate::site::Source;
 use crate::status::Told;
 
@@ -17,13 +18,17 @@ const LISTEN: &[u8] = b"GET /api/status HTTP/1.1\r\nhost: a\r\naccept: text/even
 const SOON: Duration = Duration::from_secs(20);
 
 async fn tested() -> (Tested, watch::Sender<Told>) {
+    tested_with(Limits::default()).await
+}
+
+async fn tested_with(limits: Limits) -> (Tested, watch::Sender<Told>) {
     let (sender, told) = watch::channel(Told::default());
     let site = site("/nowhere".as_ref()).await;
     let mut router = Router::new();
     for (path, route) in site.routes(Source::Job { told, open: true }) {
         router = router.route(path, route);
     }
-    (start(router).await, sender)
+    (start_with(router, limits).await, sender)
 }
 
 /// One who listens.
@@ -161,4 +166,45 @@ async fn listeners_are_bounded_and_the_deaf_disturb_nobody() {
     };
     let mut listener = tokio::time::timeout(SOON, listener).await.unwrap();
     assert_eq!(listener.next().await, json!({"number": 19}));
+}
+
+/// Whoever listens and does not hear is dropped, and makes room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_deaf_are_dropped() {
+    let limits = Limits {
+        rate_time: Duration::from_secs(1),
+        ..Limits::default()
+    };
+    let (tested, sender) = tested_with(limits).await;
+    let text = "x".repeat(4 << 20);
+    sender.send_replace(Told::new(&json!({"text": text})));
+    let mut deaf = Vec::new();
+    for _ in 0..32 {
+        deaf.push(Listener::new(&tested).await);
+    }
+    for listener in &deaf {
+        listener.stream.readable().await.unwrap();
+    }
+    let listens = async {
+        let mut listener = Listener::new(&tested).await;
+        let head = listener.until("\r\n\r\n").await;
+        head.starts_with("HTTP/1.1 200 ").then_some(listener)
+    };
+    assert!(listens.await.is_none());
+    let room = async {
+        loop {
+            let mut listener = Listener::new(&tested).await;
+            if listener
+                .until("\r\n\r\n")
+                .await
+                .starts_with("HTTP/1.1 200 ")
+            {
+                return listener;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let mut listener = tokio::time::timeout(SOON, room).await.unwrap();
+    assert!(listener.until("data: ").await.contains("event: status"));
+    drop(deaf);
 }
