@@ -13,6 +13,8 @@ use chomp_store::{Ledger, journal};
 use chomp_table::reader::{Table, TableError};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use reqwest::StatusCode;
+use reqwest::header::LOCATION;
+use reqwest::redirect::Policy;
 use serde::{Deserialize, Serialize};
 
 use crate::access::ACCESS_NAME;
@@ -22,6 +24,11 @@ use crate::reach;
 
 /// How long a coordinator may take to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The longest answer: that of a job with many thousand workers.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// The most of what a coordinator says for a reason that is shown.
+const REASON_CHARS_MAX: usize = 300;
 
 /// Why a coordinator does not tell.
 #[derive(Debug, thiserror::Error)]
@@ -79,11 +86,21 @@ async fn ask_owner(directory: &Path) -> anyhow::Result<Option<Status>> {
     }
 }
 
-/// Asks a coordinator.
+/// Asks a coordinator, and nobody else.
 async fn ask(access: &Access) -> anyhow::Result<Status> {
     let url = &access.coordinator;
-    let mut client = reqwest::Client::builder().timeout(PATIENCE);
+    let refused = |reason: String| AskError::Refused {
+        url: url.clone(),
+        reason,
+    };
+    let mut client = reqwest::Client::builder()
+        .timeout(PATIENCE)
+        .redirect(Policy::none());
     if let Some(ca) = &access.ca {
+        anyhow::ensure!(
+            url.to_ascii_lowercase().starts_with("https://"),
+            "the access file has a certificate, so {url} has to begin with https://: nothing is said in the clear"
+        );
         let certificate = reqwest::Certificate::from_pem(ca.as_bytes());
         let certificate = certificate.context("the access file has no usable certificate")?;
         client = client.tls_certs_only([certificate]);
@@ -97,18 +114,34 @@ async fn ask(access: &Access) -> anyhow::Result<Status> {
         url: url.clone(),
         source: source.without_url(),
     };
-    let answer = request.send().await.map_err(unreachable)?;
-    if answer.status() != StatusCode::OK {
-        let status = answer.status();
-        let said = answer.text().await.map_err(unreachable)?;
-        let reason = serde_json::from_str(&said).map_or_else(
-            |_| status.to_string(),
-            |Problem { error }| format!("{status}: {error}"),
-        );
-        let url = url.clone();
-        return Err(AskError::Refused { url, reason }.into());
+    let mut answer = request.send().await.map_err(unreachable)?;
+    let (status, target) = (answer.status(), answer.headers().get(LOCATION).cloned());
+    let mut said = Vec::new();
+    while let Some(more) = answer.chunk().await.map_err(unreachable)? {
+        if said.len() + more.len() > ANSWER_BYTES_MAX {
+            return Err(refused("its answer is too long for a status".to_owned()).into());
+        }
+        said.extend_from_slice(&more);
     }
-    Ok(answer.json().await.map_err(unreachable)?)
+    if status == StatusCode::OK {
+        return serde_json::from_slice(&said)
+            .with_context(|| format!("the answer of {url} is no status"));
+    }
+    let target = target.as_ref().and_then(|target| target.to_str().ok());
+    let target = target.filter(|_| status.is_redirection());
+    let reason = match (target, serde_json::from_slice(&said)) {
+        (Some(target), _) => {
+            let target = &target[..target.len().min(REASON_CHARS_MAX)];
+            format!("{status}: it leads to {target}, which is not followed")
+        }
+        (None, Ok(Problem { error })) => {
+            let shown = error.chars().filter(|char| !char.is_control());
+            let shown: String = shown.take(REASON_CHARS_MAX).collect();
+            format!("{status}: {shown}")
+        }
+        (None, Err(_)) => status.to_string(),
+    };
+    Err(refused(reason).into())
 }
 
 fn text(status: &Status) -> String {
@@ -271,5 +304,72 @@ impl Found {
             .expect("a string takes any text");
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chomp_access::{Issuer, Token};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    /// What comes of asking a server that gives one answer to everybody, and how many asked.
+    async fn asked(answer: &'static str, endless: bool, ca: Option<String>) -> (String, usize) {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, mut asked) = tokio::sync::mpsc::channel(100);
+        let mut server = JoinSet::new();
+        server.spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                sender.send(()).await.unwrap();
+                let mut request = [0; 4096];
+                stream.read(&mut request).await.unwrap();
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                while endless && stream.write_all(&[b' '; 4096]).await.is_ok() {}
+            }
+        });
+        let access = Access {
+            coordinator: format!("http://{address}"),
+            ca,
+            token: Some(Token::new("secret".to_owned())),
+        };
+        let error = ask(&access).await.map(drop).unwrap_err();
+        server.abort_all();
+        let mut count = 0;
+        while asked.try_recv().is_ok() {
+            count += 1;
+        }
+        (format!("{error:#}"), count)
+    }
+
+    #[tokio::test]
+    async fn a_hostile_coordinator_gets_one_request_and_no_memory() {
+        let elsewhere = "HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/status\r\ncontent-length: 0\r\n\r\n";
+        let (said, count) = asked(elsewhere, false, None).await;
+        assert!(
+            said.contains("leads to http://127.0.0.1:1/status"),
+            "{said}"
+        );
+        assert_eq!(count, 1);
+        for head in ["HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 500 No\r\n\r\n"] {
+            let (said, _) = asked(head, true, None).await;
+            assert!(said.contains("too long"), "{said}");
+        }
+        let escapes = "HTTP/1.1 403 No\r\n\r\n{\"error\": \"a\\u001b[31mb\\u0007c\"}";
+        let (said, _) = asked(escapes, false, None).await;
+        assert!(said.ends_with("a[31mbc"), "{said:?}");
+    }
+
+    #[tokio::test]
+    async fn with_a_certificate_nothing_is_said_in_the_clear() {
+        let ca = Issuer::in_memory(0).unwrap().ca_pem().to_owned();
+        let (said, count) = asked("", false, Some(ca)).await;
+        assert!(said.contains("begin with https://"), "{said}");
+        assert_eq!(count, 0);
     }
 }

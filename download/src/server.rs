@@ -2,7 +2,8 @@
 //!
 //! A request is repeated when the connection fails or the server answers 5xx or 429, after a pause that
 //! grows and has some chance in it, until nothing has come for as long as the patience lasts.
-//! Any other refusal ends the download: asking again would not change it.
+//! Any other refusal ends the download: asking again would not change it. So does an answer that leads
+//! elsewhere: who asks says where to, and a token is for nobody else.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -10,7 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use chomp_access::Token;
 use chomp_table::manifest::folder_name;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, LOCATION};
+use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, RequestBuilder, Response, StatusCode, Url};
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -25,6 +27,8 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// The most bytes of a list of tables: one of each number of bits takes 3 KiB.
 const LIST_BYTES_MAX: u64 = 64 << 10;
+/// The most of the address that a server leads to that is shown.
+const TARGET_BYTES_MAX: usize = 200;
 /// The most bits of a table.
 const BITS_MAX: u32 = 64;
 
@@ -32,6 +36,8 @@ const BITS_MAX: u32 = 64;
 #[derive(Debug)]
 pub(crate) struct Server {
     client: Client,
+    /// Whether there is a certificate to know it by, so that nothing is said in the clear.
+    certified: bool,
     patience: Duration,
 }
 
@@ -84,6 +90,8 @@ impl Server {
         let mut builder = Client::builder()
             .user_agent(concat!("chomp/", env!("CARGO_PKG_VERSION")))
             .default_headers(headers)
+            .redirect(Policy::none())
+            .https_only(ca.is_some())
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(READ_TIMEOUT);
         if let Some(ca) = ca {
@@ -92,6 +100,7 @@ impl Server {
         }
         Ok(Server {
             client: builder.build().map_err(certificate)?,
+            certified: ca.is_some(),
             patience,
         })
     }
@@ -103,6 +112,12 @@ impl Server {
         bits: Option<u32>,
     ) -> Result<TableUrl, DownloadError> {
         let base = parse(from)?;
+        if self.certified && base.scheme() != "https" {
+            return Err(DownloadError::Url {
+                url: from.to_owned(),
+                what: "the access file has a certificate, so it starts with https://".to_owned(),
+            });
+        }
         let name = base
             .path_segments()
             .and_then(|mut it| it.rfind(|it| !it.is_empty()));
@@ -191,12 +206,16 @@ impl Server {
         let response = match request.send().await {
             Ok(response) => response,
             // Nothing that time could mend.
-            Err(error) if error.is_builder() || error.is_redirect() => {
+            Err(error) if error.is_builder() => {
                 return Err(wrong(url, &error.without_url().to_string()));
             }
             Err(error) => return Ok(Err(Outage::Connection(error.without_url()))),
         };
-        let (status, url) = (response.status(), url.to_string());
+        let status = response.status();
+        if status.is_redirection() {
+            return Err(wrong(url, &leads_elsewhere(&response)));
+        }
+        let url = url.to_string();
         if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE {
             Ok(Ok(response))
         } else if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
@@ -216,6 +235,18 @@ impl Server {
             pause: PAUSES.0,
         }
     }
+}
+
+/// What is said of an answer that names another address.
+fn leads_elsewhere(response: &Response) -> String {
+    let target = response.headers().get(LOCATION);
+    // What is not ASCII, or no sign that is shown, is no text here.
+    let target = target.and_then(|target| target.to_str().ok());
+    let target = target.map_or("elsewhere", |target| {
+        &target[..target.len().min(TARGET_BYTES_MAX)]
+    });
+    let status = response.status().as_u16();
+    format!("status {status} leads to {target}, which is not followed: ask there if you mean it")
 }
 
 /// The next bytes of an answer.

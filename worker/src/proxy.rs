@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_store::objects::{Action, Cause};
-use chomp_store::{Key, Storage, StorageError};
+use chomp_store::{Key, Storage, StorageError, part};
 use http::header::{CONTENT_LENGTH, IF_NONE_MATCH, RANGE};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -178,7 +178,7 @@ async fn get(
     let request = request.body(Body::empty()).map_err(unbuilt)?;
     let response = within(PROGRESS, session.send(request)).await?;
     match (response.status(), range) {
-        (StatusCode::OK, None) => whole(response, u64::MAX).await.map(Answer::Done),
+        (StatusCode::OK, None) => whole(response, part::BYTES_MAX).await.map(Answer::Done),
         (StatusCode::PARTIAL_CONTENT, Some(range)) => {
             let bytes = whole(response, range.end - range.start).await?;
             Ok(Answer::Done(bytes))
@@ -246,12 +246,16 @@ async fn reason(response: Response<Body>) -> String {
     }
 }
 
-/// All bytes of an answer, which may have so many.
+/// All bytes of an answer, which may have so many: no object has more than a part.
 async fn whole(response: Response<Body>, most: u64) -> Result<Bytes, Failure> {
     let length = response.headers().get(CONTENT_LENGTH);
     let length: Option<u64> = length
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.parse().ok());
+    let too_much = || Failure::Protocol("it sends more than was asked for".to_owned());
+    if length.is_some_and(|length| length > most) {
+        return Err(too_much());
+    }
     let mut body = response.into_body();
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
@@ -262,9 +266,7 @@ async fn whole(response: Response<Body>, most: u64) -> Result<Bytes, Failure> {
         };
         total += data.len() as u64;
         if total > most {
-            return Err(Failure::Protocol(
-                "it sends more than was asked for".to_owned(),
-            ));
+            return Err(too_much());
         }
         if rest.is_empty() && first.is_empty() {
             first = data;
@@ -283,4 +285,39 @@ async fn whole(response: Response<Body>, most: u64) -> Result<Bytes, Failure> {
     } else {
         rest.freeze()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(length: Option<u64>, bytes: &'static [u8]) -> Response<Body> {
+        let mut response = Response::new(Body::new(Full::new(Bytes::from_static(bytes))));
+        if let Some(length) = length {
+            response.headers_mut().insert(CONTENT_LENGTH, length.into());
+        }
+        response
+    }
+
+    #[tokio::test]
+    async fn an_answer_has_a_limit_that_is_known_before_it_is_read() {
+        for (length, most, good) in [
+            (None, 5, true),
+            (Some(5), 5, true),
+            (None, 4, false),
+            (Some(5), 4, false),
+            (Some(u64::MAX), part::BYTES_MAX, false),
+        ] {
+            let read = whole(answer(length, b"bytes"), most).await;
+            match read {
+                Ok(bytes) => assert!(good && bytes == "bytes"),
+                Err(Failure::Protocol(what)) => assert!(!good && what.contains("more"), "{what}"),
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        assert!(matches!(
+            whole(answer(Some(6), b"bytes"), 6).await,
+            Err(Failure::Outage(_))
+        ));
+    }
 }

@@ -48,6 +48,13 @@ impl Remote {
             .keep_alive_while_idle(true)
             .tcp_nodelay(true);
         match endpoint.uri().scheme_str() {
+            Some("http") if access.ca.is_some() => {
+                return Err(
+                    "the access file has a certificate, so the address begins with https://: \
+                     nothing is said in the clear"
+                        .into(),
+                );
+            }
             Some("http") => {}
             Some("https") => {
                 let ca = access.ca.as_deref().ok_or(
@@ -91,6 +98,8 @@ mod tests {
             ("https://host:7171", None, "access file"),
             ("host:7171", None, "begins with http"),
             ("ftp://host", None, "begins with http"),
+            ("http://host:7171", Some("a certificate"), "in the clear"),
+            ("HTTP://host:7171", Some("a certificate"), "in the clear"),
             ("http://a b", None, "invalid"),
         ] {
             let reason = refused(url, ca).expect(url);

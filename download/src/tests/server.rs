@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, Response, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::{Manifest, sha256sums};
 use chomp_table::shard::{ShardSize, ShardWriter};
@@ -17,6 +17,8 @@ use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
 
 pub(super) const BITS: u32 = 15;
+/// Where a server leads to that leads elsewhere.
+pub(super) const ELSEWHERE: &str = "http://127.0.0.1:1/table-15/";
 const SIZE: ShardSize = ShardSize {
     frame_words: 16,
     shard_words: 50,
@@ -34,6 +36,9 @@ pub(super) enum Peril {
     Busy,
     /// Every answer is this status.
     Status(u16),
+    /// Every answer, or those with shards, say that the file is elsewhere.
+    Elsewhere,
+    ShardsElsewhere,
     /// Whoever has no token is refused.
     WantsToken,
     /// Bytes without end.
@@ -207,6 +212,14 @@ fn status(status: u16) -> Response<Body> {
         .unwrap()
 }
 
+/// Leads to an address at which nobody should ask.
+fn elsewhere() -> Response<Body> {
+    let mut response = status(302);
+    let target = HeaderValue::from_static(ELSEWHERE);
+    response.headers_mut().insert("location", target);
+    response
+}
+
 fn endless() -> Response<Body> {
     let bytes = std::iter::repeat_with(|| Ok::<_, io::Error>(Bytes::from(vec![b' '; 1 << 16])));
     Response::new(Body::from_stream(tokio_stream::iter(bytes)))
@@ -223,6 +236,8 @@ async fn answer(
     let authorization = headers.get("authorization");
     match peril {
         Peril::Status(code) => return status(code),
+        Peril::Elsewhere => return elsewhere(),
+        Peril::ShardsElsewhere if uri.path().contains("/shard-") => return elsewhere(),
         Peril::Busy if world.disturb() => return status(503),
         Peril::WantsToken if authorization.is_none_or(|it| it != "Bearer secret") => {
             return status(401);
