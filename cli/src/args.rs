@@ -1,4 +1,4 @@
-//! The command line. Every flag may come from the environment.
+//! The command line. Every flag may come from the environment, from a variable of its command's.
 
 mod access;
 mod download;
@@ -10,7 +10,7 @@ mod serve;
 mod shared;
 mod verify;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use access::{AccessArgs, AccessCommand, IssueArgs};
 pub(crate) use download::DownloadArgs;
@@ -40,6 +40,34 @@ Examples:
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// The variable for `--table` of all commands, as that means one thing: where the table is.
+const TABLE_VARIABLE: &str = "CHOMP_TABLE";
+
+impl Args {
+    /// The arguments of this process. Ends it if they are wrong, or if they ask for help.
+    pub(crate) fn read() -> Args {
+        let matches = Args::with_variables().get_matches();
+        Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    /// The command line, with a variable for each flag: `CHOMP_<COMMAND>_<FLAG>`. What is meant for one
+    /// command says nothing to another.
+    pub(crate) fn with_variables() -> clap::Command {
+        Args::command().mut_subcommands(|command| {
+            let of = command.get_name().to_owned();
+            command.mut_args(|arg| match arg.get_long() {
+                Some("table") => arg.env(TABLE_VARIABLE),
+                Some(flag) => {
+                    let name = format!("CHOMP_{of}_{flag}").to_uppercase();
+                    // Names live as long as the program, and there are not many.
+                    arg.env(&*name.replace('-', "_").leak())
+                }
+                None => arg,
+            })
+        })
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -112,12 +140,43 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_sound() {
-        Args::command().debug_assert();
+        Args::with_variables().debug_assert();
+    }
+
+    #[test]
+    fn a_variable_means_one_thing() {
+        let mut owners = BTreeMap::new();
+        for command in Args::with_variables().get_subcommands() {
+            for arg in command.get_arguments() {
+                let Some(flag) = arg.get_long() else {
+                    continue;
+                };
+                let name = arg.get_env().expect("every flag has a variable");
+                let name = name.to_str().unwrap().to_owned();
+                let owner = match &name[..] {
+                    TABLE_VARIABLE => ("every command", flag.to_owned()),
+                    _ => (command.get_name(), flag.to_owned()),
+                };
+                let owner = (owner.0.to_owned(), owner.1);
+                let other = owners.insert(name.clone(), owner.clone());
+                assert!(other.is_none_or(|other| other == owner), "{name}");
+            }
+        }
+        for (name, command, flag) in [
+            ("CHOMP_TABLE", "every command", "table"),
+            ("CHOMP_WORKER_ACCESS", "worker", "access"),
+            ("CHOMP_COORDINATOR_ACCESS", "coordinator", "access"),
+            ("CHOMP_SERVE_HTTP", "serve", "http"),
+            ("CHOMP_RUN_RANGE_BITS", "run", "range-bits"),
+        ] {
+            assert_eq!(owners[name], (command.to_owned(), flag.to_owned()));
+        }
     }
 
     #[test]

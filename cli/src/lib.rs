@@ -34,7 +34,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::Parser;
 use tracing::level_filters::LevelFilter;
 
 use args::{Args, Command};
@@ -50,7 +49,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = Args::read();
     let display = Display::new(args.command.tells_events());
     display.tell(&Event::Started {
         command: args.command.name(),

@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::Context;
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 
 use crate::args::{Args, CompletionsArgs, ManArgs};
@@ -11,7 +11,12 @@ use crate::exit::Exit;
 
 pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Args::command(), "chomp", &mut script);
+    clap_complete::generate(
+        args.shell,
+        &mut Args::with_variables(),
+        "chomp",
+        &mut script,
+    );
     crate::print(&String::from_utf8(script)?)?;
     Ok(Exit::Done)
 }
@@ -33,7 +38,7 @@ pub(crate) fn man(args: &ManArgs) -> anyhow::Result<Exit> {
 
 /// The pages and the names of their files: that of the program first, then one for each command.
 fn pages() -> anyhow::Result<Vec<(String, String)>> {
-    let mut program = Args::command().disable_help_subcommand(true);
+    let mut program = Args::with_variables().disable_help_subcommand(true);
     program.build();
     std::iter::once(&program)
         .chain(program.get_subcommands())
@@ -57,7 +62,7 @@ mod tests {
     #[test]
     fn every_command_has_its_page_with_examples() {
         let pages = pages().unwrap();
-        let commands = Args::command().get_subcommands().count();
+        let commands = Args::with_variables().get_subcommands().count();
         assert_eq!(pages.len(), commands + 1);
         assert_eq!(pages[0].0, "chomp.1");
         for (name, page) in &pages {
@@ -71,9 +76,9 @@ mod tests {
     fn completions_know_every_command() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Args::command(), "chomp", &mut script);
+            clap_complete::generate(shell, &mut Args::with_variables(), "chomp", &mut script);
             let script = String::from_utf8(script).unwrap();
-            for command in Args::command().get_subcommands() {
+            for command in Args::with_variables().get_subcommands() {
                 assert!(script.contains(command.get_name()), "{shell}");
             }
         }

@@ -204,14 +204,14 @@ fn the_environment_mirrors_the_flags() {
     let directory = tempfile::tempdir().unwrap();
     let table = directory.path().join("from the environment");
     let variables = [
-        ("CHOMP_BITS", "20"),
+        ("CHOMP_RUN_BITS", "20"),
         ("CHOMP_TABLE", table.to_str().unwrap()),
-        ("CHOMP_THREADS", "1"),
-        ("CHOMP_RANGE_BITS", "13"),
-        ("CHOMP_MEMORY", "1GiB"),
-        ("CHOMP_ISA", "portable"),
-        ("CHOMP_KEEP_PARTS", "true"),
-        ("CHOMP_JSON", "true"),
+        ("CHOMP_RUN_THREADS", "1"),
+        ("CHOMP_RUN_RANGE_BITS", "13"),
+        ("CHOMP_RUN_MEMORY", "1GiB"),
+        ("CHOMP_RUN_ISA", "portable"),
+        ("CHOMP_RUN_KEEP_PARTS", "true"),
+        ("CHOMP_RUN_JSON", "true"),
     ];
     let summary = end(program().arg("run").envs(variables)).summary();
     assert_eq!(fingerprint(&summary), FINGERPRINT_20);
@@ -226,18 +226,21 @@ fn the_environment_mirrors_the_flags() {
 
     for json in ["1", "0", "false"] {
         let mut command = program();
-        command.arg("run").envs(variables).env("CHOMP_JSON", json);
+        command
+            .arg("run")
+            .envs(variables)
+            .env("CHOMP_RUN_JSON", json);
         let ended = end(&mut command);
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let is_json = ended.stdout.starts_with('{');
         assert_eq!(is_json, json == "1", "{json}: {ended:?}");
     }
     for (name, value) in [
-        ("CHOMP_BITS", "1"),
-        ("CHOMP_THREADS", "none"),
-        ("CHOMP_RANGE_BITS", "5"),
-        ("CHOMP_MEMORY", "much"),
-        ("CHOMP_ISA", "z80"),
+        ("CHOMP_RUN_BITS", "1"),
+        ("CHOMP_RUN_THREADS", "none"),
+        ("CHOMP_RUN_RANGE_BITS", "5"),
+        ("CHOMP_RUN_MEMORY", "much"),
+        ("CHOMP_RUN_ISA", "z80"),
     ] {
         let mut command = program();
         command.arg("run").envs(variables).env(name, value);

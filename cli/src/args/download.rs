@@ -17,27 +17,27 @@ Examples:
   chomp download --from s3://bucket/tables --out my-table")]
 pub(crate) struct DownloadArgs {
     /// Where the table is: a coordinator, the folder of a table on any server, or a bucket
-    #[arg(long, env = "CHOMP_FROM", value_name = "URL", value_parser = from)]
+    #[arg(long, value_name = "URL", value_parser = from)]
     pub(crate) from: String,
 
     /// The directory to put it in; afterwards it can be given to --table
-    #[arg(long, env = "CHOMP_OUT", value_name = "DIR")]
+    #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 
     /// Fetch the table of so many bits [default: the largest]
-    #[arg(long, env = "CHOMP_BITS", value_name = "N")]
+    #[arg(long, value_name = "N")]
     pub(crate) bits: Option<u32>,
 
     /// The access file of the coordinator, for its certificate
-    #[arg(long, env = "CHOMP_ACCESS", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) access: Option<PathBuf>,
 
     /// Fetch so many files at a time
-    #[arg(long, env = "CHOMP_PARALLEL", value_name = "N", default_value = "4")]
+    #[arg(long, value_name = "N", default_value = "4")]
     pub(crate) parallel: NonZeroUsize,
 
     /// Print what there is now as one JSON object, and what happens meanwhile to stderr, one a line
-    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
 

@@ -19,53 +19,43 @@ Examples:
 docs/EXPORT.md describes the formats, and how other programs read them.")]
 pub(crate) struct ExportArgs {
     /// The directory of the table
-    #[arg(
-        long,
-        env = "CHOMP_TABLE",
-        value_name = "DIR",
-        default_value = "chomp-table"
-    )]
+    #[arg(long, value_name = "DIR", default_value = "chomp-table")]
     pub(crate) table: PathBuf,
 
     /// The format of the file
-    #[arg(long, env = "CHOMP_FORMAT", value_name = "F", value_parser = format_parser())]
+    #[arg(long, value_name = "F", value_parser = format_parser())]
     pub(crate) format: Format,
 
     /// The file to write; - is stdout, for words and rows
-    #[arg(long, env = "CHOMP_OUT", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
 
     /// Only positions of at most so many bits (first row + number of rows)
-    #[arg(long, env = "CHOMP_BITS", value_name = "N", value_parser = clap::value_parser!(u32).range(0..=BITS_MAX))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=BITS_MAX))]
     pub(crate) bits: Option<u32>,
 
     /// Only positions of so many cells
-    #[arg(long, env = "CHOMP_AREA", value_name = "A or A-B")]
+    #[arg(long, value_name = "A or A-B")]
     pub(crate) area: Option<Areas>,
 
     /// Only positions inside so many rows and columns
-    #[arg(long = "box", env = "CHOMP_BOX", value_name = "RxC")]
+    #[arg(long = "box", value_name = "RxC")]
     pub(crate) within: Option<Rectangle>,
 
     /// Both of each mirror pair, not only the one with the smaller word
-    #[arg(long, env = "CHOMP_BOTH", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) both: bool,
 
     /// Sort mirror images within so much memory, as 4GiB; less is slower
-    #[arg(
-        long,
-        env = "CHOMP_MEMORY",
-        value_name = "SIZE",
-        default_value = "1GiB"
-    )]
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub(crate) memory: ByteSize,
 
     /// Replace the file if it is there
-    #[arg(long, env = "CHOMP_FORCE", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) force: bool,
 
     /// Print the summary as one JSON object, and what happens meanwhile to stderr, one a line
-    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
 

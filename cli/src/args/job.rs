@@ -24,7 +24,7 @@ pub(crate) struct RunArgs {
 
     /// Show how it gets on, and the tables that are finished, at this address while it runs, to
     /// everybody who can reach it
-    #[arg(long, env = "CHOMP_HTTP", value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
 }
 
@@ -39,42 +39,37 @@ pub(crate) struct CoordinatorArgs {
     pub(crate) table: TableArgs,
 
     /// Where to listen for workers, downloads and questions. Beyond loopback TLS is on
-    #[arg(
-        long,
-        env = "CHOMP_LISTEN",
-        value_name = "ADDR",
-        default_value = "127.0.0.1:7171"
-    )]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7171")]
     pub(crate) listen: SocketAddr,
 
     /// Where to listen for downloads, questions and browsers alone, besides
-    #[arg(long, env = "CHOMP_HTTP", value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
 
     /// Tell everybody how the job gets on, and not only who has a token: names of workers included
-    #[arg(long, env = "CHOMP_PUBLIC_STATUS", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) public_status: bool,
 
     /// Count a range as done when so many workers have computed the same
-    #[arg(long, env = "CHOMP_REPLICAS", value_name = "N", default_value = "1",
+    #[arg(long, value_name = "N", default_value = "1",
         value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) replicas: u32,
 
     /// The name or address by which workers reach this machine [default: that of --listen, or the
     /// machine's name]
-    #[arg(long, env = "CHOMP_ADVERTISE", value_name = "HOST")]
+    #[arg(long, value_name = "HOST")]
     pub(crate) advertise: Option<String>,
 
     /// Where to write the access file for workers [default: access.json in the table's directory]
-    #[arg(long, env = "CHOMP_ACCESS", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) access: Option<PathBuf>,
 
     /// Listen without TLS: the token and all data can be read and changed on the way
-    #[arg(long, env = "CHOMP_NO_TLS", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) no_tls: bool,
 
     /// End when the table is published, instead of serving it
-    #[arg(long, env = "CHOMP_EXIT_WHEN_DONE", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) exit_when_done: bool,
 }
 
@@ -91,20 +86,20 @@ pub(crate) struct WorkerArgs {
 
     /// Where this machine reaches the store, if not where the coordinator says; `coordinator` to go through the
     /// coordinator
-    #[arg(long, env = "CHOMP_STORE", value_name = "URL", value_parser = way)]
+    #[arg(long, value_name = "URL", value_parser = way)]
     pub(crate) store: Option<Way>,
 
     /// What to be called in the coordinator's status [default: the machine's name]
-    #[arg(long, env = "CHOMP_NAME", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
     /// Go on for so many seconds without contact to the coordinator [default: 10 at the start,
     /// 1800 later]
-    #[arg(long, env = "CHOMP_PATIENCE", value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS")]
     pub(crate) patience: Option<u64>,
 
     /// Print what was done as one JSON object, and what happens meanwhile to stderr, one a line
-    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
 
@@ -131,36 +126,31 @@ Examples:
   chomp plan --bits 44 --workers 20 --threads 16 --memory 32GiB --bandwidth 1GiB")]
 pub(crate) struct PlanArgs {
     /// Take all positions of at most so many bits (first row + number of rows)
-    #[arg(long, env = "CHOMP_BITS", value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
     pub(crate) bits: u32,
 
     /// Plan for so many workers, each with the threads and the memory given here, and a coordinator
     /// on a machine like this one [default: for `chomp run` on this machine]
-    #[arg(long, env = "CHOMP_WORKERS", value_name = "W", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) workers: Option<u32>,
 
     /// Work on ranges of 2^B words, from 2^12 to 2^32 [default: what the job would choose]
-    #[arg(long, env = "CHOMP_RANGE_BITS", value_name = "B", value_parser = range_bits)]
+    #[arg(long, value_name = "B", value_parser = range_bits)]
     pub(crate) range_bits: Option<RangeBits>,
 
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
 
     /// How many threads the coordinator's machine has [default: one for each CPU of this one]
-    #[arg(
-        long,
-        env = "CHOMP_COORDINATOR_THREADS",
-        value_name = "C",
-        requires = "workers"
-    )]
+    #[arg(long, value_name = "C", requires = "workers")]
     pub(crate) coordinator_threads: Option<NonZeroUsize>,
 
     /// So many bytes a second go through the link of each worker, as 1GiB [default: any number]
-    #[arg(long, env = "CHOMP_BANDWIDTH", value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE")]
     pub(crate) bandwidth: Option<ByteSize>,
 
     /// Print it as one JSON object
-    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
 
@@ -174,15 +164,10 @@ pub(crate) struct StatusArgs {
     pub(crate) reach: ReachArgs,
 
     /// Look at the table in this directory, when no coordinator is named
-    #[arg(
-        long,
-        env = "CHOMP_TABLE",
-        value_name = "DIR",
-        default_value = "chomp-table"
-    )]
+    #[arg(long, value_name = "DIR", default_value = "chomp-table")]
     pub(crate) table: PathBuf,
 
     /// Print it as one JSON object
-    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }

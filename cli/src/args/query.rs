@@ -9,16 +9,11 @@ use clap::builder::BoolishValueParser;
 pub(crate) struct SourceArgs {
     /// The table: its directory, one of its shards as a file, or the address of a coordinator, of
     /// `chomp serve`, or of a bucket, as `s3://bucket/tables`, of which only what is needed is read
-    #[arg(
-        long,
-        env = "CHOMP_TABLE",
-        value_name = "DIR|FILE|URL",
-        default_value = "chomp-table"
-    )]
+    #[arg(long, value_name = "DIR|FILE|URL", default_value = "chomp-table")]
     pub(crate) table: String,
 
     /// The access file of the coordinator, for its certificate
-    #[arg(long, env = "CHOMP_ACCESS", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) access: Option<PathBuf>,
 }
 
@@ -42,11 +37,11 @@ pub(crate) struct QueryArgs {
     pub(crate) positions: Vec<String>,
 
     /// Say only whether a position is losing: a hundred times faster than finding all moves that win
-    #[arg(long, env = "CHOMP_NO_MOVES", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) no_moves: bool,
 
     /// Print one JSON object for each position, one a line
-    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
 
@@ -68,6 +63,6 @@ pub(crate) struct OpeningsArgs {
     pub(crate) boards: Vec<String>,
 
     /// Print one JSON object for each board, one a line
-    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }

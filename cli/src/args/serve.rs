@@ -18,39 +18,24 @@ All of it is open and in plain HTTP: for TLS put a reverse proxy before it.
 docs/OPERATIONS.md has the routes and the limits.")]
 pub(crate) struct ServeArgs {
     /// The directory of the table; of several finished tables in it, that of the most bits answers
-    #[arg(
-        long,
-        env = "CHOMP_TABLE",
-        value_name = "DIR",
-        default_value = "chomp-table"
-    )]
+    #[arg(long, value_name = "DIR", default_value = "chomp-table")]
     pub(crate) table: PathBuf,
 
     /// Where to listen
-    #[arg(
-        long,
-        env = "CHOMP_HTTP",
-        value_name = "ADDR",
-        default_value = "127.0.0.1:7172"
-    )]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7172")]
     pub(crate) http: SocketAddr,
 
     /// Answer each address so many requests a second, and twice as many at once; 0 for any number
-    #[arg(long, env = "CHOMP_RATE", value_name = "N", default_value_t = RATE)]
+    #[arg(long, value_name = "N", default_value_t = RATE)]
     pub(crate) rate: u32,
 
     /// Keep so much of the table in memory; less is slower
-    #[arg(
-        long,
-        env = "CHOMP_CACHE",
-        value_name = "SIZE",
-        default_value = "64MiB"
-    )]
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub(crate) cache: ByteSize,
 
     /// Print where it listens and what the table is as one JSON object, and what happens meanwhile to
     /// stderr, one a line
-    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
 

@@ -21,39 +21,34 @@ pub(super) const BITS_MAX: u32 = RangeBits::MAX + HEAD_BITS_MAX;
 #[derive(Debug, clap::Args)]
 pub(crate) struct TableArgs {
     /// Take all positions of at most so many bits (first row + number of rows)
-    #[arg(long, env = "CHOMP_BITS", value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
     pub(crate) bits: u32,
 
     /// The directory of the table; made if it is not there
-    #[arg(
-        long,
-        env = "CHOMP_TABLE",
-        value_name = "DIR",
-        default_value = "chomp-table"
-    )]
+    #[arg(long, value_name = "DIR", default_value = "chomp-table")]
     pub(crate) table: PathBuf,
 
     /// Where parts, journal and shards lie: a directory that workers can reach too, or `s3://BUCKET/PREFIX`,
     /// `gs://…` or `az://…` [default: the directory of the table]
-    #[arg(long, env = "CHOMP_STORE", value_name = "URL", value_parser = location)]
+    #[arg(long, value_name = "URL", value_parser = location)]
     pub(crate) store: Option<Location>,
 
     /// Keep the journal in this directory, for a store that cannot create an object only if it is absent
-    #[arg(long, env = "CHOMP_JOURNAL", value_name = "DIR", requires = "store")]
+    #[arg(long, value_name = "DIR", requires = "store")]
     pub(crate) journal: Option<PathBuf>,
 
     /// Work on ranges of 2^B words, from 2^12 to 2^32 [default: the table's, or what suits bits,
     /// threads and memory]
-    #[arg(long, env = "CHOMP_RANGE_BITS", value_name = "B", value_parser = range_bits)]
+    #[arg(long, value_name = "B", value_parser = range_bits)]
     pub(crate) range_bits: Option<RangeBits>,
 
     /// Keep the finished ranges when the table is published; else they are computed again when it is
     /// extended
-    #[arg(long, env = "CHOMP_KEEP_PARTS", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) keep_parts: bool,
 
     /// Print the summary as one JSON object, and what happens meanwhile to stderr, one a line
-    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
 
@@ -69,11 +64,11 @@ impl TableArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShareArgs {
     /// How many threads compute [default: one for each CPU]
-    #[arg(long, env = "CHOMP_THREADS", value_name = "T")]
+    #[arg(long, value_name = "T")]
     pub(crate) threads: Option<NonZeroUsize>,
 
     /// Stay within so much memory, as 4GiB; less is slower [default: three quarters of what is free]
-    #[arg(long, env = "CHOMP_MEMORY", value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<ByteSize>,
 }
 
@@ -97,7 +92,7 @@ pub(crate) struct MachineArgs {
     pub(crate) share: ShareArgs,
 
     /// Use no wider instruction set than this: portable, avx2 or avx512 [default: the CPU's widest]
-    #[arg(long, env = "CHOMP_ISA", value_name = "ISA")]
+    #[arg(long, value_name = "ISA")]
     pub(crate) isa: Option<Isa>,
 }
 
@@ -105,12 +100,12 @@ pub(crate) struct MachineArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReachArgs {
     /// Where the coordinator listens, as `https://host:7171` [default: as the access file says]
-    #[arg(long, env = "CHOMP_COORDINATOR", value_name = "URL", value_parser = url)]
+    #[arg(long, value_name = "URL", value_parser = url)]
     pub(crate) coordinator: Option<String>,
 
     /// The access file that the coordinator wrote. For a coordinator of the same user on this
     /// machine it is found by itself
-    #[arg(long, env = "CHOMP_ACCESS", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) access: Option<PathBuf>,
 }
 

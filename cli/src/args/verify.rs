@@ -24,41 +24,31 @@ Exit codes: 0 all checks passed; 3 the table is damaged or wrong, and the messag
 pub(crate) struct VerifyArgs {
     /// The directory of a table, of which the published table of the most bits is checked, or the
     /// folder of one published table
-    #[arg(
-        long,
-        env = "CHOMP_TABLE",
-        value_name = "DIR",
-        default_value = "chomp-table"
-    )]
+    #[arg(long, value_name = "DIR", default_value = "chomp-table")]
     pub(crate) table: PathBuf,
 
     /// How much to check: quick, sample or full
-    #[arg(
-        long,
-        env = "CHOMP_LEVEL",
-        value_name = "LEVEL",
-        default_value = "quick"
-    )]
+    #[arg(long, value_name = "LEVEL", default_value = "quick")]
     pub(crate) level: Level,
 
     /// Where to write the report [default: verify-BITS-LEVEL.json beside the folder of the table]
-    #[arg(long, env = "CHOMP_REPORT", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 
     /// Decide so many random positions at the level sample
-    #[arg(long, env = "CHOMP_SAMPLE", value_name = "N", default_value = "100000",
+    #[arg(long, value_name = "N", default_value = "100000",
         value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) sample: u64,
 
     /// Draw the random positions that this number stands for [default: others each time; the report
     /// has the number]
-    #[arg(long, env = "CHOMP_SEED", value_name = "S")]
+    #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
 
     #[command(flatten)]
     pub(crate) share: ShareArgs,
 
     /// Print the report as one JSON object, and what happens meanwhile to stderr, one a line
-    #[arg(long, env = "CHOMP_JSON", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
