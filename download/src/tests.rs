@@ -1,6 +1,7 @@
 //! Downloads from servers that are slow, break off, lie and change, and downloads that are killed.
 
 mod bucket;
+mod elsewhere;
 mod planted;
 mod remote;
 mod server;
@@ -9,9 +10,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use chomp_access::Token;
 use chomp_table::{TableError, Word, definition};
-use server::{BITS, ELSEWHERE, Peril, Server};
+use server::{BITS, Peril, Server};
 use tempfile::TempDir;
 
 use super::*;
@@ -87,40 +87,6 @@ async fn fails(peril: Peril) -> (TempDir, Server, DownloadError) {
     let error = get(config(&server.url(), out.path())).await.unwrap_err();
     assert!(!has_manifest(out.path()), "{peril:?}: {error}");
     (out, server, error)
-}
-
-#[tokio::test]
-async fn nobody_is_led_elsewhere() {
-    for peril in [Peril::Elsewhere, Peril::ShardsElsewhere] {
-        let (_out, server, error) = fails(peril).await;
-        let text = error.to_string();
-        assert!(matches!(error, DownloadError::Wrong { .. }), "{text}");
-        assert!(text.contains(ELSEWHERE) && text.contains("302"), "{text}");
-        server.set(peril);
-        let reach = Reach {
-            from: server.url(),
-            ca: None,
-            token: Some(Token::new("secret".to_owned())),
-            patience: Duration::from_millis(500),
-        };
-        let asked = open(reach).await.map(drop);
-        assert_eq!(asked.is_err(), peril == Peril::Elsewhere);
-    }
-}
-
-#[tokio::test]
-async fn with_a_certificate_nothing_is_said_in_the_clear() {
-    let server = Server::start().await;
-    let out = tempfile::tempdir().unwrap();
-    let issuer = chomp_access::Issuer::in_memory(0).unwrap();
-    let config = Config {
-        ca: Some(issuer.ca_pem().to_owned()),
-        ..config(&server.url(), out.path())
-    };
-    let error = get(config).await.unwrap_err();
-    assert!(matches!(error, DownloadError::Url { .. }), "{error}");
-    assert!(error.to_string().contains("https://"), "{error}");
-    assert_eq!(server.requests(), 0);
 }
 
 #[tokio::test]
