@@ -230,7 +230,8 @@ async fn answers_that_nobody_reads_end_their_connection() {
         panic!("a slow reader stays for ever");
     };
     let ((), took, _) = tokio::join!(honest, no_window, one_by_one);
-    assert!(took >= Duration::from_secs(1), "{took:?}");
+    // The server counts from a moment before.
+    assert!(took >= Duration::from_millis(500), "{took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
