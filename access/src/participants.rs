@@ -360,7 +360,7 @@ mod tests {
         let list = Participants::read(&path).unwrap();
         assert_eq!(list.iter().count(), 9);
 
-        let mut full = list.clone();
+        let mut full = list;
         for number in full.0.len()..PARTICIPANTS_MAX {
             let name = format!("{number:064}");
             full.add(&name).unwrap();

@@ -328,7 +328,8 @@ mod tests {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 sender.send(()).await.unwrap();
                 let mut request = [0; 4096];
-                stream.read(&mut request).await.unwrap();
+                let read = stream.read(&mut request).await.unwrap();
+                assert!(read > 0, "somebody asks");
                 stream.write_all(answer.as_bytes()).await.unwrap();
                 while endless && stream.write_all(&[b' '; 4096]).await.is_ok() {}
             }
