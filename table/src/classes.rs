@@ -46,9 +46,13 @@ const fn turned_back(turned: u64) -> u64 {
     (turned >> HIGH_BITS) | ((turned << CLASS_BITS) & (END - 1))
 }
 
-/// The longest class block of `count` numbers.
-pub(crate) const fn block_len_max(count: u64) -> u64 {
-    gaps::block_len_max(count, END)
+/// The longest that `blocks` class blocks are together, with `count` numbers that are among `span` numbers which follow
+/// each other.
+///
+/// The gap before the first number of each class may be wide. The others of a class are the gaps between numbers of
+/// `span` / 64, so that of all classes together no more are wide than `span` has room for.
+pub(crate) const fn block_len_max(count: u64, span: u64, blocks: u64) -> u64 {
+    gaps::block_len_max(count, blocks * CLASSES as u64 + gaps::wide_max(span))
 }
 
 /// The class block of `numbers`.
@@ -163,7 +167,9 @@ mod tests {
         let block = encode(numbers.iter().copied());
         assert_eq!(block, encode_slowly(numbers));
         let count = numbers.len() as u64;
-        assert!(block.len() as u64 <= block_len_max(count));
+        let span = numbers.last().zip(numbers.first());
+        let span = span.map_or(0, |(last, first)| last - first + 1);
+        assert!(block.len() as u64 <= block_len_max(count, span, 1));
         let end = numbers.last().map_or(0, |last| last + 1);
         assert_eq!(decode(&block, count, end).unwrap(), numbers);
         if let Some(last) = numbers.last() {

@@ -52,9 +52,13 @@ const ZSTD_RATIO_MAX: u64 = 1 << 15;
 /// matches, of which there are next to none.
 const LEVEL: i32 = 1;
 
-/// The longest block of `count` numbers that are all below `end`.
-pub(crate) const fn block_len_max(count: u64, end: u64) -> u64 {
-    let wide = end / WIDE;
+/// The most wide gaps between numbers that are all below `end`.
+pub(crate) const fn wide_max(end: u64) -> u64 {
+    end / WIDE
+}
+
+/// The longest block of `count` numbers with at most `wide` wide gaps.
+pub(crate) const fn block_len_max(count: u64, wide: u64) -> u64 {
     2 * count + (WIDE_LENGTH - 1) * if wide < count { wide } else { count }
 }
 
@@ -289,7 +293,7 @@ mod tests {
         let block = encode(values);
         assert_eq!(block, encode_slowly(values));
         let end = values.last().map_or(0, |last| last + 1);
-        assert!(block.len() as u64 <= block_len_max(values.len() as u64, end));
+        assert!(block.len() as u64 <= block_len_max(values.len() as u64, wide_max(end)));
         assert_eq!(decode_all(&block, values.len()).unwrap(), values);
         assert_eq!(
             decode(&block, values.len() as u64, end, |value| value).unwrap(),

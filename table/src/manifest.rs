@@ -5,7 +5,9 @@
 //! `SHA256SUMS` is what `sha256sum -c` reads, and a function of the manifest. `docs/FORMAT.md`
 //! describes the fields, which are those of [`Manifest`].
 //!
-//! Limits: 64 bits, 65,536 shards, which 48 bits do not fill, 32 MiB for the manifest.
+//! Limits: 64 bits, 65,536 shards, which 48 bits do not fill, 32 MiB for the manifest, 256 bytes for the name of the
+//! program. No more positions are losing than half of them, and no shard is longer than its words can make it: so a
+//! manifest cannot promise more bytes than a table of its bits can have.
 //!
 //! Version history: format 1 had fingerprints of version 1, one SHA-256 of all words, and no `words_sha256`; tables with it
 //! are read like others, and [`Manifest::new`] makes none. 2 is the newest.
@@ -18,7 +20,11 @@ use crate::digest::{Digest, DigestBuilder};
 use crate::fingerprint::Fingerprints;
 use crate::format::{Damage, FormatError, ensure};
 use crate::head::RangeBits;
-use crate::shard::{INDEX_LENGTH_MAX, ShardInfo, ShardSize, shard_name};
+use crate::shard::{ShardInfo, shard_name};
+
+mod bounded;
+
+use bounded::at_most;
 
 /// The file name of a manifest.
 pub const MANIFEST_NAME: &str = "manifest.json";
@@ -32,6 +38,12 @@ const FORMAT: u32 = 2;
 /// The last version whose fingerprints are one SHA-256 of all words.
 const LINEAR: u32 = 1;
 const SHARDS_MAX: usize = 1 << 16;
+/// The most numbers of bits that a table can tell of, from 0 on.
+const LENGTHS_MAX: usize = u64::BITS as usize + 1;
+/// Of a file name that is none, so much is shown.
+const NAME_CHARS_SHOWN: usize = 80;
+/// The most bytes of the name of a program.
+const SOFTWARE_BYTES_MAX: usize = 256;
 
 /// The folder of the published table of `bits` bits in the directory of a table.
 pub fn folder_name(bits: u32) -> String {
@@ -59,10 +71,12 @@ pub struct Manifest {
     /// How many words the shards hold: one for each mirror pair.
     pub stored: u64,
     /// Index k holds the number of losing positions of at most k bits.
+    #[serde(deserialize_with = "at_most::<_, _, LENGTHS_MAX>")]
     pub losing_by_bits: Vec<u64>,
     /// The fingerprint of the table.
     pub fingerprint: Digest,
     /// Index k holds the fingerprint of the table of k bits.
+    #[serde(deserialize_with = "at_most::<_, _, LENGTHS_MAX>")]
     pub fingerprints_by_bits: Vec<Digest>,
     /// The range bits with which it was made. They do not change its content.
     pub range_bits: u32,
@@ -71,6 +85,7 @@ pub struct Manifest {
     /// The program that made it, as `chomp 1.2.3`.
     pub software: String,
     /// The shards, in the order of their words.
+    #[serde(deserialize_with = "at_most::<_, _, SHARDS_MAX>")]
     pub shards: Vec<ShardInfo>,
 }
 
@@ -194,6 +209,12 @@ impl Manifest {
             format!("{} range bits, beyond the limits", self.range_bits)
         })?;
         ensure(self.replicas > 0, || "ranges that nobody computed")?;
+        ensure(self.software.len() <= SOFTWARE_BYTES_MAX, || {
+            format!(
+                "a program with a name of {} bytes; {SOFTWARE_BYTES_MAX} are possible",
+                self.software.len()
+            )
+        })?;
         self.check_counts()?;
         self.check_fingerprints()?;
         self.check_shards()?;
@@ -209,7 +230,7 @@ impl Manifest {
                 self.bits
             )
         })?;
-        let possible = |(bits, &count)| count <= positions(bits);
+        let possible = |(bits, &count)| count <= losing_max(bits);
         ensure(
             counts.is_sorted() && (0..).zip(counts).all(possible),
             || "losing_by_bits falls, or counts more than there are",
@@ -273,7 +294,8 @@ impl Manifest {
         let mut entries = 0;
         for (number, shard) in self.shards.iter().enumerate() {
             ensure(shard.name == shard_name(number), || {
-                format!("shard {number} is called {:?}", shard.name)
+                let start: String = shard.name.chars().take(NAME_CHARS_SHOWN).collect();
+                format!("shard {number} is called {start:?}")
             })?;
             self.check_shard(shard, least)?;
             ensure(
@@ -295,10 +317,8 @@ impl Manifest {
 
     /// Whether `shard` can hold what it says, in words that are at least `least`.
     fn check_shard(&self, shard: &ShardInfo, least: u64) -> Result<(), Damage> {
-        let even = shard.first.is_multiple_of(2) && shard.last.is_multiple_of(2);
-        let ordered = least <= shard.first && shard.first <= shard.last;
         ensure(
-            even && ordered && shard.last / 2 < positions(self.bits),
+            least <= shard.first && shard.last / 2 < positions(self.bits),
             || {
                 format!(
                     "{} goes from word {} to {}",
@@ -306,19 +326,7 @@ impl Manifest {
                 )
             },
         )?;
-        let most = ShardSize::PUBLISHED.shard_words as u64;
-        let room = (shard.last - shard.first) / 2 + 1;
-        ensure((1..=most.min(room)).contains(&shard.entries), || {
-            format!("{} has {} words", shard.name, shard.entries)
-        })?;
-        let index = shard.bytes.checked_sub(shard.index_offset);
-        let possible = |length| (1..=INDEX_LENGTH_MAX).contains(&length);
-        ensure(index.is_some_and(possible), || {
-            format!(
-                "{} has {} bytes and its index at {}",
-                shard.name, shard.bytes, shard.index_offset
-            )
-        })
+        shard.check_sizes()
     }
 }
 
@@ -332,6 +340,15 @@ pub fn losing_by_bits(stored_by_bits: &[u64]) -> Vec<u64> {
 /// The number of positions of at most `bits` bits.
 const fn positions(bits: u32) -> u64 {
     1 << bits.saturating_sub(1)
+}
+
+/// The most of them that can be losing: half.
+///
+/// The positions whose rows agree but for the first can be ordered by its length, and each has a move to all before it,
+/// so at most one of them is losing. Such a family is what is left of a word without its last 0, the 1s before that and
+/// the 0 before those: a number of two bits less.
+const fn losing_max(bits: u32) -> u64 {
+    if bits < 2 { 0 } else { 1 << (bits - 2) }
 }
 
 /// The content of `SHA256SUMS` for the table of `manifest`, whose bytes are `manifest_bytes`.

@@ -28,8 +28,9 @@
 //! the index, and from there to each data frame: what was read is checked before it is used. A shard
 //! without its manifest is found out about from its last 48 bytes, and vouches for itself alone.
 //!
-//! Limits: 1 to 8,192 words in a data frame, 1 to 4,194,304 in a shard, 1 MiB for the index. What this program writes
-//! is full: only the last frame of a shard and the last shard of a table may hold fewer.
+//! Limits: 1 to 8,192 words in a data frame, 1 to 4,194,304 in a shard, 1 MiB for the index; no data frame is longer than
+//! its words can make it (see `limits`). What this program writes is full: only the last frame of a shard and the last
+//! shard of a table may hold fewer.
 //!
 //! Version history: 1 is the first.
 
@@ -42,6 +43,7 @@ use crate::digest::Digest;
 use crate::format::{Damage, Fields, FormatError, ensure};
 use crate::gaps;
 
+mod limits;
 mod writer;
 
 pub use writer::ShardWriter;
@@ -241,12 +243,29 @@ impl ShardIndex {
                 frame.first.saturating_add(2 * (frame_entries - 1)) <= self.last,
                 || format!("frame {number} of the index goes beyond the last word"),
             )?;
+            // A next frame that begins before this one is refused in its turn.
+            let span = self.end(number).saturating_sub(frame.first / 2);
+            ensure(
+                u64::from(frame.length) <= limits::frame_len_max(frame_entries, span),
+                || {
+                    format!(
+                        "frame {number} of the index has {} bytes for {frame_entries} words",
+                        frame.length
+                    )
+                },
+            )?;
         }
         ensure(
             offset == end,
             || "the frames of the index do not end where it starts",
         )?;
         ensure(!self.frames.is_empty(), || "an index without frames")
+    }
+
+    /// All words of a frame, halved, are below this.
+    fn end(&self, number: usize) -> u64 {
+        let next = self.frames.get(number + 1);
+        next.map_or(self.last / 2 + 1, |next| next.first / 2)
     }
 
     /// The first word of the shard.
@@ -265,6 +284,11 @@ impl ShardIndex {
             .iter()
             .map(|frame| u64::from(frame.entries))
             .sum()
+    }
+
+    /// The bytes of memory that the index takes.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<ShardIndex>() + self.frames.capacity() * size_of::<Frame>()
     }
 
     /// The number of data frames.
@@ -308,9 +332,10 @@ impl ShardIndex {
             )
         })?;
         let next = self.frames.get(number + 1);
-        let end = next.map_or(self.last / 2 + 1, |next| next.first / 2);
+        let end = self.end(number);
         let count = u64::from(frame.entries);
-        let block = gaps::decompress(bytes, classes::block_len_max(count))?;
+        let longest = classes::block_len_max(count, end - frame.first / 2, 1);
+        let block = gaps::decompress(bytes, longest)?;
         let mut words = classes::decode(&block, count, end)?;
         for word in &mut words {
             *word *= 2;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fingerprint::FingerprintBuilder;
-use crate::shard::ShardWriter;
+use crate::shard::{ShardSize, ShardWriter};
 
 const SIZE: ShardSize = ShardSize {
     frame_words: 2,
@@ -110,18 +110,19 @@ fn a_newer_format_is_named_whatever_else_it_holds() {
     );
 }
 
+fn check(pointer: &str, value: Value, what: &str) {
+    let mut json = serde_json::to_value(example()).unwrap();
+    *json.pointer_mut(pointer).unwrap() = value;
+    match Manifest::parse(json.to_string().as_bytes()) {
+        Err(FormatError::Damaged(damage)) => {
+            assert!(damage.to_string().contains(what), "{pointer}: {damage}");
+        }
+        other => panic!("{pointer}: {other:?}"),
+    }
+}
+
 #[test]
 fn whatever_contradicts_itself_is_refused() {
-    let check = |pointer: &str, value: Value, what: &str| {
-        let mut json = serde_json::to_value(example()).unwrap();
-        *json.pointer_mut(pointer).unwrap() = value;
-        match Manifest::parse(json.to_string().as_bytes()) {
-            Err(FormatError::Damaged(damage)) => {
-                assert!(damage.to_string().contains(what), "{pointer}: {damage}");
-            }
-            other => panic!("{pointer}: {other:?}"),
-        }
-    };
     check("/format", json!(0), "unknown format 0");
     check("/format", json!(1), "shard-0000.zst has words_sha256");
     check("/bits", json!(7), "32 positions; there are 64");
@@ -132,7 +133,8 @@ fn whatever_contradicts_itself_is_refused() {
     check("/stored", json!(7), "7 stored words");
     check("/losing_by_bits", json!([0, 13]), "losing_by_bits has 2");
     check("/losing_by_bits/3", json!(3), "losing_by_bits falls");
-    check("/losing_by_bits/1", json!(2), "losing_by_bits falls");
+    check("/losing_by_bits/1", json!(1), "losing_by_bits falls");
+    check("/losing_by_bits/2", json!(2), "losing_by_bits falls");
     check("/losing_by_bits/6", json!(u64::MAX), "losing_by_bits falls");
     check(
         "/fingerprint",
@@ -228,6 +230,85 @@ fn unknown_and_repeated_fields_are_refused() {
             ),
             "{text}"
         );
+    }
+}
+
+#[test]
+fn sizes_and_lists_beyond_the_limits_are_refused() {
+    let shard = &example().shards[0];
+    // Shorter or longer than an index with an entry for each frame, and with more frames than words.
+    for frames in [-2, -1, 1, 2, 1_000] {
+        let bytes = shard.bytes.checked_add_signed(frames * 56).unwrap();
+        let possible = (1..=3).contains(&(frames + 2));
+        if !possible {
+            check("/shards/0/bytes", json!(bytes), "words cannot have");
+        }
+        check("/shards/0/bytes", json!(bytes + 1), "words cannot have");
+    }
+    check("/shards/0/bytes", json!(10u64.pow(15)), "words cannot have");
+    check("/shards/0/index_offset", json!(19), "words cannot have");
+    check("/software", json!("c".repeat(257)), "a name of 257 bytes");
+    check(
+        "/shards/1/name",
+        json!("shard".repeat(100)),
+        &format!("is called {:?}", "shard".repeat(16)),
+    );
+    check(
+        "/losing_by_bits",
+        json!(vec![0; 66]),
+        "a list of at most 65",
+    );
+    check("/shards", json!(vec![0; 66]), "invalid type");
+}
+
+/// The sizes of shards with the longest frames that there can be, and with one byte more.
+#[test]
+fn no_shard_is_longer_than_its_words_can_make_it() {
+    // Words of all classes, each far from the one before.
+    let words: Vec<u64> = (0..2_000u64)
+        .map(|word| 2 + word * ((1 << 24) + 2))
+        .collect();
+    for frame_words in [1, 3, 100, 2_000] {
+        let mut writer = ShardWriter::new(
+            0,
+            ShardSize {
+                frame_words,
+                shard_words: 2_000,
+            },
+        );
+        assert!(writer.push(&words).is_empty());
+        let (info, _) = writer.finish();
+        assert_eq!(info.check_sizes(), Ok(()));
+        let frames = 2_000_u64.div_ceil(frame_words as u64);
+        // Nine bytes a word, those that zstd adds, and its own for each frame.
+        let most = 20 + 9 * 2_000 + 9 * 2_000 / 256 + 64 * frames;
+        let index = info.bytes - info.index_offset;
+        for (offset, possible) in [(most, true), (most + 1, false)] {
+            let info = ShardInfo {
+                index_offset: offset,
+                bytes: offset + index,
+                ..info.clone()
+            };
+            assert_eq!(info.check_sizes().is_ok(), possible, "{frame_words}");
+        }
+        // Words that stand close together have few wide gaps: two bytes each, and one for each class.
+        let close = ShardInfo {
+            last: info.first + 2 * 8_000,
+            index_offset: most,
+            bytes: most + index,
+            ..info
+        };
+        assert_eq!(close.check_sizes().is_ok(), frame_words < 32);
+    }
+}
+
+/// At most half of all positions are losing, and true counts are far below.
+#[test]
+fn true_counts_are_possible() {
+    for bits in 2..=16 {
+        let losing = crate::definition::losing(bits);
+        let count = losing.iter().filter(|&&losing| losing).count() as u64;
+        assert!((1..=losing_max(bits)).contains(&count), "{bits}: {count}");
     }
 }
 

@@ -1,14 +1,17 @@
-//! The decoded data frames that were used last.
+//! The decoded data frames and the indices that were used last.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
-use crate::shard::ShardSize;
+use crate::shard::{ShardIndex, ShardSize};
 
 /// What is kept unless the caller says otherwise: the frames of a table of 32 bits fit.
 pub const CACHE_BYTES: u64 = 64 << 20;
+
+/// What is kept of indices: those of 2,300 full shards, as tables of 42 bits have.
+const INDEX_BYTES: usize = 64 << 20;
 
 /// What a full frame takes: 64 KiB. Decoding one takes some 70 µs.
 const FRAME_BYTES: u64 = ShardSize::PUBLISHED.frame_words as u64 * 8;
@@ -50,9 +53,64 @@ impl Cache {
     }
 }
 
+/// Indices, by the numbers of their shards; the least recently used goes first.
+#[derive(Debug)]
+pub(super) struct IndexCache {
+    kept: Mutex<Indices>,
+    bytes_max: usize,
+}
+
+#[derive(Debug)]
+struct Indices {
+    by_shard: LruCache<usize, Arc<ShardIndex>>,
+    /// What they take.
+    bytes: usize,
+}
+
+impl IndexCache {
+    pub(super) fn new() -> IndexCache {
+        IndexCache::with(INDEX_BYTES)
+    }
+
+    fn with(bytes_max: usize) -> IndexCache {
+        let by_shard = LruCache::unbounded();
+        IndexCache {
+            kept: Mutex::new(Indices { by_shard, bytes: 0 }),
+            bytes_max,
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Indices> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn get(&self, shard: usize) -> Option<Arc<ShardIndex>> {
+        self.kept().by_shard.get(&shard).map(Arc::clone)
+    }
+
+    pub(super) fn has(&self, shard: usize) -> bool {
+        self.kept().by_shard.contains(&shard)
+    }
+
+    pub(super) fn insert(&self, shard: usize, index: Arc<ShardIndex>) {
+        let kept = &mut *self.kept();
+        kept.bytes += index.memory();
+        // Another thread may have put the same there.
+        if let Some(before) = kept.by_shard.put(shard, index) {
+            kept.bytes -= before.memory();
+        }
+        while kept.bytes > self.bytes_max
+            && let Some((_, oldest)) = kept.by_shard.pop_lru()
+        {
+            kept.bytes -= oldest.memory();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::ShardWriter;
 
     fn id(frame: usize) -> FrameId {
         FrameId { shard: 1, frame }
@@ -72,6 +130,23 @@ mod tests {
             assert_eq!(cache.get(id(frame)).unwrap()[..], [frame as u64]);
         }
         assert!(cache.get(FrameId { shard: 0, frame: 2 }).is_none());
+    }
+
+    #[test]
+    fn indices_take_no_more_than_they_may() {
+        let mut writer = ShardWriter::new(0, ShardSize::PUBLISHED);
+        assert!(writer.push(&[2, 4]).is_empty());
+        let (info, bytes) = writer.finish();
+        let start = usize::try_from(info.index_offset).unwrap();
+        let index = Arc::new(ShardIndex::parse(&bytes[start..], &info).unwrap());
+        let cache = IndexCache::with(3 * index.memory());
+        for shard in [0, 1, 2, 2, 0, 3] {
+            cache.insert(shard, Arc::clone(&index));
+        }
+        for (shard, kept) in [(0, true), (1, false), (2, true), (3, true)] {
+            assert_eq!(cache.get(shard).is_some(), kept, "{shard}");
+        }
+        assert_eq!(cache.kept().bytes, 3 * index.memory());
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The shards of a table: which one holds which words, each index and frame read when it is needed.
 
 use std::cell::Cell;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use super::cache::{Cache, FrameId};
+use super::cache::{Cache, FrameId, IndexCache};
 use super::files::{Files, Part};
 use super::{TableError, refused};
 use crate::format::FormatError;
@@ -11,14 +11,15 @@ use crate::shard::{ShardIndex, ShardInfo};
 
 /// The frames that are read together: 4 MiB of decoded words.
 const FRAMES_AT_ONCE: usize = 64;
-/// The indices that are read together: at most 1 MiB.
+/// The indices that are read together, and the most bytes that they have together unless one alone has more.
 const INDICES_AT_ONCE: usize = 32;
+const INDICES_AT_ONCE_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct Shards {
     pub(super) files: Box<dyn Files>,
     infos: Vec<ShardInfo>,
-    indices: Vec<OnceLock<ShardIndex>>,
+    indices: IndexCache,
     cache: Cache,
 }
 
@@ -33,7 +34,7 @@ impl Shards {
         Shards {
             files,
             infos: infos.to_vec(),
-            indices: infos.iter().map(|_| OnceLock::new()).collect(),
+            indices: IndexCache::new(),
             cache: Cache::new(cache_bytes),
         }
     }
@@ -95,8 +96,8 @@ impl Shards {
     /// The words of a frame, read anew.
     pub(super) fn read(&self, id: FrameId) -> Result<Vec<u64>, TableError> {
         let index = self.index(id.shard)?;
-        let bytes = self.files.parts(&[self.part(id, index)])?;
-        self.decode(id, index, &bytes[0])
+        let bytes = self.files.parts(&[self.part(id, &index)])?;
+        self.decode(id, &index, &bytes[0])
     }
 
     fn part(&self, id: FrameId, index: &ShardIndex) -> Part<'_> {
@@ -130,12 +131,12 @@ impl Shards {
             missing.map(|(id, frame)| (*id, frame)).collect();
         let parts = missing
             .iter()
-            .map(|(id, _)| Ok(self.part(*id, self.index(id.shard)?)))
+            .map(|(id, _)| Ok(self.part(*id, &*self.index(id.shard)?)))
             .collect::<Result<Vec<_>, TableError>>()?;
         count(read, parts.len());
         let all_bytes = self.files.parts(&parts)?;
         for ((id, frame), bytes) in missing.into_iter().zip(all_bytes) {
-            let words = Arc::new(self.decode(id, self.index(id.shard)?, &bytes)?);
+            let words = Arc::new(self.decode(id, &*self.index(id.shard)?, &bytes)?);
             self.cache.insert(id, Arc::clone(&words));
             *frame = Some(words);
         }
@@ -145,42 +146,58 @@ impl Shards {
             .collect())
     }
 
-    fn index(&self, shard: usize) -> Result<&ShardIndex, TableError> {
-        if self.indices[shard].get().is_none() {
-            self.read_indices(vec![shard], &Cell::default())?;
+    fn index(&self, shard: usize) -> Result<Arc<ShardIndex>, TableError> {
+        if let Some(index) = self.indices.get(shard) {
+            return Ok(index);
         }
-        Ok(self.indices[shard].get().expect("it was read"))
+        let mut read = self.read_together(&[shard])?;
+        Ok(read.pop().expect("one was read"))
     }
 
-    /// Makes sure that all indices are there.
+    /// Reads all indices that are not there.
     pub(super) fn read_all_indices(&self) -> Result<(), TableError> {
         self.read_indices((0..self.infos.len()).collect(), &Cell::default())
     }
 
-    /// Makes sure that the indices of these shards are there.
+    /// Reads the indices of these shards that are not there. They are kept as far as there is room.
     fn read_indices(&self, mut shards: Vec<usize>, read: &Cell<u32>) -> Result<(), TableError> {
-        shards.retain(|&shard| self.indices[shard].get().is_none());
+        shards.retain(|&shard| !self.indices.has(shard));
         shards.sort_unstable();
         shards.dedup();
         count(read, shards.len());
-        for shards in shards.chunks(INDICES_AT_ONCE) {
-            let part = |&shard: &usize| {
-                let info = &self.infos[shard];
-                Part {
-                    name: &info.name,
-                    range: info.index_offset..info.bytes,
-                    length: info.bytes,
-                }
-            };
-            let parts: Vec<Part<'_>> = shards.iter().map(part).collect();
-            for (&shard, bytes) in shards.iter().zip(self.files.parts(&parts)?) {
-                let index = ShardIndex::parse(&bytes, &self.infos[shard]);
-                let index = index.map_err(|error| self.refused(shard, error))?;
-                // Another thread may have been faster, with the same.
-                self.indices[shard].get_or_init(|| index);
-            }
+        let mut rest = &shards[..];
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let within = rest.iter().take(INDICES_AT_ONCE).take_while(|shard| {
+                let info = &self.infos[**shard];
+                bytes += info.bytes - info.index_offset;
+                bytes <= INDICES_AT_ONCE_BYTES
+            });
+            let these;
+            (these, rest) = rest.split_at(within.count().max(1));
+            self.read_together(these)?;
         }
         Ok(())
+    }
+
+    fn read_together(&self, shards: &[usize]) -> Result<Vec<Arc<ShardIndex>>, TableError> {
+        let part = |&shard: &usize| {
+            let info = &self.infos[shard];
+            Part {
+                name: &info.name,
+                range: info.index_offset..info.bytes,
+                length: info.bytes,
+            }
+        };
+        let parts: Vec<Part<'_>> = shards.iter().map(part).collect();
+        let all_bytes = self.files.parts(&parts)?;
+        let indices = shards.iter().zip(all_bytes).map(|(&shard, bytes)| {
+            let index = ShardIndex::parse(&bytes, &self.infos[shard]);
+            let index = Arc::new(index.map_err(|error| self.refused(shard, error))?);
+            self.indices.insert(shard, Arc::clone(&index));
+            Ok(index)
+        });
+        indices.collect()
     }
 
     fn refused(&self, shard: usize, error: FormatError) -> TableError {
