@@ -23,6 +23,7 @@ use chomp_worker::client::ClientError;
 use crate::access::NoSecrets;
 use crate::export::ExportUsage;
 use crate::openings::NoBoard;
+use crate::query::LongLine;
 use crate::reach::NoCoordinator;
 use crate::serve::OneTable;
 use crate::status::AskError;
@@ -122,13 +123,16 @@ impl Exit {
             || cause.is::<NoBoard>()
             || cause.is::<OneTable>()
             || cause.is::<ExportUsage>()
+            || cause.is::<LongLine>()
             || cause.is::<OneTable>()
             || cause.is::<VerifyError>()
         {
             return Some(Exit::Usage);
         }
         match cause.downcast_ref() {
-            Some(AskError::Unreachable { .. }) => return Some(Exit::Unreachable),
+            Some(
+                AskError::Unreachable { .. } | AskError::Endless { .. } | AskError::Strange { .. },
+            ) => return Some(Exit::Unreachable),
             Some(AskError::Refused { .. }) => return Some(Exit::Refused),
             None => {}
         }

@@ -34,7 +34,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use chomp_table::format::shown;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format;
 
 use args::{Args, Command};
 use events::Event;
@@ -46,6 +49,9 @@ const IO_THREADS: usize = 2;
 
 /// How long work in the background has when the program ends.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The control characters with which results and messages are laid out.
+const LAYOUT: &[char] = &['\n', '\t'];
 
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
@@ -127,9 +133,19 @@ fn start_log(display: &Display, command: &Command) {
         .with_default_directive(level.into())
         .with_env_var("CHOMP_LOG")
         .from_env_lossy();
+    // Names and reasons come from others.
+    let fields = format::debug_fn(|writer, field, value| {
+        let value = format!("{value:?}");
+        match (field.name(), shown(&value, &[])) {
+            ("message", value) => writer.write_str(&value),
+            (name, value) => write!(writer, "{name}={value}"),
+        }
+    });
+    let fields = fields.delimited(" ");
     let writer = display.clone();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .fmt_fields(fields)
         .with_writer(move || writer.clone())
         .with_target(false)
         .with_ansi(display.is_terminal())
@@ -141,8 +157,9 @@ fn print(text: &str) -> anyhow::Result<()> {
     try_print(text).map(|_| ())
 }
 
-/// Prints a part of a result on stdout; false if the reader went away, and wants no more.
+/// Prints a part of a result on stdout, whoever its words come from; false if the reader went away, and wants no more.
 fn try_print(text: &str) -> anyhow::Result<bool> {
+    let text = shown(text, LAYOUT);
     let mut stdout = std::io::stdout().lock();
     match stdout
         .write_all(text.as_bytes())

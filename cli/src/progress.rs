@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_coordinator::status::{JobPhase, Status};
+use chomp_table::format::shown;
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -47,7 +48,7 @@ impl Display {
             let error = format!("{error:#}");
             self.event(&Event::Failed { error });
         } else {
-            self.line(&format!("error: {error:#}"));
+            self.line(&format!("error: {}", shown(&format!("{error:#}"), &[])));
         }
     }
 
@@ -73,8 +74,9 @@ impl Display {
         self.line(&line);
     }
 
-    /// Prints a line, above the bar if there is one.
+    /// Prints a line, above the bar if there is one, whoever its words come from.
     fn line(&self, line: &str) {
+        let line = shown(line, crate::LAYOUT);
         // When stderr is gone there is nobody left to tell.
         self.bar
             .suspend(|| writeln!(io::stderr(), "{line}").unwrap_or(()));

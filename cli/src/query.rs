@@ -13,8 +13,15 @@ use crate::source::Source;
 
 /// The positions that are looked up together.
 const TOGETHER: usize = 1024;
+/// The longest line of stdin: no position of a table takes a hundredth of it.
+const LINE_BYTES_MAX: u64 = 64 << 10;
 /// What is read of stdin at a time.
 const BUFFER_BYTES: usize = 64 << 10;
+
+/// A line that is no position.
+#[derive(Debug, thiserror::Error)]
+#[error("line {0} of stdin has more than {LINE_BYTES_MAX} bytes")]
+pub(crate) struct LongLine(u64);
 
 pub(crate) async fn run(args: QueryArgs) -> anyhow::Result<Exit> {
     let source = Source::open(&args.source).await?;
@@ -58,9 +65,14 @@ fn from_lines(source: &Source, style: Style, input: impl Read) -> anyhow::Result
     let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
     let mut positions = Vec::new();
     let mut line = String::new();
-    for number in 1.. {
+    for number in 1_u64.. {
         line.clear();
-        let bytes = input.read_line(&mut line).context("cannot read stdin")?;
+        let read = input.by_ref().take(LINE_BYTES_MAX + 1).read_line(&mut line);
+        let bytes = read.context("cannot read stdin")?;
+        if bytes as u64 > LINE_BYTES_MAX {
+            tell(source, style, &positions)?;
+            return Err(LongLine(number).into());
+        }
         let text = line.trim();
         let parsed = if text.is_empty() || text.starts_with('#') {
             Ok(None)

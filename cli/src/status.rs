@@ -10,6 +10,7 @@ use chomp_coordinator::status::{Status, WorkerStatus};
 use chomp_store::location::Location;
 use chomp_store::objects::LocalStorage;
 use chomp_store::{Ledger, journal};
+use chomp_table::format::shown;
 use chomp_table::reader::{Table, TableError};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use reqwest::StatusCode;
@@ -39,6 +40,13 @@ pub(crate) enum AskError {
     Unreachable { url: String, source: reqwest::Error },
     #[error("the coordinator at {url} refuses: {reason}")]
     Refused { url: String, reason: String },
+    #[error("the coordinator at {url} answers with more than {ANSWER_BYTES_MAX} bytes")]
+    Endless { url: String },
+    #[error("what is at {url} answers, but not as a coordinator does: check the address")]
+    Strange {
+        url: String,
+        source: serde_json::Error,
+    },
 }
 
 /// What a coordinator answers when it does not do what is asked.
@@ -80,8 +88,9 @@ async fn ask_owner(directory: &Path) -> anyhow::Result<Option<Status>> {
     match ask(&Access::read(&file)?).await {
         Ok(status) => Ok(Some(status)),
         Err(error) => match error.downcast_ref() {
-            Some(AskError::Unreachable { .. }) => Ok(None),
-            _ => Err(error),
+            Some(AskError::Refused { .. }) | None => Err(error),
+            // Another program may have the address by now.
+            Some(_) => Ok(None),
         },
     }
 }
@@ -119,13 +128,15 @@ async fn ask(access: &Access) -> anyhow::Result<Status> {
     let mut said = Vec::new();
     while let Some(more) = answer.chunk().await.map_err(unreachable)? {
         if said.len() + more.len() > ANSWER_BYTES_MAX {
-            return Err(refused("its answer is too long for a status".to_owned()).into());
+            return Err(AskError::Endless { url: url.clone() }.into());
         }
         said.extend_from_slice(&more);
     }
     if status == StatusCode::OK {
-        return serde_json::from_slice(&said)
-            .with_context(|| format!("the answer of {url} is no status"));
+        let url = url.clone();
+        return Ok(
+            serde_json::from_slice(&said).map_err(|source| AskError::Strange { url, source })?
+        );
     }
     let target = target.as_ref().and_then(|target| target.to_str().ok());
     let target = target.filter(|_| status.is_redirection());
@@ -135,9 +146,8 @@ async fn ask(access: &Access) -> anyhow::Result<Status> {
             format!("{status}: it leads to {target}, which is not followed")
         }
         (None, Ok(Problem { error })) => {
-            let shown = error.chars().filter(|char| !char.is_control());
-            let shown: String = shown.take(REASON_CHARS_MAX).collect();
-            format!("{status}: {shown}")
+            let start: String = error.chars().take(REASON_CHARS_MAX).collect();
+            format!("{status}: {}", shown(&start, &[]))
         }
         (None, Err(_)) => status.to_string(),
     };
@@ -147,6 +157,8 @@ async fn ask(access: &Access) -> anyhow::Result<Status> {
 fn text(status: &Status) -> String {
     let mut text = format!("{} bits, {}\n", status.bits, phase(status));
     let mut line = |name: &str, value: String| {
+        // Reasons and names come from others, and each is one line.
+        let value = shown(&value, &[]);
         writeln!(text, "  {name:<12} {value}").expect("writing to a string does not fail");
     };
     if let Some(reason) = &status.waiting_for {
@@ -156,7 +168,7 @@ fn text(status: &Status) -> String {
         "layer",
         format!(
             "{} of {}",
-            (status.layer + 1).min(status.layers),
+            status.layer.saturating_add(1).min(status.layers),
             status.layers
         ),
     );
@@ -215,8 +227,9 @@ fn describe(worker: &WorkerStatus) -> String {
             worker.name, worker.participant
         );
     }
-    let found = worker.cache_hits + worker.cache_misses;
-    let hits = (worker.cache_hits * 100).checked_div(found).unwrap_or(0);
+    let hits = u128::from(worker.cache_hits);
+    let found = hits + u128::from(worker.cache_misses);
+    let hits = (hits * 100).checked_div(found).unwrap_or(0);
     format!(
         "{}, of {}: {} threads, {} leases, {} ranges, {}, {} failures, {} in its cache ({hits} % hits), heard of {:.1} s ago",
         worker.name,
@@ -359,11 +372,11 @@ mod tests {
         assert_eq!(count, 1);
         for head in ["HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 500 No\r\n\r\n"] {
             let (said, _) = asked(head, true, None).await;
-            assert!(said.contains("too long"), "{said}");
+            assert!(said.contains("more than"), "{said}");
         }
         let escapes = "HTTP/1.1 403 No\r\n\r\n{\"error\": \"a\\u001b[31mb\\u0007c\"}";
         let (said, _) = asked(escapes, false, None).await;
-        assert!(said.ends_with("a[31mbc"), "{said:?}");
+        assert!(said.ends_with("a\\u001b[31mb\\u0007c"), "{said:?}");
     }
 
     #[tokio::test]
@@ -372,5 +385,36 @@ mod tests {
         let (said, count) = asked("", false, Some(ca)).await;
         assert!(said.contains("begin with https://"), "{said}");
         assert_eq!(count, 0);
+    }
+
+    #[test]
+    fn what_workers_say_is_one_line_each_and_commands_no_terminal() {
+        let named = |name: &str, quarantined: Option<&str>| WorkerStatus {
+            name: name.to_owned(),
+            participant: "ann".to_owned(),
+            quarantined: quarantined.map(str::to_owned),
+            cache_hits: u64::MAX,
+            cache_misses: u64::MAX,
+            ..WorkerStatus::default()
+        };
+        let status = Status {
+            layer: u32::MAX,
+            waiting_for: Some("\u{9b}2J\nphase".to_owned()),
+            workers: vec![
+                named("\u{1b}[31mred\n  worker a", None),
+                named("b", Some("\u{202e}lies")),
+            ],
+            ..Status::default()
+        };
+        let text = text(&status);
+        assert!(!text.contains(|char: char| char.is_control() && char != '\n'));
+        for shown in [
+            "\\u009b2J\\u000aphase\n",
+            "\\u001b[31mred\\u000a  worker a, of ann: ",
+            "b, of ann: gets no more tasks: \\u202elies\n",
+            "(50 % hits)",
+        ] {
+            assert!(text.contains(shown), "{shown} in {text}");
+        }
     }
 }

@@ -29,6 +29,9 @@ pub mod publish;
 mod roster;
 pub mod server;
 mod service;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use service::is_result;
 pub mod status;
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 mod blocking;
 mod incoming;
+#[cfg(feature = "fuzzing")]
+pub use incoming::is_result;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +15,7 @@ use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, lease_reply, task};
 use chomp_store::Journal;
+use chomp_table::format::shown;
 use chomp_table::shard::ShardInfo;
 use chomp_table::{Digest, Head, range};
 use tokio::sync::OnceCell;
@@ -340,17 +343,10 @@ fn check_count(count: usize, most: usize, what: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// The beginning of a text that may be long, with what could garble a terminal or a log shown as `\u{1b}` and the like.
+/// The beginning of a text that may be long, with escapes for what could garble a terminal or a log.
 fn excerpt(text: &str, chars: usize) -> String {
-    let mut shown = String::new();
-    for char in text.chars().take(chars) {
-        if char.is_control() {
-            shown.extend(char.escape_unicode());
-        } else {
-            shown.push(char);
-        }
-    }
-    shown
+    let start: String = text.chars().take(chars).collect();
+    shown(&start, &[]).into_owned()
 }
 
 /// A task as it is sent.

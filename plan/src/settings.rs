@@ -1,12 +1,10 @@
 //! What a plan is for, and how it shares out the work.
 
 use chomp_table::RangeBits;
+pub use chomp_table::head::HEAD_BITS_MAX;
 use chomp_table::shard::ShardSize;
 
 use super::messages::PlanError;
-
-/// The most bits of a head: a million ranges.
-pub const HEAD_BITS_MAX: u32 = 20;
 
 /// What a plan is for, and how it shares out the work.
 #[derive(Clone, Debug, PartialEq, Eq)]

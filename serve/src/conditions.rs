@@ -39,6 +39,25 @@ pub(crate) fn wanted(headers: &HeaderMap, etag: &HeaderValue, bytes: u64) -> Wan
         .unwrap_or(Wanted::Whole)
 }
 
+/// Whether a file of so many bytes has the part that a `Range` with this value wants.
+///
+/// # Panics
+///
+/// If it would be given bytes that it does not have, or none.
+#[cfg(feature = "fuzzing")]
+pub fn is_part(value: &[u8], bytes: u64) -> bool {
+    let Ok(value) = HeaderValue::from_bytes(value) else {
+        return false;
+    };
+    let etag = HeaderValue::from_static("\"a\"");
+    let headers = HeaderMap::from_iter([(RANGE, value)]);
+    let Wanted::Part(part) = wanted(&headers, &etag, bytes) else {
+        return false;
+    };
+    assert!(part.start < part.end && part.end <= bytes, "{part:?}");
+    true
+}
+
 /// Whether one of a list of tags is `etag`, or all are meant.
 fn names(tags: &HeaderValue, etag: &HeaderValue) -> bool {
     let (Ok(tags), Ok(etag)) = (tags.to_str(), etag.to_str()) else {

@@ -23,6 +23,9 @@ mod api;
 mod body;
 mod complaints;
 mod conditions;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use conditions::is_part;
 mod counts;
 mod current;
 mod door;

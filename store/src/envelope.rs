@@ -100,6 +100,7 @@ impl Writer {
 }
 
 /// Reads a header whose digest is right.
+#[derive(Clone)]
 pub(super) struct Reader<'a> {
     fields: &'a [u8],
     /// The digest at the end of the header.

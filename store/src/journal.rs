@@ -327,5 +327,30 @@ pub async fn look(storage: &dyn Storage) -> Result<Option<Ledger>, StoreError> {
     read_all(storage, &mut Since::default()).await
 }
 
+/// Whether `bytes` are a checkpoint before segment 0, or else that segment.
+///
+/// # Panics
+///
+/// If the checkpoint of what they say says something else.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub fn is_read(bytes: &[u8], is_checkpoint: bool) -> bool {
+    let kind = if is_checkpoint {
+        format::CHECKPOINT
+    } else {
+        SEGMENT
+    };
+    let Ok(ledger) = format::decode(kind, bytes, 0) else {
+        return false;
+    };
+    let again = encode_checkpoint(&ledger);
+    let read = format::decode(format::CHECKPOINT, &again, ledger.next);
+    assert!(
+        read.is_ok_and(|read| read == ledger),
+        "a checkpoint comes back"
+    );
+    true
+}
+
 #[cfg(test)]
 mod tests;

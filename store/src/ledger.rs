@@ -5,7 +5,9 @@ mod ranges;
 use std::collections::BTreeMap;
 
 use chomp_table::fingerprint::Leaf;
-use chomp_table::shard::ShardInfo;
+use chomp_table::format::Damage;
+use chomp_table::manifest::SHARDS_MAX;
+use chomp_table::shard::{ShardInfo, shard_name};
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +68,67 @@ pub struct Merged {
     pub leaf: Leaf,
     /// What all words that were read add up to, by number of bits, ascending.
     pub sums: Vec<LengthSums>,
+}
+
+impl Merged {
+    /// Whether a table of so many bits can have this shard.
+    ///
+    /// # Errors
+    ///
+    /// If it contradicts itself, or has what no such table can have.
+    pub fn check(&self, bits: u32) -> Result<(), Damage> {
+        let Merged { leaf, sums, .. } = self;
+        ensure(bits <= u64::BITS, || format!("a table of {bits} bits"))?;
+        let number = usize::try_from(self.number).unwrap_or(usize::MAX);
+        ensure(number < SHARDS_MAX, || {
+            format!("a table has at most {SHARDS_MAX} shards")
+        })?;
+        let words = self.shard.as_ref().map_or(0, |shard| shard.entries);
+        ensure(leaf.words == words, || {
+            format!("a leaf of {} words and a shard of {words}", leaf.words)
+        })?;
+        if let Some(shard) = &self.shard {
+            ensure(shard.name == shard_name(number), || {
+                "another file name".to_owned()
+            })?;
+            shard.check_sizes()?;
+            ensure(u128::from(shard.last) < 1 << bits, || {
+                format!("words from {} to {}", shard.first, shard.last)
+            })?;
+        }
+        let lengths = leaf.lengths.iter();
+        ensure(ascend(lengths.clone().map(|of| of.bits), bits), || {
+            "leaves of lengths out of order".to_owned()
+        })?;
+        ensure(lengths.clone().is_sorted_by_key(|of| of.words), || {
+            "counts of a leaf that fall".to_owned()
+        })?;
+        let ends = lengths.last().is_none_or(|last| last.words == leaf.words);
+        ensure(ends, || {
+            "counts of a leaf that do not end with its words".to_owned()
+        })?;
+        ensure(ascend(sums.iter().map(|sum| sum.bits), bits), || {
+            "sums of lengths out of order".to_owned()
+        })?;
+        let possible = |sum: &LengthSums| u128::from(sum.losing) <= 1 << sum.bits.saturating_sub(1);
+        ensure(sums.iter().all(possible), || {
+            "more losing words than there are".to_owned()
+        })
+    }
+}
+
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Damage> {
+    if holds {
+        Ok(())
+    } else {
+        Err(Damage::new(what()))
+    }
+}
+
+/// Whether these are different numbers of bits, ascending, of a table of so many.
+fn ascend(numbers: impl Iterator<Item = u32> + Clone, bits: u32) -> bool {
+    let mut all = numbers.clone();
+    numbers.is_sorted_by(|one, next| one < next) && all.all(|number| number <= bits)
 }
 
 /// What the words of one number of bits add up to.

@@ -13,13 +13,15 @@
 //! Limits: [`RANGES_MAX`] ranges and [`BYTES_MAX`] bytes. Versions: 2, the first of this layout.
 
 use bytes::Bytes;
-use chomp_table::{Digest, RangeSummary};
+use chomp_table::format::Damage;
+use chomp_table::head::HEAD_BITS_MAX;
+use chomp_table::range::{losing_max, max_record_len};
+use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use crate::StoreError;
 use crate::keys;
 use crate::ledger::Place;
 use crate::objects::{Key, Storage, StorageError};
-use chomp_table::Head;
 
 /// The most ranges that a part may have.
 pub const RANGES_MAX: usize = 1 << 12;
@@ -27,6 +29,8 @@ pub const RANGES_MAX: usize = 1 << 12;
 pub const BYTES_MAX: u64 = 1 << 28;
 
 const HEADER: [u8; 16] = *b"chomppar\x02\0\0\0\0\0\0\0";
+/// What a part has before the first record.
+pub const HEADER_BYTES: u64 = HEADER.len() as u64;
 
 /// Which part: the task's layer, and the lease under which it was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,6 +62,39 @@ pub struct Placed {
     pub offset: u32,
     /// The bytes of the record.
     pub length: u32,
+}
+
+impl Placed {
+    /// Whether a range with `range_bits` can be this, and its record can be there.
+    ///
+    /// # Errors
+    ///
+    /// If it has more positions, or a longer record, than a range can have, or lies outside a part.
+    pub fn check(&self, range_bits: RangeBits) -> Result<(), Damage> {
+        let RangeSummary {
+            head,
+            count,
+            stored,
+            ..
+        } = self.summary;
+        if head.len() > HEAD_BITS_MAX || head.len() + range_bits.get() > u64::BITS {
+            return Err(Damage::new(format!("range {head} is not of this table")));
+        }
+        let most = losing_max(range_bits);
+        if stored > count || count > most {
+            return Err(Damage::new(format!(
+                "range {head} with {count} losing positions, {stored} of them stored, where {most} are possible"
+            )));
+        }
+        let (start, length) = (u64::from(self.offset), u64::from(self.length));
+        let fits = HEADER_BYTES <= start && start + length <= BYTES_MAX;
+        if !fits || !(1..=max_record_len(range_bits)).contains(&length) {
+            return Err(Damage::new(format!(
+                "the record of range {head} cannot be at {start} with {length} bytes"
+            )));
+        }
+        Ok(())
+    }
 }
 
 /// A part that is being filled.

@@ -1,7 +1,9 @@
 //! What every format has in common: errors and how they are told, and reading integers from
 //! untrusted bytes.
 
+use std::borrow::Cow;
 use std::error::Error;
+use std::fmt::Write;
 
 /// Why some bytes are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +46,30 @@ pub fn describe(error: &dyn Error) -> String {
         cause = error.source();
     }
     text
+}
+
+/// `text` as it may stand on a terminal or in a log, whoever wrote it: what would command a terminal, or show words in
+/// another order than they have, is shown as an escape. All control characters are such, but those that are `kept`.
+/// Escapes have the form of JSON, so a text that is JSON stays the same JSON.
+pub fn shown<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
+    let commands = |char: char| {
+        let reorders = matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}')
+            || ('\u{2028}'..='\u{202e}').contains(&char)
+            || ('\u{2066}'..='\u{2069}').contains(&char);
+        (char.is_control() || reorders) && !kept.contains(&char)
+    };
+    if !text.contains(commands) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for char in text.chars() {
+        if commands(char) {
+            write!(shown, "\\u{:04x}", u32::from(char)).expect("a string takes any text");
+        } else {
+            shown.push(char);
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// Fails with the damage that `what` describes unless `condition` holds.
@@ -114,5 +140,35 @@ impl<'a> Fields<'a> {
     /// What is left.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_commands_a_terminal_is_shown() {
+        for (text, escaped) in [
+            ("", ""),
+            ("plain é 漢 \\ \u{1f600}", "plain é 漢 \\ \u{1f600}"),
+            ("\u{1b}[2J", "\\u001b[2J"),
+            ("a\r\n\tb", "a\\u000d\n\tb"),
+            ("\0\u{7f}\u{9b}", "\\u0000\\u007f\\u009b"),
+            ("\u{202e}txt\u{2066}", "\\u202etxt\\u2066"),
+        ] {
+            assert_eq!(shown(text, &['\n', '\t']), escaped);
+        }
+        assert_eq!(shown("a\nb", &[]), "a\\u000ab");
+    }
+
+    #[test]
+    fn json_that_is_shown_is_the_same_json() {
+        let every: String = ('\0'..'\u{3000}').collect();
+        let json = serde_json::to_string(&every).expect("a text becomes JSON");
+        let shown = shown(&json, &[]);
+        assert_ne!(shown, json);
+        assert!(!shown.contains(char::is_control));
+        assert_eq!(serde_json::from_str::<String>(&shown).ok(), Some(every));
     }
 }

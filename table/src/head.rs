@@ -13,6 +13,9 @@ use std::fmt;
 
 use crate::word::Word;
 
+/// The most bits of a head, in whatever is computed: a million ranges.
+pub const HEAD_BITS_MAX: u32 = 20;
+
 /// The number of low bits of a range, from [`RangeBits::MIN`] to [`RangeBits::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RangeBits(u8);

@@ -88,6 +88,9 @@ pub mod definition;
 pub mod digest;
 pub mod fingerprint;
 pub mod format;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod gaps;
 pub mod head;
 pub mod known;

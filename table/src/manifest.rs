@@ -37,7 +37,8 @@ pub const MANIFEST_BYTES_MAX: u64 = 32 << 20;
 const FORMAT: u32 = 2;
 /// The last version whose fingerprints are one SHA-256 of all words.
 const LINEAR: u32 = 1;
-const SHARDS_MAX: usize = 1 << 16;
+/// The most shards of a table.
+pub const SHARDS_MAX: usize = 1 << 16;
 /// The most numbers of bits that a table can tell of, from 0 on.
 const LENGTHS_MAX: usize = u64::BITS as usize + 1;
 /// Of a file name that is none, so much is shown.

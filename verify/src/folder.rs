@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 
 use chomp_files::Unfit;
+use chomp_table::format::shown;
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME};
 use chomp_table::{Digest, Table, TableError};
 
@@ -93,7 +94,8 @@ pub fn strangers(table: &Table) -> Result<Vec<String>, TableError> {
     let named = strangers.iter().take(STRANGERS_MAX);
     let mut warnings: Vec<String> = named
         .map(|name| {
-            let name = name.display();
+            let name = name.to_string_lossy();
+            let name = shown(&name, &[]);
             format!("{name} is in the folder and not part of the table: it was not looked at")
         })
         .collect();

@@ -129,6 +129,43 @@ impl Outcome {
     }
 }
 
+/// Whether a worker of this job takes this answer for one.
+///
+/// # Panics
+///
+/// If a range in it would be sent on otherwise than it came.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub fn is_answer(reply: v1::LeaseReply, range_bits: RangeBits, bits: u32) -> bool {
+    let job = Job {
+        bits,
+        range_bits,
+        table: 0,
+        lease: Duration::ZERO,
+        store: String::new(),
+        checkpoint: None,
+        epoch: 0,
+    };
+    let said = reply.answer.clone();
+    let Ok(answer) = Answer::read(reply, &job) else {
+        return false;
+    };
+    if let Answer::Task(Task {
+        work: task::Work::Check { range, .. },
+        ..
+    }) = answer
+        && let Some(lease_reply::Answer::Task(said)) = said
+        && let Some(v1::task::Work::Check(said)) = said.work
+    {
+        assert_eq!(
+            Some(task::summary(&range)),
+            said.range,
+            "a range comes back"
+        );
+    }
+    true
+}
+
 impl Client {
     /// Joins the job at the other end of `link`.
     pub(crate) async fn join(link: Link) -> Result<Client, ClientError> {

@@ -371,7 +371,7 @@ fn shards_that_are_none_are_refused() {
     let digest = "0".repeat(64);
     let good = serde_json::json!({
         "number": 0,
-        "shard": {"name": "shard-0000.zst", "first": 2, "last": 8, "entries": 3, "bytes": 90,
+        "shard": {"name": "shard-0000.zst", "first": 2, "last": 8, "entries": 3, "bytes": 178,
             "sha256": digest, "index_offset": 50, "index_sha256": digest},
         "leaf": {"words": 3, "digest": digest, "lengths": [
             {"bits": 2, "words": 1, "digest": digest}, {"bits": 4, "words": 3, "digest": digest}]},
@@ -432,7 +432,7 @@ fn shards_that_are_none_are_refused() {
 fn texts_of_workers_are_cut_and_cannot_garble_a_terminal() {
     assert_eq!(
         excerpt("a\u{1b}[2Jb\r\nc\u{9b}d", 100),
-        "a\\u{1b}[2Jb\\u{d}\\u{a}c\\u{9b}d"
+        "a\\u001b[2Jb\\u000d\\u000ac\\u009bd"
     );
     assert_eq!(excerpt(&"é".repeat(1000), 3), "ééé");
     assert_eq!(excerpt("", 3), "");

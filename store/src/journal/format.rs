@@ -23,6 +23,8 @@ pub(super) const CHECKPOINT: Kind = Kind {
 
 /// The bytes of a range in an entry.
 const RANGE: usize = 8 + 8 + 8 + 32 + 4 + 4;
+/// The bytes of an entry with one range.
+pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + 4 + RANGE;
 
 impl Ledger {
     pub(super) fn new(table: u64, range_bits: RangeBits) -> Ledger {
@@ -49,12 +51,13 @@ pub(super) fn read_segment(ledger: &mut Ledger, key: &Key, bytes: &[u8]) -> Resu
     if head.table != ledger.table || head.range_bits != ledger.range_bits {
         return Err(damaged("it is of another table"));
     }
-    let mut entries = Vec::new();
-    while !reader.is_empty() {
-        entries.push(read(&mut reader, head.range_bits).map_err(|wrong| wrong.at(key))?);
+    // All or none, and entries take more memory than their bytes: so each is read twice.
+    let mut checked = reader.clone();
+    while !checked.is_empty() {
+        read(&mut checked, head.range_bits).map_err(|wrong| wrong.at(key))?;
     }
-    for entry in &entries {
-        ledger.apply(entry);
+    while !reader.is_empty() {
+        ledger.apply(&read(&mut reader, head.range_bits).map_err(|wrong| wrong.at(key))?);
     }
     (ledger.next, ledger.last) = (head.number + 1, reader.digest);
     Ok(())
@@ -230,8 +233,12 @@ fn read(reader: &mut Reader, range_bits: RangeBits) -> Result<Entry, Wrong> {
         4 => {
             let (bits, length) = (reader.u32()?, reader.u32()?);
             let merged = serde_json::from_slice(reader.bytes(length)?);
-            let merged =
+            let merged: Merged =
                 merged.map_err(|error| Wrong::Damaged(format!("a shard in it: {error}")))?;
+            let checked = merged.check(bits);
+            checked.map_err(|damage| {
+                Wrong::Damaged(format!("shard {} in it: {damage}", merged.number))
+            })?;
             Entry::Shard { bits, merged }
         }
         5 => Entry::Pruned,
@@ -252,21 +259,12 @@ fn read_placed(bytes: &mut &[u8], range_bits: RangeBits) -> Result<Placed, Wrong
         stored: u64(bytes)?,
         digest: Digest(take(bytes)?),
     };
-    let RangeSummary {
-        head,
-        count,
-        stored,
-        ..
-    } = summary;
-    check(head.len() + range_bits.get() <= u64::BITS, || {
-        format!("range {head} has words of more than 64 bits")
-    })?;
-    check(stored <= count && count <= range_bits.positions(), || {
-        format!("range {head} claims {count} losing positions, {stored} of them stored")
-    })?;
-    Ok(Placed {
+    let placed = Placed {
         summary,
         offset: u32(bytes)?,
         length: u32(bytes)?,
-    })
+    };
+    let checked = placed.check(range_bits);
+    checked.map_err(|damage| Wrong::Damaged(damage.to_string()))?;
+    Ok(placed)
 }

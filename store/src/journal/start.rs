@@ -4,9 +4,11 @@
 //! how much has to be read: one that lags misses the last checkpoints, and more segments are read.
 
 use bytes::Bytes;
+use chomp_table::head::HEAD_BITS_MAX;
+use chomp_table::manifest::SHARDS_MAX;
 
 use super::Since;
-use super::format::{CHECKPOINT, SEGMENT, decode, read_segment};
+use super::format::{CHECKPOINT, RANGE_ENTRY, SEGMENT, decode, read_segment};
 use crate::StoreError;
 use crate::envelope::Wrong;
 use crate::keys;
@@ -14,8 +16,11 @@ use crate::ledger::Ledger;
 use crate::objects::{Key, Storage, StorageError};
 use crate::part::PartName;
 
-/// The most bytes of a segment, and of a checkpoint: one of a million ranges has 80 MiB.
-const BYTES_MAX: u64 = 1 << 30;
+/// The most bytes of a segment, and of a checkpoint: one with all ranges and all shards that there can be, each with an
+/// entry of its own.
+const BYTES_MAX: u64 = ((RANGE_ENTRY as u64) << HEAD_BITS_MAX) + SHARDS_MAX as u64 * SHARD_BYTES;
+/// What a shard takes in it: those of real tables have half of it.
+const SHARD_BYTES: u64 = 2 << 10;
 
 /// Reads the last checkpoint that can be read, and the segments after it.
 pub(super) async fn read_all(

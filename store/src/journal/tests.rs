@@ -29,7 +29,8 @@ fn placed(head: Head, salt: u64) -> Placed {
     Placed {
         summary: RangeSummary {
             head,
-            count: head.0 + salt,
+            // No range with 12 bits has more than 512.
+            count: head.0 + salt % 300,
             stored: head.0,
             digest: Digest::of(&[head.0, salt].map(u64::to_le_bytes).concat()),
         },
@@ -40,13 +41,18 @@ fn placed(head: Head, salt: u64) -> Placed {
 
 fn merged(number: u32) -> Merged {
     let digest = Digest::of(&number.to_le_bytes());
-    let words = u64::from(number) + 5;
+    // One of them has no words left.
+    let words = if number == 1 {
+        0
+    } else {
+        u64::from(number) + 5
+    };
     let shard = ShardInfo {
         name: chomp_table::shard::shard_name(number as usize),
         first: 2,
-        last: 4,
+        last: 2 + 2 * words,
         entries: words,
-        bytes: 100,
+        bytes: 50 + 128,
         sha256: digest,
         index_offset: 50,
         index_sha256: digest,
@@ -54,18 +60,21 @@ fn merged(number: u32) -> Merged {
     };
     Merged {
         number,
-        shard: (number != 1).then_some(shard),
+        shard: (words > 0).then_some(shard),
         leaf: Leaf {
             words,
             digest,
-            lengths: vec![LeafLength {
-                bits: BITS,
-                words,
-                digest,
-            }],
+            lengths: (words > 0)
+                .then_some(LeafLength {
+                    bits: 12,
+                    words,
+                    digest,
+                })
+                .into_iter()
+                .collect(),
         },
         sums: vec![LengthSums {
-            bits: BITS,
+            bits: 12,
             losing: 9,
             unpaired: u64::MAX,
         }],

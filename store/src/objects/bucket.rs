@@ -18,15 +18,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path;
 use object_store::{
-    BackoffConfig, ClientConfigKey, Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt,
-    PutMode, PutOptions, RetryConfig,
+    BackoffConfig, ClientConfigKey, Error, GetOptions, GetRange, GetResult, ObjectStore,
+    ObjectStoreExt, PutMode, PutOptions, RetryConfig,
 };
 
 use self::failure::{Outcome, advice, said, sort};
@@ -39,6 +39,8 @@ use crate::location::{Bucket, Service};
 const PATIENCE: Duration = Duration::from_mins(3);
 /// How long a request may take: a part of the largest size needs 2 MB/s.
 const REQUEST_TIMEOUT: &str = "2m";
+/// The most bytes of an object that is read as a whole: no part has more.
+const WHOLE_BYTES_MAX: u64 = 1 << 28;
 /// So many objects are removed at a time.
 const REMOVALS_MAX: usize = 16;
 
@@ -172,20 +174,21 @@ impl BucketStorage {
     }
 
     async fn get_whole(&self, path: &Path) -> Result<Bytes, Error> {
-        self.store.get(path).await?.bytes().await
+        take(self.store.get(path).await?, WHOLE_BYTES_MAX).await
     }
 
     async fn get_range(&self, path: &Path, range: &Range<u64>) -> Result<Bytes, Error> {
         if range.is_empty() {
             return self.store.head(path).await.map(|_| Bytes::new());
         }
+        let most = range.end - range.start;
         // Some servers take no number of more than 63 bits.
         let range = match range.end {
             end if end > i64::MAX as u64 => GetRange::Offset(range.start),
             _ => GetRange::Bounded(range.clone()),
         };
         let options = GetOptions::default().with_range(Some(range));
-        self.store.get_opts(path, options).await?.bytes().await
+        take(self.store.get_opts(path, options).await?, most).await
     }
 
     async fn get(&self, path: &Path, range: &Range<u64>) -> Result<Bytes, Error> {
@@ -304,6 +307,23 @@ impl Storage for BucketStorage {
         }
         Ok(())
     }
+}
+
+/// The bytes of an answer; fails as soon as they are more than `most`, whatever was promised.
+async fn take(answer: GetResult, most: u64) -> Result<Bytes, Error> {
+    let mut pieces = answer.into_stream();
+    let mut bytes = BytesMut::new();
+    while let Some(piece) = pieces.next().await {
+        bytes.extend_from_slice(&piece?);
+        if bytes.len() as u64 > most {
+            let what = format!("the answer has more than the {most} bytes that were asked for");
+            return Err(Error::Generic {
+                store: "bucket",
+                source: what.into(),
+            });
+        }
+    }
+    Ok(bytes.freeze())
 }
 
 /// Turns the failure of a first request into one that tells what to do about the bucket.

@@ -1,7 +1,7 @@
 //! Tasks, as they are leased.
 
 use chomp_proto::v1::{self, task};
-use chomp_store::Placed;
+use chomp_store::part::{self, Placed};
 use chomp_table::{Digest, Head, RangeSummary};
 
 use super::{Job, LeaseId};
@@ -83,6 +83,9 @@ impl Task {
 
 impl File {
     fn read(file: v1::File) -> Result<File, Failure> {
+        if file.bytes > part::BYTES_MAX {
+            return Err(wrong(&format!("a file to read with {} bytes", file.bytes)));
+        }
         let sha256 = file.sha256.as_slice().try_into();
         Ok(File {
             name: file.name,
@@ -104,16 +107,21 @@ fn placed(summary: &v1::Summary, job: &Job) -> Result<Placed, Failure> {
     let head = Head(summary.head);
     let digest = summary.digest.as_slice().try_into().map(Digest);
     match digest {
-        Ok(digest) if is_of(head, job) => Ok(Placed {
-            summary: RangeSummary {
-                head,
-                count: summary.count,
-                stored: summary.stored,
-                digest,
-            },
-            offset: summary.offset,
-            length: summary.length,
-        }),
+        Ok(digest) if is_of(head, job) => {
+            let placed = Placed {
+                summary: RangeSummary {
+                    head,
+                    count: summary.count,
+                    stored: summary.stored,
+                    digest,
+                },
+                offset: summary.offset,
+                length: summary.length,
+            };
+            let checked = placed.check(job.range_bits);
+            checked.map_err(|damage| wrong(&damage.to_string()))?;
+            Ok(placed)
+        }
         _ => Err(wrong("a check of something that is no range")),
     }
 }

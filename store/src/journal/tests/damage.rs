@@ -116,6 +116,89 @@ fn patched(bytes: &[u8], at: usize, patch: &[u8]) -> Bytes {
     bytes.into()
 }
 
+/// A coordinator that lies in its journal, with right digests.
+#[test]
+fn claims_beyond_a_table_are_refused() {
+    let range = |change: &dyn Fn(&mut Placed)| {
+        let mut range = placed(Head(3), 1);
+        change(&mut range);
+        Entry::Done {
+            part: PartName { layer: 3, lease: 1 },
+            replicas: 1,
+            ranges: vec![range],
+        }
+    };
+    let shard = |bits, change: &dyn Fn(&mut Merged)| {
+        let mut merged = merged(0);
+        change(&mut merged);
+        Entry::Shard { bits, merged }
+    };
+    let of = |merged: &mut Merged| merged.shard.take().expect("it has words");
+    for (entry, expected) in [
+        (range(&|_| ()), None),
+        (
+            range(&|range| range.length = u32::MAX),
+            Some("cannot be at"),
+        ),
+        (
+            range(&|range| range.offset = u32::MAX),
+            Some("cannot be at"),
+        ),
+        (range(&|range| range.offset = 15), Some("cannot be at")),
+        (range(&|range| range.length = 0), Some("cannot be at")),
+        (
+            range(&|range| range.summary.count = 513),
+            Some("513 losing positions"),
+        ),
+        (
+            range(&|range| range.summary.stored = 5),
+            Some("5 of them stored"),
+        ),
+        (
+            range(&|range| range.summary.head = Head(1 << 20)),
+            Some("not of this table"),
+        ),
+        (shard(BITS, &|_| ()), None),
+        (shard(65, &|_| ()), Some("a table of 65 bits")),
+        (
+            shard(BITS, &|merged| {
+                let shard = of(merged);
+                merged.shard = Some(ShardInfo {
+                    bytes: 1_000_000_000_000_000,
+                    ..shard
+                });
+            }),
+            Some("words cannot have"),
+        ),
+        (
+            shard(BITS, &|merged| {
+                let shard = of(merged);
+                merged.shard = Some(ShardInfo {
+                    index_offset: shard.index_offset + (1 << 30),
+                    bytes: shard.bytes + (1 << 30),
+                    ..shard
+                });
+            }),
+            Some("words cannot have"),
+        ),
+        (
+            shard(BITS, &|merged| merged.number = 1 << 16),
+            Some("at most 65536 shards"),
+        ),
+    ] {
+        let storage = Arc::new(SimulatedStorage::new(1));
+        let journal = ready(open(&storage)).unwrap();
+        ready(journal.append(vec![entry])).unwrap();
+        match (ready(look(&*storage)), expected) {
+            (Ok(_), None) => {}
+            (Err(StoreError::Damaged { what, .. }), Some(expected)) => {
+                assert!(what.contains(expected), "{what} instead of {expected}");
+            }
+            (found, expected) => panic!("{found:?} instead of {expected:?}"),
+        }
+    }
+}
+
 #[test]
 fn other_versions_are_told_from_damage() {
     let objects = small();
@@ -181,7 +264,7 @@ fn entries_that_no_coordinator_writes() {
         (done(0, |_| {}), "nobody computed"),
         (
             done(1, |range| range.summary.head = Head(1 << 60)),
-            "more than 64 bits",
+            "not of this table",
         ),
         (
             done(1, |range| range.summary.stored = 99),

@@ -5,6 +5,8 @@ mod stub;
 use std::error::Error as _;
 use std::net::TcpListener;
 
+use object_store::{Attributes, GetResultPayload, ObjectMeta};
+
 use super::super::contract::contract;
 use super::*;
 use stub::{Fault, Relay, Stub};
@@ -251,4 +253,32 @@ async fn a_real_server_whose_answer_is_lost() {
             "{other:?}"
         );
     }
+}
+
+/// A server that does not stop where it was asked to.
+#[tokio::test]
+async fn an_answer_that_does_not_end() {
+    let pieces = |count: usize| {
+        let piece = Bytes::from_static(&[7; 100]);
+        let pieces = futures_util::stream::iter(vec![piece; count]).map(Ok);
+        GetResult {
+            payload: GetResultPayload::Stream(pieces.boxed()),
+            meta: ObjectMeta {
+                location: Path::from("shard"),
+                last_modified: std::time::SystemTime::UNIX_EPOCH.into(),
+                size: 300,
+                e_tag: None,
+                version: None,
+            },
+            range: 0..300,
+            attributes: Attributes::default(),
+            extensions: object_store::Extensions::default(),
+        }
+    };
+    assert_eq!(take(pieces(3), 300).await.unwrap().len(), 300);
+    let error = take(pieces(1_000_000), 300).await.unwrap_err();
+    assert!(
+        error.to_string().contains("more than the 300 bytes"),
+        "{error}"
+    );
 }
