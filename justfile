@@ -28,6 +28,10 @@ deny:
 advisories:
     .ci/run advisories
 
+# Feeds a decoder what nobody wrote, for so many seconds: `just fuzz manifest 60`; `just fuzz list` names them
+fuzz TARGET SECONDS="" SEED="0":
+    cargo run -p chomp-fuzz -- {{TARGET}} {{SECONDS}} {{ if SECONDS == "" { "" } else { SEED } }}
+
 # What things cost, as tables: kernel, codecs, and whole runs beside the plain method
 bench:
     .ci/run bench

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of the project a crate may use. Dependencies point one way.
-const MAY_USE: [(&str, &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str]); 17] = [
     ("chomp-files", &[]),
     ("chomp-table", &["chomp-files"]),
     ("chomp-kernel", &["chomp-table"]),
@@ -71,6 +71,18 @@ const MAY_USE: [(&str, &[&str]); 16] = [
         ],
     ),
     ("chomp-tests", &["chomp-cli"]),
+    (
+        "chomp-fuzz",
+        &[
+            "chomp-access",
+            "chomp-coordinator",
+            "chomp-proto",
+            "chomp-serve",
+            "chomp-store",
+            "chomp-table",
+            "chomp-worker",
+        ],
+    ),
 ];
 
 /// The crates without network, and how the crates begin that would bring it.

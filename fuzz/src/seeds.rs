@@ -1,0 +1,474 @@
+//! Bytes that each decoder must accept, made by the writers of this project.
+
+use std::cell::RefCell;
+use std::fs::{self, File, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use chomp_access::{Issuer, Token};
+use chomp_proto::v1::{self, complete_request, lease_reply, task};
+use chomp_store::journal::{Entry, Journal};
+use chomp_store::ledger::{LengthSums, Merged};
+use chomp_store::objects::SimulatedStorage;
+use chomp_store::part::{self, PartBuilder, PartName};
+use chomp_store::{Key, Place};
+use chomp_table::definition::losing;
+use chomp_table::fingerprint::FingerprintBuilder;
+use chomp_table::manifest::Manifest;
+use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
+use chomp_table::{Digest, Head, Range, Word, fuzzing, range};
+use futures_util::FutureExt;
+use prost::Message;
+use tempfile::TempDir;
+
+use crate::targets::{BITS, range_bits};
+
+/// In access files: what must not be told.
+pub(crate) const SECRET: &str = "chomp-never-0123456789abcdef";
+/// The time of all tokens, in seconds since 1970.
+pub(crate) const NOW: u64 = 1_800_000_000;
+
+/// What a future gives that waits for nothing.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    future.now_or_never().expect("nothing here waits")
+}
+
+fn ranges() -> Vec<Range> {
+    let all = losing(14);
+    let range = |head: usize| {
+        let start = head << 11;
+        let indices = (0_u32..1 << 11).filter(|&index| all[start + index as usize]);
+        let losing: Vec<u32> = indices.collect();
+        let edges = u64::from(losing.first() == Some(&0)) << 12 | 5;
+        Range {
+            head: Head(head as u64),
+            losing,
+            edges,
+        }
+    };
+    (0..4).map(range).collect()
+}
+
+pub(crate) fn records() -> Vec<Vec<u8>> {
+    let all = ranges();
+    let mut records: Vec<Vec<u8>> = all
+        .iter()
+        .map(|range| range::encode(range, range_bits()).1)
+        .collect();
+    let few = Range {
+        losing: vec![1, 300, 65_535],
+        ..all[1].clone()
+    };
+    let wide = chomp_table::RangeBits::new(18).expect("within the limits");
+    records.push(range::encode(&Range { edges: 0, ..few }, wide).1);
+    records
+}
+
+/// The representative words of the losing positions of at most `bits` bits.
+fn words(bits: u32) -> Vec<u64> {
+    let losing = losing(bits);
+    let words = (0..losing.len()).filter(|&index| losing[index]);
+    let words = words.map(|index| Word::new(index as u64 * 2));
+    let stored = words.filter(|&word| word == word.representative());
+    stored.map(Word::get).collect()
+}
+
+fn shard_of(words: &[u64], frame_words: usize) -> (ShardInfo, Vec<u8>) {
+    let mut writer = ShardWriter::new(
+        0,
+        ShardSize {
+            frame_words,
+            shard_words: 1 << 12,
+        },
+    );
+    assert!(writer.push(words).is_empty(), "a shard has room for them");
+    writer.finish()
+}
+
+pub(crate) fn shards() -> Vec<Vec<u8>> {
+    let words = words(12);
+    let far: Vec<u64> = (1..40).map(|number| number << 50).collect();
+    [(&words[..], 7), (&words, 1 << 12), (&[2], 1), (&far, 16)]
+        .map(|(words, frame_words)| shard_of(words, frame_words).1)
+        .to_vec()
+}
+
+pub(crate) fn indices() -> Vec<Vec<u8>> {
+    let words = words(12);
+    [7, 100, 1000]
+        .map(|frame_words| {
+            let (info, bytes) = shard_of(&words, frame_words);
+            let start = usize::try_from(info.index_offset).expect("a small shard");
+            bytes[start..].to_vec()
+        })
+        .to_vec()
+}
+
+/// The blocks of the data frames of a shard, each behind the number of its numbers.
+pub(crate) fn class_blocks() -> Vec<Vec<u8>> {
+    let words = words(13);
+    let pieces = words.chunks(100);
+    pieces
+        .map(|words| {
+            let (info, bytes) = shard_of(words, 100);
+            let end = usize::try_from(info.index_offset).expect("a small shard");
+            let block = fuzzing::frame(&bytes[20..end], 1 << 17).expect("one data frame");
+            behind_count(words.len(), &block)
+        })
+        .collect()
+}
+
+/// Blocks of gaps of all kinds.
+pub(crate) fn gap_blocks() -> Vec<Vec<u8>> {
+    let near: Vec<u8> = (0..224).collect();
+    let far = [224, 69, 254, 255];
+    let wide = [&[255, 3][..], &8160_u64.to_le_bytes()].concat();
+    vec![
+        behind_count(224, &near),
+        behind_count(2, &[far[0], far[2], far[1], far[3]]),
+        behind_count(2, &wide),
+        behind_count(0, &[]),
+    ]
+}
+
+fn behind_count(count: usize, block: &[u8]) -> Vec<u8> {
+    let count = u16::try_from(count).expect("few numbers");
+    [&count.to_le_bytes()[..], block].concat()
+}
+
+pub(crate) fn frames() -> Vec<Vec<u8>> {
+    let blocks = class_blocks();
+    let mut frames: Vec<Vec<u8>> = blocks
+        .iter()
+        .take(3)
+        .map(|block| fuzzing::compressed(&block[2..]))
+        .collect();
+    frames.push(fuzzing::compressed(&[]));
+    frames.push(fuzzing::compressed(&[7; 5000]));
+    frames
+}
+
+fn manifest(bits: u32, shard_words: usize) -> Vec<u8> {
+    let words = words(bits);
+    let size = ShardSize {
+        frame_words: 16,
+        shard_words,
+    };
+    let mut fingerprints = FingerprintBuilder::with_leaf(bits, shard_words);
+    fingerprints.push(&words);
+    let shards = words.chunks(shard_words).enumerate();
+    let shards = shards.map(|(number, words)| {
+        let mut writer = ShardWriter::new(number, size);
+        assert!(writer.push(words).is_empty(), "a shard has room for them");
+        writer.finish().0
+    });
+    let software = "chomp 0.1.0".to_owned();
+    let shards = shards.collect();
+    Manifest::new(range_bits(), 1, software, fingerprints.finish(), shards).to_bytes()
+}
+
+pub(crate) fn manifests() -> Vec<Vec<u8>> {
+    vec![manifest(1, 10), manifest(8, 100), manifest(12, 60)]
+}
+
+/// A part, and in front of it the number of its records.
+pub(crate) fn parts() -> Vec<Vec<u8>> {
+    let mut builder = PartBuilder::default();
+    for range in &ranges()[1..3] {
+        let (summary, record) = range::encode(range, range_bits());
+        builder.push(summary, &record);
+    }
+    vec![builder.finish().0.to_vec()]
+}
+
+/// Whether the bytes after the header of a part are the record of a range, and what the journal says of them comes back.
+pub(crate) fn read_part(bytes: &[u8]) -> bool {
+    let start = usize::try_from(part::HEADER_BYTES).expect("a few bytes");
+    let Some(rest) = bytes.get(start..) else {
+        return false;
+    };
+    let Ok(offset) = u32::try_from(start) else {
+        return false;
+    };
+    // The record ends where the next begins, or with the part.
+    let magic = &b"chomprng"[..];
+    let next = rest.windows(8).skip(1).position(|at| at == magic);
+    let record = &rest[..next.map_or(rest.len(), |at| at + 1)];
+    let Ok(summary) = range::summary(record, range_bits()) else {
+        return false;
+    };
+    let placed = part::Placed {
+        summary,
+        offset,
+        length: u32::try_from(record.len()).expect("a small part"),
+    };
+    if placed.check(range_bits()).is_err() {
+        return false;
+    }
+    let place = Place {
+        lease: 1,
+        offset,
+        length: placed.length,
+        replicas: 1,
+        count: summary.count,
+        stored: summary.stored,
+        digest: summary.digest,
+    };
+    let storage = SimulatedStorage::new(1);
+    let key = place.part(summary.head).key();
+    storage.overwrite(&key, bytes.to_vec());
+    let read = now(part::read_record(&storage, summary.head, &place)).expect("it is there");
+    assert_eq!(read, record);
+    range::decode(&read, range_bits()).is_ok()
+}
+
+fn merged(number: u32) -> Merged {
+    let words = words(12);
+    let mut writer = ShardWriter::new(
+        number as usize,
+        ShardSize {
+            frame_words: 16,
+            shard_words: 1 << 12,
+        },
+    );
+    assert!(writer.push(&words).is_empty(), "a shard has room for them");
+    let (shard, leaf, _) = writer.finish_with_leaf();
+    Merged {
+        number,
+        shard: Some(shard),
+        leaf,
+        sums: vec![LengthSums {
+            bits: 12,
+            losing: 9,
+            unpaired: 3,
+        }],
+    }
+}
+
+fn entries() -> Vec<Entry> {
+    let placed = placed();
+    let part = PartName {
+        layer: placed[1].summary.head.layer(),
+        lease: 7,
+    };
+    vec![
+        Entry::Done {
+            part,
+            replicas: 2,
+            ranges: placed[1..2].to_vec(),
+        },
+        Entry::Withdrawn {
+            heads: vec![Head(2), Head(9)],
+        },
+        Entry::Done {
+            part,
+            replicas: 1,
+            ranges: placed[2..3].to_vec(),
+        },
+        Entry::Shard {
+            bits: BITS,
+            merged: merged(0),
+        },
+    ]
+}
+
+fn placed() -> Vec<part::Placed> {
+    let mut builder = PartBuilder::default();
+    for range in &ranges() {
+        let (summary, record) = range::encode(range, range_bits());
+        builder.push(summary, &record);
+    }
+    builder.finish().1
+}
+
+/// What a journal says with these entries in its first segment.
+fn journal(entries: Vec<Entry>) -> Vec<u8> {
+    let storage = Arc::new(SimulatedStorage::new(1));
+    let opened = Journal::open(storage.clone(), range_bits(), BITS, 5, 6);
+    let journal = now(opened).expect("the storage is sound");
+    now(journal.append(entries)).expect("the storage is sound");
+    let key = Key::new("work/journal/0000000001").expect("a key");
+    let mut bytes = storage.objects()[&key].to_vec();
+    // As the first: nothing is before it.
+    bytes[16..56].fill(0);
+    seal(bytes)
+}
+
+fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
+    let sealed = bytes.len() - 32;
+    let digest = Digest::of(&bytes[..sealed]);
+    bytes[sealed..].copy_from_slice(&digest.0);
+    bytes
+}
+
+pub(crate) fn segments() -> Vec<Vec<u8>> {
+    let mut all: Vec<Vec<u8>> = entries()
+        .into_iter()
+        .map(|entry| journal(vec![entry]))
+        .collect();
+    all.push(journal(entries()));
+    all.push(journal(vec![Entry::Pruned]));
+    all
+}
+
+/// Checkpoints have the entries of segments.
+pub(crate) fn checkpoints() -> Vec<Vec<u8>> {
+    let as_checkpoint = |mut bytes: Vec<u8>| {
+        bytes[..8].copy_from_slice(b"chompchk");
+        seal(bytes)
+    };
+    segments().into_iter().map(as_checkpoint).collect()
+}
+
+pub(crate) fn access() -> Vec<Vec<u8>> {
+    let ca = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+    let all = serde_json::json!({
+        "coordinator": "https://example.org:7777", "ca": ca, "token": SECRET,
+    });
+    let least = serde_json::json!({ "coordinator": "http://127.0.0.1:1" });
+    [all, least]
+        .map(|json| json.to_string().into_bytes())
+        .to_vec()
+}
+
+thread_local! {
+    static FOLDER: RefCell<Option<TempDir>> = const { RefCell::new(None) };
+}
+
+/// Gives `look` a file with these bytes that only its owner can read.
+pub(crate) fn with_private_file(bytes: &[u8], look: impl FnOnce(&Path) -> bool) -> bool {
+    FOLDER.with_borrow_mut(|folder| {
+        let folder = folder.get_or_insert_with(|| tempfile::tempdir().expect("a folder for files"));
+        let path = folder.path().join("file");
+        let written = File::options()
+            .create(true)
+            .write(true)
+            .truncate(true)
+            .open(&path)
+            .and_then(|mut file| {
+                fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+                file.write_all(bytes)
+            });
+        written.expect("a file can be written");
+        look(&path)
+    })
+}
+
+static ISSUER: LazyLock<Issuer> = LazyLock::new(|| Issuer::in_memory(NOW).expect("random numbers"));
+static TOKENS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let given = [None, Some(NOW + 1), Some(u64::MAX)].map(|expires| ISSUER.issue(expires));
+    given
+        .map(|token: Token| token.secret().as_bytes().to_vec())
+        .to_vec()
+});
+
+pub(crate) fn issuer() -> &'static Issuer {
+    &ISSUER
+}
+
+pub(crate) fn tokens() -> Vec<Vec<u8>> {
+    TOKENS.clone()
+}
+
+pub(crate) fn secrets() -> Vec<Vec<u8>> {
+    let folder = tempfile::tempdir().expect("a folder for files");
+    let path = folder.path().join("secrets");
+    Issuer::open(&path, NOW).expect("secrets can be made");
+    vec![fs::read(path).expect("it was written")]
+}
+
+pub(crate) fn positions() -> Vec<Vec<u8>> {
+    ["5,4,2,1", "8x10", "0", "4^3,1", "64", "1,1,1", "32x32"]
+        .iter()
+        .filter(|text| text.parse::<chomp_table::Position>().is_ok())
+        .map(|text| text.as_bytes().to_vec())
+        .collect()
+}
+
+pub(crate) fn range_headers() -> Vec<Vec<u8>> {
+    ["bytes=0-99", "bytes=5-", "bytes=-7", "bytes = 999-999"]
+        .map(|text| text.as_bytes().to_vec())
+        .to_vec()
+}
+
+fn wire(placed: &part::Placed) -> v1::Summary {
+    let summary = &placed.summary;
+    v1::Summary {
+        head: summary.head.0,
+        count: summary.count,
+        stored: summary.stored,
+        digest: summary.digest.0.to_vec(),
+        offset: placed.offset,
+        length: placed.length,
+    }
+}
+
+pub(crate) fn results() -> Vec<Vec<u8>> {
+    let ranges = placed().iter().map(wire).collect();
+    let json = serde_json::to_vec(&merged(0)).expect("a shard becomes JSON");
+    let refutation = Some(v1::Refutation { word: 42 });
+    [
+        complete_request::Result::Evaluated(v1::Evaluated { ranges }),
+        complete_request::Result::Checked(v1::Checked { refutation }),
+        complete_request::Result::Merged(v1::Merged { json }),
+    ]
+    .map(|result| {
+        let request = v1::CompleteRequest {
+            worker: 1,
+            lease: 2,
+            result: Some(result),
+            next: true,
+        };
+        request.encode_to_vec()
+    })
+    .to_vec()
+}
+
+pub(crate) fn answers() -> Vec<Vec<u8>> {
+    let range = Some(wire(&placed()[1]));
+    let file = v1::File {
+        name: "shard-0000.zst".to_owned(),
+        bytes: 1000,
+        sha256: vec![1; 32],
+    };
+    let works = [
+        task::Work::Evaluate(v1::Evaluate {
+            layer: 3,
+            heads: vec![3, 4],
+        }),
+        task::Work::Check(v1::Check {
+            range,
+            part: 7,
+            seed: 8,
+        }),
+        task::Work::Merge(v1::Merge {
+            shard: 1,
+            head: 5,
+            skip: 10,
+        }),
+        task::Work::ReadBack(v1::ReadBack { file: Some(file) }),
+    ];
+    let tasks = works.map(|work| {
+        lease_reply::Answer::Task(v1::Task {
+            lease: 9,
+            journal: 3,
+            work: Some(work),
+            attempt: 1,
+            lease_ms: 30_000,
+        })
+    });
+    let others = [
+        lease_reply::Answer::Wait(v1::Wait {}),
+        lease_reply::Answer::Finished(v1::Finished {}),
+    ];
+    let all = tasks.into_iter().chain(others);
+    all.map(|answer| {
+        let reply = v1::LeaseReply {
+            answer: Some(answer),
+        };
+        reply.encode_to_vec()
+    })
+    .collect()
+}

@@ -1,0 +1,309 @@
+//! The decoders, and what each promises of any bytes: an error, or a value that says the same when it is written again; no
+//! panic; memory in proportion.
+
+use std::fmt;
+
+use chomp_access::Access;
+use chomp_proto::v1;
+use chomp_store::Key;
+use chomp_store::location::Location;
+use chomp_table::manifest::Manifest;
+use chomp_table::shard::{ShardIndex, ShardInfo, TRAILER_LENGTH, decode_shard};
+use chomp_table::{Digest, Position, RangeBits, Word, fuzzing, range};
+use fastrand::Rng;
+use prost::Message;
+
+use crate::{seal, seeds};
+
+/// The bits of the jobs that messages speak of.
+pub(crate) const BITS: u32 = 19;
+/// The most bytes of a block whose frame is fed.
+const BLOCK_BYTES_MAX: u64 = 1 << 17;
+
+/// The most bytes that a word takes in a shard: alone in a data frame.
+const WORD_BYTES_MAX: u128 = 9 + 64 + 56 + 1;
+
+/// A decoder.
+pub struct Target {
+    /// What it is called.
+    pub name: &'static str,
+    /// Whether the bytes are accepted; panics if a promise is broken.
+    pub(crate) check: fn(&[u8]) -> bool,
+    /// Makes digests right again.
+    pub(crate) seal: fn(&mut [u8], &mut Rng),
+    /// So many bytes of memory may be taken for each byte, with what `check` needs to write it again.
+    pub(crate) memory_factor: usize,
+    /// Inputs to keep.
+    pub(crate) seeds: fn() -> Vec<Vec<u8>>,
+    /// Inputs with secrets, which are made anew for each process.
+    pub(crate) fresh: fn() -> Vec<Vec<u8>>,
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Target {
+    /// Inputs that the writers of this project make, and that it accepts.
+    pub fn seeds(&self) -> Vec<Vec<u8>> {
+        (self.seeds)()
+    }
+
+    const fn new(
+        name: &'static str,
+        check: fn(&[u8]) -> bool,
+        seeds: fn() -> Vec<Vec<u8>>,
+    ) -> Target {
+        Target {
+            name,
+            check,
+            seal: seal::nothing,
+            memory_factor: 64,
+            seeds,
+            fresh: Vec::new,
+        }
+    }
+
+    const fn sealed(self, seal: fn(&mut [u8], &mut Rng)) -> Target {
+        Target { seal, ..self }
+    }
+
+    const fn fresh(self, fresh: fn() -> Vec<Vec<u8>>) -> Target {
+        Target { fresh, ..self }
+    }
+}
+
+/// All decoders of bytes from files and peers.
+pub static TARGETS: [Target; 17] = [
+    Target::new("record", record, seeds::records),
+    Target::new("gap-block", gap_block, seeds::gap_blocks),
+    Target::new("class-block", class_block, seeds::class_blocks),
+    Target::new("frame", frame, seeds::frames),
+    Target::new("index", index, seeds::indices).sealed(seal::index),
+    Target::new("shard", shard, seeds::shards).sealed(seal::shard),
+    Target::new("manifest", manifest, seeds::manifests),
+    Target::new("part", part, seeds::parts),
+    Target::new("segment", segment, seeds::segments).sealed(seal::envelope),
+    Target::new("checkpoint", checkpoint, seeds::checkpoints).sealed(seal::envelope),
+    Target::new("access", access, seeds::access),
+    Target::new("secrets", secrets, Vec::new).fresh(seeds::secrets),
+    Target::new("token", token, Vec::new).fresh(seeds::tokens),
+    Target::new("position", position, seeds::positions),
+    Target::new("range-header", range_header, seeds::range_headers),
+    Target::new("result", result, seeds::results),
+    Target::new("answer", answer, seeds::answers),
+];
+
+pub(crate) fn range_bits() -> RangeBits {
+    RangeBits::new(12).expect("the least")
+}
+
+/// A range record; how many range bits its range has, it says itself.
+fn record(bytes: &[u8]) -> bool {
+    let bits = bytes.get(12..).and_then(|rest| rest.first_chunk());
+    let bits = bits.map_or(0, |bits| u32::from_le_bytes(*bits));
+    let range_bits = RangeBits::new(bits).unwrap_or_else(range_bits);
+    let contents = range::decode(bytes, range_bits);
+    let summary = range::summary(bytes, range_bits);
+    let Ok(found) = range::decode_range(bytes, range_bits) else {
+        return false;
+    };
+    let contents = contents.expect("what is a range has contents");
+    assert_eq!(contents.losing.lows.len(), found.losing.len());
+    let (said, again) = range::encode(&found, range_bits);
+    assert_eq!(again, bytes, "a range has one record");
+    assert_eq!(summary, Ok(said), "a range has one summary");
+    true
+}
+
+/// The number of numbers, and the rest of some bytes.
+fn counted(bytes: &[u8]) -> (u64, &[u8]) {
+    match bytes.split_first_chunk() {
+        Some((count, rest)) => (u16::from_le_bytes(*count).into(), rest),
+        None => (0, bytes),
+    }
+}
+
+fn gap_block(bytes: &[u8]) -> bool {
+    let (count, block) = counted(bytes);
+    fuzzing::gap_block(block, count)
+}
+
+fn class_block(bytes: &[u8]) -> bool {
+    let (count, block) = counted(bytes);
+    fuzzing::class_block(block, count)
+}
+
+fn frame(bytes: &[u8]) -> bool {
+    let Some(block) = fuzzing::frame(bytes, BLOCK_BYTES_MAX) else {
+        return false;
+    };
+    assert!(block.len() as u64 <= BLOCK_BYTES_MAX);
+    let again = fuzzing::compressed(&block);
+    assert_eq!(fuzzing::frame(&again, BLOCK_BYTES_MAX), Some(block));
+    true
+}
+
+/// Where the index of a shard starts, if that is in it.
+fn start_of_index(bytes: &[u8]) -> Option<(u64, usize)> {
+    let trailer = bytes.last_chunk::<TRAILER_LENGTH>()?;
+    let start = ShardIndex::start(trailer);
+    let at = usize::try_from(start).ok()?;
+    (at <= bytes.len()).then_some((start, at))
+}
+
+fn index(bytes: &[u8]) -> bool {
+    let Some(trailer) = bytes.last_chunk::<TRAILER_LENGTH>() else {
+        return false;
+    };
+    let Ok(index) = ShardIndex::parse_alone(bytes, ShardIndex::start(trailer)) else {
+        return false;
+    };
+    assert!(!index.is_empty() && index.first() <= Some(index.last()));
+    assert!(index.entries() >= index.len() as u64);
+    assert_eq!(index.frame_of(index.last()), Some(index.len() - 1));
+    // Damage in a frame is an error, whatever the index says of it.
+    assert!(index.decode_frame(0, &[0; 9]).is_err());
+    true
+}
+
+/// A shard with the manifest that it would have.
+fn shard(bytes: &[u8]) -> bool {
+    let Some((start, at)) = start_of_index(bytes) else {
+        return false;
+    };
+    let Ok(index) = ShardIndex::parse_alone(&bytes[at..], start) else {
+        return false;
+    };
+    let info = ShardInfo {
+        name: "shard-0000.zst".to_owned(),
+        first: index.first().expect("a first word"),
+        last: index.last(),
+        entries: index.entries(),
+        bytes: bytes.len() as u64,
+        sha256: Digest::of(bytes),
+        index_offset: start,
+        index_sha256: Digest::of(&bytes[at..]),
+        words_sha256: None,
+    };
+    let Ok(words) = decode_shard(bytes, &info) else {
+        return false;
+    };
+    assert_eq!(
+        info.check_sizes(),
+        Ok(()),
+        "a shard has a size that it can have"
+    );
+    assert!(words.is_sorted_by(|one, next| one < next) && words.iter().all(|word| word % 2 == 0));
+    assert_eq!(words.len() as u64, info.entries);
+    assert_eq!((words[0], words[words.len() - 1]), (info.first, info.last));
+    true
+}
+
+fn manifest(bytes: &[u8]) -> bool {
+    let Ok(manifest) = Manifest::parse(bytes) else {
+        return false;
+    };
+    let again = manifest.to_bytes();
+    assert_eq!(Manifest::parse(&again).as_ref(), Ok(&manifest));
+    // Nobody fetches more than words can take: nine bytes each, and a frame with its entry in the index.
+    let shards = manifest.shards.iter();
+    let promised: u128 = shards.map(|shard| u128::from(shard.bytes)).sum();
+    let most = WORD_BYTES_MAX * u128::from(manifest.stored) + 1024 * manifest.shards.len() as u128;
+    assert!(promised <= most, "{promised} bytes");
+    true
+}
+
+fn part(bytes: &[u8]) -> bool {
+    seeds::read_part(bytes)
+}
+
+fn segment(bytes: &[u8]) -> bool {
+    chomp_store::journal::is_read(bytes, false)
+}
+
+fn checkpoint(bytes: &[u8]) -> bool {
+    chomp_store::journal::is_read(bytes, true)
+}
+
+fn access(bytes: &[u8]) -> bool {
+    seeds::with_private_file(bytes, |path| match Access::read(path) {
+        Ok(access) => {
+            access.write(path).expect("the folder is there");
+            assert_eq!(Access::read(path).ok(), Some(access));
+            true
+        }
+        Err(error) => {
+            assert!(
+                !format!("{error} {error:?}").contains(seeds::SECRET),
+                "{error}"
+            );
+            false
+        }
+    })
+}
+
+fn secrets(bytes: &[u8]) -> bool {
+    seeds::with_private_file(bytes, |path| {
+        let issuer = chomp_access::Issuer::open(path, seeds::NOW);
+        issuer.is_ok_and(|issuer| {
+            let token = issuer.issue(None);
+            assert!(issuer.check(Some(token.secret()), seeds::NOW).is_ok());
+            true
+        })
+    })
+}
+
+/// Texts that are no token of the issuer, unless they are the very ones that it gave.
+fn token(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return false;
+    };
+    let taken = seeds::issuer().check(Some(text), seeds::NOW).is_ok();
+    assert_eq!(
+        taken,
+        seeds::tokens().iter().any(|good| good == bytes),
+        "{text}"
+    );
+    taken
+}
+
+/// Positions, and what else people and servers write as text.
+fn position(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return false;
+    };
+    if let Ok(key) = Key::new(text) {
+        assert_eq!(Key::new(key.as_str()), Ok(key));
+    }
+    if let Ok(location) = Location::parse(text) {
+        let again = location.to_string();
+        assert_eq!(Location::parse(&again).ok(), Some(location), "{again:?}");
+    }
+    let Ok(position) = text.parse::<Position>() else {
+        return false;
+    };
+    let word = Word::from(&position);
+    assert_eq!(Position::from(word), position);
+    assert_eq!(position.to_string().parse(), Ok(position));
+    assert_eq!(word.mirror().mirror(), word);
+    true
+}
+
+fn range_header(bytes: &[u8]) -> bool {
+    [0, 1, 1000, u64::MAX].map(|length| chomp_serve::is_part(bytes, length))[2]
+}
+
+/// What a worker sends a coordinator.
+fn result(bytes: &[u8]) -> bool {
+    let sent = v1::CompleteRequest::decode(bytes);
+    sent.is_ok_and(|sent| chomp_coordinator::is_result(sent, range_bits(), BITS))
+}
+
+/// What a coordinator answers a worker.
+fn answer(bytes: &[u8]) -> bool {
+    let reply = v1::LeaseReply::decode(bytes);
+    reply.is_ok_and(|reply| chomp_worker::client::is_answer(reply, range_bits(), BITS))
+}
