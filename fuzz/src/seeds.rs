@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use chomp_access::{Issuer, Token};
+use chomp_access::{Holder, Issuer, Token};
 use chomp_proto::v1::{self, complete_request, lease_reply, task};
 use chomp_store::journal::{Entry, Journal};
 use chomp_store::ledger::{LengthSums, Merged};
@@ -358,7 +358,16 @@ pub(crate) fn with_private_file(bytes: &[u8], look: impl FnOnce(&Path) -> bool) 
 
 static ISSUER: LazyLock<Issuer> = LazyLock::new(|| Issuer::in_memory(NOW).expect("random numbers"));
 static TOKENS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
-    let given = [None, Some(NOW + 1), Some(u64::MAX)].map(|expires| ISSUER.issue(expires));
+    let last = Holder {
+        number: u32::MAX,
+        serial: 7,
+    };
+    let all = [
+        (Holder::OWNER, None),
+        (last, Some(NOW + 1)),
+        (last, Some(u64::MAX)),
+    ];
+    let given = all.map(|(holder, expires)| ISSUER.issue(holder, expires));
     given
         .map(|token: Token| token.secret().as_bytes().to_vec())
         .to_vec()

@@ -249,7 +249,7 @@ fn secrets(bytes: &[u8]) -> bool {
     seeds::with_private_file(bytes, |path| {
         let issuer = chomp_access::Issuer::open(path, seeds::NOW);
         issuer.is_ok_and(|issuer| {
-            let token = issuer.issue(None);
+            let token = issuer.issue(chomp_access::Holder::OWNER, None);
             assert!(issuer.check(Some(token.secret()), seeds::NOW).is_ok());
             true
         })
