@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use chomp_table::definition::{self, index_of};
-use chomp_table::{Position, Table, Word};
+use chomp_table::{Digest, Position, Table, Word};
 use common::cluster::{Cluster, Random};
 use common::{Ended, end, program, run, wait};
 use fastrand::Rng;
@@ -293,4 +293,60 @@ fn damage_is_no_answer() {
         fs::write(&file, &original).unwrap();
     }
     assert!(refused > 30, "{refused}");
+}
+
+/// Names and fields that would command a terminal, of the table's folder, of a file in it, in its manifest.
+#[test]
+fn escape_sequences_are_shown_and_never_sent() {
+    const COMMAND: &str = "\u{1b}]0;title\u{7}\u{9b}2J";
+    const SHOWN: &str = "\\u001b]0;title\\u0007\\u009b2J";
+    let dir = tempfile::tempdir().unwrap();
+    let table = dir.path().join(COMMAND);
+    let check = |table: &Path, code: i32| {
+        for json in [false, true] {
+            for name in ["query", "verify"] {
+                let mut command = program();
+                command.args([name, "--table", path(table)]);
+                if name == "query" {
+                    command.arg("8x10");
+                } else {
+                    command.args(["--level", "quick"]);
+                }
+                if json {
+                    command.arg("--json");
+                }
+                let ended = end(&mut command);
+                let said = format!("{}{}", ended.stdout, ended.stderr);
+                let raw = |char: char| char.is_control() && !['\n', '\t'].contains(&char);
+                assert!(!said.contains(raw), "{said:?}");
+                assert_eq!(ended.code, Some(code), "{said}");
+                let silent = code == 0 && name == "query";
+                assert!(silent || said.contains(SHOWN), "{said}");
+                for line in said.lines().filter(|_| json && name == "verify") {
+                    serde_json::from_str::<Value>(line).expect("still JSON");
+                }
+            }
+        }
+    };
+    check(&table, 1);
+
+    end(&mut run(&table, 18)).summary();
+    let folder = table.join("table-18");
+    fs::write(folder.join(COMMAND), "").unwrap();
+    check(&table, 0);
+
+    let manifest = folder.join("manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let field = format!("{{{}: 1,", json!(COMMAND));
+    let text = text.replacen('{', &field, 1);
+    fs::write(&manifest, &text).unwrap();
+    let sums = fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
+    let (_, rest) = sums.split_once('\n').unwrap();
+    let digest = Digest::of(text.as_bytes());
+    fs::write(
+        folder.join("SHA256SUMS"),
+        format!("{digest}  manifest.json\n{rest}"),
+    )
+    .unwrap();
+    check(&table, 3);
 }
