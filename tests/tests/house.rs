@@ -366,15 +366,14 @@ fn files_are_readable_in_one_sitting_and_say_what_they_own() {
 #[test]
 fn links_lead_somewhere() {
     let mut links = 0;
-    for page in [
-        "README.md",
-        "ARCHITECTURE.md",
-        "CHANGELOG.md",
-        "docs/EXPORT.md",
-        "docs/FORMAT.md",
-        "docs/RESULTS.md",
-    ] {
-        let path = root().join(page);
+    let docs = fs::read_dir(root().join("docs")).unwrap();
+    let docs = docs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let docs = docs
+        .filter(|name| name.ends_with(".md"))
+        .map(|name| format!("docs/{name}"));
+    let top = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"].map(str::to_owned);
+    for page in top.into_iter().chain(docs) {
+        let path = root().join(&page);
         let text = fs::read_to_string(&path).unwrap();
         for link in text.split("](").skip(1) {
             let target = link.split([')', '#']).next().unwrap();
@@ -387,4 +386,21 @@ fn links_lead_somewhere() {
         }
     }
     assert!(links > 0);
+}
+
+/// What `docs/SECURITY.md` promises is attacked by tests that are there.
+#[test]
+fn tests_that_attack_are_there() {
+    let text = fs::read_to_string(root().join("docs/SECURITY.md")).unwrap();
+    let sources = sources();
+    let names = text.split('`').skip(1).step_by(2);
+    let names = names.filter(|name| name.matches('_').count() > 1);
+    let mut count = 0;
+    for name in names {
+        let start = format!("fn {}", name.trim_end_matches('…'));
+        let is_there = sources.iter().any(|(_, text)| text.contains(&start));
+        assert!(is_there, "there is no test {name}");
+        count += 1;
+    }
+    assert!(count > 20, "{count} tests");
 }
