@@ -148,12 +148,25 @@ pub(crate) fn publish(directory: &Path, bits: u32) -> PathBuf {
 
 /// The same, in frames of so many words.
 fn publish_in_frames(directory: &Path, bits: u32, frame_words: usize) -> PathBuf {
+    publish_words(directory, bits, &words_of(bits), frame_words)
+}
+
+/// The words that a table of so many bits stores.
+pub(crate) fn words_of(bits: u32) -> Vec<u64> {
     let losing = definition::losing(bits);
     let words = (0..losing.len()).filter(|&index| losing[index]);
     let words = words.map(|index| Word::new(index as u64 * 2));
     let words = words.filter(|&word| word == word.representative());
-    let words: Vec<u64> = words.map(Word::get).collect();
+    words.map(Word::get).collect()
+}
 
+/// A table of two shards that has these words, whatever they are.
+pub(crate) fn publish_words(
+    directory: &Path,
+    bits: u32,
+    words: &[u64],
+    frame_words: usize,
+) -> PathBuf {
     let folder = directory.join(folder_name(bits));
     fs::create_dir(&folder).unwrap();
     let size = ShardSize {
@@ -161,9 +174,9 @@ fn publish_in_frames(directory: &Path, bits: u32, frame_words: usize) -> PathBuf
         frame_words,
     };
     let mut fingerprints = FingerprintBuilder::with_leaf(bits, size.shard_words);
-    fingerprints.push(&words);
+    fingerprints.push(words);
     let mut shards: Vec<ShardInfo> = Vec::new();
-    let mut rest = &words[..];
+    let mut rest = words;
     while !rest.is_empty() {
         let mut shard = ShardWriter::new(shards.len(), size);
         rest = shard.push(rest);

@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use chomp_table::chance::mix;
 use chomp_table::digest::Digest;
+use chomp_table::shard::ShardSize;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::{Tested, publish, put, site, start};
+use super::{Tested, publish, publish_words, put, site, start, words_of};
 use crate::complaints::Complaints;
 use crate::net::Slots;
 use crate::published::Published;
@@ -337,7 +339,7 @@ async fn hold(tested: &Tested, number: u8) -> TcpStream {
     // Little is read ahead for whoever does not read.
     socket.set_recv_buffer_size(4096).unwrap();
     let mut stream = socket.connect(tested.address).await.unwrap();
-    let request = b"GET /table-14/shard-0000.zst HTTP/1.1\r\nhost: a\r\n\r\n";
+    let request = b"GET /table-39/shard-0000.zst HTTP/1.1\r\nhost: a\r\n\r\n";
     stream.write_all(request).await.unwrap();
     stream.readable().await.unwrap();
     stream
@@ -346,24 +348,18 @@ async fn hold(tested: &Tested, number: u8) -> TcpStream {
 #[tokio::test]
 async fn too_many_downloads_are_told_to_come_back() {
     let directory = tempfile::tempdir().unwrap();
-    let folder = publish(directory.path(), 14);
-    // A shard that no buffer on the way holds. Nobody looks at its bytes here.
-    let (manifest, shard) = (folder.join("manifest.json"), folder.join("shard-0000.zst"));
-    let old = fs::metadata(&shard).unwrap().len();
-    let large = 64 << 20;
-    let mut text: serde_json::Value =
-        serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
-    assert_eq!(text["shards"][0]["bytes"], old);
-    text["shards"][0]["bytes"] = large.into();
-    text["shards"][0]["index_offset"] =
-        (large - old + text["shards"][0]["index_offset"].as_u64().unwrap()).into();
-    put(&manifest, text.to_string().as_bytes());
-    fs::File::options()
-        .write(true)
-        .open(&shard)
-        .unwrap()
-        .set_len(large)
-        .unwrap();
+    // Shards that no buffer on the way holds: but for the first words, numbers that have no pattern.
+    let mut words = words_of(16);
+    words.extend((1..8_000_000).map(|index| index << 16 | mix(index) & 0xfffe));
+    publish_words(
+        directory.path(),
+        39,
+        &words,
+        ShardSize::PUBLISHED.frame_words,
+    );
+    drop(words);
+    let shard = directory.path().join("table-39/shard-0000.zst");
+    assert!(fs::metadata(shard).unwrap().len() > 8 << 20);
 
     let complaints = Complaints::default();
     let published = Published::new(directory.path().to_owned(), complaints.clone());
@@ -384,15 +380,15 @@ async fn too_many_downloads_are_told_to_come_back() {
     // Others have places of their own.
     let other = hold(&tested, 3).await;
     let answer = tested
-        .ask("GET", "/table-14/shard-0000.zst", &[("range", "bytes=0-9")])
+        .ask("GET", "/table-39/shard-0000.zst", &[("range", "bytes=0-9")])
         .await;
     assert_eq!((answer.status, answer.body.len()), (206, 10));
     let last = hold(&tested, 4).await;
-    let answer = tested.get("/table-14/shard-0001.zst").await;
+    let answer = tested.get("/table-39/shard-0001.zst").await;
     assert_eq!((answer.status, answer.header("retry-after")), (503, "10"));
-    assert_eq!(tested.get("/table-14/manifest.json").await.status, 200);
-    let head = tested.ask("HEAD", "/table-14/shard-0000.zst", &[]).await;
+    assert_eq!(tested.get("/table-39/manifest.json").await.status, 200);
+    let head = tested.ask("HEAD", "/table-39/shard-0000.zst", &[]).await;
     assert_eq!(head.status, 200);
     drop((hostile, other, last));
-    while tested.get("/table-14/shard-0001.zst").await.status != 200 {}
+    while tested.get("/table-39/shard-0001.zst").await.status != 200 {}
 }
