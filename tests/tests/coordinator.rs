@@ -310,7 +310,7 @@ fn status_tells_how_the_job_gets_on() {
         .arg(cluster.access()));
     for expected in [
         "30 bits, running",
-        "Olga: 1 threads",
+        "Olga, of owner: 1 threads",
         "of 32,768 done",
         "left",
     ] {

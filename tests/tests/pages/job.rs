@@ -170,7 +170,8 @@ fn a_job_is_watched_to_its_end_across_an_outage() {
     let columns = browser.value(
         "[...document.querySelectorAll('#workers thead th')].map((cell) => cell.textContent).join()",
     );
-    let expected = "Name,Threads,Leases,Ranges,Positions a second,Heard of,Failures,Quarantined";
+    let expected =
+        "Name,Participant,Threads,Leases,Ranges,Positions a second,Heard of,Failures,Quarantined";
     assert_eq!(columns, expected);
     browser.is_content();
 
