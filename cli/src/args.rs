@@ -55,19 +55,23 @@ impl Args {
     /// The command line, with a variable for each flag: `CHOMP_<COMMAND>_<FLAG>`. What is meant for one
     /// command says nothing to another.
     pub(crate) fn with_variables() -> clap::Command {
-        Args::command().mut_subcommands(|command| {
-            let of = command.get_name().to_owned();
-            command.mut_args(|arg| match arg.get_long() {
-                Some("table") => arg.env(TABLE_VARIABLE),
-                Some(flag) => {
-                    let name = format!("CHOMP_{of}_{flag}").to_uppercase();
-                    // Names live as long as the program, and there are not many.
-                    arg.env(&*name.replace('-', "_").leak())
-                }
-                None => arg,
-            })
-        })
+        Args::command().mut_subcommands(|command| of_command(command, "CHOMP"))
     }
+}
+
+/// A command with a variable for each of its flags, and those of the commands below it.
+fn of_command(command: clap::Command, above: &str) -> clap::Command {
+    let start = format!("{above}_{}", command.get_name());
+    let command = command.mut_args(|arg| match arg.get_long() {
+        Some("table") => arg.env(TABLE_VARIABLE),
+        Some(flag) => {
+            let name = format!("{start}_{flag}").to_uppercase();
+            // Names live as long as the program, and there are not many.
+            arg.env(&*name.replace('-', "_").leak())
+        }
+        None => arg,
+    });
+    command.mut_subcommands(|below| of_command(below, &start))
 }
 
 #[derive(Debug, Subcommand)]
@@ -152,7 +156,15 @@ mod tests {
     #[test]
     fn a_variable_means_one_thing() {
         let mut owners = BTreeMap::new();
-        for command in Args::with_variables().get_subcommands() {
+        let program = Args::with_variables();
+        let mut commands: Vec<_> = program
+            .get_subcommands()
+            .map(|one| (String::new(), one))
+            .collect();
+        while let Some((above, command)) = commands.pop() {
+            let path = format!("{above}{}", command.get_name());
+            let below = command.get_subcommands();
+            commands.extend(below.map(|below| (format!("{path} "), below)));
             for arg in command.get_arguments() {
                 let Some(flag) = arg.get_long() else {
                     continue;
@@ -160,10 +172,9 @@ mod tests {
                 let name = arg.get_env().expect("every flag has a variable");
                 let name = name.to_str().unwrap().to_owned();
                 let owner = match &name[..] {
-                    TABLE_VARIABLE => ("every command", flag.to_owned()),
-                    _ => (command.get_name(), flag.to_owned()),
+                    TABLE_VARIABLE => ("every command".to_owned(), flag.to_owned()),
+                    _ => (path.clone(), flag.to_owned()),
                 };
-                let owner = (owner.0.to_owned(), owner.1);
                 let other = owners.insert(name.clone(), owner.clone());
                 assert!(other.is_none_or(|other| other == owner), "{name}");
             }
@@ -173,6 +184,7 @@ mod tests {
             ("CHOMP_WORKER_ACCESS", "worker", "access"),
             ("CHOMP_COORDINATOR_ACCESS", "coordinator", "access"),
             ("CHOMP_SERVE_HTTP", "serve", "http"),
+            ("CHOMP_ACCESS_ADD_OUT", "access add", "out"),
             ("CHOMP_RUN_RANGE_BITS", "run", "range-bits"),
         ] {
             assert_eq!(owners[name], (command.to_owned(), flag.to_owned()));
