@@ -369,7 +369,7 @@ fn links_lead_somewhere() {
     let docs = fs::read_dir(root().join("docs")).unwrap();
     let docs = docs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let docs = docs
-        .filter(|name| name.ends_with(".md"))
+        .filter(|name| Path::new(name).extension() == Some("md".as_ref()))
         .map(|name| format!("docs/{name}"));
     let top = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"].map(str::to_owned);
     for page in top.into_iter().chain(docs) {
