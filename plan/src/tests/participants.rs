@@ -1,5 +1,6 @@
 //! Whoever has a credential may be many workers, and counts as one.
 
+use super::read_backs::{merged, reads};
 use super::replicas::noted;
 use super::*;
 
@@ -210,4 +211,14 @@ fn one_that_fails_a_range_does_not_stop_the_job() {
     let task = bench.task(B);
     bench.finish(B, &task);
     assert_eq!(*bench.plan.phase(), Phase::Running);
+}
+
+#[test]
+fn nobody_reads_back_what_its_own_participant_wrote_while_another_is_there() {
+    let mut bench = merged();
+    bench.join(A2, 1);
+    let task = bench.task(A2);
+    reads(&task, 1);
+    assert_eq!(bench.want(A2), [], "A has written the other one");
+    reads(&bench.task(B), 0);
 }

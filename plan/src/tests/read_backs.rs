@@ -3,7 +3,7 @@
 use super::*;
 
 /// A table of which all but the publication is done: A wrote shard 0, and B shard 1. Both have asked for nothing since.
-fn merged() -> Bench {
+pub(super) fn merged() -> Bench {
     let settings = Settings {
         shard_words: 5,
         ..settings(14)
@@ -29,7 +29,7 @@ fn make_again(bench: &mut Bench) {
     }
 }
 
-fn reads(task: &Task, number: u32) {
+pub(super) fn reads(task: &Task, number: u32) {
     assert_eq!(task.work, Work::ReadBack { shard: number });
 }
 
