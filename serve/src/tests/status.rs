@@ -152,20 +152,28 @@ async fn listeners_are_bounded_and_the_deaf_disturb_nobody() {
         );
     }
     drop(deaf.split_off(10));
-    let listener = async {
+    let mut listener = next_place(&tested).await;
+    assert_eq!(listener.next().await, json!({"number": 19}));
+}
+
+/// A listener that is let in, if there is room.
+async fn place(tested: &Tested) -> Option<Listener> {
+    let mut listener = Listener::new(tested).await;
+    let head = listener.until("\r\n\r\n").await;
+    head.starts_with("HTTP/1.1 200 ").then_some(listener)
+}
+
+/// The same, as soon as there is room.
+async fn next_place(tested: &Tested) -> Listener {
+    let room = async {
         loop {
-            let mut listener = Listener::new(&tested).await;
-            if listener
-                .until("\r\n\r\n")
-                .await
-                .starts_with("HTTP/1.1 200 ")
-            {
+            if let Some(listener) = place(tested).await {
                 return listener;
             }
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    let mut listener = tokio::time::timeout(SOON, listener).await.unwrap();
-    assert_eq!(listener.next().await, json!({"number": 19}));
+    tokio::time::timeout(SOON, room).await.unwrap()
 }
 
 /// Whoever listens and does not hear is dropped, and makes room.
@@ -185,26 +193,8 @@ async fn the_deaf_are_dropped() {
     for listener in &deaf {
         listener.stream.readable().await.unwrap();
     }
-    let listens = async {
-        let mut listener = Listener::new(&tested).await;
-        let head = listener.until("\r\n\r\n").await;
-        head.starts_with("HTTP/1.1 200 ").then_some(listener)
-    };
-    assert!(listens.await.is_none());
-    let room = async {
-        loop {
-            let mut listener = Listener::new(&tested).await;
-            if listener
-                .until("\r\n\r\n")
-                .await
-                .starts_with("HTTP/1.1 200 ")
-            {
-                return listener;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let mut listener = tokio::time::timeout(SOON, room).await.unwrap();
+    assert!(place(&tested).await.is_none());
+    let mut listener = next_place(&tested).await;
     assert!(listener.until("data: ").await.contains("event: status"));
     drop(deaf);
 }
