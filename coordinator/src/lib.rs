@@ -24,6 +24,7 @@ mod errands;
 mod http;
 pub mod job;
 mod later;
+mod list;
 mod proxy;
 pub mod publish;
 mod roster;

@@ -1,7 +1,7 @@
 //! Who takes part: the list of participants as it is now, read again whenever it changes.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::RwLockReadGuard;
 use std::time::Duration;
 
 use chomp_access::{Denied, FileError, Holder, Participants};
@@ -9,6 +9,7 @@ use chomp_plan::{Event, ParticipantId};
 use chomp_table::format::describe;
 
 use crate::job::Handle;
+use crate::list::List;
 
 /// How often the list is looked at: a credential that is taken back opens nothing after that time.
 const EVERY: Duration = Duration::from_millis(500);
@@ -20,15 +21,14 @@ pub(crate) struct Bearer(pub(crate) ParticipantId);
 /// The participants of a job. Clones share all.
 #[derive(Clone, Debug)]
 pub(crate) struct Roster {
-    list: Arc<RwLock<Participants>>,
+    list: List,
     /// Where the list is, and who is told of changes; none if it never changes.
     file: Option<(PathBuf, Handle)>,
 }
 
 impl Roster {
     /// The participants in this list, and in what the file has later.
-    pub(crate) fn new(list: Participants, file: Option<(PathBuf, Handle)>) -> Roster {
-        let list = Arc::new(RwLock::new(list));
+    pub(crate) fn new(list: List, file: Option<(PathBuf, Handle)>) -> Roster {
         Roster { list, file }
     }
 
@@ -58,7 +58,7 @@ impl Roster {
 
     /// Takes another list, and gives what the plan is told of it.
     fn change(&self, new: Participants) -> Vec<Event> {
-        let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.list.write();
         let mut events = Vec::new();
         for one in new.iter() {
             let before = list.get(one.number);
@@ -111,7 +111,7 @@ impl Roster {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Participants> {
-        self.list.read().unwrap_or_else(PoisonError::into_inner)
+        self.list.read()
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
     fn the_plan_hears_who_was_revoked_and_who_is_trusted_again() {
         let mut list = Participants::default();
         let (ann, bob) = (list.add("ann").unwrap(), list.add("bob").unwrap());
-        let roster = Roster::new(list.clone(), None);
+        let roster = Roster::new(List::new(list.clone()), None);
         assert_eq!(ready(roster.admit(ann)), Ok(Bearer(ParticipantId(1))));
         assert_eq!(
             (roster.revoked(), roster.change(list.clone())),

@@ -14,14 +14,16 @@ use std::sync::Arc;
 
 use axum::routing::{MethodRouter, any_service};
 use chomp_access::{Issuer, Participants};
-use chomp_plan::{Action, Phase, Plan, PlanError, Progress, Settings, StopReason};
+use chomp_plan::{
+    Action, ParticipantId, Past, Phase, Plan, PlanError, Progress, Settings, StopReason, Unit,
+};
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Server};
 use chomp_serve::{Site, Source};
-use chomp_store::{Journal, Storage, StoreError};
+use chomp_store::{DISTRUSTED, Finders, Journal, Storage, StoreError};
+use chomp_table::RangeBits;
 use chomp_table::manifest::Manifest;
 use chomp_table::shard::ShardSize;
-use chomp_table::{RangeBits, RangeSummary};
 use ring::rand::{SystemRandom, generate};
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
@@ -34,6 +36,7 @@ use crate::auth::{CALLS, Gate};
 use crate::errands::Tools;
 use crate::http::job::Job as JobPages;
 use crate::job::{Handle, Job, Outcome, Subject};
+use crate::list::List;
 use crate::proxy::Proxy;
 use crate::roster::Roster;
 use crate::service::{Hello, Service};
@@ -141,8 +144,11 @@ impl Coordinator {
         }
         let random = generate::<[u8; 8]>(&SystemRandom::new());
         let random = random.map_err(|_| StartError::Random)?.expose();
+        let participants = options.participants.as_deref().map(Participants::read);
+        let list = List::new(participants.transpose()?.unwrap_or_default());
         let wishes = Wishes {
             settings,
+            list: list.clone(),
             coordinator: u64::from_le_bytes(random),
             table: options.issuer.table_id(),
             store_hint: options.store_hint.clone(),
@@ -160,10 +166,9 @@ impl Coordinator {
             proxy,
         } = opened;
 
-        let list = options.participants.as_deref().map(Participants::read);
         let file = options.participants.clone();
         let file = file.map(|path| (path, handle.clone()));
-        let roster = Roster::new(list.transpose()?.unwrap_or_default(), file);
+        let roster = Roster::new(list, file);
         for revoked in roster.revoked() {
             // The job has not begun, so it is there to hear it.
             let _ = handle.tell(revoked);
@@ -260,6 +265,8 @@ impl Coordinator {
 #[derive(Debug)]
 pub(crate) struct Wishes {
     pub(crate) settings: Settings,
+    /// Who takes part.
+    pub(crate) list: List,
     /// A random number that names this coordinator.
     pub(crate) coordinator: u64,
     /// One that names the table, if it is new.
@@ -308,7 +315,7 @@ impl Opened {
             let losing = manifest.losing_by_bits[bits as usize];
             (Plan::finished(settings, losing)?, Vec::new())
         } else {
-            begin(settings, &journal)?
+            begin(settings, &journal, &wishes.list)?
         };
         let size = ShardSize {
             shard_words: usize::try_from(shard_words).unwrap_or(usize::MAX),
@@ -323,6 +330,7 @@ impl Opened {
         let subject = Subject {
             bits,
             replicas,
+            list: wishes.list,
             seed: seed(journal.epoch()),
         };
         let (job, handle, progress) = Job::new(plan, tools, subject, finished);
@@ -351,6 +359,7 @@ impl Opened {
 pub(crate) fn begin(
     mut settings: Settings,
     journal: &Journal,
+    list: &List,
 ) -> Result<(Plan, Vec<Action>), PlanError> {
     settings.epoch = journal.epoch();
     let ledger = journal.ledger();
@@ -358,14 +367,33 @@ pub(crate) fn begin(
         settings.oldest_lease = settings.epoch << 32;
     }
     let heads = settings.range_bits.heads(settings.bits);
-    let done = ledger.done(heads).map(|(head, place)| place.summary(head));
-    let done: Vec<RangeSummary> = done.collect();
-    let shards = ledger.shards(settings.bits);
-    let shards: Vec<_> = shards
-        .map(|merged| (merged.number, digest_of(merged)))
+    let mut past = Past::default();
+    let trace = |past: &mut Past, unit: Unit, finders: &Finders| {
+        if finders.is_doubted() {
+            past.doubted.push(unit);
+        }
+        let known = finders.iter().filter(|&number| number != DISTRUSTED);
+        past.found
+            .extend(known.map(|number| (unit, ParticipantId(number))));
+    };
+    for (head, place, finders) in ledger.found(heads) {
+        past.ranges.push(place.summary(head));
+        trace(&mut past, Unit::Range(head), finders);
+    }
+    for (merged, finders) in ledger.found_shards(settings.bits) {
+        past.shards.push((merged.number, digest_of(merged)));
+        trace(&mut past, Unit::Shard(merged.number), finders);
+    }
+    // Whose credential was renewed since then is trusted again.
+    let outcasts = ledger
+        .outcasts()
+        .map(|(number, outcast)| (ParticipantId(number), outcast));
+    let outcasts = outcasts.filter(|(one, outcast)| list.serial(*one) <= outcast.serial);
+    past.outcasts = outcasts
+        .map(|(one, outcast)| (one, outcast.reason.clone()))
         .collect();
     drop(ledger);
-    Plan::new(settings, &done, &shards)
+    Plan::new(settings, &past)
 }
 
 /// Serves calls and pages, each behind its rule.

@@ -13,7 +13,7 @@ use chomp_store::journal::{Entry, Journal};
 use chomp_store::ledger::{LengthSums, Merged};
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::{self, PartBuilder, PartName};
-use chomp_store::{Key, Place};
+use chomp_store::{Finders, Key, Outcast, Place};
 use chomp_table::definition::losing;
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::Manifest;
@@ -257,6 +257,7 @@ fn entries() -> Vec<Entry> {
         Entry::Done {
             part,
             replicas: 2,
+            finders: Finders::new([1]),
             ranges: placed[1..2].to_vec(),
         },
         Entry::Withdrawn {
@@ -265,9 +266,21 @@ fn entries() -> Vec<Entry> {
         Entry::Done {
             part,
             replicas: 1,
+            finders: Finders::new([1]),
             ranges: placed[2..3].to_vec(),
         },
+        Entry::Confirmed {
+            heads: vec![Head(1)],
+        },
+        Entry::FoundOut {
+            participant: 1,
+            outcast: Outcast {
+                serial: 2,
+                reason: "it lied".to_owned(),
+            },
+        },
         Entry::Shard {
+            finders: Finders::new([1, 3]),
             bits: BITS,
             merged: merged(0),
         },

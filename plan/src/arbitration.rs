@@ -154,6 +154,10 @@ impl Plan {
         let liars = self.liars(unit, &claims, truth);
         if self.units.differs(unit, truth) {
             self.take_back(unit, out);
+        } else if let Unit::Range(head) = unit
+            && self.units.state(unit) == State::Committed
+        {
+            out.push(Action::Confirmed { heads: vec![head] });
         }
         for (worker, misdeed) in liars {
             self.quarantine(worker, misdeed, out);

@@ -281,9 +281,7 @@ impl Plan {
         };
         let unit = Unit::Range(head);
         self.settle_unit(hold.submission, unit, hold.content, None);
-        let pending = self.pending_mut(hold.submission);
-        pending.held -= 1;
-        pending.next.push(unit);
+        self.pending_mut(hold.submission).held -= 1;
         self.advance_submission(hold.submission, out);
     }
 

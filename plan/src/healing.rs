@@ -131,7 +131,7 @@ impl Plan {
                 let pending = self.pending_mut(submission);
                 pending.spoiled = Some(Rejection::Stale);
                 let count = pending.next.len();
-                pending.next.retain(|&next| next != unit);
+                pending.next.retain(|next| next.unit != unit);
                 if pending.next.len() == count {
                     // It is withdrawn when the write under way has ended.
                     self.condemned.insert(head);

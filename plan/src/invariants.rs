@@ -64,7 +64,8 @@ impl Plan {
         for unit in self.all_units() {
             if let State::Committing(submission) = self.units.state(unit) {
                 let pending = &self.pending[&submission];
-                assert!(pending.writing.contains(&unit) || pending.next.contains(&unit));
+                let mut next = pending.next.iter();
+                assert!(pending.writing.contains(&unit) || next.any(|next| next.unit == unit));
             }
             let copies = self.board.of(unit);
             assert!(
@@ -158,7 +159,8 @@ impl Plan {
             );
             assert!(writes || pending.waiters.is_empty());
             assert!(writes || pending.next.is_empty());
-            for &unit in pending.writing.iter().chain(&pending.next) {
+            let next = pending.next.iter().map(|settled| &settled.unit);
+            for &unit in pending.writing.iter().chain(next) {
                 let is_gone = matches!(unit, Unit::Shard(_)) && !self.units.contains(unit);
                 let state = (!is_gone).then(|| self.units.state(unit));
                 let is_shard = matches!(unit, Unit::Shard(_));

@@ -71,6 +71,7 @@ mod judging;
 mod leases;
 mod messages;
 mod offers;
+mod past;
 mod ranges;
 mod read_backs;
 mod reasons;
@@ -91,13 +92,14 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chomp_table::{Digest, Head, RangeSummary};
+use chomp_table::{Digest, Head};
 
 pub use messages::{
     Action, Answer, Event, LeaseId, Loss, Millis, Misdeed, ParticipantId, PlanError, Progress,
-    Rejection, RequestId, Settings, StopReason, SubmissionId, Task, Unit, Verdict, Work, WorkerId,
-    WorkerProgress,
+    Rejection, RequestId, Settings, Settled, StopReason, SubmissionId, Task, Unit, Verdict, Work,
+    WorkerId, WorkerProgress,
 };
+pub use past::Past;
 pub use settings::HEAD_BITS_MAX;
 
 use arbitration::Arbitrations;
@@ -183,30 +185,26 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a job of which something may be done: `done` are the ranges that are durable,
-    /// `shards_done` the shards. Ranges beyond the table are ignored, and so are shards unless all ranges
-    /// are done.
+    /// The plan of a job of which something may be done.
     ///
     /// # Errors
     ///
     /// If the job has too many ranges, or what is done contradicts itself.
-    pub fn new(
-        settings: Settings,
-        done: &[RangeSummary],
-        shards_done: &[(u32, Digest)],
-    ) -> Result<(Plan, Vec<Action>), PlanError> {
-        let ranges = Ranges::new(&settings, done)?;
+    pub fn new(settings: Settings, past: &Past) -> Result<(Plan, Vec<Action>), PlanError> {
+        let ranges = Ranges::new(&settings, &past.ranges)?;
         let mut plan = Plan::of(settings, ranges);
         for head in (0..plan.units.ranges.count()).map(Head) {
             plan.reconsider(Unit::Range(head));
         }
         if plan.units.ranges.is_complete() {
             plan.cut_shards();
-            for &(number, digest) in shards_done {
+            for &(number, digest) in &past.shards {
                 plan.resume_shard(number, digest)?;
             }
         }
         let mut actions = Vec::new();
+        plan.recall(past, &mut actions);
+        plan.advance_arbitrations(&mut actions);
         plan.advance_publication(&mut actions);
         Ok((plan, actions))
     }

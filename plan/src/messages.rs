@@ -155,8 +155,11 @@ pub enum Action {
     /// submission, when those are checked, but only after that answer.
     Commit {
         submission: SubmissionId,
-        units: Vec<Unit>,
+        units: Vec<Settled>,
     },
+    /// The coordinator computed these ranges, which are durable, and found the same: nobody who found them matters any
+    /// more. There is no answer; if this is lost, they are computed once more.
+    Confirmed { heads: Vec<Head> },
     /// These ranges are not done any more. The journal has to have commits and withdrawals in the
     /// order in which they were asked for. There is no answer: if this fails, so does every later
     /// commit.
@@ -169,7 +172,9 @@ pub enum Action {
     ReadBack { shard: u32 },
     /// The result of an arbitration, or one that was [held](Verdict::Held), is not needed any more.
     Forget { submission: SubmissionId },
-    /// This worker gets no more tasks, and its results are not taken any more.
+    /// This worker gets no more tasks, and its results are not taken any more. Unless it merely
+    /// [failed](Misdeed::Failing), all of its participant is meant, and that has to outlive the coordinator, as commits
+    /// and withdrawals do: what it found is [doubted](super::Past::doubted) until the coordinator has computed it.
     Quarantine {
         worker: WorkerId,
         name: String,
@@ -179,6 +184,15 @@ pub enum Action {
     Publish,
     /// The job cannot go on. Comes once at most.
     Stop { reason: StopReason },
+}
+
+/// A unit whose content is settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The range or shard.
+    pub unit: Unit,
+    /// The participants that found this content, ascending; nobody if the coordinator computed it itself.
+    pub finders: Vec<ParticipantId>,
 }
 
 /// The answer to a request for a task.

@@ -111,6 +111,9 @@ pub enum Misdeed {
         "this worker found range {head} wrong, which is right: its machine cannot be trusted with this work"
     )]
     Slandered { head: Head },
+    /// An earlier coordinator found it out.
+    #[error("an earlier coordinator found this out: {reason}")]
+    Recorded { reason: String },
     /// The owner of the table took its credential back.
     #[error("the owner of the table has taken back the credential of this worker")]
     Revoked,

@@ -7,7 +7,7 @@ use chomp_table::{Digest, RangeSummary};
 use super::Plan;
 use super::copies::Vote;
 use super::ids::{LeaseId, SubmissionId, Unit, WorkerId};
-use super::messages::{Action, Loss, Rejection, StopReason, Verdict};
+use super::messages::{Action, Loss, Rejection, Settled, StopReason, Verdict};
 use super::units::{Content, State};
 
 /// A result that is not settled, or of which something is held back.
@@ -16,7 +16,7 @@ pub(super) struct Pending {
     /// Its units that are being written, all by one commit.
     pub(super) writing: Vec<Unit>,
     /// Its units that are written next.
-    pub(super) next: Vec<Unit>,
+    pub(super) next: Vec<Settled>,
     /// How many of its ranges wait for a check.
     pub(super) held: usize,
     /// Whether some of its units wait for other workers to say the same.
@@ -235,7 +235,6 @@ impl Plan {
                 }
             }
             self.settle_unit(submission, unit, content, Some(worker));
-            self.pending_mut(submission).next.push(unit);
             return;
         }
         self.pending_mut(submission).noted = true;
@@ -261,16 +260,19 @@ impl Plan {
     ) {
         let new = Pending {
             generation: self.units.shards.generation,
-            next: vec![unit],
             ..Pending::default()
         };
         let earlier = self.pending.insert(submission, new);
         assert!(earlier.is_none(), "submission {submission} was given twice");
         self.settle_unit(submission, unit, content, None);
+        // Whether those who found the same are to be trusted is of no interest.
+        for settled in &mut self.pending_mut(submission).next {
+            settled.finders.clear();
+        }
         self.advance_submission(submission, out);
     }
 
-    /// Notes that the content of a unit is settled, and who found it. It is to be written from now on.
+    /// Notes that the content of a unit is settled, and who found it. It is written next, with `submission`.
     pub(super) fn settle_unit(
         &mut self,
         submission: SubmissionId,
@@ -292,6 +294,9 @@ impl Plan {
         if let Unit::Shard(number) = unit {
             self.units.shards.set_writer(number, worker);
         }
+        let finders = credited.into_iter().collect();
+        let settled = Settled { unit, finders };
+        self.pending_mut(submission).next.push(settled);
     }
 
     pub(super) fn pending_mut(&mut self, submission: SubmissionId) -> &mut Pending {
@@ -307,9 +312,9 @@ impl Plan {
         }
         let pending = self.pending_mut(submission);
         if pending.writing.is_empty() && !pending.next.is_empty() {
-            pending.writing = std::mem::take(&mut pending.next);
+            let units = std::mem::take(&mut pending.next);
+            pending.writing = units.iter().map(|settled| settled.unit).collect();
             pending.wrote = true;
-            let units = pending.writing.clone();
             out.push(Action::Commit { submission, units });
         }
         if !pending.is_written() || pending.waits > 0 {
@@ -338,11 +343,11 @@ impl Plan {
         if !units.is_empty() {
             pending.spoiled = Some(Rejection::Stopped);
         }
-        self.reopen(units);
+        self.reopen(units.into_iter().map(|settled| settled.unit));
     }
 
     /// Units that were to be written are not.
-    fn reopen(&mut self, units: Vec<Unit>) {
+    fn reopen(&mut self, units: impl IntoIterator<Item = Unit>) {
         for unit in units {
             match unit {
                 Unit::Range(head) => {
@@ -396,7 +401,7 @@ impl Plan {
         let generation = self.units.shards.generation;
         let mut units = self.written(submission);
         let pending = self.pending_mut(submission);
-        units.append(&mut pending.next);
+        units.extend(pending.next.drain(..).map(|settled| settled.unit));
         pending.spoiled = Some(Rejection::Stopped);
         if pending.generation != generation {
             units.retain(|unit| matches!(unit, Unit::Range(_)));

@@ -1,5 +1,6 @@
 //! Each rule of the plan, one at a time.
 
+use chomp_table::RangeSummary;
 use chomp_table::head::layers;
 use chomp_table::{Head, RangeBits};
 
@@ -102,7 +103,16 @@ impl Bench {
         done: &[RangeSummary],
         shards: &[(u32, Digest)],
     ) -> (Bench, Vec<Action>) {
-        let (plan, actions) = Plan::new(settings, done, shards).unwrap();
+        let past = Past {
+            ranges: done.to_vec(),
+            shards: shards.to_vec(),
+            ..Past::default()
+        };
+        Bench::resumed(settings, &past)
+    }
+
+    fn resumed(settings: Settings, past: &Past) -> (Bench, Vec<Action>) {
+        let (plan, actions) = Plan::new(settings, past).unwrap();
         plan.check_invariants();
         (
             Bench {
@@ -281,7 +291,24 @@ impl Bench {
     /// Hands in a result that has to be written.
     fn begin_commit(&mut self, worker: WorkerId, lease: LeaseId, heads: &[u64]) -> SubmissionId {
         let (submission, actions) = self.submit(worker, lease, summaries(heads.iter().copied()));
-        assert_eq!(actions, [commit(submission, heads)]);
+        let [
+            Action::Commit {
+                submission: written,
+                units,
+            },
+        ] = &actions[..]
+        else {
+            panic!("{actions:?}");
+        };
+        assert_eq!(*written, submission);
+        assert!(
+            units
+                .iter()
+                .map(|one| one.unit)
+                .eq(heads.iter().map(|&head| range(head)))
+        );
+        let found = |one: &Settled| one.finders.contains(&worker.participant);
+        assert!(units.iter().all(found));
         submission
     }
 
@@ -314,8 +341,24 @@ fn range(head: u64) -> Unit {
     Unit::Range(Head(head))
 }
 
+/// Ranges that A alone found are to be written.
 fn commit(submission: SubmissionId, heads: &[u64]) -> Action {
-    let units = heads.iter().map(|&head| range(head)).collect();
+    commit_by(submission, heads, &[A])
+}
+
+/// Ranges that these found are to be written.
+fn commit_by(submission: SubmissionId, heads: &[u64], finders: &[WorkerId]) -> Action {
+    let units: Vec<Unit> = heads.iter().map(|&head| range(head)).collect();
+    commit_units(submission, &units, finders)
+}
+
+fn commit_units(submission: SubmissionId, units: &[Unit], finders: &[WorkerId]) -> Action {
+    let finders: Vec<ParticipantId> = finders.iter().map(|worker| worker.participant).collect();
+    let settled = |&unit: &Unit| Settled {
+        unit,
+        finders: finders.clone(),
+    };
+    let units = units.iter().map(settled).collect();
     Action::Commit { submission, units }
 }
 

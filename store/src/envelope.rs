@@ -24,6 +24,8 @@ const DIGEST: usize = 32;
 pub(super) struct Kind {
     pub(super) magic: &'static [u8; 8],
     pub(super) version: u32,
+    /// The oldest version that is read.
+    pub(super) oldest: u32,
 }
 
 /// Why bytes are not an object of a kind.
@@ -131,7 +133,7 @@ impl<'a> Reader<'a> {
                 known: kind.version,
             });
         }
-        if version < kind.version {
+        if version < kind.oldest {
             return Err(Wrong::Older);
         }
         Ok(Reader {

@@ -22,13 +22,18 @@
 //! | kind | entry | fields |
 //! |---|---|---|
 //! | 1 | a coordinator took the table over | a random number of its own (8), bits of its job (4) |
-//! | 2 | ranges are done | lease of the part (8), replicas (4), number of ranges (4), and for each: head, losing, stored positions (8 each), digest (32), offset and length of the record (4 each) |
 //! | 3 | ranges are not done any more | number of ranges (4), heads (8 each) |
-//! | 4 | a shard is done | bits of the table (4), length (4), [`Merged`] as JSON |
 //! | 5 | everything before is forgotten: the table is published | |
+//! | 6 | ranges are done | lease of the part (8), replicas (4), [finders](Finders), number of ranges (4), and for each: head, losing, stored positions (8 each), digest (32), offset and length of the record (4 each) |
+//! | 7 | a shard is done | bits of the table (4), finders, length (4), [`Merged`] as JSON |
+//! | 8 | the coordinator found the same in ranges that are done | number of ranges (4), heads (8 each) |
+//! | 9 | a participant was found out | its number (4), the serial of its credential (4), length (4), the reason as UTF-8 |
 //!
-//! A checkpoint has entries of kind 2, with ranges of any layers, and 4; and first one of kind 3 without
-//! ranges if ranges were ever withdrawn.
+//! Finders are their number (4) and the participants (4 each), ascending. Kinds 2 and 4 of version 2 are 6 and 7
+//! without the finders.
+//!
+//! A checkpoint has entries of kind 6, with ranges of any layers, and 7; before them those of kind 9; and first one of
+//! kind 3 without ranges if ranges were ever withdrawn.
 //!
 //! # What is removed
 //!
@@ -37,7 +42,8 @@
 //! gone, a coordinator that had been away for all that time could create it again, and believe that it
 //! had the table.
 //!
-//! Versions: 1, the first.
+//! Versions: 2, the first with range records that are still read; 3 has finders, and entries of the kinds 6 to 9.
+//! Both are read.
 
 mod format;
 mod start;
@@ -50,7 +56,7 @@ use self::format::{SEGMENT, encode, encode_checkpoint, read_segment, write};
 use self::start::{begin, exists, read_all, read_small, refuse_gap};
 use crate::StoreError;
 use crate::keys;
-use crate::ledger::{Ledger, Merged};
+use crate::ledger::{Finders, Ledger, Merged, Outcast};
 use crate::objects::{Key, Storage, StorageError};
 use crate::part::{PartName, Placed};
 
@@ -83,6 +89,8 @@ pub enum Entry {
         part: PartName,
         /// How many workers computed each of them alike.
         replicas: u32,
+        /// Who these are.
+        finders: Finders,
         /// The ranges.
         ranges: Vec<Placed>,
     },
@@ -95,8 +103,23 @@ pub enum Entry {
     Shard {
         /// The bits of the table.
         bits: u32,
+        /// Who merged it.
+        finders: Finders,
         /// The shard.
         merged: Merged,
+    },
+    /// The coordinator computed ranges that are done itself, and found the same. Who found them is of no interest any
+    /// more.
+    Confirmed {
+        /// The ranges.
+        heads: Vec<Head>,
+    },
+    /// A participant is not trusted any more: what it found is to be computed by the coordinator.
+    FoundOut {
+        /// Its number.
+        participant: u32,
+        /// What it did, and when.
+        outcast: Outcast,
     },
     /// All done ranges are forgotten: their table is published.
     Pruned,

@@ -1,5 +1,6 @@
 //! The ledger: what a journal adds up to. It lives in memory, of the coordinator and of each worker.
 
+mod finders;
 mod ranges;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::journal::Entry;
 use crate::part::{PartName, Placed};
 
+pub use finders::{DISTRUSTED, Finders};
 pub(crate) use ranges::Ranges;
 
 /// Where the record of a range is, and what is in it.
@@ -143,6 +145,15 @@ pub struct LengthSums {
     pub unpaired: u64,
 }
 
+/// A participant that was found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcast {
+    /// The serial of its credential then. With a later one its owner trusts it again.
+    pub serial: u32,
+    /// What it did.
+    pub reason: String,
+}
+
 /// What a journal adds up to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
@@ -159,7 +170,9 @@ pub struct Ledger {
     /// The done ranges.
     pub(crate) ranges: Ranges,
     /// The shards of tables that are being published, by bits and number.
-    pub(crate) shards: BTreeMap<(u32, u32), Merged>,
+    pub(crate) shards: BTreeMap<(u32, u32), (Merged, Finders)>,
+    /// The participants that were found out, by number.
+    pub(crate) outcasts: BTreeMap<u32, Outcast>,
 }
 
 impl Ledger {
@@ -170,6 +183,11 @@ impl Ledger {
 
     /// The done ranges among the first `heads`, ascending.
     pub fn done(&self, heads: u64) -> impl Iterator<Item = (Head, &Place)> {
+        self.found(heads).map(|(head, place, _)| (head, place))
+    }
+
+    /// The same, and who found each.
+    pub fn found(&self, heads: u64) -> impl Iterator<Item = (Head, &Place, &Finders)> {
         self.ranges.below(Head(heads))
     }
 
@@ -185,13 +203,25 @@ impl Ledger {
 
     /// The shards of the table of `bits` bits that are there, ascending.
     pub fn shards(&self, bits: u32) -> impl Iterator<Item = &Merged> {
+        self.found_shards(bits).map(|(merged, _)| merged)
+    }
+
+    /// The same, and who found each.
+    pub fn found_shards(&self, bits: u32) -> impl Iterator<Item = (&Merged, &Finders)> {
         let shards = self.shards.range((bits, 0)..=(bits, u32::MAX));
-        shards.map(|(_, merged)| merged)
+        shards.map(|(_, (merged, finders))| (merged, finders))
     }
 
     /// A shard of the table of `bits` bits, if it is there.
     pub fn shard(&self, bits: u32, number: u32) -> Option<&Merged> {
-        self.shards.get(&(bits, number))
+        self.shards.get(&(bits, number)).map(|(merged, _)| merged)
+    }
+
+    /// The participants that were found out, by number.
+    pub fn outcasts(&self) -> impl Iterator<Item = (u32, &Outcast)> {
+        self.outcasts
+            .iter()
+            .map(|(&number, outcast)| (number, outcast))
     }
 
     /// Takes in one entry of a segment.
@@ -201,10 +231,11 @@ impl Ledger {
             Entry::Done {
                 part,
                 replicas,
+                finders,
                 ranges,
             } => {
                 for placed in ranges {
-                    self.add(part.lease, *replicas, placed);
+                    self.add(part.lease, *replicas, finders, placed);
                 }
             }
             Entry::Withdrawn { heads } => {
@@ -215,8 +246,27 @@ impl Ledger {
                 // What was merged of them is not known to be right either.
                 self.shards.clear();
             }
-            Entry::Shard { bits, merged } => {
-                self.shards.insert((*bits, merged.number), merged.clone());
+            Entry::Shard {
+                bits,
+                finders,
+                merged,
+            } => {
+                let found = (merged.clone(), finders.clone());
+                self.shards.insert((*bits, merged.number), found);
+            }
+            Entry::Confirmed { heads } => {
+                for head in heads {
+                    if let Some(finders) = self.ranges.finders_mut(*head) {
+                        *finders = Finders::default();
+                    }
+                }
+            }
+            Entry::FoundOut {
+                participant,
+                outcast,
+            } => {
+                self.distrust(*participant);
+                self.outcasts.insert(*participant, outcast.clone());
             }
             Entry::Pruned => {
                 self.ranges.clear();
@@ -225,7 +275,22 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn add(&mut self, lease: u64, replicas: u32, placed: &Placed) {
+    /// Notes in all that a participant found that it is not trusted any more.
+    fn distrust(&mut self, participant: u32) {
+        let shards = self.shards.values_mut().map(|(_, finders)| finders);
+        let mut latest: Option<(Finders, Option<Finders>)> = None;
+        for finders in self.ranges.all_finders_mut().chain(shards) {
+            let known = latest.take().filter(|(before, _)| before == finders);
+            let (before, after) =
+                known.unwrap_or_else(|| (finders.clone(), finders.without(participant)));
+            if let Some(after) = &after {
+                *finders = after.clone();
+            }
+            latest = Some((before, after));
+        }
+    }
+
+    pub(crate) fn add(&mut self, lease: u64, replicas: u32, finders: &Finders, placed: &Placed) {
         let RangeSummary {
             head,
             count,
@@ -241,6 +306,6 @@ impl Ledger {
             stored,
             digest,
         };
-        self.ranges.insert(head, place);
+        self.ranges.insert(head, place, finders.clone());
     }
 }

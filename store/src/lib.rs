@@ -27,7 +27,7 @@ pub mod published;
 use chomp_table::{Head, RangeBits};
 
 pub use journal::{Entry, Follower, Journal};
-pub use ledger::{Ledger, Merged, Place};
+pub use ledger::{DISTRUSTED, Finders, Ledger, Merged, Outcast, Place};
 pub use objects::{Key, KeyError, READS_MAX, Storage, StorageError};
 pub use part::{PartName, Placed};
 

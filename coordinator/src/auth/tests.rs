@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use chomp_access::{Holder, Participants, Token};
+use chomp_access::{Holder, Token};
 use chomp_proto::DESCRIPTORS;
 use chomp_serve::net::Limits;
 use chomp_table::RangeBits;
@@ -17,6 +17,7 @@ use tonic::{Code, Request as Call};
 use tonic_prost::ProstCodec;
 
 use super::*;
+use crate::list::List;
 use crate::server::{Coordinator, Listeners, Options};
 use chomp_store::objects::SimulatedStorage;
 
@@ -441,7 +442,7 @@ async fn a_route_without_a_rule_is_for_nobody() {
     let issuer = Arc::new(Issuer::in_memory(0).unwrap());
     let gate = Gate::new(
         Arc::clone(&issuer),
-        Roster::new(Participants::default(), None),
+        Roster::new(List::default(), None),
         false,
     );
     let page = || get(|| async { "here" });

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
-use chomp_access::{Holder, Issuer, Participants};
+use chomp_access::{Holder, Issuer};
 use chomp_serve::net::Limits;
 use http::Request;
 use tower::ServiceExt;
@@ -11,6 +11,7 @@ use tower::ServiceExt;
 use crate::auth::Gate;
 use crate::http::job::Job;
 use crate::http::metrics::Traffic;
+use crate::list::List;
 use crate::roster::Roster;
 use crate::server::Teller;
 use crate::status::{JobPhase, Status, WorkerStatus};
@@ -38,7 +39,7 @@ async fn the_pages_of_a_job_tell_its_status() {
     let issuer = Arc::new(Issuer::in_memory(0).unwrap());
     let gate = Gate::new(
         Arc::clone(&issuer),
-        Roster::new(Participants::default(), None),
+        Roster::new(List::default(), None),
         false,
     );
     let worker = WorkerStatus {

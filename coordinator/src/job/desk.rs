@@ -11,10 +11,10 @@ use std::mem::take;
 use std::sync::Arc;
 
 use chomp_plan::{
-    Action, Answer, Event, LeaseId, Millis, Phase, Plan, RequestId, StopReason, SubmissionId,
-    Verdict, Work, WorkerId,
+    Action, Answer, Event, LeaseId, Millis, Misdeed, Phase, Plan, RequestId, StopReason,
+    SubmissionId, Verdict, Work, WorkerId,
 };
-use chomp_store::Journal;
+use chomp_store::{Entry, Journal};
 use chomp_table::chance::Chance;
 use chomp_table::manifest::Manifest;
 use chomp_table::{Digest, Head};
@@ -28,6 +28,7 @@ use writes::{Write, Writes};
 use super::JobError;
 use crate::arbiter::{Arbitrated, digest_of};
 use crate::errands::{Done, Errand};
+use crate::list::List;
 
 /// So many records are looked at at a time.
 const LOOKS: usize = 4;
@@ -40,6 +41,8 @@ pub(crate) struct Subject {
     pub(crate) bits: u32,
     /// How many workers compute each range alike.
     pub(crate) replicas: u32,
+    /// Who takes part.
+    pub(crate) list: List,
     /// Where chance begins. Workers must not guess it.
     pub(crate) seed: u64,
 }
@@ -286,8 +289,9 @@ impl Desk {
                     }
                 }
                 Action::Withdraw { heads } => {
-                    self.writes.waiting.push_back(Write::Withdraw { heads });
+                    self.note(Entry::Withdrawn { heads });
                 }
+                Action::Confirmed { heads } => self.note(Entry::Confirmed { heads }),
                 Action::Arbitrate { unit } => {
                     let submission = self.next_submission();
                     self.errands.push(Errand::Arbitrate { submission, unit });
@@ -296,8 +300,15 @@ impl Desk {
                 Action::Forget { submission } => {
                     self.submissions.remove(&submission);
                 }
-                Action::Quarantine { name, reason, .. } => {
+                Action::Quarantine {
+                    worker,
+                    name,
+                    reason,
+                } => {
                     tracing::warn!("worker {name} gets no more tasks: {reason}");
+                    if !matches!(reason, Misdeed::Failing { .. }) {
+                        self.note_found_out(worker.participant, &reason);
+                    }
                 }
                 Action::Publish => self.errands.push(Errand::Publish),
                 Action::Stop { reason } => tracing::warn!("the job stops: {reason}"),

@@ -136,7 +136,7 @@ mod tests {
     use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
     use super::*;
-    use chomp_plan::Settings;
+    use chomp_plan::{Past, Settings};
 
     /// A plan of 16 ranges, those of the lowest layers done.
     fn plan(layers_done: usize) -> Plan {
@@ -144,7 +144,11 @@ mod tests {
         let done = layers(16, range_bits)[..layers_done].concat();
         let done: Vec<RangeSummary> = done.into_iter().map(summary).collect();
         let settings = Settings::new(16, range_bits);
-        Plan::new(settings, &done, &[]).unwrap().0
+        let past = Past {
+            ranges: done,
+            ..Past::default()
+        };
+        Plan::new(settings, &past).unwrap().0
     }
 
     fn summary(head: Head) -> RangeSummary {

@@ -2,7 +2,8 @@
 
 use std::task::{Context, Poll, Waker};
 
-use chomp_plan::{Answer, LeaseId, RequestId, Settings, Verdict, Work};
+use chomp_access::Participants;
+use chomp_plan::{Answer, LeaseId, ParticipantId, RequestId, Settings, Verdict, Work};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
 use chomp_store::{Journal, Placed, Storage};
 use chomp_table::shard::ShardSize;
@@ -12,6 +13,7 @@ use tokio::sync::oneshot;
 use super::desk::Check;
 use super::*;
 use crate::arbiter::Arbiter;
+use crate::list::List;
 use crate::ready;
 use crate::server::begin;
 
@@ -30,7 +32,20 @@ struct Tested {
 }
 
 fn tested(change: impl FnOnce(&mut Settings)) -> Tested {
-    let storage = Arc::new(SimulatedStorage::new(0));
+    started(
+        &Arc::new(SimulatedStorage::new(0)),
+        &List::default(),
+        change,
+    )
+}
+
+/// The desk of a coordinator that starts on this storage.
+fn started(
+    storage: &Arc<SimulatedStorage>,
+    list: &List,
+    change: impl FnOnce(&mut Settings),
+) -> Tested {
+    let storage = Arc::clone(storage);
     let opening = Journal::open(storage.clone(), range_bits(), BITS, 1, 2);
     let journal = Arc::new(ready(opening).unwrap());
     let mut settings = Settings::new(BITS, range_bits());
@@ -45,11 +60,12 @@ fn tested(change: impl FnOnce(&mut Settings)) -> Tested {
         bits: BITS,
     });
     let subject = Subject {
+        list: list.clone(),
         bits: BITS,
         replicas: settings.replicas,
         seed: 0,
     };
-    let (plan, first) = begin(settings, &journal).unwrap();
+    let (plan, first) = begin(settings, &journal, list).unwrap();
     let mut desk = Desk::new(plan, journal, subject);
     desk.begin(Millis(0), first);
     Tested {
@@ -296,6 +312,47 @@ fn the_journal_pauses_after_a_segment_that_took_long() {
 }
 
 #[test]
+fn who_was_found_out_is_so_after_a_restart() {
+    let start = |storage: &_, list: &List| started(storage, list, |_| {});
+    let is_append = |errand: &Errand| matches!(errand, Errand::Append(_));
+    let none = List::default();
+    let mut first = tested(|_| {});
+    first.join(1);
+    first.complete(1, 1, &[0]);
+    first.write_all();
+
+    // The next coordinator knows who found what, and dies before it has computed it.
+    let mut second = start(&first.storage, &none);
+    let participant = ParticipantId(1);
+    second
+        .desk
+        .handle(second.now, Event::Revoked { participant });
+    second.rest();
+    second.desk.errands.retain(is_append);
+    second.do_errand();
+
+    let mut third = start(&first.storage, &none);
+    let misdeed = third.desk.plan.misdeed(WorkerId::only(1));
+    let text = misdeed.unwrap().to_string();
+    assert!(text.contains("taken back the credential"), "{text}");
+    third.write_all();
+    {
+        let ledger = third.tools.journal.ledger();
+        let (_, place, finders) = ledger.found(1).next().unwrap();
+        assert_ne!(place.digest, placed(0).summary.digest, "the lie is kept");
+        assert_eq!(finders.iter().len(), 0);
+    }
+
+    // Nothing is left to do, and whoever has a new credential is trusted again.
+    let mut renewed = Participants::default();
+    renewed.add("ann").unwrap();
+    renewed.renew("ann").unwrap();
+    let fourth = start(&first.storage, &List::new(renewed));
+    assert!(fourth.desk.errands.is_empty());
+    assert_eq!(fourth.desk.plan.misdeed(WorkerId::only(1)), None);
+}
+
+#[test]
 fn another_coordinator_fences_this_one() {
     let mut tested = tested(|_| ());
     tested.join(7);
@@ -368,8 +425,9 @@ fn poll<F: Future>(call: &mut std::pin::Pin<Box<F>>) -> Poll<F::Output> {
 async fn calls_that_are_dropped_leave_nothing_behind() {
     let Tested { tools, .. } = tested(|_| ());
     let settings = Settings::new(BITS, range_bits());
-    let (plan, _) = begin(settings, &tools.journal).unwrap();
+    let (plan, _) = begin(settings, &tools.journal, &List::default()).unwrap();
     let subject = Subject {
+        list: List::default(),
         bits: BITS,
         replicas: 1,
         seed: 0,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chomp_kernel::{Isa, evaluate_table};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
 use chomp_store::part::PartBuilder;
-use chomp_store::{Entry, PartName};
+use chomp_store::{Entry, Finders, PartName};
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::head::layers;
 use chomp_table::shard::{ShardSize, decode_shard};
@@ -48,6 +48,7 @@ fn merged(storage: &Arc<SimulatedStorage>, bits: u32, change: impl Fn(&mut Merge
         ready(storage.create(&part.key(), bytes)).unwrap();
         let replicas = 2 + layer;
         let done = Entry::Done {
+            finders: Finders::default(),
             part,
             replicas,
             ranges,
@@ -66,6 +67,7 @@ fn merged(storage: &Arc<SimulatedStorage>, bits: u32, change: impl Fn(&mut Merge
         let mut merged = ready(arbiter.merge(number)).unwrap();
         change(&mut merged);
         let entry = Entry::Shard {
+            finders: Finders::default(),
             bits,
             merged: merged.clone(),
         };
@@ -224,6 +226,7 @@ fn shards_that_make_no_table_are_refused() {
     ready(tested.journal.append(vec![withdraw])).unwrap();
     for merged in tested.shards.iter().filter(|merged| merged.number != 1) {
         let entry = Entry::Shard {
+            finders: Finders::default(),
             bits: BITS,
             merged: merged.clone(),
         };

@@ -13,6 +13,7 @@ use super::expected::range_bits;
 use crate::arbiter::Arbiter;
 use crate::errands::{Done, Errand, Tools};
 use crate::job::{Desk, Handed, Reply, Subject};
+use crate::list::List;
 use crate::ready;
 use crate::server::{StartError, begin};
 
@@ -51,11 +52,12 @@ impl Coordinator {
             ..ShardSize::PUBLISHED
         };
         let subject = Subject {
+            list: List::default(),
             bits,
             replicas: settings.replicas,
             seed: random,
         };
-        let (plan, first) = begin(settings, &journal)?;
+        let (plan, first) = begin(settings, &journal, &List::default())?;
         let tools = Arc::new(Tools {
             arbiter: Arbiter::new(Arc::clone(&shared), Arc::clone(&journal), bits, size),
             storage: shared,

@@ -21,6 +21,7 @@ use tonic::service::Routes;
 use super::{Opened, StartError, Wishes};
 use crate::auth::CALLS;
 use crate::job::{Handle, Outcome, Snapshot};
+use crate::list::List;
 use crate::roster::Bearer;
 
 /// A running coordinator that whoever started it makes the calls to. Dropping it ends it at once.
@@ -51,6 +52,7 @@ impl SimulatedCoordinator {
         let published = published::manifest(&*storage, settings.bits).await?;
         let published = published.map(|bytes| Manifest::parse(&bytes).expect("it is whole"));
         let wishes = Wishes {
+            list: List::default(),
             settings,
             coordinator: seed,
             table,

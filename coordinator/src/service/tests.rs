@@ -18,6 +18,7 @@ use tonic::Code;
 use tonic::service::interceptor::InterceptedService;
 
 use super::*;
+use crate::list::List;
 use crate::server::{Opened, Wishes};
 
 const BITS: u32 = 14;
@@ -59,6 +60,7 @@ async fn serve() -> Served {
     let mut settings = Settings::new(BITS, range_bits());
     settings.check_one_in = 0;
     let wishes = Wishes {
+        list: List::default(),
         settings,
         coordinator: 1,
         table: TABLE,

@@ -29,8 +29,8 @@ use chomp_table::{Digest, Head};
 
 use super::{as_f64, each_source, round};
 use crate::{
-    Action, Answer, Event, Millis, Phase, Plan, PlanError, RequestId, SubmissionId, Task, Work,
-    WorkerId,
+    Action, Answer, Event, Millis, Past, Phase, Plan, PlanError, RequestId, SubmissionId, Task,
+    Work, WorkerId,
 };
 pub use job::Job;
 pub use path::CriticalPath;
@@ -149,7 +149,7 @@ impl Job {
     ///
     /// If the plan does not come to its end, which would be a bug of one of both.
     pub fn run(&self, cluster: Cluster) -> Result<Outcome, PlanError> {
-        let (plan, first) = Plan::new(self.settings.clone(), &[], &[])?;
+        let (plan, first) = Plan::new(self.settings.clone(), &Past::default())?;
         debug_assert!(first.is_empty(), "nothing is done yet");
         let lanes = cluster.workers * cluster.threads * LANES_PER_THREAD;
         let mut simulation = Simulation {

@@ -3,7 +3,7 @@
 use super::disk::Write;
 use super::world::{Submission, World};
 use crate::units::Content;
-use crate::{LeaseId, Loss, Phase, Rejection, StopReason, Unit, Work};
+use crate::{LeaseId, Loss, Phase, Rejection, Settled, StopReason, SubmissionId, Unit, Work};
 
 impl World {
     pub(super) fn check_progress(&self) {
@@ -16,6 +16,37 @@ impl World {
         if *self.plan.phase() != Phase::Running {
             assert!(self.requests.is_empty(), "a request waits for nothing");
         }
+    }
+
+    /// Begins a write that the plan asks for, if it may.
+    pub(super) fn commit(&mut self, submission: SubmissionId, units: &[Settled]) {
+        assert_eq!(self.stopped, None, "a write begun after a fault");
+        let entry = self
+            .submissions
+            .get_mut(&submission)
+            .expect("it is not settled");
+        assert!(entry.good);
+        let mut chosen = Vec::new();
+        let mut found_by = Vec::new();
+        for Settled { unit, finders } in units {
+            assert!(entry.written.insert(*unit), "written twice");
+            let of_it = entry.units.iter().find(|(other, _)| other == unit);
+            chosen.push(*of_it.expect("a unit of it"));
+            assert!(entry.own == finders.is_empty() && finders.is_sorted());
+            found_by.push(finders.iter().copied().collect());
+        }
+        for (unit, content) in &chosen {
+            let right = self.disk.compute(*unit);
+            let lied = self.settings.replicas == 1 && self.lies.contains(unit);
+            let is_right = right.is_err() || right == Ok(*content);
+            assert!(lied || self.lie_got_in || is_right, "a lie gets in");
+            let is_wrong = match unit {
+                Unit::Range(head) => content.summary(*head) != crate::tests::summary(head.0),
+                Unit::Shard(_) => !is_right,
+            };
+            self.lie_got_in |= is_wrong;
+        }
+        self.disk.begin_commit(submission, chosen, found_by);
     }
 
     pub(super) fn check_may_begin(&self) {

@@ -9,7 +9,7 @@ use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use crate::tests::summary;
 use crate::units::Content;
-use crate::{Settings, SubmissionId, Unit};
+use crate::{ParticipantId, Past, Settings, SubmissionId, Unit};
 
 /// A write that the plan asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,11 +17,26 @@ pub(super) enum Write {
     Commit {
         submission: SubmissionId,
         units: Vec<(Unit, Content)>,
+        finders: Vec<BTreeSet<ParticipantId>>,
+    },
+    Confirm {
+        heads: Vec<Head>,
+    },
+    FoundOut {
+        participant: ParticipantId,
+        reason: String,
     },
     Withdraw {
         heads: Vec<Head>,
     },
     Publish,
+}
+
+impl Write {
+    /// Whether the plan is told what came of it.
+    pub(super) fn is_answered(&self) -> bool {
+        matches!(self, Write::Commit { .. } | Write::Publish)
+    }
 }
 
 #[derive(Debug)]
@@ -31,6 +46,11 @@ pub(super) struct Disk {
     pub(super) layers: Vec<Vec<Head>>,
     pub(super) ranges: BTreeMap<Head, RangeSummary>,
     pub(super) shards: BTreeMap<u32, Digest>,
+    /// Who found what is done.
+    finders: BTreeMap<Unit, BTreeSet<ParticipantId>>,
+    /// What was found by somebody who was found out later.
+    doubted: BTreeSet<Unit>,
+    outcasts: BTreeMap<ParticipantId, String>,
     /// The done ranges whose records cannot be read any more.
     pub(super) lost: BTreeSet<Head>,
     /// Those that were withdrawn some time.
@@ -50,6 +70,9 @@ impl Disk {
             layers: layers(settings.bits, settings.range_bits),
             ranges: BTreeMap::new(),
             shards: BTreeMap::new(),
+            finders: BTreeMap::new(),
+            doubted: BTreeSet::new(),
+            outcasts: BTreeMap::new(),
             lost: BTreeSet::new(),
             withdrawn: BTreeSet::new(),
             confirmed: BTreeSet::new(),
@@ -78,7 +101,7 @@ impl Disk {
     pub(super) fn is_being_written(&self, unit: Unit) -> bool {
         self.under_way.iter().any(|write| match write {
             Write::Commit { units, .. } => units.iter().any(|&(other, _)| other == unit),
-            Write::Withdraw { .. } | Write::Publish => false,
+            _ => false,
         })
     }
 
@@ -199,7 +222,12 @@ impl Disk {
         assert!(u64::from(number) < self.shard_count());
     }
 
-    pub(super) fn begin_commit(&mut self, submission: SubmissionId, units: Vec<(Unit, Content)>) {
+    pub(super) fn begin_commit(
+        &mut self,
+        submission: SubmissionId,
+        units: Vec<(Unit, Content)>,
+        finders: Vec<BTreeSet<ParticipantId>>,
+    ) {
         assert!(!units.is_empty());
         for &(unit, content) in &units {
             // A wrong shard is written over.
@@ -212,8 +240,11 @@ impl Disk {
                 assert!(self.holds(Unit::Range(source)) || self.is_or_was_withdrawn(source));
             }
         }
-        self.under_way
-            .push_back(Write::Commit { submission, units });
+        self.under_way.push_back(Write::Commit {
+            submission,
+            units,
+            finders,
+        });
     }
 
     fn is_or_was_withdrawn(&self, head: Head) -> bool {
@@ -235,8 +266,10 @@ impl Disk {
     /// A write takes effect.
     pub(super) fn perform(&mut self, write: &Write) {
         match write {
-            Write::Commit { units, .. } => {
-                for &(unit, content) in units {
+            Write::Commit { units, finders, .. } => {
+                for (&(unit, content), finders) in units.iter().zip(finders) {
+                    self.doubted.remove(&unit);
+                    self.finders.insert(unit, finders.clone());
                     match unit {
                         Unit::Range(head) => {
                             self.lost.remove(&head);
@@ -248,15 +281,57 @@ impl Disk {
                     }
                 }
             }
+            Write::Confirm { heads } => {
+                for &head in heads {
+                    self.doubted.remove(&Unit::Range(head));
+                    self.finders.remove(&Unit::Range(head));
+                }
+            }
+            Write::FoundOut {
+                participant,
+                reason,
+            } => {
+                for (&unit, finders) in &mut self.finders {
+                    if finders.remove(participant) {
+                        self.doubted.insert(unit);
+                    }
+                }
+                self.outcasts.insert(*participant, reason.clone());
+            }
             Write::Withdraw { heads } => {
                 self.shards.clear();
+                let is_range = |unit: &Unit| matches!(unit, Unit::Range(_));
+                self.finders.retain(|unit, _| is_range(unit));
+                self.doubted.retain(is_range);
                 for head in heads {
+                    self.finders.remove(&Unit::Range(*head));
+                    self.doubted.remove(&Unit::Range(*head));
                     self.withdrawn.insert(*head);
                     self.lost.remove(head);
                     self.ranges.remove(head);
                 }
             }
             Write::Publish => self.published = true,
+        }
+    }
+
+    /// What the next coordinator is told.
+    pub(super) fn past(&self) -> Past {
+        let finders = self.finders.iter();
+        let found = finders.flat_map(|(&unit, all)| all.iter().map(move |&one| (unit, one)));
+        let outcasts = self.outcasts.iter();
+        Past {
+            ranges: self.ranges.values().copied().collect(),
+            shards: self
+                .shards
+                .iter()
+                .map(|(&n, &digest)| (n, digest))
+                .collect(),
+            found: found.collect(),
+            doubted: self.doubted.iter().copied().collect(),
+            outcasts: outcasts
+                .map(|(&one, reason)| (one, reason.clone()))
+                .collect(),
         }
     }
 

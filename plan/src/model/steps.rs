@@ -38,7 +38,7 @@ impl World {
             38 => self.lie(),
             39 => self.lose_record(),
             40 if self.chance.once_in(6) => match self.disk.under_way.front() {
-                Some(Write::Withdraw { .. }) => {}
+                Some(write) if !write.is_answered() => {}
                 Some(_) => self.write_fails(),
                 None => self.tell(Event::Shutdown),
             },
@@ -416,8 +416,8 @@ impl World {
         self.disk.perform(&write);
         match write {
             Write::Commit { submission, .. } => self.tell(Event::Committed { submission }),
-            Write::Withdraw { .. } => {}
             Write::Publish => self.tell(Event::Published),
+            _ => {}
         }
     }
 
@@ -434,9 +434,9 @@ impl World {
             Write::Commit { submission, .. } => {
                 self.tell(Event::CommitFailed { submission, reason });
             }
-            // What fails is told with the next commit.
-            Write::Withdraw { .. } => return,
             Write::Publish => self.tell(Event::PublishFailed { reason }),
+            // What fails is told with the next commit.
+            _ => return,
         }
         assert!(self.stopped.is_some(), "a failed write stops the job");
     }

@@ -8,7 +8,7 @@ use chomp_table::{Digest, Head, RangeBits};
 use super::disk::{Disk, Write};
 use crate::units::Content;
 use crate::{
-    Action, Answer, Event, LeaseId, Millis, Misdeed, ParticipantId, Phase, Plan, Rejection,
+    Action, Answer, Event, LeaseId, Millis, Misdeed, ParticipantId, Past, Phase, Plan, Rejection,
     RequestId, Settings, StopReason, SubmissionId, Task, Unit, Verdict, Work, WorkerId,
 };
 
@@ -129,7 +129,7 @@ impl World {
             ..Settings::new(bits, range_bits)
         };
         let disk = Disk::new(&settings);
-        let (plan, actions) = Plan::new(settings.clone(), &[], &[]).unwrap();
+        let (plan, actions) = Plan::new(settings.clone(), &Past::default()).unwrap();
         assert_eq!(actions, []);
         let recounts = chance.once_in(3);
         World {
@@ -183,14 +183,19 @@ impl World {
                 self.lies.insert(Unit::Range(*head));
             }
         }
-        let done: Vec<_> = self.disk.ranges.values().copied().collect();
-        let shards: Vec<_> = self.disk.shards.iter().map(|(&n, &d)| (n, d)).collect();
-        let (plan, actions) = Plan::new(self.settings.clone(), &done, &shards).unwrap();
+        let past = self.disk.past();
+        let (plan, actions) = Plan::new(self.settings.clone(), &past).unwrap();
+        for (outcast, _) in &past.outcasts {
+            assert!(plan.misdeed(plan.some_worker(*outcast)).is_some());
+        }
         self.plan = plan;
         self.perform(actions);
-        assert_eq!(self.plan.progress().ranges_resumed, done.len() as u64);
+        assert_eq!(
+            self.plan.progress().ranges_resumed,
+            past.ranges.len() as u64
+        );
         if self.disk.is_complete() {
-            assert_eq!(self.plan.progress().shards_done, shards.len() as u64);
+            assert_eq!(self.plan.progress().shards_done, past.shards.len() as u64);
         }
     }
 
@@ -250,6 +255,9 @@ impl World {
                     verdict,
                 } => self.settled(submission, verdict),
                 Action::Commit { submission, units } => self.commit(submission, &units),
+                Action::Confirmed { heads } => {
+                    self.disk.under_way.push_back(Write::Confirm { heads });
+                }
                 Action::Withdraw { heads } => {
                     self.disk.confirmed.clear();
                     self.disk.under_way.push_back(Write::Withdraw { heads });
@@ -278,6 +286,10 @@ impl World {
                     } else {
                         let lied = self.liars.contains(&worker.participant) || self.lie_got_in;
                         assert!(lied, "{worker} never lied");
+                        self.disk.under_way.push_back(Write::FoundOut {
+                            participant: worker.participant,
+                            reason: reason.to_string(),
+                        });
                     }
                     let gone = self.processes.iter().map(|process| process.id);
                     let gone = gone.filter(|id| self.plan.misdeed(*id).is_some());
@@ -371,33 +383,6 @@ impl World {
             }
         }
         Finding::Units(found)
-    }
-
-    fn commit(&mut self, submission: SubmissionId, units: &[Unit]) {
-        assert_eq!(self.stopped, None, "a write begun after a fault");
-        let entry = self
-            .submissions
-            .get_mut(&submission)
-            .expect("it is not settled");
-        assert!(entry.good);
-        let mut chosen = Vec::new();
-        for unit in units {
-            assert!(entry.written.insert(*unit), "written twice");
-            let of_it = entry.units.iter().find(|(other, _)| other == unit);
-            chosen.push(*of_it.expect("a unit of it"));
-        }
-        for (unit, content) in &chosen {
-            let right = self.disk.compute(*unit);
-            let lied = self.settings.replicas == 1 && self.lies.contains(unit);
-            let is_right = right.is_err() || right == Ok(*content);
-            assert!(lied || self.lie_got_in || is_right, "a lie gets in");
-            let is_wrong = match unit {
-                Unit::Range(head) => content.summary(*head) != crate::tests::summary(head.0),
-                Unit::Shard(_) => !is_right,
-            };
-            self.lie_got_in |= is_wrong;
-        }
-        self.disk.begin_commit(submission, chosen);
     }
 
     fn settled(&mut self, submission: SubmissionId, verdict: Verdict) {

@@ -38,13 +38,18 @@ fn disagreement(submission: SubmissionId, head: u64) -> Action {
     rejected(submission, Rejection::Disagreement { unit: range(head) })
 }
 
+fn confirmed(head: u64) -> Action {
+    let heads = to_heads(&[head]);
+    Action::Confirmed { heads }
+}
+
 #[test]
 fn another_content_than_the_committed_one_is_a_lie() {
     let mut bench = delivered(false);
     let (bad, actions) = bench.submit(B, LeaseId(9), vec![summary(3), wrong(4)]);
     assert_eq!(actions, [disagreement(bad, 4), arbitrate(4)]);
     let (own, actions) = bench.arbitrate(summary(4));
-    assert_eq!(actions, [quarantine(B, 4), forget(own)]);
+    assert_eq!(actions, [confirmed(4), quarantine(B, 4), forget(own)]);
     assert_eq!(bench.plan.misdeed(B), Some(&lied(4)));
     assert_eq!(*bench.plan.phase(), Phase::Running);
 }
@@ -60,7 +65,7 @@ fn a_committed_lie_is_withdrawn_and_the_truth_written() {
     let expected = [
         Action::Withdraw { heads },
         quarantine(A, 4),
-        commit(own, &[4]),
+        commit_by(own, &[4], &[]),
         arbitrate(3),
     ];
     assert_eq!(actions, expected);
@@ -69,7 +74,7 @@ fn a_committed_lie_is_withdrawn_and_the_truth_written() {
     assert_eq!(bench.committed(own), [accepted(own)]);
     assert_eq!(bench.plan.progress().ranges_done, 5);
     let (own, actions) = bench.arbitrate(summary(3));
-    assert_eq!(actions, [forget(own)]);
+    assert_eq!(actions, [confirmed(3), forget(own)]);
 }
 
 #[test]
@@ -97,7 +102,8 @@ fn what_is_being_written_is_compared_too() {
     let (bad, actions) = bench.submit(B, LeaseId(9), vec![wrong(3)]);
     assert_eq!(actions, [disagreement(bad, 3)]);
     assert_eq!(bench.committed(writing), [accepted(writing), arbitrate(3)]);
-    assert_eq!(bench.arbitrate(summary(3)).1[0], quarantine(B, 3));
+    let (_, actions) = bench.arbitrate(summary(3));
+    assert_eq!(actions[..2], [confirmed(3), quarantine(B, 3)]);
 }
 
 #[test]
@@ -115,7 +121,7 @@ fn nobody_is_given_what_is_in_doubt() {
     assert_eq!(heads(&bench.task(WorkerId::only(3))), to_heads(&[4]));
     assert_eq!(bench.want(WorkerId::only(3)), []);
     let (own, actions) = bench.arbitrate(summary(3));
-    assert_eq!(actions, [quarantine(A, 3), commit(own, &[3])]);
+    assert_eq!(actions, [quarantine(A, 3), commit_by(own, &[3], &[])]);
     let (late, actions) = bench.submit(B, LeaseId(0), vec![summary(3)]);
     assert_eq!(actions, []);
     assert_eq!(bench.committed(own)[..2], [accepted(own), duplicate(late)]);
@@ -136,7 +142,7 @@ fn nothing_is_published_while_something_is_in_doubt() {
     });
     assert_eq!(bench.want(A), []);
     let (own, actions) = bench.arbitrate(summary(3));
-    let [quarantined, forgotten, Action::Answer { answer, .. }] = actions.as_slice() else {
+    let [_, quarantined, forgotten, Action::Answer { answer, .. }] = actions.as_slice() else {
         panic!("{actions:?}");
     };
     assert_eq!((quarantined, forgotten), (&quarantine(B, 3), &forget(own)));
@@ -165,8 +171,7 @@ fn a_wrong_shard_is_merged_by_the_coordinator_and_written_over() {
         range,
         digest,
     });
-    let units = vec![unit];
-    assert_eq!(actions, [Action::Commit { submission, units }]);
+    assert_eq!(actions, [commit_units(submission, &[unit], &[])]);
     assert_eq!(bench.plan.misdeed(A), None);
 }
 
@@ -212,4 +217,52 @@ fn a_coordinator_that_cannot_evaluate_stops() {
 #[should_panic(expected = "was not to be arbitrated")]
 fn an_arbitration_that_was_not_asked_for_is_a_bug() {
     delivered(false).arbitrate(summary(3));
+}
+
+/// A job of which ranges 0 to 3 are done: A found 2 and 3, and B, which is not trusted any more, helped with 3.
+fn resumed() -> (Bench, Vec<Action>) {
+    let past = Past {
+        ranges: summaries(0..3).into_iter().chain([wrong(3)]).collect(),
+        found: vec![(range(2), A.participant), (range(3), A.participant)],
+        doubted: vec![range(3), range(1 << 20)],
+        outcasts: vec![(B.participant, "it lied".to_owned())],
+        ..Past::default()
+    };
+    Bench::resumed(settings(16), &past)
+}
+
+#[test]
+fn a_restart_forgets_no_suspicion() {
+    let (mut bench, actions) = resumed();
+    assert_eq!(actions, [arbitrate(3)]);
+    let reason = "it lied".to_owned();
+    assert_eq!(bench.plan.misdeed(B), Some(&Misdeed::Recorded { reason }));
+    bench.join(B, 1);
+    assert!(!bench.plan.is_there(B));
+    // Who else found it is known too.
+    bench.join(A, 1);
+    let (own, actions) = bench.arbitrate(summary(3));
+    let withdrawn = Action::Withdraw {
+        heads: to_heads(&[3]),
+    };
+    assert_eq!(
+        actions,
+        [
+            withdrawn,
+            quarantine(A, 3),
+            commit_by(own, &[3], &[]),
+            arbitrate(2)
+        ]
+    );
+    let participant = B.participant;
+    bench.tell(Event::Readmitted { participant });
+    bench.join(B, 1);
+    assert!(bench.plan.is_there(B));
+}
+
+#[test]
+fn what_the_coordinator_finds_too_is_confirmed() {
+    let (mut bench, _) = resumed();
+    let (own, actions) = bench.arbitrate(wrong(3));
+    assert_eq!(actions, [confirmed(3), forget(own)]);
 }

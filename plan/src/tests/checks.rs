@@ -206,7 +206,7 @@ fn who_refutes_is_right_or_a_liar() {
             name,
             reason,
         };
-        assert_eq!(actions, [quarantine, commit(own, &[3])]);
+        assert_eq!(actions, [quarantine, commit_by(own, &[3], &[])]);
     }
 }
 
@@ -218,7 +218,7 @@ fn who_computes_the_same_has_checked_it() {
     let (again, actions) = bench.submit(A, LeaseId(9), summaries([3]));
     assert_eq!(actions, [settled(again, Verdict::Noted)]);
     let (other, actions) = bench.submit(B, LeaseId(9), summaries([3]));
-    assert_eq!(actions, [commit(submission, &[3])]);
+    assert_eq!(actions, [commit_by(submission, &[3], &[A, B])]);
     assert!(!bench.plan.holds(B, task.lease));
     let forgotten = Action::Forget { submission };
     assert_eq!(

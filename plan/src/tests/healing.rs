@@ -30,7 +30,7 @@ fn a_lost_range_is_computed_again_and_comes_out_the_same() {
     let disagreement = rejected(bad, Rejection::Disagreement { unit });
     assert_eq!(actions, [disagreement, Action::Arbitrate { unit }]);
     let (own, actions) = bench.arbitrate(summary(2));
-    assert_eq!(actions[1], commit(own, &[2]));
+    assert_eq!(actions[1], commit_by(own, &[2], &[]));
     bench.committed(own);
     assert_eq!(heads(&bench.task(B)), to_heads(&[3]));
 }
@@ -143,7 +143,7 @@ fn what_follows_from_a_lie_is_withdrawn_with_it() {
     };
     assert_eq!(
         actions,
-        [withdraw(&[2, 3, 4]), quarantine, commit(own, &[2])]
+        [withdraw(&[2, 3, 4]), quarantine, commit_by(own, &[2], &[])]
     );
     assert_eq!(bench.plan.progress().ranges_done, 2);
     // B did as it was told: its lease ended, and what it finds is not taken.

@@ -53,7 +53,7 @@ fn many_workers_of_one_participant_have_one_vote() {
     }
     assert_eq!(bench.plan.progress().ranges_done, 3);
     let (other, actions) = bench.submit(B, LeaseId(40), summaries([3, 4]));
-    assert_eq!(actions[0], commit(other, &[3, 4]));
+    assert_eq!(actions[0], commit_by(other, &[3, 4], &[A, B]));
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn the_coordinator_finds_out_who_of_two_is_right() {
         name: "w1".to_owned(),
         reason: Misdeed::Lied { unit: range(3) },
     };
-    assert_eq!(actions, [quarantine, commit(own, &[3])]);
+    assert_eq!(actions, [quarantine, commit_by(own, &[3], &[])]);
     // B was right and has delivered; the vote of A is gone.
     let delivered: Vec<_> = bench.plan.workers().map(|worker| worker.ranges).collect();
     assert_eq!(delivered, [1, 0, 0]);
@@ -105,9 +105,8 @@ fn shards_need_as_many_voices() {
     let (one, actions) = bench.merge(A, a.lease, 0, shard_digest(0));
     assert_eq!(actions, [noted(one)]);
     let (two, actions) = bench.merge(B, b.lease, 0, shard_digest(0));
-    let units = vec![Unit::Shard(0)];
-    let submission = two;
-    assert_eq!(actions, [Action::Commit { submission, units }]);
+    let shard = Unit::Shard(0);
+    assert_eq!(actions, [commit_units(two, &[shard], &[A, B])]);
     // The one who waits did not write it.
     let actions = bench.committed(two);
     let [settled, action] = &actions[..] else {

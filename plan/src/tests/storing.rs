@@ -29,10 +29,7 @@ fn the_table_is_cut_when_all_ranges_are_done_and_published_when_all_shards_are()
     assert_eq!(first.work, merge(0, 0, 0));
     assert_eq!(second.work, merge(1, 3, 1));
     assert_eq!(bench.want(A), []);
-    let commit = |submission, shard| {
-        let units = vec![Unit::Shard(shard)];
-        Action::Commit { submission, units }
-    };
+    let commit = |submission, shard| commit_units(submission, &[Unit::Shard(shard)], &[A]);
     let (two, actions) = bench.merge(A, second.lease, 1, shard_digest(1));
     assert_eq!(actions, [commit(two, 1)]);
     assert_eq!(bench.committed(two), [accepted(two)]);
@@ -188,11 +185,22 @@ fn what_is_known_of_larger_tables_is_ignored() {
 fn what_is_known_twice_counts_once_and_must_agree() {
     let bench = Bench::new(settings(14), &summaries([0, 0]));
     assert_eq!(bench.plan.progress().ranges_done, 1);
-    let error = Plan::new(settings(14), &[summary(2), wrong(2)], &[]).err();
+    let error = Plan::new(
+        settings(14),
+        &Past {
+            ranges: vec![summary(2), wrong(2)],
+            ..Past::default()
+        },
+    )
+    .err();
     let unit = range(2);
     assert_eq!(error, Some(PlanError::Disagreement { unit }));
-    let shards = [(0, shard_digest(0)), (0, shard_digest(1))];
-    let error = Plan::new(settings(14), &summaries(0..4), &shards).err();
+    let past = Past {
+        ranges: summaries(0..4),
+        shards: vec![(0, shard_digest(0)), (0, shard_digest(1))],
+        ..Past::default()
+    };
+    let error = Plan::new(settings(14), &past).err();
     let unit = Unit::Shard(0);
     assert_eq!(error, Some(PlanError::Disagreement { unit }));
 }
@@ -206,9 +214,10 @@ fn the_number_of_ranges_is_limited() {
             range_bits,
             least: bits - HEAD_BITS_MAX,
         };
-        assert_eq!(Plan::new(settings(bits), &[], &[]).err(), Some(error));
+        let plan = Plan::new(settings(bits), &Past::default());
+        assert_eq!(plan.err(), Some(error));
     }
-    let (plan, _) = Plan::new(settings(32), &[], &[]).unwrap();
+    let (plan, _) = Plan::new(settings(32), &Past::default()).unwrap();
     assert_eq!(
         (plan.progress().ranges, plan.progress().layers),
         (1 << 20, 211)

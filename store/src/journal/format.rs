@@ -8,23 +8,27 @@ use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 use super::Entry;
 use crate::StoreError;
 use crate::envelope::{Kind, Reader, Writer, Wrong, check, take};
-use crate::ledger::{Ledger, Merged, Place, Ranges};
+use crate::ledger::{Finders, Ledger, Merged, Outcast, Place, Ranges};
 use crate::objects::Key;
 use crate::part::{PartName, Placed};
 
 pub(super) const SEGMENT: Kind = Kind {
     magic: b"chompseg",
-    version: 2,
+    version: 3,
+    oldest: 2,
 };
 pub(super) const CHECKPOINT: Kind = Kind {
     magic: b"chompchk",
-    version: 2,
+    version: 3,
+    oldest: 2,
 };
 
 /// The bytes of a range in an entry.
 const RANGE: usize = 8 + 8 + 8 + 32 + 4 + 4;
-/// The bytes of an entry with one range.
-pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + 4 + RANGE;
+/// The bytes of an entry with one range, and the finders of two.
+pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + (4 + 2 * 4) + 4 + RANGE;
+/// The longest reason why somebody was found out, in bytes; what is longer is cut.
+const REASON_BYTES_MAX: usize = 1 << 10;
 
 impl Ledger {
     pub(super) fn new(table: u64, range_bits: RangeBits) -> Ledger {
@@ -36,6 +40,7 @@ impl Ledger {
             withdrawn: false,
             ranges: Ranges::default(),
             shards: BTreeMap::new(),
+            outcasts: BTreeMap::new(),
         }
     }
 }
@@ -102,20 +107,25 @@ pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
             let heads = Vec::new();
             write(writer, &Entry::Withdrawn { heads });
         }
+        // What they found before has them as distrusted already; what comes after this may be trusted again.
+        for (&participant, outcast) in &ledger.outcasts {
+            write_found_out(writer, participant, outcast);
+        }
         // Ranges that share a part mostly follow each other, or not: each may have an entry of its own.
-        let mut places = ledger.ranges.iter().peekable();
-        while let Some((head, place)) = places.next() {
+        let mut done = ledger.ranges.iter().peekable();
+        while let Some((head, place, finders)) = done.next() {
             let mut run = vec![placed(head, place)];
-            while let Some(&(head, next)) = places.peek()
+            while let Some(&(head, next, found)) = done.peek()
                 && (next.lease, next.replicas) == (place.lease, place.replicas)
+                && found == finders
             {
                 run.push(placed(head, next));
-                places.next();
+                done.next();
             }
-            write_done(writer, place.lease, place.replicas, &run);
+            write_done(writer, place.lease, place.replicas, finders, &run);
         }
-        for (&(bits, _), merged) in &ledger.shards {
-            write_shard(writer, bits, merged);
+        for (&(bits, _), (merged, finders)) in &ledger.shards {
+            write_shard(writer, bits, finders, merged);
         }
     });
     bytes.into()
@@ -156,27 +166,57 @@ pub(super) fn write(writer: &mut Writer, entry: &Entry) {
         Entry::Done {
             part,
             replicas,
+            finders,
             ranges,
-        } => write_done(writer, part.lease, *replicas, ranges),
-        Entry::Withdrawn { heads } => {
-            writer.u32(3).u32(count(heads.len()));
-            for head in heads {
-                writer.u64(head.0);
-            }
-        }
-        Entry::Shard { bits, merged } => write_shard(writer, *bits, merged),
+        } => write_done(writer, part.lease, *replicas, finders, ranges),
+        Entry::Withdrawn { heads } => write_heads(writer, 3, heads),
+        Entry::Shard {
+            bits,
+            finders,
+            merged,
+        } => write_shard(writer, *bits, finders, merged),
+        Entry::Confirmed { heads } => write_heads(writer, 8, heads),
+        Entry::FoundOut {
+            participant,
+            outcast,
+        } => write_found_out(writer, *participant, outcast),
         Entry::Pruned => {
             writer.u32(5);
         }
     }
 }
 
-fn write_done(writer: &mut Writer, lease: u64, replicas: u32, ranges: &[Placed]) {
-    writer
-        .u32(2)
-        .u64(lease)
-        .u32(replicas)
-        .u32(count(ranges.len()));
+fn write_heads(writer: &mut Writer, kind: u32, heads: &[Head]) {
+    writer.u32(kind).u32(count(heads.len()));
+    for head in heads {
+        writer.u64(head.0);
+    }
+}
+
+fn write_finders(writer: &mut Writer, finders: &Finders) {
+    writer.u32(count(finders.iter().len()));
+    for participant in finders.iter() {
+        writer.u32(participant);
+    }
+}
+
+fn write_found_out(writer: &mut Writer, participant: u32, outcast: &Outcast) {
+    let Outcast { serial, reason } = outcast;
+    let reason = &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)];
+    writer.u32(9).u32(participant).u32(*serial);
+    writer.u32(count(reason.len())).bytes(reason.as_bytes());
+}
+
+fn write_done(
+    writer: &mut Writer,
+    lease: u64,
+    replicas: u32,
+    finders: &Finders,
+    ranges: &[Placed],
+) {
+    writer.u32(6).u64(lease).u32(replicas);
+    write_finders(writer, finders);
+    writer.u32(count(ranges.len()));
     for placed in ranges {
         let summary = &placed.summary;
         writer
@@ -188,9 +228,11 @@ fn write_done(writer: &mut Writer, lease: u64, replicas: u32, ranges: &[Placed])
     }
 }
 
-fn write_shard(writer: &mut Writer, bits: u32, merged: &Merged) {
+fn write_shard(writer: &mut Writer, bits: u32, finders: &Finders, merged: &Merged) {
     let text = serde_json::to_vec(merged).expect("numbers, texts and lists always become JSON");
-    writer.u32(4).u32(bits).u32(count(text.len())).bytes(&text);
+    writer.u32(7).u32(bits);
+    write_finders(writer, finders);
+    writer.u32(count(text.len())).bytes(&text);
 }
 
 fn count(count: usize) -> u32 {
@@ -203,8 +245,14 @@ fn read(reader: &mut Reader, range_bits: RangeBits) -> Result<Entry, Wrong> {
             coordinator: reader.u64()?,
             bits: reader.u32()?,
         },
-        2 => {
-            let (lease, replicas, ranges) = (reader.u64()?, reader.u32()?, reader.u32()?);
+        kind @ (2 | 6) => {
+            let (lease, replicas) = (reader.u64()?, reader.u32()?);
+            let finders = if kind == 6 {
+                read_finders(reader)?
+            } else {
+                Finders::default()
+            };
+            let ranges = reader.u32()?;
             check(replicas > 0, || "ranges that nobody computed".to_owned())?;
             let mut bytes = reader.bytes(ranges.saturating_mul(count(RANGE)))?;
             let mut done = Vec::with_capacity(ranges as usize);
@@ -219,19 +267,21 @@ fn read(reader: &mut Reader, range_bits: RangeBits) -> Result<Entry, Wrong> {
                     lease,
                 },
                 replicas,
+                finders,
                 ranges: done,
             }
         }
-        3 => {
-            let heads = reader.u32()?;
-            let bytes = reader.bytes(heads.saturating_mul(8))?;
-            let heads = bytes.as_chunks().0.iter();
-            Entry::Withdrawn {
-                heads: heads.map(|&head| Head(u64::from_le_bytes(head))).collect(),
-            }
-        }
-        4 => {
-            let (bits, length) = (reader.u32()?, reader.u32()?);
+        3 => Entry::Withdrawn {
+            heads: read_heads(reader)?,
+        },
+        kind @ (4 | 7) => {
+            let bits = reader.u32()?;
+            let finders = if kind == 7 {
+                read_finders(reader)?
+            } else {
+                Finders::default()
+            };
+            let length = reader.u32()?;
             let merged = serde_json::from_slice(reader.bytes(length)?);
             let merged: Merged =
                 merged.map_err(|error| Wrong::Damaged(format!("a shard in it: {error}")))?;
@@ -239,15 +289,53 @@ fn read(reader: &mut Reader, range_bits: RangeBits) -> Result<Entry, Wrong> {
             checked.map_err(|damage| {
                 Wrong::Damaged(format!("shard {} in it: {damage}", merged.number))
             })?;
-            Entry::Shard { bits, merged }
+            Entry::Shard {
+                bits,
+                finders,
+                merged,
+            }
         }
         5 => Entry::Pruned,
+        8 => Entry::Confirmed {
+            heads: read_heads(reader)?,
+        },
+        9 => {
+            let (participant, serial, length) = (reader.u32()?, reader.u32()?, reader.u32()?);
+            check(length as usize <= REASON_BYTES_MAX, || {
+                "a reason that is too long".to_owned()
+            })?;
+            let reason = str::from_utf8(reader.bytes(length)?);
+            let reason = reason.map_err(|_| Wrong::Damaged("a reason in no UTF-8".to_owned()))?;
+            let reason = reason.to_owned();
+            Entry::FoundOut {
+                participant,
+                outcast: Outcast { serial, reason },
+            }
+        }
         kind => {
             return Err(Wrong::Damaged(format!(
                 "it has an entry of the unknown kind {kind}"
             )));
         }
     })
+}
+
+fn read_heads(reader: &mut Reader) -> Result<Vec<Head>, Wrong> {
+    let heads = reader.u32()?;
+    let bytes = reader.bytes(heads.saturating_mul(8))?;
+    let heads = bytes.as_chunks().0.iter();
+    Ok(heads.map(|&head| Head(u64::from_le_bytes(head))).collect())
+}
+
+fn read_finders(reader: &mut Reader) -> Result<Finders, Wrong> {
+    let finders = reader.u32()?;
+    let bytes = reader.bytes(finders.saturating_mul(4))?;
+    let finders = bytes.as_chunks().0.iter();
+    let finders: Vec<u32> = finders.map(|&number| u32::from_le_bytes(number)).collect();
+    check(finders.is_sorted_by(|one, next| one < next), || {
+        "finders out of order".to_owned()
+    })?;
+    Ok(Finders::new(finders))
 }
 
 fn read_placed(bytes: &mut &[u8], range_bits: RangeBits) -> Result<Placed, Wrong> {

@@ -13,7 +13,7 @@ use chomp_table::shard::ShardInfo;
 use chomp_table::{Digest, RangeSummary, head};
 
 use super::*;
-use crate::ledger::{LengthSums, Place};
+use crate::ledger::{DISTRUSTED, LengthSums, Place};
 use crate::objects::SimulatedStorage;
 use crate::ready;
 
@@ -93,6 +93,7 @@ fn script() -> Vec<Vec<Entry>> {
             segment.push(Entry::Done {
                 part: PartName { layer, lease },
                 replicas: 1 + layer % 2,
+                finders: finders(lease),
                 ranges: heads.iter().map(|&head| placed(head, lease)).collect(),
             });
         }
@@ -103,24 +104,55 @@ fn script() -> Vec<Vec<Entry>> {
             let again = Entry::Done {
                 part: PartName { layer, lease },
                 replicas: 3,
+                finders: Finders::new([3, 4]),
                 ranges: vec![placed(heads[0], 1000)],
             };
             script.extend([vec![Entry::Withdrawn { heads }], vec![again]]);
+        }
+        if layer % 4 == 2 {
+            let heads = heads[heads.len() / 2..].to_vec();
+            script.push(vec![Entry::Confirmed { heads }]);
+        }
+        if layer % 4 == 3 {
+            script.push(vec![found_out(layer % 3)]);
         }
     }
     for number in 0..3 {
         let bits = BITS - number % 2;
         let merged = merged(number);
-        script.push(vec![Entry::Shard { bits, merged }]);
+        let finders = finders(number.into());
+        script.push(vec![Entry::Shard {
+            bits,
+            finders,
+            merged,
+        }]);
     }
+    script.push(vec![found_out(1)]);
     script
+}
+
+/// Nobody, one, or two.
+fn finders(lease: u64) -> Finders {
+    let all = [0, 1 + u32::try_from(lease % 2).unwrap()];
+    Finders::new(all[..usize::try_from(lease % 3).unwrap()].iter().copied())
+}
+
+fn found_out(participant: u32) -> Entry {
+    Entry::FoundOut {
+        participant,
+        outcast: Outcast {
+            serial: participant + 7,
+            reason: "it computed range 1011 wrongly".to_owned(),
+        },
+    }
 }
 
 /// What entries add up to, said plainly.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Plain {
-    ranges: BTreeMap<Head, (u64, u32, Placed)>,
-    shards: Vec<(u32, Merged)>,
+    ranges: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
+    shards: Vec<(u32, Vec<u32>, Merged)>,
+    outcasts: BTreeMap<u32, Outcast>,
 }
 
 impl Plain {
@@ -132,10 +164,12 @@ impl Plain {
                 Entry::Done {
                     part,
                     replicas,
+                    finders,
                     ranges,
                 } => {
                     for placed in ranges {
-                        let place = (part.lease, *replicas, *placed);
+                        let finders = finders.iter().collect();
+                        let place = (part.lease, *replicas, finders, *placed);
                         plain.ranges.insert(placed.summary.head, place);
                     }
                 }
@@ -143,19 +177,58 @@ impl Plain {
                     plain.ranges.retain(|head, _| !heads.contains(head));
                     plain.shards.clear();
                 }
-                Entry::Shard { bits, merged } => plain.shards.push((*bits, merged.clone())),
-                Entry::Pruned => plain = Plain::default(),
+                Entry::Shard {
+                    bits,
+                    finders,
+                    merged,
+                } => {
+                    let finders = finders.iter().collect();
+                    plain.shards.push((*bits, finders, merged.clone()));
+                }
+                Entry::Confirmed { heads } => {
+                    for head in heads {
+                        if let Some((_, _, finders, _)) = plain.ranges.get_mut(head) {
+                            finders.clear();
+                        }
+                    }
+                }
+                Entry::FoundOut {
+                    participant,
+                    outcast,
+                } => {
+                    let of_ranges = plain.ranges.values_mut().map(|(_, _, finders, _)| finders);
+                    let of_shards = plain.shards.iter_mut().map(|(_, finders, _)| finders);
+                    for finders in of_ranges.chain(of_shards) {
+                        if finders.contains(participant) {
+                            finders.retain(|one| one != participant && *one != DISTRUSTED);
+                            finders.push(DISTRUSTED);
+                        }
+                    }
+                    plain.outcasts.insert(*participant, outcast.clone());
+                }
+                Entry::Pruned => {
+                    plain.ranges.clear();
+                    plain.shards.clear();
+                }
             }
         }
         plain
             .shards
-            .sort_by_key(|(bits, merged)| (*bits, merged.number));
+            .sort_by_key(|(bits, _, merged)| (*bits, merged.number));
         plain.shards.dedup();
         plain
     }
 
+    /// What is left when the table of the script is published.
+    fn pruned() -> Plain {
+        Plain {
+            outcasts: Plain::of(&script()).outcasts,
+            ..Plain::default()
+        }
+    }
+
     fn found(ledger: &Ledger) -> Plain {
-        let of_range = |(head, place): (Head, &Place)| {
+        let of_range = |(head, place, finders): (Head, &Place, &Finders)| {
             let placed = Placed {
                 summary: place.summary(head),
                 offset: place.offset,
@@ -163,14 +236,16 @@ impl Plain {
             };
             assert_eq!(ledger.place(head), Some(place));
             assert_eq!(place.part(head).lease, place.lease);
-            (head, (place.lease, place.replicas, placed))
+            let is_doubted = finders.is_doubted();
+            let finders: Vec<u32> = finders.iter().collect();
+            assert_eq!(is_doubted, finders.contains(&DISTRUSTED));
+            (head, (place.lease, place.replicas, finders, placed))
         };
         let of_bits = |bits| {
-            ledger
-                .shards(bits)
-                .map(move |merged| (bits, merged.clone()))
+            let shards = ledger.found_shards(bits);
+            shards.map(move |(merged, finders)| (bits, finders.iter().collect(), merged.clone()))
         };
-        let ranges: BTreeMap<_, _> = ledger.done(u64::MAX).map(of_range).collect();
+        let ranges: BTreeMap<_, _> = ledger.found(u64::MAX).map(of_range).collect();
         assert_eq!(
             (ledger.len(), ledger.is_empty()),
             (ranges.len(), ranges.is_empty())
@@ -178,6 +253,10 @@ impl Plain {
         Plain {
             ranges,
             shards: (0..=64).flat_map(of_bits).collect(),
+            outcasts: ledger
+                .outcasts()
+                .map(|(number, outcast)| (number, outcast.clone()))
+                .collect(),
         }
     }
 }
@@ -332,24 +411,27 @@ fn pruning() {
     storage.overwrite(&keys::manifest(BITS), "");
     for _ in 0..2 {
         assert!(ready(journal.prune(BITS)).unwrap());
-        assert_eq!(Plain::found(&journal.ledger()), Plain::default());
+        assert_eq!(Plain::found(&journal.ledger()), Plain::pruned());
         assert_eq!(looked(&storage), *journal.ledger());
         assert_eq!(ready(storage.list(&keys::parts())).unwrap(), []);
         assert_eq!(ready(storage.list(&keys::checkpoints())).unwrap().len(), 1);
     }
     // A larger table goes on from here.
     ready(journal.append(script()[3].clone())).unwrap();
-    assert_eq!(Plain::found(&looked(&storage)), Plain::of(&script()[3..4]));
+    let mut expected = Plain::of(&script()[3..4]);
+    expected.outcasts = Plain::pruned().outcasts;
+    assert_eq!(Plain::found(&looked(&storage)), expected);
 }
 
 #[test]
 fn a_checkpoint_of_many_ranges() {
     let mut ledger = Ledger::new(TABLE, RangeBits::new(28).unwrap());
     for head in 0..1_000_000 {
-        ledger.add(head % 1000, 1, &placed(Head(head), head % 1000));
+        let finders = finders(head % 1000);
+        ledger.add(head % 1000, 1, &finders, &placed(Head(head), head % 1000));
     }
     let bytes = encode_checkpoint(&ledger);
-    assert!(bytes.len() < 90 * ledger.len(), "{}", bytes.len());
+    assert!(bytes.len() < 93 * ledger.len(), "{}", bytes.len());
     let read = format::decode(format::CHECKPOINT, &bytes, 0);
     assert!(read.is_ok_and(|read| read == ledger));
 }

@@ -6,18 +6,20 @@ use std::mem;
 
 use chomp_table::Head;
 
-use super::Place;
+use super::{Finders, Place};
 
 /// The heads that differ in so many low bits only stand together.
 const GROUP_BITS: u32 = 8;
 /// A group grows by room for so many ranges.
 const ROOM: usize = 16;
 
-/// Ranges with their places, by head. The heads of a group are kept in order; most tables have all of
+type Done = (Head, Place, Finders);
+
+/// Ranges with their places and finders, by head. The heads of a group are kept in order; most tables have all of
 /// them, so that no room is left over at the end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges {
-    groups: BTreeMap<u64, Vec<(Head, Place)>>,
+    groups: BTreeMap<u64, Vec<Done>>,
     len: usize,
 }
 
@@ -41,16 +43,29 @@ impl Ranges {
         Some(&group[at].1)
     }
 
+    /// Who found a range.
+    pub(crate) fn finders_mut(&mut self, head: Head) -> Option<&mut Finders> {
+        let group = self.groups.get_mut(&(head.0 >> GROUP_BITS))?;
+        let at = find(group, head).ok()?;
+        Some(&mut group[at].2)
+    }
+
+    /// Who found each range.
+    pub(crate) fn all_finders_mut(&mut self) -> impl Iterator<Item = &mut Finders> {
+        let done = self.groups.values_mut().flatten();
+        done.map(|(_, _, finders)| finders)
+    }
+
     /// Adds a range, or replaces it.
-    pub(crate) fn insert(&mut self, head: Head, place: Place) {
+    pub(crate) fn insert(&mut self, head: Head, place: Place, finders: Finders) {
         let group = self.groups.entry(head.0 >> GROUP_BITS).or_default();
         match find(group, head) {
-            Ok(at) => group[at].1 = place,
+            Ok(at) => group[at] = (head, place, finders),
             Err(at) => {
                 if group.len() == group.capacity() {
                     group.reserve_exact(ROOM);
                 }
-                group.insert(at, (head, place));
+                group.insert(at, (head, place, finders));
                 self.len += 1;
             }
         }
@@ -70,31 +85,33 @@ impl Ranges {
     }
 
     /// All ranges, ascending.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Head, &Place)> {
-        let places = self.groups.values().flatten();
-        places.map(|(head, place)| (*head, place))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Head, &Place, &Finders)> {
+        let done = self.groups.values().flatten();
+        done.map(|(head, place, finders)| (*head, place, finders))
     }
 
     /// The ranges below a head, ascending.
-    pub(crate) fn below(&self, head: Head) -> impl Iterator<Item = (Head, &Place)> {
+    pub(crate) fn below(&self, head: Head) -> impl Iterator<Item = (Head, &Place, &Finders)> {
         let groups = self.groups.range(..=head.0 >> GROUP_BITS);
-        let places = groups.flat_map(|(_, group)| group);
-        let places = places.map(|(head, place)| (*head, place));
-        places.take_while(move |&(found, _)| found < head)
+        let done = groups.flat_map(|(_, group)| group);
+        let done = done.map(|(head, place, finders)| (*head, place, finders));
+        done.take_while(move |&(found, ..)| found < head)
     }
 
     /// The largest head.
     pub(crate) fn last(&self) -> Option<Head> {
         let mut groups = self.groups.values().rev();
-        groups.find_map(|group| group.last()).map(|&(head, _)| head)
+        groups
+            .find_map(|group| group.last())
+            .map(|&(head, ..)| head)
     }
 }
 
-fn find(group: &[(Head, Place)], head: Head) -> Result<usize, usize> {
+fn find(group: &[Done], head: Head) -> Result<usize, usize> {
     // Whole journals come in ascending order.
     match group.last() {
-        Some(&(last, _)) if last < head => Err(group.len()),
-        _ => group.binary_search_by_key(&head, |&(head, _)| head),
+        Some(&(last, ..)) if last < head => Err(group.len()),
+        _ => group.binary_search_by_key(&head, |&(head, ..)| head),
     }
 }
 
@@ -129,24 +146,29 @@ mod tests {
                 ranges.remove(head);
                 plain.remove(&head);
             } else {
-                ranges.insert(head, place(step));
-                plain.insert(head, place(step));
+                let finders = Finders::new([u32::try_from(random >> 62).unwrap()]);
+                ranges.insert(head, place(step), finders.clone());
+                plain.insert(head, (place(step), finders));
             }
             assert_eq!(ranges.len(), plain.len());
-            assert_eq!(ranges.get(head), plain.get(&head));
+            assert_eq!(ranges.get(head), plain.get(&head).map(|(place, _)| place));
         }
-        let expected = || plain.iter().map(|(&head, place)| (head, place));
+        let expected = || {
+            plain
+                .iter()
+                .map(|(&head, (place, finders))| (head, place, finders))
+        };
         assert!(ranges.iter().eq(expected()));
         assert_eq!(ranges.last(), plain.keys().next_back().copied());
         for head in [0, 1, 255, 256, 257, 1000, 1 << 55, u64::MAX].map(Head) {
-            let below = expected().take_while(|&(found, _)| found < head);
+            let below = expected().take_while(|&(found, ..)| found < head);
             assert!(ranges.below(head).eq(below), "{head}");
         }
         for &head in plain.keys() {
             ranges.remove(head);
         }
         assert_eq!((ranges.last(), &ranges), (None, &Ranges::default()));
-        ranges.insert(Head(1), place(1));
+        ranges.insert(Head(1), place(1), Finders::default());
         ranges.clear();
         assert_eq!(ranges.len(), 0);
     }
@@ -157,11 +179,11 @@ mod tests {
         // In the order of layers, more or less.
         for start in 0..1000 {
             for head in (start..1_000_000).step_by(1000) {
-                ranges.insert(Head(head), place(start));
+                ranges.insert(Head(head), place(start), Finders::new([1]));
             }
         }
         let room: usize = ranges.groups.values().map(Vec::capacity).sum();
-        let bytes = room * size_of::<(Head, Place)>() + ranges.groups.len() * 64;
+        let bytes = room * size_of::<Done>() + ranges.groups.len() * 64;
         assert!(ranges.len() == 1_000_000 && bytes < 90_000_000, "{bytes}");
     }
 }

@@ -7,7 +7,7 @@ use chomp_table::range::{Buckets, Contents};
 use chomp_table::{Digest, RangeSummary, definition};
 
 use super::*;
-use crate::ledger::Ranges;
+use crate::ledger::{Finders, Ranges};
 use crate::part::Placed;
 
 const TABLE: u64 = 3;
@@ -92,6 +92,7 @@ impl Table {
             ranges: Ranges::default(),
             withdrawn: false,
             shards: BTreeMap::new(),
+            outcasts: BTreeMap::new(),
         };
         let ranges = self
             .ranges
@@ -109,7 +110,7 @@ impl Table {
                 offset: 0,
                 length: 0,
             };
-            ledger.add(1, 1, &placed);
+            ledger.add(1, 1, &Finders::default(), &placed);
         }
         ledger
     }

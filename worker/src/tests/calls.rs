@@ -5,7 +5,7 @@ use std::time::Duration;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, complete_request, lease_reply};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
-use chomp_store::{Entry, Key, PartName, Placed, Storage, StorageError, published};
+use chomp_store::{Entry, Finders, Key, PartName, Placed, Storage, StorageError, published};
 use chomp_table::{Digest, Head, RangeSummary};
 use http::{Method, StatusCode};
 use http_body_util::Full;
@@ -194,6 +194,7 @@ impl State {
                 Entry::Done {
                     part,
                     replicas: 1,
+                    finders: Finders::new([1]),
                     ranges,
                 }
             }
@@ -216,7 +217,11 @@ impl State {
                     let reason = "there is no such shard".to_owned();
                     return complete_reply::Verdict::Rejected(v1::Rejected { reason });
                 }
-                Entry::Shard { bits: BITS, merged }
+                Entry::Shard {
+                    bits: BITS,
+                    finders: Finders::default(),
+                    merged,
+                }
             }
         };
         now(self.journal.append(vec![entry])).unwrap();

@@ -15,7 +15,7 @@ use chomp_proto::v1::{self, task};
 use chomp_store::merge::{Cut, Merger};
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::PartBuilder;
-use chomp_store::{Entry, Journal, Key, Merged, PartName, Placed, Storage, published};
+use chomp_store::{Entry, Finders, Journal, Key, Merged, PartName, Placed, Storage, published};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Head, Range, RangeBits, head, range};
 use futures_util::FutureExt;
@@ -277,12 +277,18 @@ impl State {
             let done = Entry::Done {
                 part: place.part(head),
                 replicas: 1,
+                finders: Finders::new([1]),
                 ranges: vec![placed],
             };
             now(journal.append(vec![done])).unwrap();
         }
         for merged in self.journal.ledger().shards(BITS).cloned() {
-            now(journal.append(vec![Entry::Shard { bits: BITS, merged }])).unwrap();
+            now(journal.append(vec![Entry::Shard {
+                bits: BITS,
+                finders: Finders::default(),
+                merged,
+            }]))
+            .unwrap();
         }
         (self.storage, self.journal) = (storage, journal);
     }
@@ -310,6 +316,7 @@ impl State {
         let done = Entry::Done {
             part,
             replicas: 1,
+            finders: Finders::new([1]),
             ranges,
         };
         now(self.journal.append(vec![done])).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chomp_store::objects::SimulatedStorage;
-use chomp_store::{Entry, Journal, Key, Storage};
+use chomp_store::{Entry, Finders, Journal, Key, Storage};
 use chomp_table::{Digest, Head};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -184,6 +184,7 @@ async fn a_merge_reports_what_it_finds() {
             let done = Entry::Done {
                 part,
                 replicas: 1,
+                finders: Finders::new([1]),
                 ranges,
             };
             now(state.journal.append(vec![done])).unwrap();

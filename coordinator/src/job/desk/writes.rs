@@ -8,9 +8,8 @@
 use std::collections::VecDeque;
 use std::mem::take;
 
-use chomp_plan::{Event, Millis, Phase, SubmissionId, Unit};
-use chomp_store::{Entry, PartName, Placed};
-use chomp_table::Head;
+use chomp_plan::{Event, Millis, Misdeed, ParticipantId, Phase, Settled, SubmissionId, Unit};
+use chomp_store::{Entry, Finders, Outcast, PartName, Placed};
 
 use super::Desk;
 use super::kept::Handed;
@@ -29,11 +28,10 @@ const PAUSE: u64 = 2;
 pub(super) enum Write {
     Commit {
         submission: SubmissionId,
-        units: Vec<Unit>,
+        units: Vec<Settled>,
     },
-    Withdraw {
-        heads: Vec<Head>,
-    },
+    /// Something of which the plan wants no answer.
+    Note(Box<Entry>),
 }
 
 /// What is to be written, in order.
@@ -71,9 +69,9 @@ impl Desk {
             && let Some(write) = self.writes.waiting.pop_front()
         {
             match write {
-                Write::Withdraw { heads } => {
-                    ranges += heads.len();
-                    batch.entries.push(Entry::Withdrawn { heads });
+                Write::Note(entry) => {
+                    ranges += 1;
+                    batch.entries.push(*entry);
                 }
                 Write::Commit { submission, units } => {
                     ranges += units.len();
@@ -88,6 +86,24 @@ impl Desk {
             self.writes.rests_until = now.plus(WRITE_EVERY_MS);
             self.errands.push(Errand::Append(batch));
         }
+    }
+
+    /// Has something written of which the plan wants no answer.
+    pub(super) fn note(&mut self, entry: Entry) {
+        self.writes.waiting.push_back(Write::Note(Box::new(entry)));
+    }
+
+    /// Has it written that a participant is not trusted any more.
+    pub(super) fn note_found_out(&mut self, participant: ParticipantId, reason: &Misdeed) {
+        let outcast = Outcast {
+            serial: self.subject.list.serial(participant),
+            reason: reason.to_string(),
+        };
+        let ParticipantId(participant) = participant;
+        self.note(Entry::FoundOut {
+            participant,
+            outcast,
+        });
     }
 
     /// Takes in that the segment under way has ended.
@@ -127,30 +143,39 @@ impl Desk {
         }
     }
 
-    fn entries(&self, submission: SubmissionId, units: &[Unit]) -> Option<Entry> {
+    /// The entries for these units of a submission: one for those that the same participants found.
+    fn entries(&self, submission: SubmissionId, units: &[Settled]) -> Vec<Entry> {
         let kept = &self.submissions[&submission];
-        let heads = units.iter().filter_map(|unit| match unit {
-            Unit::Range(head) => Some(*head),
-            Unit::Shard(_) => None,
-        });
-        match &kept.handed {
-            Handed::Merged(merged) => Some(Entry::Shard {
-                bits: self.subject.bits,
-                merged: (**merged).clone(),
-            }),
-            Handed::Ranges(_) => {
-                let ranges: Vec<Placed> = heads.map(|head| *kept.placed(head)).collect();
-                let layer = ranges.first()?.summary.head.layer();
-                Some(Entry::Done {
-                    part: PartName {
-                        layer,
-                        lease: kept.lease,
-                    },
-                    replicas: self.subject.replicas,
-                    ranges,
-                })
+        let groups = units.chunk_by(|one, next| one.finders == next.finders);
+        let entry = |group: &[Settled]| {
+            let finders = group.iter().flat_map(|settled| &settled.finders);
+            let finders = Finders::new(finders.map(|&ParticipantId(number)| number));
+            match &kept.handed {
+                Handed::Merged(merged) => Some(Entry::Shard {
+                    bits: self.subject.bits,
+                    finders,
+                    merged: (**merged).clone(),
+                }),
+                Handed::Ranges(_) => {
+                    let heads = group.iter().filter_map(|settled| match settled.unit {
+                        Unit::Range(head) => Some(head),
+                        Unit::Shard(_) => None,
+                    });
+                    let ranges: Vec<Placed> = heads.map(|head| *kept.placed(head)).collect();
+                    let layer = ranges.first()?.summary.head.layer();
+                    Some(Entry::Done {
+                        part: PartName {
+                            layer,
+                            lease: kept.lease,
+                        },
+                        replicas: self.subject.replicas,
+                        finders,
+                        ranges,
+                    })
+                }
+                Handed::Checked { .. } => None,
             }
-            Handed::Checked { .. } => None,
-        }
+        };
+        groups.filter_map(entry).collect()
     }
 }

@@ -125,13 +125,18 @@ fn claims_beyond_a_table_are_refused() {
         Entry::Done {
             part: PartName { layer: 3, lease: 1 },
             replicas: 1,
+            finders: Finders::new([1]),
             ranges: vec![range],
         }
     };
     let shard = |bits, change: &dyn Fn(&mut Merged)| {
         let mut merged = merged(0);
         change(&mut merged);
-        Entry::Shard { bits, merged }
+        Entry::Shard {
+            bits,
+            finders: Finders::default(),
+            merged,
+        }
     };
     let of = |merged: &mut Merged| merged.shard.take().expect("it has words");
     for (entry, expected) in [
@@ -203,7 +208,7 @@ fn claims_beyond_a_table_are_refused() {
 fn other_versions_are_told_from_damage() {
     let objects = small();
     let key = keys::segment(0);
-    for (version, newer) in [(0_u32, false), (1, false), (3, true), (u32::MAX, true)] {
+    for (version, newer) in [(0_u32, false), (1, false), (4, true), (u32::MAX, true)] {
         let storage = restored(&objects);
         remove_checkpoints(&storage);
         storage.overwrite(&key, patched(&objects[&key], 8, &version.to_le_bytes()));
@@ -211,7 +216,7 @@ fn other_versions_are_told_from_damage() {
             StoreError::Newer {
                 key: named,
                 found,
-                known: 2,
+                known: 3,
             } => {
                 assert!(newer && named == key && found == version);
             }
@@ -252,12 +257,14 @@ fn entries_that_no_coordinator_writes() {
         Entry::Done {
             part,
             replicas,
+            finders: Finders::new([1]),
             ranges: vec![range],
         }
     };
     let nobody = Entry::Done {
         part: PartName { layer: 0, lease: 1 },
         replicas: 1,
+        finders: Finders::new([1]),
         ranges: vec![],
     };
     for (entry, expected) in [

@@ -1,6 +1,7 @@
-//! The working files of chomp 0.1.
+//! The working files of versions before.
 
 use super::*;
+use crate::envelope::{Kind, Writer};
 
 fn with(names: &[&str]) -> Arc<SimulatedStorage> {
     let storage = SimulatedStorage::new(1);
@@ -39,4 +40,48 @@ fn what_a_finished_one_leaves_is_let_alone() {
     let part = PartName { layer: 3, lease: 1 }.key();
     storage.overwrite(&part, "part");
     assert_eq!(ready(open(&storage)).unwrap().epoch(), 1);
+}
+
+/// The first segment of a journal of version 2: ranges 0 and 1 are done, and a shard.
+fn segment() -> Bytes {
+    let mut writer = Writer::new(Kind {
+        version: 2,
+        ..SEGMENT
+    });
+    writer.u64(0).digest(&Digest([0; 32]));
+    writer.u64(TABLE).u32(range_bits().get());
+    writer.u32(1).u64(7).u32(BITS);
+    for head in 0..2 {
+        let Placed {
+            summary,
+            offset,
+            length,
+        } = placed(Head(head), 5 + head);
+        writer.u32(2).u64(5 + head).u32(2).u32(1);
+        writer.u64(head).u64(summary.count).u64(summary.stored);
+        writer.digest(&summary.digest).u32(offset).u32(length);
+    }
+    let text = serde_json::to_vec(&merged(0)).unwrap();
+    let length = u32::try_from(text.len()).unwrap();
+    writer.u32(4).u32(BITS).u32(length).bytes(&text);
+    writer.finish().0.into()
+}
+
+#[test]
+fn a_journal_of_the_version_before_is_read() {
+    let storage = Arc::new(SimulatedStorage::new(1));
+    storage.overwrite(&keys::segment(0), segment());
+    let journal = ready(open(&storage)).unwrap();
+    let mut expected = Plain::default();
+    for head in 0..2 {
+        let place = (5 + head, 2, vec![], placed(Head(head), 5 + head));
+        expected.ranges.insert(Head(head), place);
+    }
+    expected.shards.push((BITS, vec![], merged(0)));
+    assert_eq!(Plain::found(&journal.ledger()), expected);
+    // What comes after it says who found it.
+    ready(journal.append(vec![found_out(1)])).unwrap();
+    let again = looked(&storage);
+    assert_eq!(again, *journal.ledger());
+    assert_eq!(again.outcasts().count(), 1);
 }

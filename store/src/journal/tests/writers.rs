@@ -6,6 +6,7 @@ fn entry(lease: u64) -> Vec<Entry> {
     vec![Entry::Done {
         part: PartName { layer: 0, lease },
         replicas: 1,
+        finders: Finders::new([1]),
         ranges: vec![placed(Head(0), lease)],
     }]
 }
@@ -93,5 +94,5 @@ fn who_was_away_for_long() {
     ] {
         assert!(matches!(done, Err(StoreError::Fenced { .. })), "{done:?}");
     }
-    assert_eq!(Plain::found(&looked(&storage)), Plain::default());
+    assert_eq!(Plain::found(&looked(&storage)), Plain::pruned());
 }

@@ -1,0 +1,52 @@
+//! What a plan knows of the coordinators before.
+
+use chomp_table::{Digest, RangeSummary};
+
+use super::Plan;
+use super::ids::{ParticipantId, Unit};
+use super::messages::{Action, Misdeed};
+use super::workers::{Delivery, Outcast};
+
+/// What is known of a job from before. Units beyond the table are ignored, and so are shards unless all ranges
+/// are done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Past {
+    /// The ranges that are durable.
+    pub ranges: Vec<RangeSummary>,
+    /// The shards that are durable.
+    pub shards: Vec<(u32, Digest)>,
+    /// Who found what of these.
+    pub found: Vec<(Unit, ParticipantId)>,
+    /// What of these was found by somebody who was not trusted any more afterwards.
+    pub doubted: Vec<Unit>,
+    /// The participants that are not trusted, and why.
+    pub outcasts: Vec<(ParticipantId, String)>,
+}
+
+impl Plan {
+    /// Takes in who found what, and who is not trusted.
+    pub(super) fn recall(&mut self, past: &Past, out: &mut Vec<Action>) {
+        for &(unit, participant) in &past.found {
+            if self.units.contains(unit) && self.units.known(unit).is_some() {
+                let delivered = self.delivered.entry(participant).or_default();
+                delivered.push(Delivery::of(unit));
+                if let Unit::Shard(number) = unit {
+                    let writer = self.some_worker(participant);
+                    self.units.shards.set_writer(number, Some(writer));
+                }
+            }
+        }
+        for (participant, reason) in &past.outcasts {
+            let outcast = Outcast {
+                name: self.name(self.some_worker(*participant)),
+                misdeed: Misdeed::Recorded {
+                    reason: reason.clone(),
+                },
+            };
+            self.outcasts.insert(*participant, outcast);
+        }
+        for &unit in &past.doubted {
+            self.doubt(unit, out);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Who found what is done, so that it can be doubted when one of them turns out to be a liar.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Stands for whoever was not trusted any more after the result was settled. No participant has this number.
+pub const DISTRUSTED: u32 = u32::MAX;
+
+/// The participants that found the content of a range or shard, by number, ascending. Nobody, if the coordinator
+/// computed it itself or the journal is older than such records.
+///
+/// There is one for each of a million ranges, and those of a part mostly share theirs.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Finders(Option<Arc<Vec<u32>>>);
+
+impl Finders {
+    /// These participants.
+    pub fn new(participants: impl IntoIterator<Item = u32>) -> Finders {
+        let mut all: Vec<u32> = participants.into_iter().collect();
+        all.sort_unstable();
+        all.dedup();
+        Finders((!all.is_empty()).then(|| Arc::new(all)))
+    }
+
+    /// Their numbers, ascending.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        self.as_slice().iter().copied()
+    }
+
+    /// Whether one of them was not trusted any more afterwards. Then the coordinator has to compute it itself.
+    pub fn is_doubted(&self) -> bool {
+        self.as_slice().last() == Some(&DISTRUSTED)
+    }
+
+    /// The same when `participant` is not trusted any more; nothing if it is none of them.
+    pub(crate) fn without(&self, participant: u32) -> Option<Finders> {
+        let others = || self.iter().filter(|&one| one != participant);
+        (others().count() < self.iter().len()).then(|| Finders::new(others().chain([DISTRUSTED])))
+    }
+
+    fn as_slice(&self) -> &[u32] {
+        self.0.as_deref().map_or(&[], Vec::as_slice)
+    }
+}
+
+impl fmt::Debug for Finders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_slice().fmt(f)
+    }
+}
