@@ -20,6 +20,9 @@ mod keys;
 pub mod ledger;
 pub mod location;
 pub mod merge;
+#[cfg(test)]
+#[path = "../../tests/tests/common/needs.rs"]
+mod needs;
 pub mod objects;
 pub mod part;
 pub mod published;

@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use chomp_table::{Table, Word};
-use common::{end, program, run};
+use common::{end, needs, program, run};
 use tempfile::TempDir;
 
 const BITS: u32 = 28;
@@ -27,24 +27,15 @@ fn python() -> Command {
     command
 }
 
-/// Whether there is a Python with the packages. Says so if not.
-#[expect(clippy::print_stderr, reason = "says why a test had nothing to do")]
+/// Whether there is a Python with the packages.
 fn has_python() -> bool {
-    static HAS: OnceLock<bool> = OnceLock::new();
-    let required = std::env::var_os("CHOMP_REQUIRE_PYTHON").is_some_and(|value| value == "1");
-    let has = *HAS.get_or_init(|| {
+    static HAS: OnceLock<Result<(), String>> = OnceLock::new();
+    let has = HAS.get_or_init(|| {
         let imports = "import numpy, pyarrow.parquet, pyroaring, zstandard";
-        let done = python().args(["-c", imports]).output();
-        done.is_ok_and(|output| output.status.success())
+        let what = "Python with the packages of examples/requirements.txt (CHOMP_PYTHON names it)";
+        needs::can(what, python().args(["-c", imports]))
     });
-    assert!(
-        has || !required,
-        "no Python with the packages of examples/requirements.txt: name one in CHOMP_PYTHON"
-    );
-    if !has {
-        eprintln!("no Python with numpy, pyarrow, pyroaring and zstandard: nothing tested");
-    }
-    has
+    needs::found("PYTHON", has.clone()).is_some()
 }
 
 /// A finished table, made once.
@@ -303,11 +294,9 @@ fn tables_of_format_1_are_read() {
 
 /// The reader in the page needs the program `zstd`, and Python without any package.
 #[test]
-#[expect(clippy::print_stderr, reason = "says why a test had nothing to do")]
 fn the_reader_in_the_page_agrees() {
-    let zstd = Command::new("zstd").arg("--version").output();
-    if !has_python() || !zstd.is_ok_and(|output| output.status.success()) {
-        eprintln!("no Python or no program zstd: nothing tested");
+    let zstd = needs::can("the program zstd", Command::new("zstd").arg("--version"));
+    if !has_python() || needs::found("ZSTD", zstd).is_none() {
         return;
     }
     let page = fs::read_to_string(root().join("docs/FORMAT.md")).unwrap();

@@ -4,6 +4,7 @@
 
 pub(crate) mod cluster;
 pub(crate) mod http;
+pub(crate) mod needs;
 pub(crate) mod netns;
 pub(crate) mod proxy;
 

@@ -17,6 +17,7 @@ use thirtyfour::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::common::cluster::{free_port, wait_for};
+use crate::common::needs;
 
 /// What Chromium is started with. The sandbox needs rights that containers do not give, and the
 /// pages are our own.
@@ -63,16 +64,11 @@ impl Browser {
     }
 
     /// A browser that is started with more flags.
-    #[expect(clippy::print_stderr, reason = "says why nothing was tested")]
     pub(crate) fn with(flags: &[&str]) -> Option<Browser> {
         let names = ["chromium", "chromium-browser", "google-chrome"];
-        let found = (on_path(&["chromedriver"]), on_path(&names));
-        let (Some(chromedriver), Some(chromium)) = found else {
-            let required = std::env::var_os("CHOMP_REQUIRE_BROWSER").is_some_and(|set| set == "1");
-            assert!(!required, "chromedriver and chromium are required");
-            eprintln!("chromedriver or chromium is not installed: nothing is tested");
-            return None;
-        };
+        let found = on_path(&["chromedriver"]).zip(on_path(&names));
+        let found = found.ok_or_else(|| "chromedriver or chromium is not installed".to_owned());
+        let (chromedriver, chromium) = needs::found("BROWSER", found)?;
         Some(Browser::start(&chromedriver, &chromium, flags))
     }
 

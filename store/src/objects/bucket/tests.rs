@@ -9,12 +9,11 @@ use object_store::{Attributes, GetResultPayload, ObjectMeta};
 
 use super::super::contract::contract;
 use super::*;
+use crate::needs;
 use stub::{Fault, Relay, Stub};
 
 /// The address of a real S3 server, with a bucket of the name [`BUCKET`], that takes any credentials.
 const SERVER: &str = "CHOMP_TEST_S3";
-/// Set where tests must not go without one.
-const REQUIRED: &str = "CHOMP_REQUIRE_S3";
 const BUCKET: &str = "chomp-test";
 
 fn key(text: &str) -> Key {
@@ -45,17 +44,9 @@ fn stub() -> (Stub, BucketStorage) {
 }
 
 /// The address of the real server.
-#[expect(clippy::print_stderr, reason = "says why a test had nothing to do")]
 fn server() -> Option<String> {
-    let server = std::env::var(SERVER).ok();
-    if server.is_none() {
-        assert!(
-            std::env::var_os(REQUIRED).is_none(),
-            "{SERVER} names no server"
-        );
-        eprintln!("{SERVER} names no server: nothing tested");
-    }
-    server
+    let server = std::env::var(SERVER).map_err(|_| format!("{SERVER} names no server"));
+    needs::found("S3", server)
 }
 
 /// A creation, and what it says, whatever came before the server's answer.

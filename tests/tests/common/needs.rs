@@ -1,0 +1,52 @@
+//! What a test needs beside Rust, and not every machine has or permits: a program, a mount, a network.
+//!
+//! A test that finds it missing has nothing to do. It says so on the terminal, past what keeps back the output of tests,
+//! and in the file that `CHOMP_NOT_RUN` names; with `CHOMP_REQUIRE_<NAME>=1` it fails. `.ci/run` sets these variables.
+
+#![allow(dead_code, reason = "each test file uses a part of this")]
+
+use std::env;
+use std::fs::File;
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
+use std::thread;
+
+/// What was found of the need of this name; none if it is missing and may be.
+pub(crate) fn found<T>(name: &str, found: Result<T, String>) -> Option<T> {
+    let variable = format!("CHOMP_REQUIRE_{name}");
+    let required = env::var_os(&variable).is_some_and(|value| value == "1");
+    match found {
+        Ok(found) => Some(found),
+        Err(why) if required => panic!("{variable}=1, but {why}"),
+        Err(why) => {
+            let thread = thread::current();
+            let line = format!("NOT RUN: {}: {why}\n", thread.name().unwrap_or(name));
+            // What the macros print is kept back.
+            let mut terminal = io::stderr();
+            terminal.write_all(line.as_bytes()).expect("somebody reads");
+            if let Some(path) = env::var_os("CHOMP_NOT_RUN") {
+                let file = File::options().create(true).append(true).open(path);
+                let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+                written.expect("the list of what was not run can be written");
+            }
+            None
+        }
+    }
+}
+
+/// Whether a program that is there does this, and if not what is missing.
+pub(crate) fn can(what: &str, command: &mut Command) -> Result<(), String> {
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null());
+    match quiet.stderr(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(_) => Err(format!("{what} is not possible here")),
+        Err(error) => Err(format!("{what} is not possible: {error}")),
+    }
+}
+
+/// Whether system calls can be watched.
+pub(crate) fn strace() -> bool {
+    let mut watch = Command::new("strace");
+    let watched = can("strace", watch.args(["-o", "/dev/null", "true"]));
+    found("STRACE", watched).is_some()
+}
