@@ -165,9 +165,9 @@ struct Doors {
 impl Doors {
     fn new(args: &CoordinatorArgs, address: SocketAddr) -> Doors {
         let (ip, port) = (address.ip(), address.port());
-        // Pages on another address are served in the same way.
-        let beyond = args.http.is_some_and(|http| !http.ip().is_loopback());
-        let tls = (!ip.is_loopback() || beyond) && !args.no_tls;
+        // On loopback too: whoever takes the port when this process is gone would hear tokens of clients that
+        // come back. Pages on another address are served in the same way, as they ask for the token.
+        let tls = !args.no_tls;
         let host = args.advertise.clone().unwrap_or_else(|| match ip {
             _ if ip.is_unspecified() => machine::host_name(),
             IpAddr::V6(ip) => format!("[{ip}]"),
@@ -179,6 +179,8 @@ impl Doors {
             machine::host_name(),
             "localhost".to_owned(),
         ];
+        // Of all addresses of loopback this machine lists one.
+        names.extend(ip.is_loopback().then(|| ip.to_string()));
         names.extend(machine::addresses().iter().map(IpAddr::to_string));
         names.sort_unstable();
         names.dedup();

@@ -56,7 +56,8 @@ pub(crate) async fn start(
     let listener = TcpListener::bind("127.0.0.1:0")
         .await
         .context("cannot listen on loopback")?;
-    // It speaks to this process alone, without a certificate, and the token goes nowhere else.
+    // In the clear: the listener is this process's own for as long as the worker runs, so nobody else can take its
+    // port, and the token opens nothing but this coordinator, of this process, and is gone with it.
     let issuer = Arc::new(Issuer::in_memory(0)?);
     let token = issuer.issue(Holder::OWNER, None);
     let options = Options {

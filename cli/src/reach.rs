@@ -40,9 +40,38 @@ pub(crate) fn local_access(url: &str) -> anyhow::Result<Access> {
         _ => None,
     };
     let (ca, token) = found.map_or((None, None), |found| (found.ca, found.token));
+    let coordinator = match &ca {
+        Some(_) => encrypted(url),
+        None => url.to_owned(),
+    };
     Ok(Access {
-        coordinator: url.to_owned(),
+        coordinator,
         ca,
         token,
     })
+}
+
+/// The address of a coordinator that has a certificate, however it was written: who names a port of this machine
+/// means what listens there, and never to say something in the clear.
+fn encrypted(url: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => format!("https://{rest}"),
+        _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_a_certificate_is_never_spoken_to_in_the_clear() {
+        for (written, meant) in [
+            ("http://127.0.0.1:7171", "https://127.0.0.1:7171"),
+            ("HTTP://localhost:7171/", "https://localhost:7171/"),
+            ("https://localhost:7171", "https://localhost:7171"),
+        ] {
+            assert_eq!(encrypted(written), meant);
+        }
+    }
 }

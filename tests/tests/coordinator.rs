@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::cluster::{Cluster, Process, at_home, free_port, wait_for};
-use common::http::{Response, bearer, get};
+use common::http::{Response, bearer};
 use common::{Ended, FINGERPRINT_24, FINGERPRINT_30, copy, end, fingerprint, number, run};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -30,7 +30,7 @@ fn join(cluster: &Cluster, name: &str) -> Process {
 }
 
 fn ask(cluster: &Cluster, path: &str) -> Response {
-    get(cluster.port, path, &[&bearer(&cluster.token())])
+    cluster.get(path, &[&bearer(&cluster.token())])
 }
 
 /// Waits until the coordinator tells something of its job, and gives all that it tells then.
@@ -70,7 +70,7 @@ fn a_table_has_one_owner() {
     coordinator.send(Signal::SIGSTOP);
     end(&mut second()).refuses(5, &["in use"]);
     coordinator.send(Signal::SIGCONT);
-    assert_eq!(get(cluster.port, "/healthz", &[]).status, 200);
+    assert_eq!(cluster.get("/healthz", &[]).status, 200);
 
     // Its address cannot be had either.
     let other = Cluster::on(cluster.port);
@@ -138,7 +138,7 @@ fn a_table_that_is_put_back_is_finished() {
 
 #[test]
 fn who_may_not_join_is_told_why() {
-    let cluster = Cluster::new();
+    let cluster = Cluster::in_the_clear();
     let stranger = tempfile::tempdir().unwrap();
     let coordinator = begin(&cluster, SHORT);
     let url = cluster.url();
@@ -188,6 +188,11 @@ fn who_may_not_join_is_told_why() {
 #[test]
 fn a_coordinator_that_is_not_there_is_not_waited_for_for_ever() {
     let cluster = Cluster::new();
+    let mut worker = cluster.program();
+    worker.args(["worker", "--coordinator", &cluster.url()]);
+    end(&mut worker).refuses(1, &[&cluster.url(), "certificate", "--access FILE"]);
+
+    let cluster = Cluster::in_the_clear();
     let mut worker = cluster.program();
     worker.args(["worker", "--patience", "1", "--coordinator", &cluster.url()]);
     end(&mut worker).refuses(4, &[&cluster.url(), "cannot be reached"]);
@@ -371,7 +376,7 @@ fn pages_have_their_rules() {
     let token = bearer(&cluster.token());
     for port in [cluster.port, port] {
         for (path, text) in [("/healthz", "ok\n"), ("/readyz", "ready\n")] {
-            let response = get(port, path, &[]);
+            let response = cluster.get_on(port, path, &[]);
             assert_eq!((response.status, response.text().as_str()), (200, text));
         }
         for path in [
@@ -384,7 +389,7 @@ fn pages_have_their_rules() {
             "/objects/table-24/manifest.json",
         ] {
             for wrong in [&[][..], &["Authorization: Bearer chomp1-never-00"]] {
-                let response = get(port, path, wrong);
+                let response = cluster.get_on(port, path, wrong);
                 assert!(
                     [401, 404].contains(&response.status),
                     "{path}: {response:?}"
@@ -392,7 +397,7 @@ fn pages_have_their_rules() {
                 assert!(response.text().starts_with("{\"error\":"), "{response:?}");
             }
         }
-        let metrics = get(port, "/metrics", &[&token]);
+        let metrics = cluster.get_on(port, "/metrics", &[&token]);
         assert_eq!(metrics.status, 200);
         assert!(
             metrics
@@ -409,7 +414,7 @@ fn pages_have_their_rules() {
     }
     // The door for pages is none for workers.
     let mut worker = cluster.worker("lost");
-    worker.args(["--coordinator", &format!("http://127.0.0.1:{port}")]);
+    worker.args(["--coordinator", &format!("https://127.0.0.1:{port}")]);
     end(&mut worker).refuses(5, &["refuses"]);
     drop(coordinator);
 }

@@ -36,7 +36,7 @@ struct Source {
 impl Source {
     #[expect(clippy::print_stderr, reason = "the seed, shown on failure")]
     fn new() -> Source {
-        let cluster = Cluster::new();
+        let cluster = Cluster::in_the_clear();
         let random = Random::new();
         eprintln!("seed {}", random.0);
         end(&mut run(&cluster.table(), BITS)).summary();
@@ -44,6 +44,7 @@ impl Source {
         command.args(["coordinator", "--json", "--bits", "30", "--table"]);
         command.arg(cluster.table());
         command.args(["--listen", &format!("127.0.0.1:{}", cluster.port)]);
+        command.arg("--no-tls");
         Source {
             proxy: Proxy::start(cluster.port),
             random,

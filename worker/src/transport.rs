@@ -58,7 +58,7 @@ impl Remote {
             Some("http") => {}
             Some("https") => {
                 let ca = access.ca.as_deref().ok_or(
-                    "an https address needs the certificate of the coordinator's authority, which its access file has",
+                    "an https address needs the certificate of the coordinator's authority, which its access file has: give it with --access FILE",
                 )?;
                 let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca));
                 endpoint = endpoint.tls_config(tls)?;

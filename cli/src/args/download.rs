@@ -12,7 +12,7 @@ use super::shared::url;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  chomp download --from http://127.0.0.1:7171 --out my-table
+  chomp download --from https://localhost:7171 --out my-table
   chomp download --from https://example.org/chomp/table-40 --out my-table
   chomp download --from s3://bucket/tables --out my-table")]
 pub(crate) struct DownloadArgs {

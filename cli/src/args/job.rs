@@ -38,7 +38,7 @@ pub(crate) struct CoordinatorArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
 
-    /// Where to listen for workers, downloads and questions. Beyond loopback TLS is on
+    /// Where to listen for workers, downloads and questions, with TLS
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7171")]
     pub(crate) listen: SocketAddr,
 
@@ -64,7 +64,8 @@ pub(crate) struct CoordinatorArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) access: Option<PathBuf>,
 
-    /// Listen without TLS: the token and all data can be read and changed on the way
+    /// Listen without TLS: tokens and all data can be read and changed on the way, on loopback by who takes the
+    /// port when this process is gone
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) no_tls: bool,
 
@@ -77,7 +78,7 @@ pub(crate) struct CoordinatorArgs {
 #[command(after_help = "\
 Examples:
   chomp worker --access access.json
-  chomp worker --coordinator http://127.0.0.1:7171 --threads 4 --memory 8GiB")]
+  chomp worker --coordinator https://localhost:7171 --threads 4 --memory 8GiB")]
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
     pub(crate) reach: ReachArgs,

@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::http::{bearer, get};
+use super::http::{Response, bearer, get, get_encrypted};
 use super::{Ended, HANG, end, program, send};
 
 /// Makes the files and ports of a test different from each other.
@@ -23,6 +23,8 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Cluster {
     home: TempDir,
     pub(crate) port: u16,
+    /// Whether calls and pages are without TLS.
+    clear: bool,
 }
 
 /// A process of the program. Dropping it kills it.
@@ -42,6 +44,16 @@ impl Cluster {
         Cluster {
             home: tempfile::tempdir().unwrap(),
             port,
+            clear: false,
+        }
+    }
+
+    /// One whose coordinators listen without TLS, for what stands between them and their clients.
+    pub(crate) fn in_the_clear() -> Cluster {
+        let clear = true;
+        Cluster {
+            clear,
+            ..Cluster::new()
         }
     }
 
@@ -58,13 +70,32 @@ impl Cluster {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        let scheme = if self.clear { "http" } else { "https" };
+        format!("{scheme}://127.0.0.1:{}", self.port)
     }
 
     /// The token that opens all calls.
     pub(crate) fn token(&self) -> String {
+        self.field("token").expect("a token")
+    }
+
+    /// What the access file says, if it does.
+    fn field(&self, name: &str) -> Option<String> {
         let access: Value = serde_json::from_slice(&fs::read(self.access()).unwrap()).unwrap();
-        access["token"].as_str().unwrap().to_owned()
+        Some(access[name].as_str()?.to_owned())
+    }
+
+    /// Asks the coordinator for `path`; `headers` are whole lines.
+    pub(crate) fn get(&self, path: &str, headers: &[&str]) -> Response {
+        self.get_on(self.port, path, headers)
+    }
+
+    /// The same on another port of it.
+    pub(crate) fn get_on(&self, port: u16, path: &str, headers: &[&str]) -> Response {
+        match self.field("ca") {
+            Some(ca) => get_encrypted(port, &ca, path, headers),
+            None => get(port, path, headers),
+        }
     }
 
     /// The program, as somebody who lives in the home of the cluster.
@@ -84,6 +115,9 @@ impl Cluster {
         command.args(["--range-bits", &range_bits.to_string()]);
         command.args(["--listen", &format!("127.0.0.1:{port}")]);
         command.arg("--table").arg(self.table());
+        if self.clear {
+            command.arg("--no-tls");
+        }
         command
     }
 
@@ -116,7 +150,7 @@ impl Cluster {
 
     /// A number of `/metrics`.
     pub(crate) fn metric(&self, name: &str) -> u64 {
-        let page = get(self.port, "/metrics", &[&bearer(&self.token())]).text();
+        let page = self.get("/metrics", &[&bearer(&self.token())]).text();
         let mut lines = page.lines();
         let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         let value = value.unwrap_or_else(|| panic!("no {name} in {page}"));

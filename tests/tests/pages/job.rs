@@ -39,7 +39,7 @@ fn a_run_is_watched_while_it_goes_on() {
     let Some(browser) = Browser::calm() else {
         return;
     };
-    let cluster = Cluster::new();
+    let cluster = Cluster::in_the_clear();
     let port = free_port();
     let mut command = cluster.program();
     // Small ranges make it last for seconds.
@@ -92,7 +92,7 @@ fn a_job_that_needs_a_token_is_shown_to_those_who_have_it() {
     let Some(browser) = Browser::calm() else {
         return;
     };
-    let cluster = Cluster::new();
+    let cluster = Cluster::in_the_clear();
     let coordinator = cluster.start_coordinator(&mut cluster.coordinator(20, 12));
     browser.open(&format!("{}/job", cluster.url()));
     browser.wait("!document.getElementById('token-form').hidden");
@@ -151,7 +151,7 @@ fn a_job_is_watched_to_its_end_across_an_outage() {
     let Some(browser) = Browser::calm() else {
         return;
     };
-    let cluster = Cluster::new();
+    let cluster = Cluster::in_the_clear();
     let public = || {
         let mut command = cluster.coordinator(24, 12);
         command.arg("--public-status");
@@ -220,7 +220,7 @@ fn a_finished_table_is_told_as_such() {
     let Some(browser) = Browser::calm() else {
         return;
     };
-    let cluster = Cluster::new();
+    let cluster = Cluster::in_the_clear();
     crate::common::end(&mut crate::common::run(&cluster.table(), 20)).summary();
     let mut command = cluster.program();
     command.args([

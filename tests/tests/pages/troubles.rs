@@ -118,7 +118,7 @@ fn without_a_table_the_job_is_shown() {
     let Some(browser) = Browser::calm() else {
         return;
     };
-    let cluster = Cluster::new();
+    let cluster = Cluster::in_the_clear();
     let mut command = cluster.coordinator(20, 12);
     let coordinator = cluster.start_coordinator(command.arg("--public-status"));
     browser.open(&format!("{}/play", cluster.url()));

@@ -25,7 +25,7 @@ use tonic::body::Body;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Request, Status};
 use tower::{Service, ServiceExt};
 
@@ -53,7 +53,11 @@ pub(crate) struct Objects {
 
 /// A new connection with the token of `access`.
 pub(crate) async fn connect(access: &Access) -> (Rpc, Objects) {
-    let endpoint = Endpoint::from_shared(access.coordinator.clone()).unwrap();
+    let mut endpoint = Endpoint::from_shared(access.coordinator.clone()).unwrap();
+    if let Some(ca) = &access.ca {
+        let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca));
+        endpoint = endpoint.tls_config(tls).unwrap();
+    }
     let channel = endpoint.tcp_nodelay(true).connect().await.unwrap();
     let token = access.token.as_ref().unwrap().secret();
     let objects = Objects {

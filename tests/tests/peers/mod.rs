@@ -36,14 +36,16 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// A coordinator for the table of `bits` bits, with more arguments.
+    /// A coordinator for the table of `bits` bits, with more arguments. It listens without TLS, so that peers
+    /// write the bytes of HTTP by hand.
     pub(crate) fn start(bits: u32, args: &[&str]) -> Cluster {
         let directory = tempfile::tempdir().unwrap();
         let table = directory.path().join("table");
         let mut command = program();
         command.env("HOME", directory.path());
         command.env_remove("XDG_STATE_HOME");
-        command.args(["coordinator", "--json", "--listen", "127.0.0.1:0", "--bits"]);
+        command.args(["coordinator", "--no-tls", "--json"]);
+        command.args(["--listen", "127.0.0.1:0", "--bits"]);
         command.arg(bits.to_string()).arg("--table").arg(&table);
         command.args(args);
         let log = File::create(directory.path().join("log")).unwrap();

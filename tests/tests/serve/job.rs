@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::common::cluster::{Cluster, Process, free_port, wait_for};
-use super::common::http::{bearer, get};
+use super::common::http::bearer;
 use super::common::{FINGERPRINT_30, number, run_in};
 
 /// What takes longer never comes.
@@ -87,11 +87,11 @@ fn a_coordinator_tells_of_its_job_if_it_is_told_to() {
         let coordinator = cluster.start_coordinator(&mut command);
         let token = bearer(&cluster.token());
         for path in ["/status", "/api/status"] {
-            let without = get(cluster.port, path, &[]);
+            let without = cluster.get(path, &[]);
             assert_eq!(without.status, if public { 200 } else { 401 }, "{path}");
             let shared = without.header("access-control-allow-origin").is_some();
             assert_eq!(shared, public && path == "/api/status", "{path}");
-            let with = get(cluster.port, path, &[&token]);
+            let with = cluster.get(path, &[&token]);
             assert_eq!(with.status, 200, "{path}");
             let status: Value = serde_json::from_slice(&with.body).unwrap();
             assert_eq!(
@@ -99,9 +99,9 @@ fn a_coordinator_tells_of_its_job_if_it_is_told_to() {
                 (&Value::from(24), &Value::from("running"))
             );
         }
-        assert_eq!(get(cluster.port, "/metrics", &[]).status, 401);
-        assert_eq!(get(cluster.port, "/job", &[]).status, 200);
-        let nothing = get(cluster.port, "/api/table", &[]);
+        assert_eq!(cluster.get("/metrics", &[]).status, 401);
+        assert_eq!(cluster.get("/job", &[]).status, 200);
+        let nothing = cluster.get("/api/table", &[]);
         assert_eq!(nothing.status, 503);
         assert!(
             nothing.text().contains("no finished table yet"),

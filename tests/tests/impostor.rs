@@ -1,0 +1,208 @@
+//! Somebody else on the coordinator's port: another user of the machine, who waited for its death.
+
+mod common;
+
+use std::collections::HashSet;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use chomp_access::Issuer;
+use common::cluster::{Cluster, Process, wait_for};
+use common::http::bearer;
+use common::{FINGERPRINT_30, end, fingerprint, number};
+use rustls::{ServerConfig, ServerConnection};
+use serde_json::Value;
+
+/// A job of some seconds.
+const BITS: u32 = 30;
+const RANGE_BITS: u32 = 15;
+/// How many connections an impostor wants to have seen of a worker.
+const VISITS: usize = 2;
+/// How long a peer has to say what it wants to.
+const SAYING: Duration = Duration::from_secs(1);
+/// How a client begins TLS: a handshake.
+const HANDSHAKE: [u8; 2] = [22, 3];
+
+/// What listens on the port of a coordinator that is gone.
+struct Impostor {
+    heard: Arc<Mutex<Vec<Visit>>>,
+    stop: Arc<AtomicBool>,
+    port: u16,
+    thread: JoinHandle<()>,
+}
+
+/// One connection.
+#[derive(Debug)]
+struct Visit {
+    /// The bytes that came, or came out of TLS.
+    bytes: Vec<u8>,
+    /// Whether the client took it for the coordinator.
+    trusted: bool,
+}
+
+impl Impostor {
+    /// Hears what is said, in the clear; with a configuration for TLS offers that.
+    fn start(port: u16, tls: Option<Arc<ServerConfig>>) -> Impostor {
+        let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+        let (heard, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::default());
+        let (visits, stopped) = (Arc::clone(&heard), Arc::<AtomicBool>::clone(&stop));
+        let thread = thread::spawn(move || {
+            for stream in listener.incoming() {
+                if stopped.load(Ordering::Relaxed) {
+                    break;
+                }
+                let visit = hear(stream.unwrap(), tls.clone());
+                visits.lock().unwrap().push(visit);
+            }
+        });
+        Impostor {
+            heard,
+            stop,
+            port,
+            thread,
+        }
+    }
+
+    fn visits(&self) -> usize {
+        self.heard.lock().unwrap().len()
+    }
+
+    /// Leaves the port, and tells what came.
+    fn end(self) -> Vec<Visit> {
+        self.stop.store(true, Ordering::Relaxed);
+        drop(TcpStream::connect(("127.0.0.1", self.port)).unwrap());
+        self.thread.join().unwrap();
+        std::mem::take(&mut self.heard.lock().unwrap())
+    }
+}
+
+fn hear(mut stream: TcpStream, tls: Option<Arc<ServerConfig>>) -> Visit {
+    stream.set_read_timeout(Some(SAYING)).unwrap();
+    let mut bytes = Vec::new();
+    let trusted = match tls {
+        None => {
+            // It says no more when it gets no answer.
+            let _ = stream.read_to_end(&mut bytes);
+            false
+        }
+        Some(config) => {
+            let mut session = ServerConnection::new(config).unwrap();
+            while session.is_handshaking() && session.complete_io(&mut stream).is_ok() {}
+            let trusted = !session.is_handshaking();
+            // With TLS 1.3 a client says that it trusts nobody after its part of the handshake, if at all.
+            while matches!(session.complete_io(&mut stream), Ok((1.., _))) {}
+            let _ = session.reader().read_to_end(&mut bytes);
+            trusted
+        }
+    };
+    Visit { bytes, trusted }
+}
+
+fn status(cluster: &Cluster) -> Value {
+    let response = cluster.get("/status", &[&bearer(&cluster.token())]);
+    assert_eq!(response.status, 200, "{response:?}");
+    serde_json::from_slice(&response.body).unwrap()
+}
+
+/// The worker was found waiting, its coordinator is dead: what its port tells an impostor.
+fn take_the_port(
+    cluster: &Cluster,
+    worker: &Process,
+    tls: Option<Arc<ServerConfig>>,
+) -> Vec<Visit> {
+    let impostor = Impostor::start(cluster.port, tls);
+    wait_for("a worker that comes back", || impostor.visits() >= VISITS);
+    // Others come by who only know the port, however they write that.
+    for url in [cluster.url(), cluster.url().replace("https", "http")] {
+        let mut download = cluster.program();
+        download.args(["download", "--from", &url, "--out"]);
+        let download = cluster.start(download.arg(cluster.home().join("copy")));
+        let mut status = cluster.program();
+        status.args(["status", "--coordinator", &url]);
+        end(&mut status).refuses(4, &["cannot be reached"]);
+        let mut late = cluster.program();
+        late.args(["worker", "--patience", "1", "--coordinator", &url]);
+        end(&mut late).refuses(4, &["cannot be reached"]);
+        let ended = download.kill();
+        assert_ne!(ended.code, Some(0), "{ended:?}");
+    }
+    assert!(!worker.said().contains("panicked"), "{}", worker.said());
+    impostor.end()
+}
+
+#[test]
+fn who_takes_the_port_learns_nothing() {
+    let cluster = Cluster::new();
+    let begin = || cluster.start_coordinator(&mut cluster.coordinator(BITS, RANGE_BITS));
+    let coordinator = begin();
+    let worker = cluster.start(&mut cluster.worker("faithful"));
+    wait_for("work", || number(&status(&cluster), "ranges_done") > 0);
+    coordinator.kill();
+    let done = common::ranges_done(&cluster.table());
+    assert!(done < 1 << (BITS - RANGE_BITS), "{done}");
+
+    // It looks like the coordinator in all that does not need its secrets.
+    let other = Issuer::in_memory(0).unwrap();
+    let names = ["127.0.0.1", "localhost"].map(str::to_owned);
+    let forged = other.server_config(&names, now()).unwrap();
+    let token = cluster.token();
+    let mac = token.rsplit('-').next().unwrap().to_owned();
+    for tls in [None, Some(Arc::new(forged))] {
+        let encrypted = tls.is_some();
+        let visits = take_the_port(&cluster, &worker, tls);
+        let mut starts = HashSet::new();
+        for visit in visits {
+            assert!(!visit.trusted, "{visit:?}");
+            for secret in [&token[..], &mac] {
+                let told = visit
+                    .bytes
+                    .windows(secret.len())
+                    .any(|bytes| bytes == secret.as_bytes());
+                assert!(!told, "the token was said to somebody else");
+            }
+            starts.insert(visit.bytes.iter().take(2).copied().collect::<Vec<_>>());
+        }
+        starts.remove(&[][..]);
+        let expected = if encrypted {
+            HashSet::new()
+        } else {
+            HashSet::from([HANDSHAKE.to_vec()])
+        };
+        assert_eq!(starts, expected, "nothing but the beginning of TLS");
+    }
+
+    let coordinator = begin();
+    assert_eq!(worker.wait().code, Some(0), "it finds the true one again");
+    coordinator.send(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_30);
+}
+
+fn now() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.unwrap().as_secs()
+}
+
+/// Off by name alone.
+#[test]
+fn calls_are_in_the_clear_only_where_one_asks_for_it() {
+    for cluster in [Cluster::new(), Cluster::in_the_clear()] {
+        let mut command = cluster.coordinator(24, 14);
+        let coordinator = cluster.start_coordinator(command.arg("--exit-when-done"));
+        let access = std::fs::read_to_string(cluster.access()).unwrap();
+        let said: Value = serde_json::from_str(&access).unwrap();
+        assert_eq!(said["coordinator"], cluster.url());
+        assert_eq!(said["ca"].is_string(), cluster.url().starts_with("https"));
+        // However the address of the user's own coordinator is written.
+        let mut worker = cluster.program();
+        let url = cluster.url().replace("https", "http");
+        worker.args(["worker", "--threads", "1", "--coordinator", &url]);
+        let ended = end(&mut worker);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert!(ended.stderr.contains(&cluster.url()), "{ended:?}");
+        assert_eq!(coordinator.wait().code, Some(0));
+    }
+}
