@@ -55,7 +55,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let now = machine::seconds_since_1970();
     // The store may be elsewhere.
     let home = &table.table;
-    let made = std::fs::create_dir_all(home);
+    let made = chomp_files::make_folders(home);
     made.with_context(|| format!("cannot create the directory {}", home.display()))?;
     let issuer = Arc::new(access::issuer(home)?);
     let listeners = Listeners {

@@ -1,7 +1,5 @@
 //! `chomp completions` and `chomp man`: what shells and readers want to know of the command line.
 
-use std::fs;
-
 use anyhow::Context;
 use clap::Command;
 use clap_mangen::Man;
@@ -24,7 +22,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
 pub(crate) fn man(args: &ManArgs) -> anyhow::Result<Exit> {
     let pages = pages()?;
     if let Some(folder) = &args.out {
-        let made = fs::create_dir_all(folder);
+        let made = chomp_files::make_folders(folder);
         made.with_context(|| format!("cannot create the folder {}", folder.display()))?;
         for (name, page) in pages {
             let path = folder.join(name);

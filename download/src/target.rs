@@ -11,7 +11,9 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use chomp_files::{FileError, Lock, open_to_append, open_within, put, read_within, sync_folder};
+use chomp_files::{
+    FileError, Lock, make_folders, open_to_append, open_within, put, read_within, sync_folder,
+};
 use chomp_table::Digest;
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, folder_name};
 use sha2::{Digest as _, Sha256};
@@ -67,14 +69,15 @@ impl Target {
     /// Makes the folder of the table of `bits` bits in `out`, and becomes its only owner.
     pub(crate) fn acquire(out: &Path, bits: u32) -> Result<Target, DownloadError> {
         let folder = out.join(folder_name(bits));
-        fs::create_dir_all(out).map_err(failed("create the directory", out))?;
+        make_folders(out).map_err(failed("create the directory", out))?;
         // Never removed: whoever waits for a removed file locks another one than a newcomer.
         let lock = Lock::acquire(&out.join(LOCK)).map_err(|error| match error {
             FileError::InUse { path } => DownloadError::InUse { path },
             error => DownloadError::File(error),
         })?;
-        fs::create_dir_all(&folder).map_err(failed("create the folder", &folder))?;
-        synced(out)?;
+        make_folders(&folder).map_err(failed("create the folder", &folder))?;
+        // What an earlier attempt has named need not be on the disk yet, and is not written again.
+        synced(&folder)?;
         Ok(Target {
             folder,
             _lock: lock,

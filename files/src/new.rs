@@ -153,6 +153,40 @@ pub fn folder(path: &Path) -> &Path {
     }
 }
 
+/// Makes a folder and those above it, each durable before the next one is made, so that a process
+/// killed on the way leaves at most the last one to sync; that one is synced here too.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn make_folders(path: &Path) -> io::Result<()> {
+    let path = std::path::absolute(path)?;
+    let Some(above) = path.parent() else {
+        return Ok(());
+    };
+    if !path.is_dir() {
+        make_folders(above)?;
+        make_folder(&path)?;
+    }
+    match sync_folder(above) {
+        // A folder that we may not read is not one where we have made something.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        done => done,
+    }
+}
+
+/// Makes a folder, unless it is there.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn make_folder(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        done => done,
+    }
+}
+
 /// Makes the entries of a folder durable.
 ///
 /// # Errors

@@ -286,3 +286,17 @@ fn a_name_alone_is_in_the_folder_where_we_are() {
     assert_eq!(folder(Path::new("a/b")), Path::new("a"));
     assert_eq!(folder(Path::new("/b")), Path::new("/"));
 }
+
+#[test]
+fn folders_are_made_once() {
+    let (_home, folder, foreign) = place();
+    let deep = folder.join("a/b/c");
+    for _ in 0..2 {
+        make_folders(&deep).unwrap();
+        make_folder(&deep).unwrap();
+        assert!(deep.is_dir());
+    }
+    for made in [make_folders(&foreign.join("d")), make_folder(&foreign)] {
+        assert!(made.is_err());
+    }
+}

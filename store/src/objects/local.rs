@@ -28,12 +28,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use chomp_files::sync_folder;
+use chomp_files::{make_folder, sync_folder};
 use futures_util::{StreamExt, stream};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use self::files::{Failure, entries, remove_unfinished, sync_all};
-use super::lock::{OpenError, TableLock, create_folder, failed};
+use super::lock::{OpenError, TableLock, failed};
 use super::{Action, Cause, Key, READS_MAX, Storage, StorageError};
 
 /// So many objects are read by a thread that the others need not wait for: a change of threads takes about as long as
@@ -59,7 +59,7 @@ impl Folders {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = folder.ancestors().take_while(|path| !known.contains(*path));
         for path in new.collect::<Vec<_>>().into_iter().rev() {
-            create_folder(path)?;
+            make_folder(path)?;
             if let Some(parent) = path.parent() {
                 sync_folder(parent)?;
             }

@@ -1,11 +1,10 @@
 //! The directory of a table, and the lock that says who owns it.
 
 use std::error::Error;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use chomp_files::{FileError, Lock, sync_folder};
+use chomp_files::{FileError, Lock, make_folders};
 
 /// The file in a table's directory that its owner keeps locked.
 const LOCK: &str = "lock";
@@ -71,7 +70,7 @@ impl TableLock {
     pub fn acquire(directory: &Path) -> Result<TableLock, OpenError> {
         let directory = std::path::absolute(directory)
             .map_err(failed("find the absolute path of", directory))?;
-        create_root(&directory).map_err(failed("create the directory", &directory))?;
+        make_folders(&directory).map_err(failed("create the directory", &directory))?;
         let path = directory.join(LOCK);
         // Never removed: whoever waits for a removed file locks another one than a newcomer.
         match Lock::acquire(&path) {
@@ -87,29 +86,5 @@ impl TableLock {
     /// The directory.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
-    }
-}
-
-/// Makes a directory and those above it, each durable before the next one is made, so that a
-/// process killed on the way leaves at most the last one to sync; that one is synced here too.
-fn create_root(directory: &Path) -> io::Result<()> {
-    let Some(parent) = directory.parent() else {
-        return Ok(());
-    };
-    if !directory.is_dir() {
-        create_root(parent)?;
-        create_folder(directory)?;
-    }
-    match sync_folder(parent) {
-        // A folder that we may not read is not one where we have made something.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        done => done,
-    }
-}
-
-pub(super) fn create_folder(path: &Path) -> io::Result<()> {
-    match fs::create_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        done => done,
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod http;
 pub(crate) mod needs;
 pub(crate) mod netns;
 pub(crate) mod proxy;
+pub(crate) mod watch;
 
 use std::fs;
 use std::path::{Path, PathBuf};
