@@ -232,13 +232,17 @@ async fn reason(response: Response<Body>) -> String {
     let status = response.status();
     let mut text = Vec::new();
     let mut body = response.into_body();
-    while text.len() < REASON_BYTES_MAX
-        && let Ok(Some(Ok(frame))) = tokio::time::timeout(PROGRESS, body.frame()).await
-    {
-        if let Ok(data) = frame.into_data() {
-            text.extend_from_slice(&data[..data.len().min(REASON_BYTES_MAX - text.len())]);
+    let read = async {
+        while text.len() < REASON_BYTES_MAX
+            && let Some(Ok(frame)) = body.frame().await
+        {
+            if let Ok(data) = frame.into_data() {
+                text.extend_from_slice(&data[..data.len().min(REASON_BYTES_MAX - text.len())]);
+            }
         }
-    }
+    };
+    // What came by then is all that is said.
+    let _ = tokio::time::timeout(PROGRESS, read).await;
     let text = String::from_utf8_lossy(&text);
     match text.trim() {
         "" => status.to_string(),

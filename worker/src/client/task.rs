@@ -44,7 +44,7 @@ impl Task {
             Some(task::Work::Evaluate(v1::Evaluate { layer, heads })) => {
                 let heads: Vec<Head> = heads.into_iter().map(Head).collect();
                 let fits = |head: &Head| head.layer() == layer && is_of(*head, job);
-                let sound = !heads.is_empty()
+                let sound = (1..=part::RANGES_MAX).contains(&heads.len())
                     && heads.is_sorted_by(|one, next| one < next)
                     && heads.iter().all(fits);
                 if !sound {
@@ -135,5 +135,123 @@ pub(super) fn summary(placed: &Placed) -> v1::Summary {
         digest: placed.summary.digest.0.to_vec(),
         offset: placed.offset,
         length: placed.length,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use chomp_table::RangeBits;
+
+    use super::*;
+
+    fn job() -> Job {
+        Job {
+            bits: 32,
+            range_bits: RangeBits::new(12).unwrap(),
+            table: 1,
+            lease: Duration::from_secs(30),
+            store: String::new(),
+            checkpoint: None,
+            epoch: 0,
+        }
+    }
+
+    fn read(work: task::Work) -> Result<Task, Failure> {
+        let message = v1::Task {
+            lease: 1,
+            attempt: 1,
+            lease_ms: 30_000,
+            journal: 1,
+            work: Some(work),
+        };
+        Task::read(message, &job())
+    }
+
+    fn evaluate(layer: u32, heads: &[u64]) -> Result<Task, Failure> {
+        let heads = heads.to_vec();
+        read(task::Work::Evaluate(v1::Evaluate { layer, heads }))
+    }
+
+    #[test]
+    fn ranges_are_of_one_layer_ascend_and_fit_into_a_part() {
+        let mut layers = BTreeMap::<u32, Vec<u64>>::new();
+        for head in 0..1 << 20 {
+            layers.entry(Head(head).layer()).or_default().push(head);
+        }
+        let largest = layers.into_iter().max_by_key(|(_, heads)| heads.len());
+        let (layer, heads) = largest.unwrap();
+        assert!(heads.len() > part::RANGES_MAX, "{}", heads.len());
+        let most = &heads[..part::RANGES_MAX];
+        assert!(evaluate(layer, most).is_ok());
+        assert!(evaluate(layer, &heads[..=part::RANGES_MAX]).is_err());
+        let (first, second) = (heads[0], heads[1]);
+        let other = (0..9).find(|&head| Head(head).layer() != layer);
+        let beyond = (1 << 20..1 << 21).find(|&head| Head(head).layer() == layer);
+        for wrong in [
+            &[][..],
+            &[first, first],
+            &[second, first],
+            &[other.unwrap()],
+            &[first, beyond.unwrap()],
+        ] {
+            assert!(evaluate(layer, wrong).is_err(), "{wrong:?}");
+        }
+        assert!(evaluate(layer + 1, &[first]).is_err());
+    }
+
+    fn check(change: impl FnOnce(&mut v1::Summary)) -> Result<Task, Failure> {
+        let mut range = v1::Summary {
+            head: 5,
+            count: 3,
+            stored: 2,
+            digest: vec![0; 32],
+            offset: 64,
+            length: 20,
+        };
+        change(&mut range);
+        let range = Some(range);
+        let (part, seed) = (1, 1);
+        read(task::Work::Check(v1::Check { range, part, seed }))
+    }
+
+    #[test]
+    fn what_is_to_be_checked_can_be_a_range() {
+        assert!(check(|_| {}).is_ok());
+        let wrong: [fn(&mut v1::Summary); 8] = [
+            |range| range.head = 1 << 20,
+            |range| range.count = u64::MAX,
+            |range| range.stored = 4,
+            |range| range.digest.truncate(31),
+            |range| range.digest.push(0),
+            |range| range.offset = 0,
+            |range| range.length = 0,
+            |range| range.length = u32::MAX,
+        ];
+        for (number, wrong) in wrong.into_iter().enumerate() {
+            assert!(check(wrong).is_err(), "{number}");
+        }
+        let (range, part, seed) = (None, 1, 1);
+        assert!(read(task::Work::Check(v1::Check { range, part, seed })).is_err());
+    }
+
+    #[test]
+    fn files_have_digests_and_lengths_that_can_be() {
+        let file = |bytes, digest| {
+            let name = "shard-0000.zst".to_owned();
+            let sha256 = vec![0; digest];
+            let file = Some(v1::File {
+                name,
+                bytes,
+                sha256,
+            });
+            read(task::Work::ReadBack(v1::ReadBack { file }))
+        };
+        assert!(file(part::BYTES_MAX, 32).is_ok());
+        assert!(file(part::BYTES_MAX + 1, 32).is_err());
+        assert!(file(1, 31).is_err());
+        assert!(file(1, 0).is_err());
     }
 }

@@ -20,6 +20,9 @@ use super::{CONTROL, Failure, within};
 use crate::client::Job;
 use crate::transport::{Connector, Transport};
 
+/// No lease lasts longer: a worker is to be heard of within it.
+const LEASE_MAX: Duration = Duration::from_hours(1);
+
 /// A connection on which every call is authorised. Clones share it.
 pub(crate) type Rpc = CoordinatorClient<InterceptedService<Transport, Authorization>>;
 
@@ -103,14 +106,16 @@ impl Session {
             let what = format!("a table of {} bits is not possible", reply.bits);
             return Err(Failure::Protocol(what));
         }
-        if reply.lease_ms == 0 {
-            return Err(Failure::Protocol("its leases last no time".to_owned()));
+        let lease = Duration::from_millis(reply.lease_ms);
+        if lease.is_zero() || lease > LEASE_MAX {
+            let what = format!("its leases last {} ms", reply.lease_ms);
+            return Err(Failure::Protocol(what));
         }
         let job = Job {
             bits: reply.bits,
             range_bits,
             table: reply.table,
-            lease: Duration::from_millis(reply.lease_ms),
+            lease,
             store: reply.store,
             checkpoint: (reply.checkpoint > 0).then_some(reply.checkpoint),
             epoch: reply.epoch,

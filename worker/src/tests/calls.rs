@@ -34,7 +34,7 @@ impl Coordinator for Fake {
         let request = request.into_inner();
         state.known.insert(request.worker);
         state.joins.push(request);
-        let reply = v1::JoinReply {
+        let mut reply = v1::JoinReply {
             bits: BITS,
             range_bits: state.range_bits.get(),
             table: state.journal.ledger().table,
@@ -43,6 +43,7 @@ impl Coordinator for Fake {
             checkpoint: state.checkpoint(),
             epoch: state.journal.epoch(),
         };
+        (state.lies.join)(&mut reply);
         answer(act, reply)
     }
 
@@ -153,7 +154,8 @@ impl Fake {
                     if state.is_done() {
                         return lease_reply::Answer::Finished(v1::Finished {});
                     }
-                    if let Some(task) = state.task() {
+                    if let Some(mut task) = state.task() {
+                        (state.lies.task)(&mut task);
                         return lease_reply::Answer::Task(task);
                     }
                 }

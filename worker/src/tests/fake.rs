@@ -25,6 +25,7 @@ use tonic::body::Body;
 use tonic::{Request, Status};
 use tower::ServiceExt;
 
+use super::lies::Lies;
 use crate::transport::{BoxError, Connector, Transport};
 use crate::{Config, Evaluation};
 
@@ -96,6 +97,7 @@ pub(super) struct State {
     pub(super) fetched: Vec<String>,
     pub(super) left: bool,
     pub(super) authorized: bool,
+    pub(super) lies: Lies,
     pub(super) start: Instant,
 }
 
@@ -363,6 +365,7 @@ impl Fake {
             fetched: Vec::new(),
             left: false,
             authorized: true,
+            lies: Lies::default(),
             start: Instant::now(),
         };
         Fake {

@@ -4,6 +4,8 @@
 mod calls;
 mod ends;
 mod fake;
+mod lies;
 mod outages;
 mod proxy;
 mod stores;
+mod wrong;
