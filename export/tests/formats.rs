@@ -12,11 +12,13 @@ use std::io;
 use std::ops::ControlFlow;
 
 use chomp_export::{Filter, Format, Rectangle, Request, export};
+use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Table, Word};
 use common::published::publish_words;
 use common::{
     SMALL, bytes, bytes_with, losing, number, representatives, rows_of, with_table, words,
 };
+use parquet::column::reader::ColumnReader;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{ListAccessor, RowAccessor};
 use roaring::RoaringTreemap;
@@ -43,6 +45,11 @@ fn with_tables(test: impl Fn(&Table, Filter, &[u64])) {
 /// A table of 44 bits of some words, whatever they are, and of the hooks with equal arms, which a
 /// manifest counts on.
 fn with_large_words(count: u64, test: impl FnOnce(&Table, Vec<u64>)) {
+    with_words_in(SMALL, count, test);
+}
+
+/// The same with shards of a size.
+fn with_words_in(size: ShardSize, count: u64, test: impl FnOnce(&Table, Vec<u64>)) {
     let bits = 44;
     let hook = |arm: u32| 1_u64 << (2 * arm - 1) | ((1 << arm) - 2);
     let mut words: Vec<u64> = (1..=bits / 2).map(hook).collect();
@@ -54,7 +61,7 @@ fn with_large_words(count: u64, test: impl FnOnce(&Table, Vec<u64>)) {
     words.dedup();
     words.retain(|&word| word > 0);
     let dir = tempfile::tempdir().unwrap();
-    publish_words(dir.path(), bits, SMALL, &words);
+    publish_words(dir.path(), bits, size, &words);
     test(&Table::open(dir.path()).unwrap(), words);
 }
 
@@ -134,6 +141,32 @@ fn parquet_is_read_back() {
     // Several batches.
     with_large_words(20_000, |table, expected| {
         check(table, Filter::default(), &expected);
+    });
+}
+
+/// More positions than a row group has: none is missing between groups.
+#[test]
+fn row_groups_follow_each_other() {
+    const GROUP: usize = 1 << 20;
+    with_words_in(ShardSize::PUBLISHED, 1_150_000, |table, expected| {
+        assert!(expected.len() > GROUP);
+        let (report, bytes) = bytes(table, Format::Parquet, Filter::default());
+        assert_eq!(report.positions, expected.len() as u64);
+        let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+        let metadata = file.metadata();
+        let rows = metadata.file_metadata().num_rows();
+        assert_eq!(usize::try_from(rows).unwrap(), expected.len());
+        assert_eq!(metadata.num_row_groups(), 2);
+        let mut found = Vec::new();
+        for group in 0..metadata.num_row_groups() {
+            let group = file.get_row_group(group).unwrap();
+            let Ok(ColumnReader::Int64ColumnReader(mut words)) = group.get_column_reader(0) else {
+                panic!("words have 64 bits");
+            };
+            let (rows, ..) = words.read_records(GROUP, None, None, &mut found).unwrap();
+            assert_eq!(i64::try_from(rows), Ok(group.metadata().num_rows()));
+        }
+        assert!(found.iter().map(|word| word.cast_unsigned()).eq(expected));
     });
 }
 

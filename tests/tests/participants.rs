@@ -3,7 +3,8 @@
 mod common;
 mod peers;
 
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use chomp_access::Access;
 use chomp_table::Range;
@@ -183,4 +184,32 @@ fn the_list_says_who_has_access_and_mistakes_are_told() {
         refused.stderr.contains("no coordinator was ever started"),
         "{refused:?}"
     );
+}
+
+/// What was handed out is good for as long as was said, and no longer.
+#[test]
+fn credentials_expire() {
+    const DAY: u64 = 24 * 60 * 60;
+    let cluster = Cluster::start(20, &[]);
+    let expiry = |file: &Path| -> u64 {
+        let token = Access::read(file).unwrap().token.unwrap();
+        let expires = token.secret().split('-').nth(3).map(str::parse);
+        expires.expect("a time").expect("seconds since 1970")
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let in_days = |days: u64, found: u64| {
+        let expected = now.as_secs() + days * DAY;
+        assert!((expected - DAY..expected + DAY).contains(&found), "{found}");
+    };
+    in_days(365, expiry(&cluster.table().join("access.json")));
+    in_days(365, expiry(&cluster.credential("ann")));
+    for (what, days) in [("add", 30), ("renew", 3)] {
+        let out = cluster.table().join("bob.json");
+        let mut command = common::program();
+        command.args(["access", what, "bob", "--days", &days.to_string()]);
+        command.arg("--table").arg(cluster.table());
+        let ended = end(command.arg("--out").arg(&out));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        in_days(days, expiry(&out));
+    }
 }

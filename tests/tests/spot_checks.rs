@@ -148,3 +148,39 @@ impl LoneJob {
         assert!(!blamed.is_empty() && blamed.iter().all(is_right), "{log}");
     }
 }
+
+/// The seed of the first check that there is in a job, and the range that it is about.
+async fn first_check(cluster: &Cluster) -> (u64, u64) {
+    let mut ann = Client::join(&cluster.access_of("ann"), 1, "ann").await;
+    let mut bob = Client::join(&cluster.access_of("bob"), 2, "bob").await;
+    let Offer::Task(task) = ann.lease().await else {
+        panic!("there is something to do");
+    };
+    let Some(Work::Evaluate(evaluate)) = &task.work else {
+        panic!("{task:?}");
+    };
+    let truth = ann.evaluate(&evaluate.heads, task.journal).await.unwrap();
+    ann.submit(&task, &truth).await.unwrap();
+    for _ in 0..20 {
+        let Offer::Task(task) = bob.lease().await else {
+            continue;
+        };
+        if let Some(Work::Check(check)) = task.work {
+            return (check.range.unwrap().head, check.seed);
+        }
+        bob.give_back(task.lease).await.unwrap();
+    }
+    panic!("a first result is checked");
+}
+
+/// Whoever computed a range does not know what will be looked at, though all else is known.
+#[test]
+fn what_is_checked_follows_from_secrets() {
+    let check = || {
+        let cluster = Cluster::start(BITS, &["--range-bits", "12"]);
+        block_on(first_check(&cluster))
+    };
+    let (first, second) = (check(), check());
+    assert_eq!(first.0, second.0, "the first range");
+    assert_ne!(first.1, second.1, "its seed");
+}

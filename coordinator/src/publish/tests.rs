@@ -355,4 +355,10 @@ fn a_table_that_is_known_to_be_another_is_not_published() {
             );
         }
     }
+    // A publication asks for that: the same words in small shards have another fingerprint.
+    let error = merged(&new(), BITS, |_| ()).publish(BITS).unwrap_err();
+    assert!(
+        matches!(error, PublishError::Unknown { bits: BITS, .. }),
+        "{error:?}"
+    );
 }

@@ -14,13 +14,21 @@ use chomp_store::objects::SimulatedStorage;
 
 async fn start(storage: Arc<SimulatedStorage>, limits: Limits) -> (Coordinator, Arc<Issuer>) {
     let issuer = Arc::new(Issuer::in_memory(0).unwrap());
+    start_with(&issuer, storage, limits).await
+}
+
+async fn start_with(
+    issuer: &Arc<Issuer>,
+    storage: Arc<SimulatedStorage>,
+    limits: Limits,
+) -> (Coordinator, Arc<Issuer>) {
     let options = Options {
         bits: 14,
         range_bits: RangeBits::new(12).unwrap(),
         replicas: 1,
         check: true,
         store_hint: None,
-        issuer: Arc::clone(&issuer),
+        issuer: Arc::clone(issuer),
         participants: None,
         tls: None,
         site: None,
@@ -32,7 +40,7 @@ async fn start(storage: Arc<SimulatedStorage>, limits: Limits) -> (Coordinator, 
         pages: None,
     };
     let coordinator = Coordinator::start(storage, options, None, listeners).await;
-    (coordinator.unwrap(), issuer)
+    (coordinator.unwrap(), Arc::clone(issuer))
 }
 
 fn with<T>(token: &str, message: T) -> Request<T> {
@@ -107,4 +115,22 @@ async fn a_worker_that_holds_on_for_ever_does_not_hold_the_end() {
     let (renewed, outcome) = tokio::join!(renewing, coordinator.stop());
     assert!(renewed >= limits.finish_time, "{renewed:?}: it was cut off");
     assert!(matches!(outcome, Outcome::Interrupted), "{outcome:?}");
+}
+
+/// Two that know the same secrets are told apart all the same, so that only one of them owns a table.
+#[tokio::test]
+async fn no_two_coordinators_are_alike() {
+    let mut firsts = Vec::new();
+    let issuer = Arc::new(Issuer::in_memory(0).unwrap());
+    for _ in 0..2 {
+        let storage = Arc::new(SimulatedStorage::new(0));
+        let (coordinator, _) = start_with(&issuer, storage.clone(), Limits::default()).await;
+        let Outcome::Interrupted = coordinator.stop().await else {
+            panic!("nobody computed anything");
+        };
+        firsts.push(storage.objects());
+    }
+    assert!(firsts[0].keys().eq(firsts[1].keys()));
+    assert!(!firsts[0].is_empty());
+    assert_ne!(firsts[0], firsts[1]);
 }

@@ -245,3 +245,22 @@ async fn the_token_is_not_shown() {
     let text = format!("{error:?} {}", chomp_table::format::describe(&error));
     assert!(!text.contains(SECRET), "{text}");
 }
+
+/// Nobody knows a worker's number before, so nobody takes it for another's.
+#[tokio::test(start_paused = true)]
+async fn no_two_workers_have_one_number() {
+    let fake = Fake::new(|call, _| match call {
+        "lease" => Act::Fail(Status::failed_precondition("go")),
+        _ => Act::Go,
+    });
+    for _ in 0..3 {
+        let mut config = config(1);
+        config.seed = None;
+        run(&fake, config).await.unwrap_err();
+    }
+    let state = fake.state();
+    let mut numbers: Vec<u64> = state.joins.iter().map(|join| join.worker).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), 3);
+}
