@@ -237,6 +237,8 @@ mod tests {
             format!("{{\"coordinator\": \"http://a\", \"token\": \"{SECRET}\\n\"}}"),
             format!("{{\"coordinator\": \"ftp://a\", \"token\": {SECRET:?}}}"),
             " ".repeat(100_000),
+            // Whole, and too long.
+            format!("{{\"coordinator\": \"http://a\"}}{}", " ".repeat(100_000)),
         ] {
             let (error, text) = refused(&content);
             assert!(matches!(error, FileError::Malformed { .. }), "{text}");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chomp_kernel::{Isa, evaluate_table};
+use chomp_plan::Event;
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
 use chomp_store::part::PartBuilder;
 use chomp_store::{Entry, Finders, PartName};
@@ -14,6 +15,7 @@ use chomp_table::{RangeBits, Word, definition, range};
 
 use super::*;
 use crate::arbiter::Arbiter;
+use crate::errands::{Errand, Tools};
 use crate::ready;
 
 const BITS: u32 = 16;
@@ -361,4 +363,44 @@ fn a_table_that_is_known_to_be_another_is_not_published() {
         matches!(error, PublishError::Unknown { bits: BITS, .. }),
         "{error:?}"
     );
+}
+
+/// What the coordinator reads back itself is compared with what was said of it, byte by byte.
+#[test]
+fn a_shard_that_changed_is_not_taken_for_whole() {
+    let tested = merged(&new(), BITS, |_| ());
+    let tools = Tools {
+        storage: tested.storage.clone(),
+        journal: Arc::clone(&tested.journal),
+        arbiter: Arbiter::new(
+            tested.storage.clone(),
+            Arc::clone(&tested.journal),
+            BITS,
+            SIZE,
+        ),
+        bits: BITS,
+    };
+    let is_whole = |shard| {
+        let done = ready(Errand::ReadBack { shard }.perform(&tools));
+        match &done.events[..] {
+            [Event::ReadBack { is_whole, .. }] => *is_whole,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!((0..3).all(is_whole));
+    let name = &tested.shards[1].shard.as_ref().unwrap().name;
+    let key = published::key(BITS, name).unwrap();
+    let bytes = tested.storage.objects()[&key].to_vec();
+    for change in [
+        |bytes: &mut Vec<u8>| bytes[9] ^= 1,
+        |bytes: &mut Vec<u8>| bytes.push(0),
+        |bytes: &mut Vec<u8>| bytes.truncate(9),
+    ] {
+        let mut changed = bytes.clone();
+        change(&mut changed);
+        tested.storage.overwrite(&key, changed);
+        assert_eq!([0, 1, 2].map(is_whole), [true, false, true]);
+    }
+    tested.storage.overwrite(&key, bytes);
+    assert!(is_whole(1));
 }
