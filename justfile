@@ -20,6 +20,14 @@ doc:
 test:
     .ci/run test
 
+# The unsafe code of the kernel under Miri, which needs a nightly compiler with it
+miri:
+    .ci/run miri
+
+# The kernel on emulated CPUs of other instruction sets, which needs QEMU
+emulated:
+    .ci/run emulated
+
 # Licences, banned crates and sources of the dependencies
 deny:
     .ci/run deny

@@ -119,3 +119,22 @@ pub(crate) fn word_of(bit: u16) -> usize {
 }
 
 const _: () = assert!(size_of::<Chunk>() * 8 == CHUNK_LEN);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_the_bits_of_chunks() {
+        let bits = [0, 31, 32, 64, 511, 512, 1000, 1023];
+        let mut chunks = [Chunk::EMPTY; 2];
+        assert_eq!(words(&mut chunks).len(), 32);
+        for bit in bits {
+            words(&mut chunks)[word_of(bit)] |= 1 << (bit % 32);
+        }
+        let found: Vec<u16> = (0..1024)
+            .filter(|&bit| chunks[usize::from(bit) / CHUNK_LEN].contains(bit.into()))
+            .collect();
+        assert_eq!(found, bits);
+    }
+}
