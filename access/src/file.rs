@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::private::{self, Kind};
 use crate::token::Token;
 
-const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     name: "access file",
     fields: &["coordinator", "ca", "token"],
     own: false,
@@ -104,22 +104,26 @@ impl Access {
     ///
     /// If it is missing, is no access file, or can be read by others.
     pub fn read(path: &Path) -> Result<Access, FileError> {
-        let access: Access = private::read(path, KIND)?;
+        private::read::<Access>(path, KIND)?.checked(path)
+    }
+
+    /// Itself, if what was read at `path` is what an access file holds.
+    pub(crate) fn checked(self, path: &Path) -> Result<Access, FileError> {
         let wrong = |what: &str| FileError::Malformed {
             path: path.to_owned(),
             kind: KIND.name,
             what: what.to_owned(),
         };
-        let url = &access.coordinator;
+        let url = &self.coordinator;
         if !url.starts_with("http://") && !url.starts_with("https://") {
             return Err(wrong("the coordinator is not an http or https address"));
         }
-        if let Some(token) = &access.token
+        if let Some(token) = &self.token
             && !token.secret().bytes().all(|byte| byte.is_ascii_graphic())
         {
             return Err(wrong("the token has characters that no token has"));
         }
-        Ok(access)
+        Ok(self)
     }
 
     /// Writes an access file that only its owner can read, in place of one that is there.
@@ -128,9 +132,13 @@ impl Access {
     ///
     /// If it cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
+        private::write(path, &self.to_bytes())
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = serde_json::to_vec_pretty(self).expect("texts always become JSON");
         bytes.push(b'\n');
-        private::write(path, &bytes)
+        bytes
     }
 }
 
@@ -247,6 +255,8 @@ mod tests {
         let (error, text) = refused(&newer);
         assert!(matches!(error, FileError::UnknownField { .. }), "{text}");
         assert!(text.contains("\"x\""), "{text}");
+        let (error, text) = refused(&format!("{{\"coordinator\": \"http://a\", {SECRET:?}: 1}}"));
+        assert!(matches!(error, FileError::UnknownField { .. }), "{text}");
     }
 
     #[test]

@@ -33,7 +33,7 @@ const TABLE_LABEL: &[u8] = b"chomp table\0";
 const SEED_LABEL: &[u8] = b"chomp seed\0";
 
 const FORMAT: u32 = 1;
-const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     name: "file of a coordinator's secrets",
     fields: &["format", "secret", "authority_key", "authority"],
     own: true,
@@ -76,7 +76,7 @@ pub enum IssuerError {
 /// What the file of the secrets holds.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Secrets {
+pub(crate) struct Secrets {
     format: u32,
     secret: String,
     authority_key: String,
@@ -132,7 +132,7 @@ impl Issuer {
         }
     }
 
-    fn from_secrets(secrets: Secrets, path: &Path) -> Result<Issuer, IssuerError> {
+    pub(crate) fn from_secrets(secrets: Secrets, path: &Path) -> Result<Issuer, IssuerError> {
         let wrong = |what: String| FileError::Malformed {
             path: path.to_owned(),
             kind: KIND.name,

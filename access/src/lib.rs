@@ -14,6 +14,9 @@
 
 pub mod authority;
 pub mod file;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod issuer;
 pub mod local;
 pub mod participants;

@@ -6,6 +6,7 @@
 //!
 //! Version history: format 1 is the first.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::path::Path;
 
@@ -24,7 +25,7 @@ pub const PARTICIPANTS_MAX: usize = 4096;
 pub const NAME_BYTES_MAX: usize = 64;
 
 const FORMAT: u32 = 1;
-const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     name: "list of participants",
     fields: &["format", "participants"],
     own: true,
@@ -96,7 +97,7 @@ impl Default for Participants {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Content {
+pub(crate) struct Content {
     format: u32,
     participants: Vec<Participant>,
 }
@@ -108,11 +109,14 @@ impl Participants {
     ///
     /// If the file cannot be read, is damaged, or can be read by others.
     pub fn read(path: &Path) -> Result<Participants, FileError> {
-        let content: Content = match private::read(path, KIND) {
-            Ok(content) => content,
-            Err(FileError::Missing { .. }) => return Ok(Participants::default()),
-            Err(error) => return Err(error),
-        };
+        match private::read(path, KIND) {
+            Ok(content) => Participants::from_content(content, path),
+            Err(FileError::Missing { .. }) => Ok(Participants::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn from_content(content: Content, path: &Path) -> Result<Participants, FileError> {
         let wrong = |what: String| FileError::Malformed {
             path: path.to_owned(),
             kind: KIND.name,
@@ -122,12 +126,13 @@ impl Participants {
             return Err(wrong(format!("the unknown format {}", content.format)));
         }
         let list = content.participants;
-        let owner = list
-            .first()
-            .is_some_and(|first| first.number == 0 && first.name == OWNER);
-        let ascends = list.is_sorted_by(|a, b| a.number < b.number);
-        let named = list.iter().all(|one| is_name(&one.name));
-        if !owner || !ascends || !named || list.len() > PARTICIPANTS_MAX {
+        let owner = list.first().is_some_and(|first| first.name == OWNER);
+        // Nobody ever leaves the list, and nobody has renewed so often.
+        let mut numbered = list.iter().zip(0..);
+        let numbered = numbered.all(|(one, number)| one.number == number && one.serial < u32::MAX);
+        let distinct: HashSet<&str> = list.iter().map(|one| one.name.as_str()).collect();
+        let named = distinct.len() == list.len() && distinct.into_iter().all(is_name);
+        if !owner || !numbered || !named || list.len() > PARTICIPANTS_MAX {
             return Err(wrong("these are no participants".to_owned()));
         }
         Ok(Participants(list))
@@ -364,7 +369,7 @@ mod tests {
         for number in full.0.len()..PARTICIPANTS_MAX {
             let name = format!("{number:064}");
             full.add(&name).unwrap();
-            full.named(&name).unwrap().serial = u32::MAX;
+            full.named(&name).unwrap().serial = u32::MAX - 1;
         }
         let whole = folder.path().join("whole.json");
         Participants::change(&whole, |list| {
@@ -379,7 +384,10 @@ mod tests {
             ("\"format\": 1", "\"format\": 2"),
             ("\"owner\"", "\"other\""),
             ("\"number\": 3", "\"number\": 2"),
+            ("\"number\": 8", "\"number\": 4294967295"),
+            ("\"serial\": 0", "\"serial\": 4294967295"),
             ("\"p0\"", "\"../p0\""),
+            ("\"p0\"", "\"p1\""),
             ("{", "["),
         ] {
             assert!(good.contains(from), "{from}");

@@ -31,7 +31,15 @@ pub(crate) struct Kind {
 
 /// Reads a JSON object from the file at `path`. What is wrong with it is told without its content.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path, kind: Kind) -> Result<T, FileError> {
-    let bytes = read_bytes(path, kind)?;
+    parse(&read_bytes(path, kind)?, path, kind)
+}
+
+/// Reads the content of the file at `path`.
+pub(crate) fn parse<T: DeserializeOwned>(
+    bytes: &[u8],
+    path: &Path,
+    kind: Kind,
+) -> Result<T, FileError> {
     let wrong = |what: String| FileError::Malformed {
         path: path.to_owned(),
         kind: kind.name,
@@ -41,16 +49,19 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path, kind: Kind) -> Result<T, Fi
         return Err(wrong(format!("it has more than {} bytes", kind.bytes_max)));
     }
     // The texts of serde may quote values, and values are secrets.
-    let object: Map<String, Value> = serde_json::from_slice(&bytes).map_err(|error| {
+    let object: Map<String, Value> = serde_json::from_slice(bytes).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         wrong(format!(
             "it is not a JSON object, see line {line}, column {column}"
         ))
     })?;
     if let Some(field) = object.keys().find(|key| !kind.fields.contains(&&***key)) {
+        // One that looks like no field may be a secret that got there.
+        let looks_like_one = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        let is_shown = field.len() <= 64 && field.bytes().all(looks_like_one);
         return Err(FileError::UnknownField {
             path: path.to_owned(),
-            field: field.chars().take(64).collect(),
+            field: if is_shown { field } else { "…" }.to_owned(),
         });
     }
     serde_json::from_value(Value::Object(object))

@@ -1,5 +1,6 @@
-//! `chomp-fuzz TARGET SECONDS [SEED]` feeds a decoder for so long, from a number on; `chomp-fuzz TARGET once SEED` repeats
-//! one execution; `chomp-fuzz list` names the targets; `chomp-fuzz corpus` makes their first inputs anew.
+//! `chomp-fuzz TARGET SECONDS [SEED]` feeds a decoder for so long, from a number on; `chomp-fuzz TARGET times COUNT [SEED]`
+//! so often; `chomp-fuzz TARGET once SEED` repeats one execution; `chomp-fuzz list` names the targets; `chomp-fuzz corpus`
+//! makes their first inputs anew.
 
 use std::fs;
 use std::io::{self, Write};
@@ -14,7 +15,14 @@ use chomp_fuzz::{Broken, Count, Fuzzer, corpus_folder};
 const BATCH: u64 = 1000;
 /// How often it is told how far it is.
 const TELL_EVERY: Duration = Duration::from_secs(10);
-const USAGE: &str = "usage: chomp-fuzz TARGET SECONDS [SEED] | TARGET once SEED | list | corpus";
+const USAGE: &str = "usage: chomp-fuzz TARGET SECONDS [SEED] | TARGET times COUNT [SEED] | TARGET once SEED | list | corpus";
+
+/// When it has been enough.
+#[derive(Clone, Copy, Debug)]
+enum Most {
+    Time(Duration),
+    Executions(u64),
+}
 
 fn main() -> anyhow::Result<ExitCode> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -28,8 +36,10 @@ fn main() -> anyhow::Result<ExitCode> {
             let done = fuzzer.run(std::iter::once(seed));
             return report(name, done.map(|count| format!("{count:?}")));
         }
-        [name, seconds] => return run(name, seconds, "0"),
-        [name, seconds, seed] => return run(name, seconds, seed),
+        [name, "times", count] => return run(name, times(count)?, "0"),
+        [name, "times", count, seed] => return run(name, times(count)?, seed),
+        [name, seconds] => return run(name, time(seconds)?, "0"),
+        [name, seconds, seed] => return run(name, time(seconds)?, seed),
         _ => bail!(USAGE),
     }
     Ok(ExitCode::SUCCESS)
@@ -40,13 +50,21 @@ fn find(name: &str) -> anyhow::Result<&'static Target> {
     found.with_context(|| format!("there is no target {name:?}: chomp-fuzz list names them"))
 }
 
+fn time(seconds: &str) -> anyhow::Result<Most> {
+    let seconds = seconds.parse().context(USAGE)?;
+    Ok(Most::Time(Duration::from_secs(seconds)))
+}
+
+fn times(count: &str) -> anyhow::Result<Most> {
+    Ok(Most::Executions(count.parse().context(USAGE)?))
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "how long it runs changes nothing of what an execution does"
 )]
-fn run(name: &str, seconds: &str, seed: &str) -> anyhow::Result<ExitCode> {
+fn run(name: &str, most: Most, seed: &str) -> anyhow::Result<ExitCode> {
     let fuzzer = Fuzzer::new(find(name)?)?;
-    let most = Duration::from_secs(seconds.parse().context(USAGE)?);
     let mut seed: u64 = seed.parse().context(USAGE)?;
     let (start, mut told) = (Instant::now(), Duration::ZERO);
     let mut all = Count::default();
@@ -60,8 +78,13 @@ fn run(name: &str, seconds: &str, seed: &str) -> anyhow::Result<ExitCode> {
         } = all;
         format!("{executions} executions, {rate:.0}/s, {accepted} accepted; next seed {seed}")
     };
-    while start.elapsed() < most {
-        match fuzzer.run((0..BATCH).map(|number| seed.wrapping_add(number))) {
+    loop {
+        let batch = match most {
+            Most::Time(most) if start.elapsed() < most => BATCH,
+            Most::Executions(most) if all.executions < most => BATCH.min(most - all.executions),
+            _ => break,
+        };
+        match fuzzer.run((0..batch).map(|number| seed.wrapping_add(number))) {
             Ok(Count {
                 executions,
                 accepted,
@@ -71,7 +94,7 @@ fn run(name: &str, seconds: &str, seed: &str) -> anyhow::Result<ExitCode> {
             }
             Err(broken) => return report(name, Err(broken)),
         }
-        seed = seed.wrapping_add(BATCH);
+        seed = seed.wrapping_add(batch);
         if start.elapsed() > told + TELL_EVERY {
             told = start.elapsed();
             say(&format!("{name}: {}", line(&all, seed)))?;

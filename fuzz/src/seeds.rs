@@ -1,10 +1,6 @@
 //! Bytes that each decoder must accept, made by the writers of this project.
 
-use std::cell::RefCell;
-use std::fs::{self, File, Permissions};
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::fs;
 use std::sync::{Arc, LazyLock};
 
 use chomp_access::{Holder, Issuer, Token};
@@ -21,7 +17,6 @@ use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
 use chomp_table::{Digest, Head, Range, Word, fuzzing, range};
 use futures_util::FutureExt;
 use prost::Message;
-use tempfile::TempDir;
 
 use crate::targets::{BITS, range_bits};
 
@@ -346,27 +341,18 @@ pub(crate) fn access() -> Vec<Vec<u8>> {
         .to_vec()
 }
 
-thread_local! {
-    static FOLDER: RefCell<Option<TempDir>> = const { RefCell::new(None) };
-}
-
-/// Gives `look` a file with these bytes that only its owner can read.
-pub(crate) fn with_private_file(bytes: &[u8], look: impl FnOnce(&Path) -> bool) -> bool {
-    FOLDER.with_borrow_mut(|folder| {
-        let folder = folder.get_or_insert_with(|| tempfile::tempdir().expect("a folder for files"));
-        let path = folder.path().join("file");
-        let written = File::options()
-            .create(true)
-            .write(true)
-            .truncate(true)
-            .open(&path)
-            .and_then(|mut file| {
-                fs::set_permissions(&path, Permissions::from_mode(0o600))?;
-                file.write_all(bytes)
-            });
-        written.expect("a file can be written");
-        look(&path)
-    })
+pub(crate) fn participants() -> Vec<Vec<u8>> {
+    let one = |name: &str, number: u32, revoked: bool| {
+        serde_json::json!({
+            "name": name, "number": number, "serial": 3 * number, "revoked": revoked,
+        })
+    };
+    let owner = one("owner", 0, false);
+    let list = |participants: Vec<serde_json::Value>| serde_json::json!({ "format": 1, "participants": participants });
+    let several = vec![owner.clone(), one("ann", 1, true), one("bob.2", 2, false)];
+    [list(vec![owner]), list(several)]
+        .map(|json| json.to_string().into_bytes())
+        .to_vec()
 }
 
 static ISSUER: LazyLock<Issuer> = LazyLock::new(|| Issuer::in_memory(NOW).expect("random numbers"));

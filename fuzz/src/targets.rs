@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use chomp_access::Access;
+use chomp_access::Holder;
 use chomp_proto::v1;
 use chomp_store::Key;
 use chomp_store::location::Location;
@@ -76,7 +76,7 @@ impl Target {
 }
 
 /// All decoders of bytes from files and peers.
-pub static TARGETS: [Target; 17] = [
+pub static TARGETS: [Target; 18] = [
     Target::new("record", record, seeds::records),
     Target::new("gap-block", gap_block, seeds::gap_blocks),
     Target::new("class-block", class_block, seeds::class_blocks),
@@ -89,6 +89,7 @@ pub static TARGETS: [Target; 17] = [
     Target::new("checkpoint", checkpoint, seeds::checkpoints).sealed(seal::envelope),
     Target::new("access", access, seeds::access),
     Target::new("secrets", secrets, Vec::new).fresh(seeds::secrets),
+    Target::new("participants", participants, seeds::participants),
     Target::new("token", token, Vec::new).fresh(seeds::tokens),
     Target::new("position", position, seeds::positions),
     Target::new("range-header", range_header, seeds::range_headers),
@@ -229,10 +230,10 @@ fn checkpoint(bytes: &[u8]) -> bool {
 }
 
 fn access(bytes: &[u8]) -> bool {
-    seeds::with_private_file(bytes, |path| match Access::read(path) {
+    match chomp_access::fuzzing::access(bytes) {
         Ok(access) => {
-            access.write(path).expect("the folder is there");
-            assert_eq!(Access::read(path).ok(), Some(access));
+            let again = chomp_access::fuzzing::content(&access);
+            assert_eq!(chomp_access::fuzzing::access(&again).ok(), Some(access));
             true
         }
         Err(error) => {
@@ -242,18 +243,35 @@ fn access(bytes: &[u8]) -> bool {
             );
             false
         }
-    })
+    }
 }
 
 fn secrets(bytes: &[u8]) -> bool {
-    seeds::with_private_file(bytes, |path| {
-        let issuer = chomp_access::Issuer::open(path, seeds::NOW);
-        issuer.is_ok_and(|issuer| {
-            let token = issuer.issue(chomp_access::Holder::OWNER, None);
-            assert!(issuer.check(Some(token.secret()), seeds::NOW).is_ok());
-            true
-        })
+    chomp_access::fuzzing::issuer(bytes).is_ok_and(|issuer| {
+        let token = issuer.issue(Holder::OWNER, None);
+        assert!(issuer.check(Some(token.secret()), seeds::NOW).is_ok());
+        true
     })
+}
+
+/// Whoever is in a list that is read can be admitted, renewed and revoked, and others can be added.
+fn participants(bytes: &[u8]) -> bool {
+    let Ok(mut list) = chomp_access::fuzzing::participants(bytes) else {
+        return false;
+    };
+    let added = list.add("somebody-else");
+    assert!(added.is_ok_and(|holder| list.admit(holder).is_ok()));
+    let all: Vec<(String, Holder)> = list
+        .iter()
+        .map(|one| (one.name.clone(), one.holder()))
+        .collect();
+    for (name, old) in all {
+        let new = list.renew(&name).expect("it is in the list");
+        assert!(list.admit(new).is_ok() && list.admit(old).is_err());
+        list.revoke(&name).expect("it is in the list");
+        assert!(list.admit(new).is_err());
+    }
+    true
 }
 
 /// Texts that are no token of the issuer, unless they are the very ones that it gave.

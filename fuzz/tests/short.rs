@@ -3,9 +3,8 @@
 use chomp_fuzz::targets::TARGETS;
 use chomp_fuzz::{Broken, Fuzzer, kept};
 
-/// The executions of each target whose inputs are in memory, and of those that are files.
+/// The executions of each target.
 const EXECUTIONS: u64 = 3_000;
-const EXECUTIONS_WITH_FILES: u64 = 300;
 /// All kept inputs are small enough to be kept.
 const CORPUS_BYTES_MAX: usize = 200 << 10;
 
@@ -26,13 +25,7 @@ fn every_decoder_keeps_its_promises() {
             assert!(good, "{target:?}: {name}: {accepted:?}");
             bytes += input.len();
         }
-        let files = ["access", "secrets"].contains(&target.name);
-        let executions = if files {
-            EXECUTIONS_WITH_FILES
-        } else {
-            EXECUTIONS
-        };
-        match fuzzer.run(0..executions) {
+        match fuzzer.run(0..EXECUTIONS) {
             Ok(count) => assert!(count.accepted > 0, "{target:?} accepts nothing"),
             Err(Broken { seed, what, .. }) => panic!("{target:?}: seed {seed}: {what}"),
         }

@@ -1,0 +1,47 @@
+//! What is fed any bytes, and is not public otherwise: the contents of files, without the files.
+
+use std::path::Path;
+
+use crate::file::{self, Access, FileError};
+use crate::issuer::{self, Issuer, IssuerError};
+use crate::participants::{self, Participants};
+use crate::private;
+
+/// An access file with this content.
+///
+/// # Errors
+///
+/// As [`Access::read`].
+pub fn access(bytes: &[u8]) -> Result<Access, FileError> {
+    private::parse::<Access>(bytes, path(), file::KIND)?.checked(path())
+}
+
+/// The content of the access file that [`Access::write`] makes.
+pub fn content(access: &Access) -> Vec<u8> {
+    access.to_bytes()
+}
+
+/// The issuer of a secrets file with this content.
+///
+/// # Errors
+///
+/// As [`Issuer::open`].
+pub fn issuer(bytes: &[u8]) -> Result<Issuer, IssuerError> {
+    let secrets = private::parse(bytes, path(), issuer::KIND)?;
+    Issuer::from_secrets(secrets, path())
+}
+
+/// The participants in a file with this content.
+///
+/// # Errors
+///
+/// As [`Participants::read`].
+pub fn participants(bytes: &[u8]) -> Result<Participants, FileError> {
+    let content = private::parse(bytes, path(), participants::KIND)?;
+    Participants::from_content(content, path())
+}
+
+/// What errors call the file.
+fn path() -> &'static Path {
+    Path::new("file")
+}
