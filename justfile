@@ -28,6 +28,20 @@ miri:
 emulated:
     .ci/run emulated
 
+# Breaks one line of a package after the other, and tells which of them its tests do not notice:
+# `just mutants table --shard 0/40`
+mutants PACKAGE *ARGS:
+    cargo mutants -p chomp-{{PACKAGE}} -o target -C=--lib -C=--tests {{ARGS}}
+
+# Kills coordinator and workers of a job so often, and compares the table; CHOMP_TEST_SEED repeats a seed
+kills COUNT="10000":
+    CHOMP_KILLS={{COUNT}} cargo test --release -p chomp-tests --test kills -- --nocapture
+
+# So many simulated histories of a cluster, from a seed on
+histories COUNT="1000000" FIRST="0":
+    CHOMP_HISTORIES={{COUNT}} CHOMP_FIRST_SEED={{FIRST}} \
+        cargo test --release -p chomp-tests --test histories every_history -- --nocapture
+
 # Licences, banned crates and sources of the dependencies
 deny:
     .ci/run deny
@@ -36,9 +50,15 @@ deny:
 advisories:
     .ci/run advisories
 
-# Feeds a decoder what nobody wrote, for so many seconds: `just fuzz manifest 60`; `just fuzz list` names them
-fuzz TARGET SECONDS="" SEED="0":
-    cargo run -p chomp-fuzz -- {{TARGET}} {{SECONDS}} {{ if SECONDS == "" { "" } else { SEED } }}
+# Feeds a decoder what nobody wrote, for so many seconds or so often: `just fuzz manifest 60`, `just fuzz manifest times
+# 1000000`; `just fuzz list` names them
+fuzz +ARGS:
+    cargo run --release -p chomp-fuzz -- {{ARGS}}
+
+# Feeds every decoder so often
+fuzz-all COUNT="10000000" SEED="0":
+    cargo build --release -p chomp-fuzz
+    set -e; for target in $(just fuzz list); do just fuzz $target times {{COUNT}} {{SEED}}; done
 
 # What things cost, as tables: kernel, codecs, and whole runs beside the plain method
 bench:

@@ -41,3 +41,23 @@ impl Chance {
         of.iter().copied().filter(|_| !self.once_in(3)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first numbers of S. Vigna's program.
+    #[test]
+    fn it_is_splitmix64() {
+        let mut chance = Chance(0);
+        let found = [(); 3].map(|()| chance.next());
+        assert_eq!(
+            found,
+            [
+                0xe220_a839_7b1d_cdaf,
+                0x6e78_9e6a_a1b9_65f4,
+                0x06c4_5d18_8009_454f
+            ]
+        );
+    }
+}

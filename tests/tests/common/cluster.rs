@@ -245,6 +245,12 @@ impl Process {
         self.child.wait().unwrap();
     }
 
+    /// Removes what it said: of thousands of processes nobody reads it.
+    pub(crate) fn forget(&self) {
+        fs::remove_file(&self.stdout).unwrap();
+        fs::remove_file(&self.stderr).unwrap();
+    }
+
     /// Waits until a coordinator has said that it listens.
     pub(crate) fn wait_to_listen(&mut self) {
         wait_for("a coordinator that listens", || {

@@ -13,7 +13,7 @@
 //! but that of a coordinator that was overtaken, or whose store was down.
 //!
 //! A failure names its seed: `CHOMP_SEED=<seed> cargo test -p chomp-tests --test histories -- --nocapture`
-//! runs that history alone and shows it.
+//! runs that history alone and shows it. `just histories` runs as many as one likes.
 
 mod chain;
 mod coordinator;
@@ -28,6 +28,7 @@ mod wire;
 mod worker;
 mod world;
 
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
@@ -35,7 +36,10 @@ use history::{History, Seen};
 use network::Weather;
 use world::{Plot, World};
 
+/// So many histories if nobody says how many.
 const HISTORIES: u64 = 5_000;
+/// After so many it is told how far it is.
+const TELL_EVERY: usize = 1_000;
 
 /// What must happen in a hundred histories at the least, so that they cannot become harmless.
 const LEAST: [(&str, u64); 29] = [
@@ -105,9 +109,10 @@ fn run(seed: u64, print: bool) -> (u64, Seen) {
     (history.outcome(), history.seen.clone())
 }
 
+#[expect(clippy::print_stderr, reason = "how far it is")]
 fn check(seeds: impl Iterator<Item = u64>) -> Seen {
     let mut seen = Seen::default();
-    for seed in seeds {
+    for (number, seed) in (1..).zip(seeds) {
         let outcome = catch_unwind(AssertUnwindSafe(|| run(seed, false)));
         let Ok((_, one)) = outcome else {
             panic!(
@@ -116,8 +121,16 @@ fn check(seeds: impl Iterator<Item = u64>) -> Seen {
             );
         };
         seen.add(&one);
+        if number % TELL_EVERY == 0 {
+            eprintln!("{number} histories, the last of seed {seed}");
+        }
     }
     seen
+}
+
+/// A number that the environment may give.
+fn given(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |value| value.parse().unwrap())
 }
 
 #[test]
@@ -127,16 +140,24 @@ fn every_history_ends_with_the_right_table() {
         run(seed.parse().unwrap(), true);
         return;
     }
+    let histories = given("CHOMP_HISTORIES", HISTORIES);
+    let first = given("CHOMP_FIRST_SEED", 0);
+    let last = first + histories;
+    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let seen = thread::scope(|scope| {
-        let odd = scope.spawn(|| check((1..HISTORIES).step_by(2)));
-        let mut seen = check((0..HISTORIES).step_by(2));
-        seen.add(&odd.join().unwrap());
+        let parts = (first..last).take(threads);
+        let parts = parts.map(|seed| scope.spawn(move || check((seed..last).step_by(threads))));
+        let parts: Vec<_> = parts.collect();
+        let mut seen = Seen::default();
+        for part in parts {
+            seen.add(&part.join().unwrap());
+        }
         seen
     });
-    eprintln!("{HISTORIES} histories: {:#?}", seen.0);
+    eprintln!("{histories} histories from seed {first} on: {:#?}", seen.0);
     for (kind, least) in LEAST {
         let count = seen.of(kind);
-        assert!(count >= HISTORIES * least / 100, "{kind}: {count}");
+        assert!(count >= histories * least / 100, "{kind}: {count}");
     }
 }
 
