@@ -1,0 +1,402 @@
+//! What attackers do, each in a process of its own, until they are killed. What they are answered is
+//! of no interest, and whoever is thrown out comes again.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use chomp_access::Access;
+use chomp_proto::v1::complete_request::Result as Said;
+use chomp_proto::v1::task::Work;
+use chomp_proto::v1::{self};
+use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
+use chomp_store::location::Location;
+use chomp_store::{Follower, PartName};
+use chomp_table::Head;
+use http::{Method, Response};
+use hyper::body::Frame;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+use tonic::body::Body;
+
+use crate::common::files;
+use crate::peer::{BoxError, Peer, address};
+use crate::peers::client::hello;
+
+/// What is attacked, and with what.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) access: Access,
+    pub(crate) address: SocketAddr,
+    /// The directory of the table: what one may read over the network is found there faster.
+    pub(crate) table: std::path::PathBuf,
+}
+
+impl Target {
+    /// The address that a lane comes from. A participant may have machines in many places; of strangers each has one.
+    fn from(&self, lane: usize) -> IpAddr {
+        let lane = if self.access.token.is_some() { lane } else { 0 };
+        address(lane)
+    }
+}
+
+/// An attack: its name, whether it takes a token, and whether it needs TLS.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attack {
+    pub(crate) name: &'static str,
+    pub(crate) token: bool,
+    pub(crate) tls: bool,
+}
+
+const fn attack(name: &'static str, token: bool) -> Attack {
+    Attack {
+        name,
+        token,
+        tls: false,
+    }
+}
+
+/// All attacks. The first two have no contact with the coordinator.
+pub(crate) const ALL: [Attack; 18] = [
+    attack("nothing", false),
+    attack("busy loops", false),
+    attack("uploads never sent", true),
+    attack("heartbeats", true),
+    attack("joins", true),
+    attack("unread streams", true),
+    attack("small reads", true),
+    attack("pings", false),
+    attack("unread downloads", false),
+    attack("failures", true),
+    attack("returns", true),
+    attack("completions", true),
+    attack("lost records", true),
+    attack("status", true),
+    attack("listeners", true),
+    attack("refused calls", false),
+    attack("questions", false),
+    Attack {
+        name: "handshakes",
+        token: false,
+        tls: true,
+    },
+];
+
+/// Attacks until the process is killed.
+pub(crate) async fn run(name: &str, target: Target) {
+    let target = Arc::new(target);
+    let mut lanes = JoinSet::new();
+    // So many at a time, spread over the addresses that the attacker has.
+    let many = match name {
+        "nothing" => 0,
+        "busy loops" => 2,
+        "uploads never sent" => 64,
+        "unread streams" => 640,
+        "pings" => 4094,
+        "unread downloads" | "listeners" => 256,
+        _ => 128,
+    };
+    // A few connections share the calls, as those of a worker do.
+    let peers: Vec<Arc<tokio::sync::Mutex<Option<Peer>>>> =
+        (0..16).map(|_| Arc::default()).collect();
+    for lane in 0..many {
+        let (name, target) = (name.to_owned(), Arc::clone(&target));
+        let shared = Arc::clone(&peers[lane % peers.len()]);
+        lanes.spawn(async move {
+            loop {
+                let done = match &*name {
+                    "busy loops" => burn().await,
+                    "pings" => ping(&target, lane).await,
+                    "unread downloads" => download(&target, lane).await,
+                    "handshakes" => handshake(&target, lane).await,
+                    _ => with_peer(&name, &target, lane, &shared).await,
+                };
+                if done.is_err() {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        });
+    }
+    lanes.join_all().await;
+    std::future::pending::<()>().await;
+}
+
+/// Another number for each worker.
+fn number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1 << 40);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+async fn burn() -> Result<(), BoxError> {
+    let mut number = 0_u64;
+    for step in 0..10_000_000_u64 {
+        number = std::hint::black_box(number.wrapping_mul(31).wrapping_add(step));
+    }
+    tokio::task::yield_now().await;
+    Ok(())
+}
+
+async fn with_peer(
+    name: &str,
+    target: &Target,
+    lane: usize,
+    shared: &tokio::sync::Mutex<Option<Peer>>,
+) -> Result<(), BoxError> {
+    let peer = {
+        let mut present = shared.lock().await;
+        if present.is_none() {
+            let from = Some(target.from(lane));
+            *present = Some(Peer::connect(&target.access, from).await?);
+        }
+        present.clone().expect("it was made")
+    };
+    let done = over(name, target, lane, peer).await;
+    if done.is_err() {
+        shared.lock().await.take();
+    }
+    done
+}
+
+/// One thing after the other over a connection, until it fails.
+async fn over(name: &str, target: &Target, lane: usize, mut peer: Peer) -> Result<(), BoxError> {
+    let worker = number();
+    let joins = ["joins", "refused calls", "status", "listeners", "questions"];
+    if target.access.token.is_some() && !joins.contains(&name) {
+        peer.rpc.join(hello(worker, "attacker")).await?;
+    }
+    let reason = "\u{1b}[2J\u{1b}]0;x\u{7}\r\n".repeat(60);
+    loop {
+        match name {
+            "uploads never sent" => upload(&mut peer, worker).await?,
+            "heartbeats" => {
+                let leases = (0..8192).map(|lease| 1 << 32 | lease).collect();
+                let stats = None;
+                let renew = v1::RenewRequest {
+                    worker,
+                    leases,
+                    stats,
+                };
+                patient(peer.rpc.renew(renew).await)?;
+            }
+            "joins" => patient(peer.rpc.join(hello(number(), "attacker")).await)?,
+            "unread streams" => {
+                let path = large_part(&target.table, lane)?;
+                let body = peer.ask(Method::GET, &path, &[], Body::empty()).await?;
+                unread(body).await;
+            }
+            "small reads" => {
+                let path = format!("{OBJECTS_PATH}work/journal/0000000000");
+                let answer = peer.ask(Method::GET, &path, &[], Body::empty()).await?;
+                drop(answer);
+            }
+            "failures" | "returns" => {
+                // The lease need not be one that stands: also those are looked at.
+                let lease = match peer.lease(worker).await {
+                    Ok(task) => task.map_or(1, |task| task.lease),
+                    Err(status) => {
+                        patient(Err::<(), _>(status))?;
+                        1
+                    }
+                };
+                let failure = if name == "failures" {
+                    reason.clone()
+                } else {
+                    String::new()
+                };
+                let back = v1::ReturnRequest {
+                    worker,
+                    lease,
+                    failure,
+                };
+                patient(peer.rpc.r#return(back).await)?;
+            }
+            "completions" => {
+                let range = v1::Summary {
+                    head: 1,
+                    count: 1,
+                    stored: 1,
+                    digest: vec![7; 32],
+                    offset: 16,
+                    length: 16,
+                };
+                let ranges = vec![range];
+                let said = v1::CompleteRequest {
+                    worker,
+                    lease: number(),
+                    result: Some(Said::Evaluated(v1::Evaluated { ranges })),
+                    next: false,
+                };
+                patient(peer.rpc.complete(said).await)?;
+            }
+            "lost records" => {
+                let records = all_records(&target.table).await?;
+                for records in records.chunks(4096).cycle().take(1000) {
+                    let records = records.to_vec();
+                    patient(peer.rpc.report(v1::ReportRequest { worker, records }).await)?;
+                }
+            }
+            "status" => drop(peer.get("/status", &[]).await?),
+            "listeners" => {
+                let events = [("accept", "text/event-stream")];
+                let body = peer.ask(Method::GET, "/api/status", &events, Body::empty());
+                unread(body.await?).await;
+            }
+            // Whoever shows no token is refused, and asks again.
+            "refused calls" => drop(peer.rpc.join(hello(worker, "stranger")).await),
+            "questions" => drop(peer.get(&question(number()), &[]).await),
+            other => return Err(format!("{other} is no attack").into()),
+        }
+    }
+}
+
+/// Goes on after any answer, and fails when there is no connection.
+fn patient<T>(answer: Result<T, tonic::Status>) -> Result<(), BoxError> {
+    use std::error::Error;
+    match answer {
+        Err(status) if status.source().is_some() => Err(status.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The path of a question about some position.
+pub(crate) fn question(number: u64) -> String {
+    let word =
+        number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - crate::SERVED_BITS + 1) << 1;
+    format!("/api/position/{word:#b}")
+}
+
+/// Takes a lease, announces the largest part that there may be, and sends none of it.
+async fn upload(peer: &mut Peer, worker: u64) -> Result<(), BoxError> {
+    let Some(task) = peer.lease(worker).await? else {
+        return Ok(());
+    };
+    let Some(Work::Evaluate(evaluate)) = &task.work else {
+        return Ok(());
+    };
+    let (layer, lease) = (evaluate.layer, task.lease);
+    let path = format!("{OBJECTS_PATH}{}", PartName { layer, lease }.key());
+    let worker = worker.to_string();
+    let headers = [
+        (WORKER_HEADER, &*worker),
+        ("content-length", "134217728"),
+        ("if-none-match", "*"),
+    ];
+    let silence = tokio_stream::pending::<Result<Frame<bytes::Bytes>, tonic::Status>>();
+    let body = Body::new(http_body_util::StreamBody::new(silence));
+    let answer = peer.ask(Method::PUT, &path, &headers, body).await?;
+    drop(answer);
+    Ok(())
+}
+
+/// Keeps an answer, and reads none of it, for as long as the coordinator lets it.
+async fn unread(answer: Response<Body>) {
+    if answer.status().is_success() {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+    }
+    drop(answer);
+}
+
+/// One of the largest parts, as a path.
+fn large_part(table: &Path, lane: usize) -> Result<String, BoxError> {
+    let mut parts: Vec<(u64, std::path::PathBuf)> = files(&table.join("work/parts"))
+        .into_iter()
+        .filter(|path| crate::common::is_whole(path))
+        .filter_map(|path| Some((path.metadata().ok()?.len(), path)))
+        .collect();
+    parts.sort();
+    let (_, path) = parts
+        .iter()
+        .rev()
+        .take(32)
+        .nth(lane % 32)
+        .ok_or("no part")?;
+    let name = path.strip_prefix(table)?.to_str().ok_or("no text")?;
+    Ok(format!("{OBJECTS_PATH}{name}"))
+}
+
+/// What the journal says of all ranges that are done, as reports that they are lost.
+async fn all_records(table: &Path) -> Result<Vec<v1::LostRecord>, BoxError> {
+    let store = Location::parse(table.to_str().ok_or("no text")?)?;
+    let follower = Follower::open(store.open_view()?, None).await?;
+    let ledger = follower.ledger();
+    let heads = ledger.range_bits.heads(crate::BITS);
+    let done = ledger.done(heads);
+    let records = done.map(|(Head(head), place)| v1::LostRecord {
+        head,
+        digest: place.digest.0.to_vec(),
+        reason: "gone".to_owned(),
+    });
+    Ok(records.collect())
+}
+
+async fn raw(target: &Target, lane: usize) -> Result<TcpStream, BoxError> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_recv_buffer_size(4096)?;
+    socket.bind(SocketAddr::new(target.from(lane), 0))?;
+    Ok(socket.connect(target.address).await?)
+}
+
+/// A connection without a call, whose other end always hears that somebody is there.
+async fn ping(target: &Target, lane: usize) -> Result<(), BoxError> {
+    let mut stream = raw(target, lane).await?;
+    stream.write_all(&crate::peers::raw::greeting()).await?;
+    let mut head = [0; 9];
+    loop {
+        stream.read_exact(&mut head).await?;
+        let length = head[..3]
+            .iter()
+            .fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+        let mut payload = vec![0; length];
+        stream.read_exact(&mut payload).await?;
+        // A ping is answered with the same, and settings are taken note of.
+        if matches!(head[3], 4 | 6) && head[4] & 1 == 0 {
+            let payload = if head[3] == 6 { &payload[..] } else { &[] };
+            let length = u8::try_from(payload.len())?;
+            let head = [0, 0, length, head[3], 1, 0, 0, 0, 0];
+            stream.write_all(&[&head, payload].concat()).await?;
+        }
+    }
+}
+
+/// A download of the table of which nothing is read.
+async fn download(target: &Target, lane: usize) -> Result<(), BoxError> {
+    let mut stream = raw(target, lane).await?;
+    let path = crate::shard_path();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    // It is seen that the connection is closed, and nothing of what was sent is taken.
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let mut byte = [0];
+        if stream.peek(&mut byte).await? == 0 {
+            return Ok(());
+        }
+        stream.write_all(b"").await?;
+        if let Some(error) = stream.take_error()? {
+            return Err(error.into());
+        }
+    }
+}
+
+/// Opens TLS, and goes when the server has done its part.
+async fn handshake(target: &Target, lane: usize) -> Result<(), BoxError> {
+    let mut stream = raw(target, lane).await?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost")?;
+    let mut tls = ClientConnection::new(Arc::new(config), name)?;
+    let mut opening = Vec::new();
+    tls.write_tls(&mut opening)?;
+    stream.write_all(&opening).await?;
+    let mut byte = [0];
+    stream.read_exact(&mut byte).await?;
+    Ok(())
+}
