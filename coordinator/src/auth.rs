@@ -14,9 +14,10 @@ use axum::routing::{MethodRouter, any};
 use chomp_access::{Denied, Issuer};
 use chomp_serve::answer::problem;
 use chomp_serve::net::Caller;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 
+use crate::quota::{Quota, TooMuch};
 use crate::roster::{Bearer, Roster};
 
 /// Who may call.
@@ -82,17 +83,24 @@ enum Refusal {
 pub struct Gate {
     issuer: Arc<Issuer>,
     roster: Roster,
+    quota: Quota,
     open_status: bool,
     refusals: Arc<AtomicU64>,
 }
 
 impl Gate {
-    /// The gate of the table of `issuer`, for those in `roster`; with `open_status` everybody may hear how the job
+    /// The gate of the table of `issuer`, for those in `roster`, within `quota`; with `open_status` everybody may hear how the job
     /// gets on.
-    pub(crate) fn new(issuer: Arc<Issuer>, roster: Roster, open_status: bool) -> Gate {
+    pub(crate) fn new(
+        issuer: Arc<Issuer>,
+        roster: Roster,
+        quota: Quota,
+        open_status: bool,
+    ) -> Gate {
         Gate {
             issuer,
             roster,
+            quota,
             open_status,
             refusals: Arc::default(),
         }
@@ -141,8 +149,7 @@ impl Gate {
     fn refused(&self, refusal: Refusal, headers: &HeaderMap) -> Response {
         self.refusals.fetch_add(1, Ordering::Relaxed);
         let text = refusal.to_string();
-        let grpc = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/grpc");
-        if headers.get(CONTENT_TYPE).is_some_and(grpc) {
+        if is_grpc(headers) {
             return tonic::Status::unauthenticated(text).into_http();
         }
         let mut response = problem(StatusCode::UNAUTHORIZED, &text);
@@ -178,14 +185,38 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Denied> {
 }
 
 async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
-    match gate.check(request.headers()).await {
-        Ok(bearer) => {
-            Caller::of(request.extensions()).admit();
-            request.extensions_mut().insert(bearer);
-            next.run(request).await
-        }
-        Err(refusal) => gate.refused(refusal, request.headers()),
+    let bearer = match gate.check(request.headers()).await {
+        Ok(bearer) => bearer,
+        Err(refusal) => return gate.refused(refusal, request.headers()),
+    };
+    let Bearer(participant) = bearer;
+    let turn = if Caller::of(request.extensions()).admit(participant.0.into()) {
+        gate.quota.turn(participant).await
+    } else {
+        Err(TooMuch::Connections)
+    };
+    if let Err(too_much) = turn {
+        return busy(too_much, request.headers());
     }
+    request.extensions_mut().insert(bearer);
+    next.run(request).await
+}
+
+/// The participant has its part, and is told to come back.
+fn busy(too_much: TooMuch, headers: &HeaderMap) -> Response {
+    let text = too_much.to_string();
+    if is_grpc(headers) {
+        return tonic::Status::resource_exhausted(text).into_http();
+    }
+    let mut response = problem(StatusCode::TOO_MANY_REQUESTS, &text);
+    let seconds = too_much.seconds();
+    response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    response
+}
+
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let grpc = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/grpc");
+    headers.get(CONTENT_TYPE).is_some_and(grpc)
 }
 
 async fn refuse(State(gate): State<Gate>, request: Request<Body>) -> Response {

@@ -58,8 +58,10 @@ pub(crate) struct Tools {
 pub(crate) struct Done {
     /// Whether it was a segment of the journal.
     pub(crate) appended: bool,
-    /// The range that was looked at.
-    pub(crate) looked: Option<Head>,
+    /// Who wanted a range to be looked at, and which.
+    pub(crate) looked: Option<(WorkerId, Head)>,
+    /// Whether nothing is wrong with that.
+    pub(crate) is_in_order: bool,
     /// What the plan is told.
     pub(crate) events: Vec<Event>,
     /// What was found out.
@@ -195,6 +197,7 @@ async fn read_back(tools: &Tools, shard: u32) -> Done {
 }
 
 async fn look(tools: &Tools, worker: WorkerId, head: Head, place: &Place) -> Done {
+    let mut is_in_order = false;
     let events = match part::read_record(&*tools.storage, head, place).await {
         Err(error @ StoreError::Lost { .. }) => {
             tracing::warn!("{error}: the range is computed again");
@@ -206,6 +209,7 @@ async fn look(tools: &Tools, worker: WorkerId, head: Head, place: &Place) -> Don
         }
         Ok(_) => {
             tracing::warn!("a worker cannot read the record of range {head}, which is in order");
+            is_in_order = true;
             Vec::new()
         }
         // Whoever needs the record says so again.
@@ -218,7 +222,8 @@ async fn look(tools: &Tools, worker: WorkerId, head: Head, place: &Place) -> Don
         }
     };
     Done {
-        looked: Some(head),
+        looked: Some((worker, head)),
+        is_in_order,
         events,
         ..Done::default()
     }

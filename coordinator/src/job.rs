@@ -1,8 +1,8 @@
 //! The job under way: feeds the [plan](chomp_plan) with what happens and does what it asks for.
 //!
 //! One task owns the plan, at its [`desk`]. Calls of workers reach it as commands through a
-//! [`Handle`]; errands run beside it and come back as events. The queue of commands is as long as
-//! the calls that are under way, which the server bounds.
+//! [`Handle`]; errands run beside it and come back as events. Participants take turns in the queue of
+//! commands.
 //!
 //! The journal is written one segment at a time: what is settled while one is under way, and for a short time after
 //! it, goes into the next. So thousands of workers cost no more syncs than a few.
@@ -10,6 +10,7 @@
 mod desk;
 mod handle;
 mod pace;
+mod queue;
 #[cfg(test)]
 mod tests;
 
@@ -17,16 +18,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chomp_plan::{Action, Event, Millis, Phase, Plan, Progress, StopReason, WorkerId};
+use chomp_plan::{
+    Action, Event, Millis, Phase, Plan, Progress, StopReason, WorkerId, WorkerProgress,
+};
 use chomp_store::StoreError;
 use chomp_table::manifest::Manifest;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use desk::{Check, Desk, Handed, Reply, Subject, Target};
-pub(crate) use handle::{Handle, Over, Refusal};
+pub(crate) use handle::{Handle, Refusal, Unheard};
 pub use handle::{Snapshot, WorkerSnapshot, WorkerStats};
 
 use handle::{Command, WORKERS_MAX};
@@ -70,12 +73,22 @@ pub enum JobError {
 pub(crate) struct Job {
     desk: Desk,
     tools: Arc<Tools>,
-    commands: mpsc::UnboundedReceiver<Command>,
+    commands: queue::Receiver,
     errands: JoinSet<Done>,
     progress: watch::Sender<Progress>,
     start: Instant,
     pace: Pace,
     stats: HashMap<WorkerId, WorkerStats>,
+    /// What workers say of themselves that have delivered nothing yet. Their threads are believed when they have:
+    /// tasks are made smaller for more threads, and anybody may say that many are there.
+    newcomers: HashMap<WorkerId, Newcomer>,
+}
+
+/// A worker that has delivered nothing yet.
+#[derive(Debug)]
+struct Newcomer {
+    name: String,
+    threads: u32,
 }
 
 impl Job {
@@ -101,6 +114,7 @@ impl Job {
             start: Instant::now(),
             pace: Pace::default(),
             stats: HashMap::new(),
+            newcomers: HashMap::new(),
         };
         (job, handle, watcher)
     }
@@ -133,7 +147,7 @@ impl Job {
                     let now = self.now();
                     self.desk.done(now, done);
                 }
-                Some(command) = self.commands.recv() => self.take(command),
+                command = self.commands.recv() => self.take(command),
             }
             self.after();
         }
@@ -233,10 +247,16 @@ impl Job {
                     tracing::info!("worker {name} has joined with {threads} threads");
                 }
                 let _ = reply.send(Ok(()));
+                let mut believed = threads;
+                if !plan.has_delivered(worker) {
+                    believed = 0;
+                    let name = name.clone();
+                    self.newcomers.insert(worker, Newcomer { name, threads });
+                }
                 let joined = Event::Joined {
                     worker,
                     name,
-                    threads,
+                    threads: believed,
                 };
                 self.desk.handle(now, joined);
             }
@@ -263,17 +283,27 @@ impl Job {
                 lease,
                 handed,
                 reply,
-            } => self.desk.complete(now, worker, lease, handed, reply),
+            } => {
+                self.desk.complete(now, worker, lease, handed, reply);
+                if self.desk.plan.has_delivered(worker)
+                    && let Some(Newcomer { name, threads }) = self.newcomers.remove(&worker)
+                {
+                    let joined = Event::Joined {
+                        worker,
+                        name,
+                        threads,
+                    };
+                    self.desk.handle(now, joined);
+                }
+            }
             Command::Report {
                 worker,
                 records,
                 reply,
             } => {
-                let there = self.part(worker);
-                if there.is_ok() {
-                    self.desk.report(worker, &records);
-                }
-                let _ = reply.send(there);
+                let heard = self.part(worker);
+                let heard = heard.and_then(|()| self.desk.report(now, worker, &records));
+                let _ = reply.send(heard);
             }
             Command::MayPut {
                 worker,
@@ -302,11 +332,18 @@ impl Job {
         let plan = &self.desk.plan;
         self.pace.note(Instant::now(), plan);
         self.stats.retain(|&worker, _| plan.is_there(worker));
+        self.newcomers.retain(|&worker, _| plan.is_there(worker));
         let workers = plan.workers().map(|worker| WorkerSnapshot {
             last_contact: Duration::from_millis(now.0.saturating_sub(worker.heard.0)),
             ranges_per_second: self.pace.of_worker(worker.id),
             stats: self.stats.get(&worker.id).copied().unwrap_or_default(),
-            progress: worker,
+            progress: WorkerProgress {
+                threads: self
+                    .newcomers
+                    .get(&worker.id)
+                    .map_or(worker.threads, |newcomer| newcomer.threads),
+                ..worker
+            },
         });
         let progress = plan.progress();
         self.progress.send_replace(progress.clone());

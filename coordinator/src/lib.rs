@@ -14,6 +14,8 @@
 //! | `proxy` | the objects of the store, for workers that reach nothing else |
 //! | [`auth`] | who may call what |
 //! | `roster` | who takes part, as the list of participants says now |
+//! | `quota` | how much of the coordinator a participant gets |
+//! | `turns` | a queue in which participants take turns |
 //! | `http` | what is shown of the job to people and machines |
 //! | [`status`] | what is told of a job |
 //! | [`server`] | all of it, started and stopped |
@@ -27,6 +29,7 @@ mod later;
 mod list;
 mod proxy;
 pub mod publish;
+mod quota;
 mod roster;
 pub mod server;
 mod service;
@@ -34,6 +37,7 @@ mod service;
 #[doc(hidden)]
 pub use service::is_result;
 pub mod status;
+mod turns;
 
 #[cfg(test)]
 mod schedules;

@@ -10,7 +10,7 @@
 //! The job is asked about that before the first byte is read.
 //!
 //! What all of this may take is bounded: so many transfers at a time, so much memory for what is
-//! being put and read, and less of both for one address. Whoever waits too long for that is told to
+//! being put and read, and less of both for one participant, wherever its workers are. Whoever waits too long for that is told to
 //! come back (503), and whoever is slower than the pace of all peers is dropped.
 
 mod answers;
@@ -19,7 +19,6 @@ mod shares;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,10 +29,10 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use bytes::{Bytes, BytesMut};
-use chomp_plan::WorkerId;
+use chomp_plan::{ParticipantId, WorkerId};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_serve::answer::problem;
-use chomp_serve::net::{Caller, Pace};
+use chomp_serve::net::Pace;
 use chomp_store::{Key, PartName, Storage, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::{folder_bits, folder_name};
@@ -41,7 +40,6 @@ use chomp_table::shard::shard_name;
 use http::header::{CONTENT_LENGTH, IF_NONE_MATCH, RANGE};
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::Body as _;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::http::metrics::Traffic;
@@ -54,14 +52,16 @@ use shares::{Share, Shares};
 /// The transfers at a time. More would only share the same network. Each that reads an object has a
 /// chunk of it in memory, and two pieces.
 const TRANSFERS: u32 = 64;
-/// The same for one address. Many workers may have the same, so it is most of them.
-const TRANSFERS_PER_ADDRESS: u32 = 48;
+/// The same for one participant.
+const TRANSFERS_EACH: u32 = 24;
 /// The requests that wait for their turn.
-const WAITING_MAX: usize = 4096;
-/// The bytes of all bodies that are being put. A larger one than this is put alone.
+const WAITING: u32 = 4096;
+/// The same of one participant.
+const WAITING_EACH: u32 = 1024;
+/// The bytes of all bodies that are being put, but for one large one.
 const BYTES_IN_FLIGHT: u64 = 128 << 20;
-/// The same from one address.
-const BYTES_PER_ADDRESS: u64 = 96 << 20;
+/// The same of one participant. A larger body than this is large: one is put at a time, and others do not wait for it.
+const BYTES_EACH: u64 = 48 << 20;
 /// The unit in which these are counted.
 const UNIT: u64 = 1 << 10;
 /// What is read at a time.
@@ -81,9 +81,10 @@ pub(crate) struct Proxy {
     handle: Handle,
     bits: u32,
     traffic: Arc<Traffic>,
-    waiting: Arc<Semaphore>,
+    waiting: Shares,
     transfers: Shares,
     memory: Shares,
+    large: Shares,
 }
 
 impl Proxy {
@@ -94,9 +95,10 @@ impl Proxy {
             handle,
             bits,
             traffic: Arc::default(),
-            waiting: Arc::new(Semaphore::new(WAITING_MAX)),
-            transfers: Shares::new(TRANSFERS, TRANSFERS_PER_ADDRESS),
-            memory: Shares::new(units(BYTES_IN_FLIGHT), units(BYTES_PER_ADDRESS)),
+            waiting: Shares::new(WAITING, WAITING_EACH),
+            transfers: Shares::new(TRANSFERS, TRANSFERS_EACH),
+            memory: Shares::new(units(BYTES_IN_FLIGHT), units(BYTES_EACH)),
+            large: Shares::new(1, 1),
         }
     }
 
@@ -112,15 +114,19 @@ impl Proxy {
     }
 
     /// The right to transfer, once it is this one's turn.
-    async fn turn(&self, address: IpAddr) -> Option<Share> {
-        let _waits = self.waiting.try_acquire().ok()?;
-        self.transfers.take(address, 1, TURN_TIME).await
+    async fn turn(&self, participant: ParticipantId) -> Option<Share> {
+        let _waits = self.waiting.take(participant, 1, Duration::ZERO).await?;
+        self.transfers.take(participant, 1, TURN_TIME).await
     }
 
     /// The memory for a body of so many bytes, once it is free.
-    async fn memory(&self, address: IpAddr, bytes: u64) -> Option<Share> {
-        let bytes = bytes.min(BYTES_IN_FLIGHT);
-        self.memory.take(address, units(bytes), TURN_TIME).await
+    async fn memory(&self, participant: ParticipantId, bytes: u64) -> Option<Share> {
+        let (shares, count) = if bytes > BYTES_EACH {
+            (&self.large, 1)
+        } else {
+            (&self.memory, units(bytes))
+        };
+        shares.take(participant, count, TURN_TIME).await
     }
 }
 
@@ -136,7 +142,9 @@ fn key_of(request: &Request<Body>) -> Option<Key> {
 }
 
 async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
-    let address = Caller::of(request.extensions()).network();
+    let Some(&Bearer(participant)) = request.extensions().get::<Bearer>() else {
+        return problem(StatusCode::UNAUTHORIZED, "no token");
+    };
     let key = key_of(&request).filter(may_read);
     let Some(key) = key else {
         return problem(StatusCode::FORBIDDEN, "workers have no use for this object");
@@ -147,7 +155,7 @@ async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
             "one range, as bytes=FIRST-LAST or bytes=FIRST-",
         );
     };
-    let Some(turn) = proxy.turn(address).await else {
+    let Some(turn) = proxy.turn(participant).await else {
         return busy();
     };
     let range = asked.range();
@@ -195,12 +203,11 @@ fn may_read(key: &Key) -> bool {
 }
 
 async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
-    let address = Caller::of(request.extensions()).network();
     let (target, key, worker, length) = match judge(&proxy, &request) {
         Ok(judged) => judged,
         Err((status, what)) => return problem(status, what),
     };
-    let Some(turn) = proxy.turn(address).await else {
+    let Some(turn) = proxy.turn(worker.participant).await else {
         return busy();
     };
     match proxy.handle.may_put(worker, target).await {
@@ -209,9 +216,9 @@ async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
             let what = "this object is not this worker's to write: it has no lease for it";
             return problem(StatusCode::FORBIDDEN, what);
         }
-        Err(over) => return problem(StatusCode::SERVICE_UNAVAILABLE, &over.to_string()),
+        Err(unheard) => return problem(StatusCode::SERVICE_UNAVAILABLE, &unheard.to_string()),
     }
-    let Some(memory) = proxy.memory(address, length).await else {
+    let Some(memory) = proxy.memory(worker.participant, length).await else {
         return busy();
     };
     let read = read(&proxy, request.into_body(), length);

@@ -38,6 +38,7 @@ use crate::http::job::Job as JobPages;
 use crate::job::{Handle, Job, Outcome, Subject};
 use crate::list::List;
 use crate::proxy::Proxy;
+use crate::quota::Quota;
 use crate::roster::Roster;
 use crate::service::{Hello, Service};
 use crate::status::{JobPhase, Status, Told};
@@ -163,6 +164,7 @@ impl Coordinator {
             journal,
             progress,
             service,
+            quota,
             proxy,
         } = opened;
 
@@ -186,7 +188,7 @@ impl Coordinator {
         let (text, pages) = watch::channel(chomp_serve::Told::default());
         let finish_time = options.limits.finish_time;
         let telling = (Arc::clone(&teller), pages);
-        let server = serve(options, roster, service, proxy, telling, listeners).await;
+        let server = serve(options, (roster, quota), service, proxy, telling, listeners).await;
         let follow = Arc::clone(&teller).follow(progress.clone(), text);
         let stop_job = CancellationToken::new();
         Ok(Coordinator {
@@ -286,6 +288,7 @@ pub(crate) struct Opened {
     pub(crate) journal: Arc<Journal>,
     pub(crate) progress: watch::Receiver<Progress>,
     pub(crate) service: CoordinatorServer<Service>,
+    pub(crate) quota: Quota,
     pub(crate) proxy: Proxy,
 }
 
@@ -339,7 +342,8 @@ impl Opened {
             lease_ms,
             store: wishes.store_hint,
         };
-        let service = Service::new(handle.clone(), Arc::clone(&journal), hello);
+        let quota = Quota::default();
+        let service = Service::new(handle.clone(), Arc::clone(&journal), hello, quota.clone());
         let service = CoordinatorServer::new(service)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
@@ -351,6 +355,7 @@ impl Opened {
             journal,
             progress,
             service,
+            quota,
         })
     }
 }
@@ -399,13 +404,13 @@ pub(crate) fn begin(
 /// Serves calls and pages, each behind its rule.
 async fn serve(
     options: Options,
-    roster: Roster,
+    (roster, quota): (Roster, Quota),
     service: CoordinatorServer<Service>,
     proxy: Proxy,
     (teller, told): (Arc<Teller>, watch::Receiver<chomp_serve::Told>),
     listeners: Listeners,
 ) -> Server {
-    let gate = Gate::new(options.issuer, roster, options.open_status);
+    let gate = Gate::new(options.issuer, roster, quota, options.open_status);
     let places = options.limits.places();
     let job = JobPages {
         teller,

@@ -21,7 +21,8 @@ use chomp_table::{Digest, Head, range};
 use tokio::sync::OnceCell;
 use tonic::{Request, Response, Status};
 
-use crate::job::{Check, Handle, Over, Refusal, Reply, WorkerStats};
+use crate::job::{Check, Handle, Refusal, Reply, Unheard, WorkerStats};
+use crate::quota::{JOIN_COST, Quota, RETURN_COST};
 use crate::roster::Bearer;
 use blocking::blocking;
 
@@ -51,16 +52,23 @@ pub(crate) struct Service {
     handle: Handle,
     journal: Arc<Journal>,
     hello: Arc<Hello>,
+    quota: Quota,
     kernel: Arc<OnceCell<Digest>>,
 }
 
 impl Service {
-    /// For the job behind `handle`, whose journal this is.
-    pub(crate) fn new(handle: Handle, journal: Arc<Journal>, hello: Hello) -> Service {
+    /// For the job behind `handle`, whose journal this is. What calls cost is taken from `quota`.
+    pub(crate) fn new(
+        handle: Handle,
+        journal: Arc<Journal>,
+        hello: Hello,
+        quota: Quota,
+    ) -> Service {
         Service {
             handle,
             journal,
             hello: Arc::new(hello),
+            quota,
             kernel: Arc::default(),
         }
     }
@@ -135,9 +143,12 @@ impl Service {
     }
 }
 
-impl From<Over> for Status {
-    fn from(over: Over) -> Status {
-        Status::unavailable(over.to_string())
+impl From<Unheard> for Status {
+    fn from(unheard: Unheard) -> Status {
+        match unheard {
+            Unheard::Over => Status::unavailable(unheard.to_string()),
+            Unheard::TooMany => Status::resource_exhausted(unheard.to_string()),
+        }
     }
 }
 
@@ -149,6 +160,7 @@ impl Coordinator for Service {
     ) -> Result<Response<v1::JoinReply>, Status> {
         let peer = request.remote_addr();
         let worker = sender(&request, request.get_ref().worker)?;
+        self.quota.charge(worker.participant, JOIN_COST);
         let request = request.into_inner();
         if let Err(status) = self.admit(&request).await {
             let peer = peer.map_or_else(|| "an unknown address".to_owned(), |at| at.to_string());
@@ -195,6 +207,7 @@ impl Coordinator for Service {
             leases,
             stats,
         } = request.into_inner();
+        self.quota.charge_items(worker.participant, leases.len());
         check_count(leases.len(), LEASES_MAX, "leases")?;
         let leases = leases.into_iter().map(LeaseId).collect();
         let stats = stats.unwrap_or_default();
@@ -221,14 +234,16 @@ impl Coordinator for Service {
             failure,
         } = request.into_inner();
         let lease = LeaseId(lease);
-        self.handle.tell(match failure {
+        self.quota.charge(worker.participant, RETURN_COST);
+        let event = match failure {
             failure if failure.is_empty() => Event::Returned { worker, lease },
             reason => Event::Failed {
                 worker,
                 lease,
                 reason: excerpt(&reason, TEXT_CHARS_MAX),
             },
-        })?;
+        };
+        self.handle.tell_of(worker, event)?;
         Ok(Response::new(v1::ReturnReply {}))
     }
 
@@ -245,15 +260,20 @@ impl Coordinator for Service {
         } = request.into_inner();
         let lease = LeaseId(lease);
         let range_bits = self.journal.ledger().range_bits;
+        if let Some(v1::complete_request::Result::Evaluated(ranges)) = &result {
+            self.quota
+                .charge_items(worker.participant, ranges.ranges.len());
+        }
         let handed = match incoming::result(result, range_bits, self.hello.bits) {
             Ok(handed) => handed,
             Err(wrong) => {
                 let reason = wrong.to_string();
-                self.handle.tell(Event::Failed {
+                let failed = Event::Failed {
                     worker,
                     lease,
                     reason: reason.clone(),
-                })?;
+                };
+                self.handle.tell_of(worker, failed)?;
                 return Err(Status::invalid_argument(reason));
             }
         };
@@ -289,6 +309,7 @@ impl Coordinator for Service {
     ) -> Result<Response<v1::ReportReply>, Status> {
         let worker = sender(&request, request.get_ref().worker)?;
         let records = request.into_inner().records;
+        self.quota.charge_items(worker.participant, records.len());
         check_count(records.len(), REPORTS_MAX, "records")?;
         let mut lost = Vec::new();
         for record in records {
@@ -311,7 +332,7 @@ impl Coordinator for Service {
         request: Request<v1::LeaveRequest>,
     ) -> Result<Response<v1::LeaveReply>, Status> {
         let worker = sender(&request, request.get_ref().worker)?;
-        self.handle.tell(Event::Left { worker })?;
+        self.handle.tell_of(worker, Event::Left { worker })?;
         Ok(Response::new(v1::LeaveReply {}))
     }
 }
@@ -329,7 +350,9 @@ fn sender<T>(request: &Request<T>, number: u64) -> Result<WorkerId, Status> {
 fn refused(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::NotJoined => Status::not_found(refusal.to_string()),
-        Refusal::TooMany => Status::resource_exhausted(refusal.to_string()),
+        Refusal::TooMany | Refusal::FalseAlarms(_) => {
+            Status::resource_exhausted(refusal.to_string())
+        }
         Refusal::Quarantined(_) => Status::permission_denied(refusal.to_string()),
     }
 }

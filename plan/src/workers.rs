@@ -149,6 +149,12 @@ impl Plan {
         }
     }
 
+    /// Whether a result of a worker that is there was taken.
+    pub fn has_delivered(&self, worker: WorkerId) -> bool {
+        let entry = self.workers.get(&worker);
+        entry.is_some_and(|entry| entry.results > 0)
+    }
+
     /// Whether a worker has fewer tasks than threads.
     pub fn would_idle(&self, worker: WorkerId) -> bool {
         let entry = self.workers.get(&worker);

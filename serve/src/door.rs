@@ -1,6 +1,7 @@
 //! What every open route has in common: how often an address may come, whose pages may read the
 //! answers, and which methods there are.
 
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +41,7 @@ pub(crate) enum Readers {
 #[derive(Clone, Debug)]
 pub(crate) struct Door {
     /// None if everybody may come as often as they like.
-    rates: Option<Arc<Rates>>,
+    rates: Option<Arc<Rates<IpAddr>>>,
     readers: Readers,
 }
 
@@ -69,7 +70,7 @@ impl Door {
 pub(crate) struct Cost(pub(crate) u32);
 
 async fn pass(State(door): State<Door>, request: Request, next: Next) -> Response {
-    let address = Caller::of(request.extensions()).address;
+    let address = Caller::of(request.extensions()).network();
     let wait = door
         .rates
         .as_ref()

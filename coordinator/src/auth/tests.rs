@@ -443,6 +443,7 @@ async fn a_route_without_a_rule_is_for_nobody() {
     let gate = Gate::new(
         Arc::clone(&issuer),
         Roster::new(List::default(), None),
+        Quota::default(),
         false,
     );
     let page = || get(|| async { "here" });

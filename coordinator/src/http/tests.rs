@@ -12,6 +12,7 @@ use crate::auth::Gate;
 use crate::http::job::Job;
 use crate::http::metrics::Traffic;
 use crate::list::List;
+use crate::quota::Quota;
 use crate::roster::Roster;
 use crate::server::Teller;
 use crate::status::{JobPhase, Status, WorkerStatus};
@@ -40,6 +41,7 @@ async fn the_pages_of_a_job_tell_its_status() {
     let gate = Gate::new(
         Arc::clone(&issuer),
         Roster::new(List::default(), None),
+        Quota::default(),
         false,
     );
     let worker = WorkerStatus {

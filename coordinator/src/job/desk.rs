@@ -4,9 +4,10 @@
 //! An event costs as much as what it brings, whatever the number of workers and ranges.
 
 mod kept;
+mod looks;
 mod writes;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::mem::take;
 use std::sync::Arc;
 
@@ -23,17 +24,13 @@ use tokio::sync::oneshot;
 pub(crate) use kept::{Check, Handed, Reply, Target};
 
 use kept::Submission;
+use looks::Looks;
 use writes::{Write, Writes};
 
-use super::JobError;
+use super::{JobError, Refusal};
 use crate::arbiter::{Arbitrated, digest_of};
 use crate::errands::{Done, Errand};
 use crate::list::List;
-
-/// So many records are looked at at a time.
-const LOOKS: usize = 4;
-/// So many wait to be looked at. What is reported beyond that is reported again by who needs it.
-const LOOKS_MAX: usize = 1 << 16;
 
 /// What a desk is for.
 #[derive(Debug)]
@@ -64,10 +61,7 @@ pub(crate) struct Desk {
     /// Who was given which shard to merge.
     merging: HashMap<u32, Vec<(WorkerId, LeaseId)>>,
     writes: Writes,
-    /// The ranges whose records are looked at, and those that wait for it.
-    looking: BTreeSet<Head>,
-    looks: VecDeque<(WorkerId, Head)>,
-    looks_under_way: usize,
+    looks: Looks,
     /// The leases that the worker of the last heartbeat has no more.
     lost: Vec<LeaseId>,
 }
@@ -87,9 +81,7 @@ impl Desk {
             submission_count: 0,
             merging: HashMap::new(),
             writes: Writes::default(),
-            looking: BTreeSet::new(),
-            looks: VecDeque::new(),
-            looks_under_way: 0,
+            looks: Looks::default(),
             lost: Vec::new(),
         }
     }
@@ -186,14 +178,23 @@ impl Desk {
     }
 
     /// A worker says that records are lost. What the journal does not say of them is old.
-    pub(crate) fn report(&mut self, worker: WorkerId, records: &[(Head, Digest)]) {
+    pub(crate) fn report(
+        &mut self,
+        now: Millis,
+        worker: WorkerId,
+        records: &[(Head, Digest)],
+    ) -> Result<(), Refusal> {
+        if let Some(wait) = self.looks.deaf_for(worker.participant, now) {
+            return Err(Refusal::FalseAlarms(wait / 1000 + 1));
+        }
         for &(head, digest) in records {
             let known = self.journal.ledger().place(head).map(|place| place.digest);
-            if known == Some(digest) && self.looks.len() < LOOKS_MAX && self.looking.insert(head) {
-                self.looks.push_back((worker, head));
+            if known == Some(digest) {
+                self.looks.push(worker, head);
             }
         }
-        self.look();
+        self.look(now);
+        Ok(())
     }
 
     /// Whether `worker` may write this now.
@@ -223,10 +224,9 @@ impl Desk {
                 }
             }
         }
-        if let Some(head) = done.looked {
-            self.looks_under_way -= 1;
-            self.looking.remove(&head);
-            self.look();
+        if let Some((worker, head)) = done.looked {
+            self.looks.done(worker, head, done.is_in_order, now);
+            self.look(now);
         }
         if done.manifest.is_some() {
             self.manifest = done.manifest;
@@ -383,16 +383,13 @@ impl Desk {
     }
 
     /// Begins to look at records, unless enough are looked at.
-    fn look(&mut self) {
-        while self.looks_under_way < LOOKS
-            && let Some((worker, head)) = self.looks.pop_front()
-        {
+    fn look(&mut self, now: Millis) {
+        while let Some((worker, head)) = self.looks.next() {
             let place = self.journal.ledger().place(head).copied();
             let Some(place) = place else {
-                self.looking.remove(&head);
+                self.looks.done(worker, head, false, now);
                 continue;
             };
-            self.looks_under_way += 1;
             self.errands.push(Errand::Look {
                 worker,
                 head,

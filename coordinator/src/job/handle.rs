@@ -8,9 +8,10 @@ use chomp_plan::{
     Answer, Event, LeaseId, Misdeed, Phase, Progress, RequestId, Verdict, WorkerId, WorkerProgress,
 };
 use chomp_table::{Digest, Head};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::desk::{Handed, Reply, Target};
+use super::queue::{self, Receiver, Sender, WAITING_MAX, Whose};
 
 /// How long a request for a task waits before the worker is told to ask again.
 const LEASE_WAIT: Duration = Duration::from_secs(10);
@@ -67,9 +68,16 @@ pub(crate) enum Refusal {
     NotJoined,
     /// Its participant has as many as it may have.
     #[error(
-        "a participant has at most {WORKERS_MAX} workers at a time: give each fewer processes with more threads"
+        "a participant has at most {WORKERS_MAX} workers at a time: start fewer with more threads, or come back in \
+         90 s, when those that are gone are forgotten"
     )]
     TooMany,
+    /// Its participant said of too many records that they are lost, which are in order.
+    #[error(
+        "of what your participant reported as lost, too much was in order: come back in {0} s; if it goes on, \
+         look after the network or the disk over which its workers read"
+    )]
+    FalseAlarms(u64),
     /// It gets no more tasks.
     #[error("{0}")]
     Quarantined(Misdeed),
@@ -118,26 +126,28 @@ pub struct WorkerSnapshot {
     pub ranges_per_second: f64,
 }
 
-/// The job is over and takes no more calls.
+/// Why the job does not take a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the coordinator is shutting down")]
-pub(crate) struct Over;
+pub(crate) enum Unheard {
+    /// It is over.
+    #[error("the coordinator is shutting down")]
+    Over,
+    /// Too many of the same participant wait.
+    #[error("{WAITING_MAX} calls of your participant wait already: come back in 1 s")]
+    TooMany,
+}
 
 /// How the calls of workers reach the job. Clones reach the same job.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
-    commands: mpsc::UnboundedSender<Command>,
+    commands: Sender,
     requests: Arc<AtomicU64>,
 }
 
 impl Handle {
     /// A handle, and the queue that the job takes its commands from.
-    pub(super) fn new() -> (Handle, mpsc::UnboundedReceiver<Command>) {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the server bounds the calls, and each has one command under way"
-        )]
-        let (sender, commands) = mpsc::unbounded_channel();
+    pub(super) fn new() -> (Handle, Receiver) {
+        let (sender, commands) = queue::queue();
         let handle = Handle {
             commands: sender,
             requests: Arc::default(),
@@ -151,8 +161,8 @@ impl Handle {
         worker: WorkerId,
         name: String,
         threads: u32,
-    ) -> Result<Result<(), Refusal>, Over> {
-        self.ask(|reply| Command::Join {
+    ) -> Result<Result<(), Refusal>, Unheard> {
+        self.ask(Some(worker.participant), |reply| Command::Join {
             worker,
             name,
             threads,
@@ -162,14 +172,15 @@ impl Handle {
     }
 
     /// A task for `worker`, or nothing if none was free for [`LEASE_WAIT`].
-    pub(crate) async fn lease(&self, worker: WorkerId) -> Result<Option<Reply>, Over> {
+    pub(crate) async fn lease(&self, worker: WorkerId) -> Result<Option<Reply>, Unheard> {
         let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
-        self.send(Command::Lease {
+        let wanted = Command::Lease {
             request,
             worker,
             reply,
-        })?;
+        };
+        self.commands.send(Some(worker.participant), wanted)?;
         let mut waiting = Waiting {
             handle: self,
             request,
@@ -178,7 +189,7 @@ impl Handle {
         };
         match tokio::time::timeout(LEASE_WAIT, &mut waiting.answer).await {
             Ok(Ok(answer)) => Ok(Some(answer)),
-            Ok(Err(_)) => Err(Over),
+            Ok(Err(_)) => Err(Unheard::Over),
             Err(_) => Ok(None),
         }
     }
@@ -189,8 +200,8 @@ impl Handle {
         worker: WorkerId,
         leases: Vec<LeaseId>,
         stats: WorkerStats,
-    ) -> Result<Result<Vec<LeaseId>, Refusal>, Over> {
-        self.ask(|reply| Command::Renew {
+    ) -> Result<Result<Vec<LeaseId>, Refusal>, Unheard> {
+        self.ask(Some(worker.participant), |reply| Command::Renew {
             worker,
             leases,
             stats,
@@ -205,8 +216,8 @@ impl Handle {
         worker: WorkerId,
         lease: LeaseId,
         handed: Handed,
-    ) -> Result<Verdict, Over> {
-        self.ask(|reply| Command::Complete {
+    ) -> Result<Verdict, Unheard> {
+        self.ask(Some(worker.participant), |reply| Command::Complete {
             worker,
             lease,
             handed,
@@ -220,8 +231,8 @@ impl Handle {
         &self,
         worker: WorkerId,
         records: Vec<(Head, Digest)>,
-    ) -> Result<Result<(), Refusal>, Over> {
-        self.ask(|reply| Command::Report {
+    ) -> Result<Result<(), Refusal>, Unheard> {
+        self.ask(Some(worker.participant), |reply| Command::Report {
             worker,
             records,
             reply,
@@ -230,8 +241,8 @@ impl Handle {
     }
 
     /// Whether `worker` may write `target` now.
-    pub(crate) async fn may_put(&self, worker: WorkerId, target: Target) -> Result<bool, Over> {
-        self.ask(|reply| Command::MayPut {
+    pub(crate) async fn may_put(&self, worker: WorkerId, target: Target) -> Result<bool, Unheard> {
+        self.ask(Some(worker.participant), |reply| Command::MayPut {
             worker,
             target,
             reply,
@@ -239,24 +250,30 @@ impl Handle {
         .await
     }
 
-    /// Tells the job something that has no answer.
-    pub(crate) fn tell(&self, event: Event) -> Result<(), Over> {
-        self.send(Command::Event(event))
+    /// Tells the job something of a worker that has no answer.
+    pub(crate) fn tell_of(&self, worker: WorkerId, event: Event) -> Result<(), Unheard> {
+        self.commands
+            .send(Some(worker.participant), Command::Event(event))
+    }
+
+    /// Tells the job something that has no answer, and is of no worker.
+    pub(crate) fn tell(&self, event: Event) -> Result<(), Unheard> {
+        self.commands.send(None, Command::Event(event))
     }
 
     /// The job as it is now.
-    pub(crate) async fn inspect(&self) -> Result<Snapshot, Over> {
-        self.ask(|reply| Command::Inspect { reply }).await
+    pub(crate) async fn inspect(&self) -> Result<Snapshot, Unheard> {
+        self.ask(None, |reply| Command::Inspect { reply }).await
     }
 
-    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, Over> {
+    async fn ask<T>(
+        &self,
+        whose: Whose,
+        command: impl FnOnce(oneshot::Sender<T>) -> Command,
+    ) -> Result<T, Unheard> {
         let (reply, answer) = oneshot::channel();
-        self.send(command(reply))?;
-        answer.await.map_err(|_| Over)
-    }
-
-    fn send(&self, command: Command) -> Result<(), Over> {
-        self.commands.send(command).map_err(|_| Over)
+        self.commands.send(whose, command(reply))?;
+        answer.await.map_err(|_| Unheard::Over)
     }
 }
 
@@ -285,8 +302,13 @@ impl Drop for Waiting<'_> {
                 request: self.request,
             },
         };
-        // A job that is over has no use for it.
-        self.handle.tell(event).unwrap_or(());
+        // It comes after the request, among those of the same participant. A job that is over has no use for it.
+        let told = Command::Event(event);
+        let told = self
+            .handle
+            .commands
+            .send_always(Some(self.worker.participant), told);
+        told.unwrap_or(());
     }
 }
 
@@ -300,12 +322,12 @@ impl Handle {
         let (handle, mut commands) = Handle::new();
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(async move {
-            while let Some(command) = commands.recv().await {
+            loop {
                 if let Command::MayPut {
                     worker,
                     target,
                     reply,
-                } = command
+                } = commands.recv().await
                 {
                     let _ = reply.send(may_put(worker, target));
                 }

@@ -411,7 +411,7 @@ fn a_check_says_where_the_record_is() {
 
 /// Takes in all that was sent so far.
 fn take_all(job: &mut Job) {
-    while let Ok(command) = job.commands.try_recv() {
+    while let Some(command) = job.commands.next() {
         job.take(command);
     }
 }
@@ -468,4 +468,53 @@ async fn calls_that_are_dropped_leave_nothing_behind() {
         (job.desk.plan.progress().leases, job.desk.waiting()),
         (0, 0)
     );
+}
+
+/// Who says that it has thousands of threads, and computes nothing, makes nobody's tasks smaller.
+#[tokio::test]
+async fn threads_are_believed_of_those_who_have_delivered() {
+    let Tested { tools, .. } = tested(|_| ());
+    let settings = Settings::new(BITS, range_bits());
+    let (plan, _) = begin(settings, &tools.journal, &List::default()).unwrap();
+    let subject = Subject {
+        list: List::default(),
+        bits: BITS,
+        replicas: 1,
+        seed: 0,
+    };
+    let (mut job, handle, _) = Job::new(plan, tools, subject, None);
+    let threads = |job: &mut Job| {
+        let shown: u32 = job
+            .snapshot()
+            .workers
+            .iter()
+            .map(|worker| worker.progress.threads)
+            .sum();
+        (shown, job.desk.plan.progress().threads)
+    };
+    for number in 0..100 {
+        let worker = WorkerId::only(number);
+        let mut joining = Box::pin(handle.join(worker, "many".to_owned(), 4096));
+        assert!(poll(&mut joining).is_pending());
+        take_all(&mut job);
+        assert!(joining.await.unwrap().is_ok());
+    }
+    assert_eq!(threads(&mut job), (409_600, 0));
+    let worker = WorkerId::only(7);
+    let (lease, heads) = (LeaseId(5), vec![Head(0)]);
+    let work = Work::Evaluate { layer: 0, heads };
+    job.desk.plan.pretend_leased(worker, lease, work);
+    let handed = Handed::Ranges(vec![placed(0)]);
+    let mut handing = Box::pin(handle.complete(worker, lease, handed));
+    assert!(poll(&mut handing).is_pending());
+    take_all(&mut job);
+    assert_eq!(threads(&mut job), (409_600, 4096));
+    // It may change its mind.
+    let mut joining = Box::pin(handle.join(worker, "many".to_owned(), 2));
+    assert!(poll(&mut joining).is_pending());
+    take_all(&mut job);
+    assert_eq!(threads(&mut job), (405_506, 2));
+    handle.tell_of(worker, Event::Left { worker }).unwrap();
+    take_all(&mut job);
+    assert_eq!(threads(&mut job), (405_504, 0));
 }

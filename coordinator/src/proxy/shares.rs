@@ -1,11 +1,11 @@
 //! What transfers take of something that there is a number of: all together, and those of one
-//! address, so that nobody has it all. They wait for it in the order in which they come.
+//! participant, so that nobody has it all. They wait for it in the order in which they come.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use chomp_plan::ParticipantId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -13,9 +13,8 @@ use tokio::time::timeout;
 #[derive(Clone, Debug)]
 pub(super) struct Shares {
     all: Arc<Semaphore>,
-    total: u32,
     each: u32,
-    addresses: Arc<Mutex<HashMap<IpAddr, Weak<Semaphore>>>>,
+    participants: Arc<Mutex<HashMap<ParticipantId, Weak<Semaphore>>>>,
 }
 
 /// Some of it, given back when dropped.
@@ -24,48 +23,51 @@ pub(super) struct Share {
     _all: OwnedSemaphorePermit,
     _own: OwnedSemaphorePermit,
     /// Known for as long as somebody has some of it.
-    _address: Arc<Semaphore>,
+    _participant: Arc<Semaphore>,
 }
 
 impl Shares {
-    /// So much in total, of which an address gets `each`.
+    /// So much in total, of which a participant gets `each`.
     pub(super) fn new(total: u32, each: u32) -> Shares {
         Shares {
             all: semaphore(total),
-            total,
             each,
-            addresses: Arc::default(),
+            participants: Arc::default(),
         }
     }
 
-    /// So much of it, once it is free; none if that takes too long. Who wants more than an address
-    /// gets has the whole part of its address, and who wants more than all has all.
-    pub(super) async fn take(&self, address: IpAddr, count: u32, time: Duration) -> Option<Share> {
-        let own = self.of(address);
+    /// So much of it, which is no more than one gets, once it is free; none if that takes too long.
+    pub(super) async fn take(
+        &self,
+        participant: ParticipantId,
+        count: u32,
+        time: Duration,
+    ) -> Option<Share> {
+        let own = self.of(participant);
         let taken = async {
-            let part = Arc::clone(&own).acquire_many_owned(count.min(self.each));
+            let part = Arc::clone(&own).acquire_many_owned(count);
             let part = part.await.expect("it is never closed");
-            let all = Arc::clone(&self.all).acquire_many_owned(count.min(self.total));
+            let all = Arc::clone(&self.all).acquire_many_owned(count);
             (all.await.expect("it is never closed"), part)
         };
         let (all, part) = timeout(time, taken).await.ok()?;
         Some(Share {
             _all: all,
             _own: part,
-            _address: own,
+            _participant: own,
         })
     }
 
-    fn of(&self, address: IpAddr) -> Arc<Semaphore> {
+    fn of(&self, participant: ParticipantId) -> Arc<Semaphore> {
         // Entries are put in whole, whoever panicked.
-        let lock = self.addresses.lock();
-        let mut addresses = lock.unwrap_or_else(PoisonError::into_inner);
-        if let Some(own) = addresses.get(&address).and_then(Weak::upgrade) {
+        let lock = self.participants.lock();
+        let mut participants = lock.unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = participants.get(&participant).and_then(Weak::upgrade) {
             return own;
         }
-        addresses.retain(|_, own| own.strong_count() > 0);
+        participants.retain(|_, own| own.strong_count() > 0);
         let own = semaphore(self.each);
-        addresses.insert(address, Arc::downgrade(&own));
+        participants.insert(participant, Arc::downgrade(&own));
         own
     }
 
@@ -82,20 +84,14 @@ fn semaphore(permits: u32) -> Arc<Semaphore> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use super::*;
 
     const TIME: Duration = Duration::from_secs(30);
 
-    fn address(number: u8) -> IpAddr {
-        Ipv4Addr::new(10, 0, 0, number).into()
-    }
-
     #[tokio::test(start_paused = true)]
     async fn nobody_has_it_all() {
         let shares = Shares::new(8, 6);
-        let take = |number, count| shares.take(address(number), count, TIME);
+        let take = |number, count| shares.take(ParticipantId(number), count, TIME);
         let hostile = [take(1, 4).await.unwrap(), take(1, 2).await.unwrap()];
         assert!(take(1, 1).await.is_none());
         // Those who wait for it are in nobody's way.
@@ -108,14 +104,9 @@ mod tests {
         let (waiting, ()) = tokio::join!(waiting, honest);
         assert!(waiting.is_none());
         drop(hostile);
-        // More than there is waits for all of it.
-        let all = take(1, 100).await.unwrap();
-        assert_eq!(shares.left(), 0);
-        assert!(take(2, 1).await.is_none());
-        drop(all);
         drop(take(3, 1).await.unwrap());
         assert_eq!(shares.left(), 8);
         drop(take(4, 1).await.unwrap());
-        assert_eq!(shares.addresses.lock().unwrap().len(), 1);
+        assert_eq!(shares.participants.lock().unwrap().len(), 1);
     }
 }

@@ -1,7 +1,6 @@
 //! Who may move what through the proxy, and what that may take.
 
 use std::io;
-use std::net::Ipv4Addr;
 
 use axum::{Extension, Router};
 use chomp_store::objects::SimulatedStorage;
@@ -27,6 +26,8 @@ struct Served {
     proxy: Proxy,
     storage: Arc<SimulatedStorage>,
     router: Router,
+    /// The same without anybody's token.
+    routes: Router,
     _job: JoinSet<()>,
 }
 
@@ -41,12 +42,13 @@ fn serve() -> Served {
     let storage = Arc::new(SimulatedStorage::new(0));
     let proxy = Proxy::new(storage.clone(), handle, BITS);
     let (path, methods) = proxy.route();
+    let routes = Router::new().route(path, methods);
+    let participant = WorkerId::only(7).participant;
     Served {
         proxy,
         storage,
-        router: Router::new()
-            .route(path, methods)
-            .layer(Extension(Bearer(WorkerId::only(7).participant))),
+        router: routes.clone().layer(Extension(Bearer(participant))),
+        routes,
         _job: job,
     }
 }
@@ -61,6 +63,13 @@ type Answer = (u16, Option<String>, Vec<u8>);
 impl Served {
     async fn send(&self, request: Request<Body>) -> Response {
         self.router.clone().oneshot(request).await.unwrap()
+    }
+
+    /// Sends a request with the token of another participant.
+    async fn send_as(&self, participant: u32, request: Request<Body>) -> Response {
+        let bearer = Bearer(ParticipantId(participant));
+        let router = self.routes.clone().layer(Extension(bearer));
+        router.oneshot(request).await.unwrap()
     }
 
     async fn get(&self, key: &str, range: Option<&str>) -> Answer {
@@ -378,29 +387,28 @@ async fn bodies_that_come_too_slowly_end() {
 async fn bodies_together_take_bounded_memory() {
     let served = serve();
     let settle = || sleep(Duration::from_millis(1));
-    let (_one, mut one) = open_put(&served, 100 << 20);
+    let (_one, mut one) = open_put(&served, 40 << 20);
     settle().await;
-    assert_eq!(served.proxy.memory.left(), 28 << 10);
-    // The largest part is more than all of it, and waits until it is alone.
+    assert_eq!(served.proxy.memory.left(), 88 << 10);
+    // The largest part is more than all that one gets. There is one such at a time, and no other waits for it.
     let (_large, mut large) = open_put(&served, part::BYTES_MAX);
+    let (_larger, mut larger) = open_put(&served, part::BYTES_MAX);
     settle().await;
-    let (small, mut small_call) = open_put(&served, 5);
-    small.send(Bytes::from_static(b"bytes")).await.unwrap();
-    drop(small);
-    settle().await;
-    assert!(
-        small_call.try_join_next().is_none(),
-        "it came after the large one"
-    );
+    assert_eq!(served.proxy.large.left(), 0);
+    assert_eq!(served.proxy.memory.left(), 88 << 10);
+    assert_eq!(served.put_bytes(PART, b"bytes").await, 201);
     one.shutdown().await;
-    settle().await;
-    assert_eq!(served.proxy.memory.left(), 0);
     large.shutdown().await;
-    assert_eq!(small_call.join_next().await.unwrap().unwrap(), 201);
-    assert_eq!(served.proxy.memory.left(), 128 << 10);
+    larger.shutdown().await;
+    settle().await;
+    assert_eq!(
+        (served.proxy.memory.left(), served.proxy.large.left()),
+        (128 << 10, 1)
+    );
 
     // Who waits too long is told to come back.
-    let (one, mut call) = open_put(&served, 128 << 20);
+    served.storage.delete(&[key(PART)]).await.unwrap();
+    let (one, mut call) = open_put(&served, BYTES_EACH);
     settle().await;
     let start = Instant::now();
     let piece = Bytes::from(vec![1; 64 << 10]);
@@ -421,23 +429,21 @@ async fn bodies_together_take_bounded_memory() {
 async fn transfers_take_turns_and_one_that_nobody_reads_ends() {
     let served = serve();
     served.storage.overwrite(&key(PART), vec![1; 4 << 20]);
-    let request = |number: u8| {
-        let mut request = Request::get(format!("{OBJECTS_PATH}{PART}"));
-        let caller = Caller::at(Ipv4Addr::new(10, 0, 0, number).into());
-        request.extensions_mut().unwrap().insert(caller);
-        request.body(Body::empty()).unwrap()
+    let ask = |participant| {
+        let request = Request::get(format!("{OBJECTS_PATH}{PART}"));
+        served.send_as(participant, request.body(Body::empty()).unwrap())
     };
     let start = Instant::now();
     let mut unread = Vec::new();
-    for _ in 0..TRANSFERS_PER_ADDRESS {
-        let response = served.send(request(1)).await;
+    for _ in 0..TRANSFERS_EACH {
+        let response = ask(1).await;
         assert_eq!(response.status(), StatusCode::OK);
         unread.push(response);
     }
-    // One address never has all.
-    let (beyond, honest) = tokio::join!(served.send(request(1)), async {
+    // One participant never has all.
+    let (beyond, honest) = tokio::join!(ask(1), async {
         for _ in 0..10 {
-            let response = served.send(request(2)).await;
+            let response = ask(2).await;
             assert_eq!(response.status(), StatusCode::OK);
             assert!(response.into_body().collect().await.is_ok());
         }
@@ -451,14 +457,13 @@ async fn transfers_take_turns_and_one_that_nobody_reads_ends() {
         assert!(response.into_body().collect().await.is_err());
     }
     for number in 0..TRANSFERS {
-        let number = u8::from(number >= TRANSFERS_PER_ADDRESS);
-        let response = served.send(request(number)).await;
+        let response = ask(number / TRANSFERS_EACH).await;
         assert_eq!(response.status(), StatusCode::OK);
         unread.push(response);
     }
     let read = served.proxy.traffic().fetched.load(Ordering::Relaxed);
     sleep(Duration::from_millis(1)).await;
-    let most = (TRANSFERS_PER_ADDRESS + TRANSFERS) << 20;
+    let most = (TRANSFERS_EACH + TRANSFERS) << 20;
     assert!(
         read <= u64::from(most) + (40 << 20),
         "{read} bytes are read ahead"
@@ -466,7 +471,7 @@ async fn transfers_take_turns_and_one_that_nobody_reads_ends() {
     // One that is dropped leaves its place at once, the others when they have stood still.
     assert_eq!(served.proxy.transfers.left(), 0);
     unread.pop();
-    let again = served.send(request(3)).await;
+    let again = ask(4).await;
     assert!(again.into_body().collect().await.is_ok());
     sleep(patience()).await;
     assert_eq!(served.proxy.transfers.left(), 64);

@@ -251,7 +251,11 @@ impl World {
     pub(super) fn give_up(&mut self, held: &Held, trouble: &Trouble) {
         let now = self.now;
         if let (Trouble::Lost(head, digest), Some(coordinator)) = (trouble, &mut self.coordinator) {
-            coordinator.desk.report(held.worker, &[(*head, *digest)]);
+            let told =
+                coordinator
+                    .desk
+                    .report(chomp_plan::Millis(now), held.worker, &[(*head, *digest)]);
+            assert_eq!(told, Ok(()), "nobody is wrong about so much");
             let told = coordinator.told();
             self.hear(told);
         }

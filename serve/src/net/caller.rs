@@ -42,10 +42,10 @@ impl Caller {
         network(self.address)
     }
 
-    /// The token of a call was good: what strangers may take does not bind this one any more.
-    pub fn admit(&self) {
-        if let Some(place) = self.place.upgrade() {
-            place.admit();
-        }
+    /// The token of a call was good, and is this holder's: what strangers may take does not bind this one any
+    /// more. False if the holder has as many connections as it may have.
+    pub fn admit(&self, holder: u64) -> bool {
+        let place = self.place.upgrade();
+        place.is_none_or(|place| place.admit(holder))
     }
 }

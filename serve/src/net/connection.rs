@@ -30,7 +30,7 @@ use super::limits::{
 use super::patience::Patience;
 use super::places::Place;
 use super::rate::Rates;
-use super::slots::{Slot, Slots};
+use super::slots::{Slot, Slots, network};
 use super::standing::{Call, Standing, Verdict};
 use super::traffic::{Given, Sent};
 use crate::answer::problem;
@@ -75,8 +75,8 @@ pub(super) struct Shared {
     pub(super) limits: Limits,
     http: Http,
     handshakes: Slots,
-    handshake_rates: Rates,
-    refusal_rates: Rates,
+    handshake_rates: Rates<IpAddr>,
+    refusal_rates: Rates<IpAddr>,
 }
 
 impl Shared {
@@ -92,7 +92,8 @@ impl Shared {
 
     /// The turn of a peer to make a handshake.
     pub(super) async fn turn(&self, peer: IpAddr) -> Slot {
-        while self.handshake_rates.take(peer, Instant::now()).is_err() {
+        let address = network(peer);
+        while self.handshake_rates.take(address, Instant::now()).is_err() {
             tokio::time::sleep(TURN_EVERY).await;
         }
         loop {
@@ -241,7 +242,7 @@ impl Calls {
         };
         if is_refused(&response) {
             let now = Instant::now();
-            let rate = self.shared.refusal_rates.take(self.caller.address, now);
+            let rate = self.shared.refusal_rates.take(self.caller.network(), now);
             if rate.is_err() && !self.standing.is_admitted() {
                 self.standing.end();
             }
@@ -252,10 +253,11 @@ impl Calls {
     }
 }
 
-/// Whether a call had no token, or a wrong one: as HTTP says it, or gRPC.
+/// Whether a call had no token, a wrong one, or one of a holder who has too much: as HTTP says it, or gRPC.
 fn is_refused(response: &Response) -> bool {
     const GRPC_STATUS: &str = "grpc-status";
-    const UNAUTHENTICATED: &str = "16";
+    const REFUSALS: [&str; 2] = ["16", "8"];
     let grpc = response.headers().get(GRPC_STATUS);
-    response.status() == StatusCode::UNAUTHORIZED || grpc.is_some_and(|it| it == UNAUTHENTICATED)
+    let refuses = |status: &http::HeaderValue| REFUSALS.iter().any(|refusal| *status == **refusal);
+    response.status() == StatusCode::UNAUTHORIZED || grpc.is_some_and(refuses)
 }

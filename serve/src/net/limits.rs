@@ -12,6 +12,9 @@ pub struct Limits {
     /// Connections from one address, or one IPv6 network of 64 bits. A thousand workers on one
     /// machine, or behind one, fit.
     pub connections_per_address: usize,
+    /// Connections over which a token of the same holder was shown, wherever they come from: the other half is for
+    /// all others.
+    pub connections_per_holder: usize,
     /// Connections of strangers, who have not shown a token: the other half is for those who have. If
     /// there are more, the one that has been idle the longest makes room.
     pub strangers: usize,
@@ -67,6 +70,7 @@ impl Default for Limits {
         Limits {
             connections: 4096,
             connections_per_address: 2200,
+            connections_per_holder: 2048,
             strangers: 2048,
             strangers_per_address: 256,
             handshakes: 512,

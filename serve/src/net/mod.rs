@@ -10,7 +10,7 @@
 //! | `places` | who has how many connections, and who makes room for whom |
 //! | `standing` | what a connection is used for |
 //! | `traffic`, `pace` | calls and answers on their way, and how slow they may be |
-//! | `rate` | how often an address may come |
+//! | `rate` | how often somebody may come |
 //! | `slots` | counts what peers hold, in all and by address |
 //!
 //! What is served is a [`Router`], for calls and pages alike: HTTP/2 and HTTP/1 are told apart by
@@ -42,8 +42,8 @@ pub use caller::Caller;
 pub use limits::Limits;
 pub use pace::Pace;
 pub use places::Places;
+pub use rate::Rates;
 
-pub(crate) use rate::Rates;
 pub(crate) use slots::{Slot, Slots};
 
 use accept::Acceptor;

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::time::Instant;
 
@@ -33,6 +33,8 @@ struct Open {
     total: usize,
     next: u64,
     by_address: HashMap<IpAddr, Count>,
+    /// The connections over which a token was shown, by whose it is.
+    by_holder: HashMap<u64, usize>,
     /// The connections that are counted as strangers', by their numbers.
     strangers: HashMap<u64, Stranger>,
     /// The addresses from which a token was shown, and when that was last.
@@ -58,6 +60,8 @@ pub(super) struct Place {
     address: IpAddr,
     places: Places,
     standing: Arc<Standing>,
+    /// Whose token was shown first.
+    holder: OnceLock<u64>,
 }
 
 impl Places {
@@ -112,6 +116,7 @@ impl Places {
             address,
             places: self.clone(),
             standing,
+            holder: OnceLock::new(),
         }))
     }
 
@@ -175,13 +180,24 @@ impl Place {
         &self.standing
     }
 
-    /// A token was shown.
-    pub(super) fn admit(&self) {
-        if self.standing.admit() {
-            let mut open = self.places.now();
-            open.make_known(self.address);
-            open.end_stranger(self.number);
+    /// A token of this holder was shown; whether the holder may have one more connection.
+    pub(super) fn admit(&self, holder: u64) -> bool {
+        if self.standing.is_admitted() {
+            return true;
         }
+        let mut open = self.places.now();
+        let count = open.by_holder.entry(holder).or_default();
+        if *count >= self.places.shared.limits.connections_per_holder {
+            return false;
+        }
+        // Two calls may come at once.
+        if self.holder.set(holder).is_ok() {
+            *count += 1;
+        }
+        self.standing.admit();
+        open.make_known(self.address);
+        open.end_stranger(self.number);
+        true
     }
 }
 
@@ -194,6 +210,14 @@ impl Drop for Place {
         }
         open.end_stranger(self.number);
         open.total -= 1;
+        if let Some(holder) = self.holder.get()
+            && let Some(count) = open.by_holder.get_mut(holder)
+        {
+            *count -= 1;
+            if *count == 0 {
+                open.by_holder.remove(holder);
+            }
+        }
         if let Some(count) = open.by_address.get_mut(&self.address) {
             count.all -= 1;
             if count.all == 0 {
@@ -246,7 +270,7 @@ mod tests {
         assert_eq!(ended.iter().filter(|ended| **ended).count(), 1);
         assert!(!ended[0]);
         // It shows a token: it is nobody's to end any more, and its address has the other places.
-        newcomer.admit();
+        assert!(newcomer.admit(1));
         let more = [(); 1].map(|()| take(&places, "10.0.0.3").unwrap());
         assert_eq!(places.open(), 6);
         // When there are none left, strangers make room for those who are known.
@@ -268,6 +292,30 @@ mod tests {
         assert_eq!(again, [true, true, true], "they are dropped at once");
         let held = [(); 3].map(|()| take(&places, "10.0.0.3"));
         assert!(held[2].is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_holder_at_many_addresses_never_has_all_places() {
+        let places = Places::new(Limits {
+            connections: 8,
+            connections_per_holder: 4,
+            ..Limits::default()
+        });
+        let holder: Vec<_> = (1..=5)
+            .map(|number| take(&places, &format!("10.0.0.{number}")).unwrap())
+            .collect();
+        let admitted: Vec<_> = holder.iter().map(|place| place.admit(7)).collect();
+        assert_eq!(admitted, [true, true, true, true, false]);
+        assert!(holder[0].admit(7), "the same again is no other");
+        // It is a stranger's still, and makes room for others.
+        let others = [6, 7, 8, 9].map(|number| take(&places, &format!("10.0.0.{number}")));
+        assert!(has_ended(&holder[4]));
+        assert!(others.iter().flatten().all(|place| place.admit(8)));
+        drop(holder);
+        let again = take(&places, "10.0.0.1").unwrap();
+        assert!(again.admit(7));
+        drop((again, others));
+        assert!(places.now().by_holder.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

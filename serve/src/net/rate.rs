@@ -1,120 +1,140 @@
-//! How many requests an address may make.
+//! How many requests somebody may make: an address, or whoever is told apart otherwise.
 //!
-//! Each address has a bucket of tokens, twice as many as it gets a second. What is kept of a bucket
+//! Each has a bucket of tokens, twice as many as it gets a second. What is kept of a bucket
 //! is the moment at which it will be full again, so a full one is the same as none, and is forgotten.
 //! What a request costs is known when it was answered: it takes the first token, and leaves a debt.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::hash::Hash;
 use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::slots::network;
-
-/// The addresses whose buckets are known at a time, of some 50 bytes each. All beyond share one.
-const ADDRESSES_MAX: usize = 1 << 16;
+/// The buckets that are known at a time, of some 50 bytes each. All beyond share one.
+const BUCKETS_MAX: usize = 1 << 16;
 /// How often full buckets are looked for when there is no room for another.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// The longest debt: an address may be that of many people.
 const DEBT_MAX: Duration = Duration::from_mins(1);
-/// The one bucket of all for whom there is no room.
-const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// The buckets of all addresses.
+/// The buckets of all, each by whose it is. Addresses are those of [networks](super::slots::network).
 #[derive(Debug)]
-pub(crate) struct Rates {
+pub struct Rates<K> {
     /// The time in which a bucket gets a token.
     each: Duration,
     /// The time in which an empty one gets full.
     full: Duration,
-    addresses_max: usize,
-    buckets: Mutex<Buckets>,
+    buckets_max: usize,
+    buckets: Mutex<Buckets<K>>,
 }
 
-#[derive(Debug, Default)]
-struct Buckets {
-    full_at: HashMap<IpAddr, Instant>,
+#[derive(Debug)]
+struct Buckets<K> {
+    /// Those for whom there is no room have one together, which is that of none.
+    full_at: HashMap<Option<K>, Instant>,
     swept: Option<Instant>,
 }
 
-impl Rates {
-    /// So many requests a second for each address, and twice as many at once.
-    pub(crate) fn new(a_second: NonZeroU32) -> Rates {
+impl<K: Copy + Eq + Hash> Rates<K> {
+    /// So many requests a second for each, and twice as many at once.
+    pub fn new(a_second: NonZeroU32) -> Rates<K> {
         Rates {
             each: Duration::from_secs(1) / a_second.get(),
             full: Duration::from_secs(2),
-            addresses_max: ADDRESSES_MAX,
-            buckets: Mutex::default(),
+            buckets_max: BUCKETS_MAX,
+            buckets: Mutex::new(Buckets {
+                full_at: HashMap::new(),
+                swept: None,
+            }),
         }
     }
 
-    /// Takes a token for a request from `peer`, or tells how long it has to wait for one.
-    pub(crate) fn take(&self, peer: IpAddr, now: Instant) -> Result<(), Duration> {
+    /// Takes a token for a request of `peer`, or tells how long it has to wait for one.
+    ///
+    /// # Errors
+    ///
+    /// If there is none: the time until there is.
+    pub fn take(&self, peer: K, now: Instant) -> Result<(), Duration> {
+        self.reserve(peer, Duration::ZERO, now).map(drop)
+    }
+
+    /// Takes a token that `peer` has, or gets within `patience`, and tells how long that is.
+    ///
+    /// # Errors
+    ///
+    /// If it would have to wait longer: the time until it would not.
+    pub fn reserve(&self, peer: K, patience: Duration, now: Instant) -> Result<Duration, Duration> {
         // Buckets are changed in one step, whoever panicked.
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        let address = buckets.address(network(peer), now, self.addresses_max);
-        let full_at = buckets.full_at.get(&address).copied();
-        let full_at = full_at.map_or(now, |at| at.max(now)) + self.each;
-        match (full_at - now).checked_sub(self.full) {
-            Some(wait) if !wait.is_zero() => Err(wait),
+        let (whose, full_at) = buckets.of(peer, now, self.buckets_max);
+        let full_at = full_at + self.each;
+        let wait = (full_at - now).saturating_sub(self.full);
+        match wait.checked_sub(patience) {
+            Some(more) if !more.is_zero() => Err(more),
             _ => {
-                buckets.full_at.insert(address, full_at);
-                Ok(())
+                buckets.full_at.insert(whose, full_at);
+                Ok(wait)
             }
         }
     }
-}
 
-impl Rates {
     /// Takes so many more tokens of `peer`, also those that it does not have yet.
-    pub(crate) fn charge(&self, peer: IpAddr, tokens: u32, now: Instant) {
+    pub fn charge(&self, peer: K, tokens: u32, now: Instant) {
         if tokens == 0 {
             return;
         }
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        let address = buckets.address(network(peer), now, self.addresses_max);
-        let full_at = buckets.full_at.get(&address).copied();
-        let full_at = full_at.map_or(now, |at| at.max(now)) + self.each.saturating_mul(tokens);
+        let (whose, full_at) = buckets.of(peer, now, self.buckets_max);
         let most = now + self.full + DEBT_MAX;
-        buckets.full_at.insert(address, full_at.min(most));
+        let full_at = full_at + self.each.saturating_mul(tokens);
+        buckets.full_at.insert(whose, full_at.min(most));
     }
 }
 
-impl Buckets {
-    /// Whose bucket an address has.
-    fn address(&mut self, address: IpAddr, now: Instant, most: usize) -> IpAddr {
-        if self.full_at.contains_key(&address) || self.full_at.len() < most {
-            return address;
+impl<K: Copy + Eq + Hash> Buckets<K> {
+    /// Which bucket somebody has, and when it is full.
+    fn of(&mut self, peer: K, now: Instant, most: usize) -> (Option<K>, Instant) {
+        let whose = self.whose(peer, now, most);
+        let full_at = self.full_at.get(&whose);
+        (whose, full_at.map_or(now, |at| (*at).max(now)))
+    }
+
+    fn whose(&mut self, peer: K, now: Instant, most: usize) -> Option<K> {
+        let peer = Some(peer);
+        if self.full_at.contains_key(&peer) || self.full_at.len() < most {
+            return peer;
         }
         if self.swept.is_none_or(|at| now - at >= SWEEP_EVERY) {
             self.swept = Some(now);
             self.full_at.retain(|_, at| *at > now);
         }
         if self.full_at.len() < most {
-            address
+            peer
         } else {
-            OTHERS
+            None
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::super::slots::network;
     use super::*;
 
-    fn rates(a_second: u32) -> Rates {
+    fn rates(a_second: u32) -> Rates<IpAddr> {
         Rates::new(NonZeroU32::new(a_second).unwrap())
     }
 
     fn address(text: &str) -> IpAddr {
-        text.parse().unwrap()
+        network(text.parse().unwrap())
     }
 
     /// How many of `count` requests at once are let in.
-    fn let_in(rates: &Rates, peer: &str, now: Instant, count: u32) -> u32 {
+    fn let_in(rates: &Rates<IpAddr>, peer: &str, now: Instant, count: u32) -> u32 {
         let let_in = (0..count).filter(|_| rates.take(address(peer), now).is_ok());
         u32::try_from(let_in.count()).unwrap()
     }
@@ -161,6 +181,21 @@ mod tests {
     }
 
     #[test]
+    fn who_is_patient_has_tokens_before_they_are_there() {
+        let rates = rates(10);
+        let (peer, start) = (address("10.0.0.1"), Instant::now());
+        let patience = Duration::from_millis(500);
+        assert_eq!(let_in(&rates, "10.0.0.1", start, 100), 20);
+        for turn in 1..=5 {
+            let wait = Duration::from_millis(100 * turn);
+            assert_eq!(rates.reserve(peer, patience, start), Ok(wait));
+        }
+        let more = Duration::from_millis(100);
+        assert_eq!(rates.reserve(peer, patience, start), Err(more));
+        assert_eq!(rates.reserve(peer, patience, start + more), Ok(patience));
+    }
+
+    #[test]
     fn a_network_of_64_bits_is_one_address() {
         let rates = rates(10);
         let now = Instant::now();
@@ -172,7 +207,7 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_full_buckets_are_forgotten() {
         let mut rates = rates(10);
-        rates.addresses_max = 100;
+        rates.buckets_max = 100;
         let start = Instant::now();
         let peer = |number: u32| IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number));
         for number in 0..1000 {

@@ -95,7 +95,7 @@ async fn start(limits: Limits, tls: Option<Arc<ServerConfig>>) -> Tested {
 
 /// As if a good token had been shown.
 async fn token(request: Request) -> &'static str {
-    Caller::of(request.extensions()).admit();
+    Caller::of(request.extensions()).admit(0);
     "good"
 }
 

@@ -1,0 +1,157 @@
+//! How much of the coordinator a participant gets: calls and requests with its token, whatever they are
+//! for, wherever they come from.
+//!
+//! Who asks for more than that waits, and is told to come back later if that would take too long. So a
+//! flood of calls is as fast as this permits, and calls of others find the coordinator free.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chomp_access::Holder;
+use chomp_plan::ParticipantId;
+use chomp_serve::net::Rates;
+use tokio::time::Instant;
+
+/// The calls of a participant in a second, for each CPU of the coordinator's machine, and twice as many at
+/// once. A worker makes one for each task, which takes up to a second, and one every 7.5 s besides; one that
+/// goes through the coordinator some ten for each task. So this is a thousand threads.
+const CALLS_EACH_CPU: u32 = 1000;
+/// The least of it.
+const CALLS_MIN: u32 = 2000;
+/// How long a call waits for its turn, and a refusal for being said.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// So many leases of a heartbeat, ranges of a result, or records of a report cost as much as a call.
+const ITEMS_OF_A_CALL: usize = 64;
+/// What joining costs, in calls: others hear of each worker.
+pub(crate) const JOIN_COST: u32 = 8;
+/// What giving a task back costs: nobody else had it meanwhile. Workers do so when they stop, or cannot do it.
+pub(crate) const RETURN_COST: u32 = 16;
+
+/// The owner of the table, who may do everything.
+const OWNER: ParticipantId = ParticipantId(Holder::OWNER.number);
+
+/// What all participants may take. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Quota {
+    calls: Arc<Rates<ParticipantId>>,
+}
+
+/// A participant asks for more than its part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TooMuch {
+    #[error(
+        "your participant makes more calls than it may: come back in {} s; few workers with many threads \
+         make fewer",
+        self.seconds()
+    )]
+    Calls(Duration),
+    #[error(
+        "your participant has as many connections as it may have: come back in {} s, when others are closed",
+        self.seconds()
+    )]
+    Connections,
+}
+
+impl TooMuch {
+    /// When to come back.
+    pub(crate) fn seconds(self) -> u64 {
+        match self {
+            TooMuch::Calls(wait) => wait.as_secs() + 1,
+            TooMuch::Connections => 10,
+        }
+    }
+}
+
+impl Default for Quota {
+    fn default() -> Quota {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
+        let calls = cpus.saturating_mul(CALLS_EACH_CPU).max(CALLS_MIN);
+        Quota::new(NonZeroU32::new(calls).expect("more than nothing"))
+    }
+}
+
+impl Quota {
+    /// So many calls a second for each.
+    pub(crate) fn new(a_second: NonZeroU32) -> Quota {
+        Quota {
+            calls: Arc::new(Rates::new(a_second)),
+        }
+    }
+
+    /// Waits for the turn of a call.
+    pub(crate) async fn turn(&self, participant: ParticipantId) -> Result<(), TooMuch> {
+        if participant == OWNER {
+            return Ok(());
+        }
+        let turn = self.calls.reserve(participant, PATIENCE, Instant::now());
+        match turn {
+            Ok(wait) if wait.is_zero() => Ok(()),
+            Ok(wait) => {
+                tokio::time::sleep(wait).await;
+                Ok(())
+            }
+            Err(wait) => {
+                // One who does not listen is answered no faster.
+                tokio::time::sleep(PATIENCE).await;
+                Err(TooMuch::Calls(wait))
+            }
+        }
+    }
+
+    /// A call turned out to cost as many more.
+    pub(crate) fn charge(&self, participant: ParticipantId, calls: u32) {
+        self.calls.charge(participant, calls, Instant::now());
+    }
+
+    /// A call turned out to be about so many things.
+    pub(crate) fn charge_items(&self, participant: ParticipantId, items: usize) {
+        let calls = u32::try_from(items / ITEMS_OF_A_CALL).unwrap_or(u32::MAX);
+        self.charge(participant, calls);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANN: ParticipantId = ParticipantId(1);
+    const BOB: ParticipantId = ParticipantId(2);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_of_calls_waits_and_others_do_not() {
+        let quota = Quota::new(NonZeroU32::new(100).unwrap());
+        let start = Instant::now();
+        let mut flood = tokio::task::JoinSet::new();
+        for _ in 0..1000 {
+            let quota = quota.clone();
+            flood.spawn(async move { quota.turn(ANN).await });
+        }
+        tokio::task::yield_now().await;
+        quota.turn(BOB).await.unwrap();
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        let answers = flood.join_all().await;
+        // 200 at once, and those of the next second.
+        assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 300);
+        assert_eq!(start.elapsed(), PATIENCE, "refusals are no faster");
+        let refused = answers.into_iter().find_map(Result::err).unwrap();
+        assert!(
+            refused.to_string().contains("come back in 1 s"),
+            "{refused}"
+        );
+        // What a call costs is paid before the next one.
+        quota.charge_items(BOB, 64 * 399);
+        let refused = quota.turn(BOB).await.unwrap_err();
+        assert!(
+            matches!(refused, TooMuch::Calls(wait) if wait > Duration::from_millis(900)),
+            "{refused:?}"
+        );
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        quota.turn(BOB).await.unwrap();
+        // The owner of the table is nobody to be kept from it.
+        for _ in 0..1000 {
+            quota.turn(OWNER).await.unwrap();
+        }
+    }
+}
