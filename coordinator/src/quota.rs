@@ -25,8 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const ITEMS_OF_A_CALL: usize = 64;
 /// What joining costs, in calls: others hear of each worker.
 pub(crate) const JOIN_COST: u32 = 8;
-/// What giving a task back costs: nobody else had it meanwhile. Workers do so when they stop, or cannot do it.
-pub(crate) const RETURN_COST: u32 = 16;
 
 /// The owner of the table, who may do everything.
 const OWNER: ParticipantId = ParticipantId(Holder::OWNER.number);

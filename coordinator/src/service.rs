@@ -22,7 +22,7 @@ use tokio::sync::OnceCell;
 use tonic::{Request, Response, Status};
 
 use crate::job::{Check, Handle, Refusal, Reply, Unheard, WorkerStats};
-use crate::quota::{JOIN_COST, Quota, RETURN_COST};
+use crate::quota::{JOIN_COST, Quota};
 use crate::roster::Bearer;
 use blocking::blocking;
 
@@ -234,7 +234,6 @@ impl Coordinator for Service {
             failure,
         } = request.into_inner();
         let lease = LeaseId(lease);
-        self.quota.charge(worker.participant, RETURN_COST);
         let event = match failure {
             failure if failure.is_empty() => Event::Returned { worker, lease },
             reason => Event::Failed {
