@@ -1,9 +1,10 @@
 //! What the job does with calls that are dropped, and how results come into the journal.
 
+mod restarts;
+
 use std::task::{Context, Poll, Waker};
 
-use chomp_access::Participants;
-use chomp_plan::{Answer, LeaseId, ParticipantId, RequestId, Settings, Verdict, Work};
+use chomp_plan::{Answer, LeaseId, RequestId, Settings, Verdict, Work};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
 use chomp_store::{Journal, Placed, Storage};
 use chomp_table::shard::ShardSize;
@@ -309,47 +310,6 @@ fn the_journal_pauses_after_a_segment_that_took_long() {
         tested.do_errand();
         assert_eq!(second.try_recv().unwrap(), Verdict::Accepted);
     }
-}
-
-#[test]
-fn who_was_found_out_is_so_after_a_restart() {
-    let start = |storage: &_, list: &List| started(storage, list, |_| {});
-    let is_append = |errand: &Errand| matches!(errand, Errand::Append(_));
-    let none = List::default();
-    let mut first = tested(|_| {});
-    first.join(1);
-    first.complete(1, 1, &[0]);
-    first.write_all();
-
-    // The next coordinator knows who found what, and dies before it has computed it.
-    let mut second = start(&first.storage, &none);
-    let participant = ParticipantId(1);
-    second
-        .desk
-        .handle(second.now, Event::Revoked { participant });
-    second.rest();
-    second.desk.errands.retain(is_append);
-    second.do_errand();
-
-    let mut third = start(&first.storage, &none);
-    let misdeed = third.desk.plan.misdeed(WorkerId::only(1));
-    let text = misdeed.unwrap().to_string();
-    assert!(text.contains("taken back the credential"), "{text}");
-    third.write_all();
-    {
-        let ledger = third.tools.journal.ledger();
-        let (_, place, finders) = ledger.found(1).next().unwrap();
-        assert_ne!(place.digest, placed(0).summary.digest, "the lie is kept");
-        assert_eq!(finders.iter().len(), 0);
-    }
-
-    // Nothing is left to do, and whoever has a new credential is trusted again.
-    let mut renewed = Participants::default();
-    renewed.add("ann").unwrap();
-    renewed.renew("ann").unwrap();
-    let fourth = start(&first.storage, &List::new(renewed));
-    assert!(fourth.desk.errands.is_empty());
-    assert_eq!(fourth.desk.plan.misdeed(WorkerId::only(1)), None);
 }
 
 #[test]
