@@ -224,12 +224,26 @@ impl Board {
         Some((layer, Run::Fresh(run)))
     }
 
-    /// Whether `worker` may compute a unit beside those that have it in hand. Those may be workers of its own
-    /// participant: whoever is first has the vote.
+    /// Whether this lease is on the unit, and not ended for it.
+    pub(super) fn is_at(&self, lease: LeaseId, unit: Unit) -> bool {
+        let copies = self.copies.get(&unit);
+        copies.is_some_and(|copies| copies.leases.iter().any(|&(id, _)| id == lease))
+    }
+
+    /// Whether somebody failed at a unit, and nobody is at it now.
+    pub(super) fn is_left_over(&self, unit: Unit) -> bool {
+        let copies = self.copies.get(&unit);
+        copies.is_some_and(|copies| copies.leases.is_empty() && !copies.failed.is_empty())
+    }
+
+    /// Whether `worker` may compute a unit beside those that have it in hand: workers of other participants, if any are
+    /// there, as one that merely holds its tasks may be many workers.
     pub(super) fn may_double(&self, worker: WorkerId, others: usize, unit: Unit) -> bool {
         let own = worker.participant;
         self.copies.get(&unit).is_none_or(|copies| {
-            let has_it = copies.leases.iter().any(|&(_, holder)| holder == worker);
+            let mut holders = copies.leases.iter().map(|&(_, holder)| holder);
+            let has_it =
+                holders.any(|holder| holder == worker || others > 0 && holder.participant == own);
             let has_voted = copies
                 .votes
                 .iter()

@@ -174,6 +174,26 @@ impl Plan {
         }
     }
 
+    /// Has the coordinator compute what one failed at, and others who are there have not taken for as long as a lease
+    /// lasts.
+    pub(super) fn arbitrate_left_over(&mut self, now: Millis, out: &mut Vec<Action>) {
+        while let Some(due) = self.next_left_over()
+            && due <= now
+            && let Some((_, unit)) = self.left_over.pop_first()
+        {
+            let is_open = self.units.contains(unit) && self.is_open(unit);
+            if self.is_running() && is_open && self.board.is_left_over(unit) {
+                self.arbitrate(unit, out);
+            }
+        }
+    }
+
+    /// When the next of these is due.
+    pub(super) fn next_left_over(&self) -> Option<Millis> {
+        let &(since, _) = self.left_over.first()?;
+        Some(since.plus(self.settings.lease_ms))
+    }
+
     /// Whether the lease stands and is this worker's.
     pub fn holds(&self, worker: WorkerId, lease: LeaseId) -> bool {
         self.work_of(worker, lease).is_some()
@@ -203,9 +223,7 @@ impl Plan {
             Work::Evaluate { .. } | Work::Merge { .. } => {}
         }
         for unit in lease.work.units() {
-            let copies = self.board.of(unit);
-            let is_copy = |copies: &Copies| copies.leases.iter().any(|&(lease, _)| lease == id);
-            if !copies.is_some_and(is_copy) {
+            if !self.board.is_at(id, unit) {
                 continue;
             }
             self.refile(unit, |copies| {
@@ -214,6 +232,9 @@ impl Plan {
                     copies.failed.insert(lease.worker.participant);
                 }
             });
+            if self.board.is_left_over(unit) {
+                self.left_over.insert((self.now, unit));
+            }
             if let (Some(how), Some(loss)) = (how, loss) {
                 self.count_attempt(unit, how, loss, out);
             }

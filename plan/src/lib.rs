@@ -51,7 +51,8 @@
 //!   attempt for each of its units. After two a unit is offered alone, so that the one that cannot be
 //!   computed is found; after [`Settings::failures_max`] failures, or [`Settings::expiries_max`]
 //!   silences, the coordinator computes it. If it cannot either, the job stops. A participant gets what it failed at
-//!   again only if nobody else is there. A worker that fails at everything gets no more tasks.
+//!   again only if nobody else is there; if the others do not take it for as long as a lease lasts, the coordinator
+//!   computes it. A worker that fails at everything gets no more tasks.
 //! * **Nobody is shut out for having been away.** A worker is known by its number. It is forgotten after
 //!   a long silence, and may join again at any time, with the same number, and hand in what it has.
 //!
@@ -163,6 +164,8 @@ pub struct Plan {
     /// The leases that are not doubled, by when they may be.
     singles: BTreeSet<(Millis, LeaseId)>,
     next_lease: u64,
+    /// What somebody failed at, and since when nobody was at it, or longer.
+    left_over: BTreeSet<(Millis, Unit)>,
     /// Leases that do not stand count only from this one on.
     oldest_lease: LeaseId,
     /// The same of leases on shards.
@@ -236,6 +239,7 @@ impl Plan {
             ended: Ended::default(),
             deadlines: BTreeSet::new(),
             singles: BTreeSet::new(),
+            left_over: BTreeSet::new(),
             next_lease,
             oldest_lease: LeaseId(settings.oldest_lease),
             // How the table was cut before is not known.
@@ -375,6 +379,7 @@ impl Plan {
                 self.expire(now, out);
                 self.forget_silent(now, out);
                 self.release_unwatched(out);
+                self.arbitrate_left_over(now, out);
             }
             Event::Shutdown => {
                 if self.phase == Phase::Running {
@@ -392,6 +397,7 @@ impl Plan {
             self.next_straggler(),
             self.next_unwatched(),
             self.next_read_back(),
+            self.next_left_over(),
         ];
         lease.into_iter().chain(others.into_iter().flatten()).min()
     }

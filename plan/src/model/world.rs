@@ -406,7 +406,9 @@ impl World {
                 }
             }
             Verdict::Noted => {
-                let doubt = self.settings.replicas > 1 || !self.lies.is_empty();
+                // What was lost the coordinator may be at.
+                let is_lost = self.losses > 0;
+                let doubt = is_lost || self.settings.replicas > 1 || !self.lies.is_empty();
                 let is_checked = self.settings.check_one_in > 0;
                 assert!(doubt || is_checked);
             }

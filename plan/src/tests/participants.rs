@@ -222,3 +222,39 @@ fn nobody_reads_back_what_its_own_participant_wrote_while_another_is_there() {
     assert_eq!(bench.want(A2), [], "A has written the other one");
     reads(&bench.task(B), 0);
 }
+
+/// What one holds, however many workers it is, another computes meanwhile.
+#[test]
+fn what_a_participant_is_slow_with_is_doubled_by_another() {
+    let mut bench = Bench::new(settings(13), &[]);
+    for worker in [A, A2, B] {
+        bench.join(worker, 1);
+    }
+    let held = bench.task(A);
+    bench.now += bench.plan.settings.straggler_ms;
+    assert_eq!(bench.want(A2), []);
+    assert_eq!(bench.task(B).work, held.work);
+}
+
+#[test]
+fn what_one_failed_at_waits_for_nobody_for_ever() {
+    let mut bench = Bench::new(settings(13), &[]);
+    for worker in [A, A2, B] {
+        bench.join(worker, 1);
+    }
+    let lease = bench.task(A).lease;
+    bench.tell(Event::Failed {
+        worker: A,
+        lease,
+        reason: "no memory".to_owned(),
+    });
+    assert_eq!([bench.want(A), bench.want(A2)], [[], []]);
+    // B is there, and wants nothing.
+    for _ in 0..2 {
+        bench.now += bench.plan.settings.lease_ms / 2;
+        let (worker, leases) = (B, Vec::new());
+        bench.tell(Event::Renewed { worker, leases });
+    }
+    let unit = range(0);
+    assert_eq!(bench.tell(Event::Tick), [Action::Arbitrate { unit }]);
+}
