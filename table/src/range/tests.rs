@@ -105,6 +105,21 @@ fn round_trips_of_true_empty_and_full_ranges() {
     check_round_trip(&ends, bits(32));
 }
 
+/// As many as there may be, spread over 8 buckets: the limit is no more than a byte for each too high.
+#[test]
+fn the_longest_record_is_as_long_as_is_said() {
+    let range_bits = bits(20);
+    let most = u32::try_from(losing_max(range_bits)).unwrap();
+    let range = Range {
+        head: Head(3),
+        losing: (0..most).map(|number| 12 * number + 1).collect(),
+        edges: 0,
+    };
+    let record = check_round_trip(&range, range_bits);
+    let spare = max_record_len(range_bits) - record.len() as u64;
+    assert!(spare <= buckets(range_bits), "{spare}");
+}
+
 /// A limit that a true range broke would lose work: the densities are those of the fullest ranges.
 #[test]
 fn true_ranges_have_at_most_a_third_of_the_positions_that_are_possible() {
