@@ -112,7 +112,7 @@ pub enum Misdeed {
     )]
     Slandered { head: Head },
     /// An earlier coordinator found it out.
-    #[error("an earlier coordinator found this out: {reason}")]
+    #[error("{reason} (an earlier coordinator noted this)")]
     Recorded { reason: String },
     /// The owner of the table took its credential back.
     #[error("the owner of the table has taken back the credential of this worker")]

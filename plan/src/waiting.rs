@@ -11,7 +11,7 @@ impl Plan {
             Phase::Finished => None,
             Phase::Running if self.publishing => Some("the manifest is being written".to_owned()),
             Phase::Running if self.arbitrations.len() > 0 => Some(format!(
-                "the coordinator computes {} ranges or shards itself, since a worker sent a wrong one",
+                "the coordinator computes {} ranges or shards itself, since whoever found them is not trusted",
                 self.arbitrations.len()
             )),
             Phase::Running if !self.leases.is_empty() => None,
