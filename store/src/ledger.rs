@@ -46,6 +46,15 @@ impl Place {
         }
     }
 
+    /// Where the record of the range `head` is in its part.
+    pub fn placed(&self, head: Head) -> Placed {
+        Placed {
+            summary: self.summary(head),
+            offset: self.offset,
+            length: self.length,
+        }
+    }
+
     /// The summary of the range `head`, whose place this is.
     pub fn summary(&self, head: Head) -> RangeSummary {
         RangeSummary {

@@ -8,7 +8,7 @@ use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 use super::Entry;
 use crate::StoreError;
 use crate::envelope::{Kind, Reader, Writer, Wrong, check, take};
-use crate::ledger::{Finders, Ledger, Merged, Outcast, Place, Ranges};
+use crate::ledger::{Finders, Ledger, Merged, Outcast, Ranges};
 use crate::objects::Key;
 use crate::part::{PartName, Placed};
 
@@ -114,12 +114,12 @@ pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
         // Ranges that share a part mostly follow each other, or not: each may have an entry of its own.
         let mut done = ledger.ranges.iter().peekable();
         while let Some((head, place, finders)) = done.next() {
-            let mut run = vec![placed(head, place)];
+            let mut run = vec![place.placed(head)];
             while let Some(&(head, next, found)) = done.peek()
                 && (next.lease, next.replicas) == (place.lease, place.replicas)
                 && found == finders
             {
-                run.push(placed(head, next));
+                run.push(next.placed(head));
                 done.next();
             }
             write_done(writer, place.lease, place.replicas, finders, &run);
@@ -129,14 +129,6 @@ pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
         }
     });
     bytes.into()
-}
-
-fn placed(head: Head, place: &Place) -> Placed {
-    Placed {
-        summary: place.summary(head),
-        offset: place.offset,
-        length: place.length,
-    }
 }
 
 /// The ledger of the first segment, or of a checkpoint.

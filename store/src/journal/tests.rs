@@ -229,11 +229,7 @@ impl Plain {
 
     fn found(ledger: &Ledger) -> Plain {
         let of_range = |(head, place, finders): (Head, &Place, &Finders)| {
-            let placed = Placed {
-                summary: place.summary(head),
-                offset: place.offset,
-                length: place.length,
-            };
+            let placed = place.placed(head);
             assert_eq!(ledger.place(head), Some(place));
             assert_eq!(place.part(head).lease, place.lease);
             let is_doubted = finders.is_doubted();

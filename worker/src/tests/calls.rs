@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tonic::body::Body;
 use tonic::{Request, Response, Status};
 
-use super::fake::{Act, BITS, Fake, Leased, SECRET, State, bytes_of, now};
+use super::fake::{Act, BITS, Fake, Leased, SECRET, State, bytes_of, done, now};
 
 fn answer<T>(act: Act, reply: T) -> Result<Response<T>, Status> {
     match act {
@@ -193,12 +193,7 @@ impl State {
                     let reason = "there is no such part".to_owned();
                     return complete_reply::Verdict::Rejected(v1::Rejected { reason });
                 }
-                Entry::Done {
-                    part,
-                    replicas: 1,
-                    finders: Finders::new([1]),
-                    ranges,
-                }
+                done(part, ranges)
             }
             complete_request::Result::Checked(v1::Checked { refutation }) => {
                 if let Some(Leased::File(shard)) = leased {

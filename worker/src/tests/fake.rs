@@ -113,6 +113,16 @@ pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("it waits for nothing")
 }
 
+/// The entry for ranges in this part, which one participant found.
+pub(super) fn done(part: PartName, ranges: Vec<Placed>) -> Entry {
+    Entry::Done {
+        part,
+        replicas: 1,
+        finders: Finders::new([1]),
+        ranges,
+    }
+}
+
 fn begin(table: u64, range_bits: RangeBits) -> (Arc<SimulatedStorage>, Arc<Journal>) {
     let storage = Arc::new(SimulatedStorage::new(0));
     let journal = now(Journal::open(storage.clone(), range_bits, BITS, 1, table)).unwrap();
@@ -271,26 +281,17 @@ impl State {
             }
         }
         for (head, place) in self.journal.ledger().done(u64::MAX) {
-            let placed = Placed {
-                summary: place.summary(head),
-                offset: place.offset,
-                length: place.length,
-            };
-            let done = Entry::Done {
-                part: place.part(head),
-                replicas: 1,
-                finders: Finders::new([1]),
-                ranges: vec![placed],
-            };
+            let done = done(place.part(head), vec![place.placed(head)]);
             now(journal.append(vec![done])).unwrap();
         }
         for merged in self.journal.ledger().shards(BITS).cloned() {
-            now(journal.append(vec![Entry::Shard {
-                bits: BITS,
-                finders: Finders::default(),
+            let (bits, finders) = (BITS, Finders::default());
+            let entry = Entry::Shard {
+                bits,
+                finders,
                 merged,
-            }]))
-            .unwrap();
+            };
+            now(journal.append(vec![entry])).unwrap();
         }
         (self.storage, self.journal) = (storage, journal);
     }
@@ -315,13 +316,7 @@ impl State {
             lease: 0xaaaa_0000_0000 + range.head.0,
         };
         now(self.storage.create(&part.key(), bytes)).unwrap();
-        let done = Entry::Done {
-            part,
-            replicas: 1,
-            finders: Finders::new([1]),
-            ranges,
-        };
-        now(self.journal.append(vec![done])).unwrap();
+        now(self.journal.append(vec![done(part, ranges)])).unwrap();
     }
 
     /// The part with the record of a range that is done.

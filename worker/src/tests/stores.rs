@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_store::objects::SimulatedStorage;
-use chomp_store::{Entry, Finders, Journal, Key, Storage};
+use chomp_store::{Entry, Journal, Key, Storage};
 use chomp_table::{Digest, Head, RangeSummary};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::fake::{Act, BITS, Fake, State, config, now, truth};
+use super::fake::{Act, BITS, Fake, State, config, done, now, truth};
 use crate::{Config, End, Report, StoreChoice, run_with};
 
 async fn run(fake: &Fake, config: Config) -> Report {
@@ -171,13 +171,7 @@ fn forge(state: &State, summary: RangeSummary, record: &[u8]) {
         lease: 0xbbbb,
     };
     now(state.storage.create(&part.key(), bytes)).unwrap();
-    let done = Entry::Done {
-        part,
-        replicas: 1,
-        finders: Finders::new([1]),
-        ranges,
-    };
-    now(state.journal.append(vec![done])).unwrap();
+    now(state.journal.append(vec![done(part, ranges)])).unwrap();
 }
 
 /// A record that is whole, and another's: nothing is computed from it.
