@@ -381,8 +381,8 @@ fn poll<F: Future>(call: &mut std::pin::Pin<Box<F>>) -> Poll<F::Output> {
     call.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-#[tokio::test]
-async fn calls_that_are_dropped_leave_nothing_behind() {
+/// A job, and how calls reach it.
+fn job() -> (Job, Handle) {
     let Tested { tools, .. } = tested(|_| ());
     let settings = Settings::new(BITS, range_bits());
     let (plan, _) = begin(settings, &tools.journal, &List::default()).unwrap();
@@ -392,7 +392,13 @@ async fn calls_that_are_dropped_leave_nothing_behind() {
         replicas: 1,
         seed: 0,
     };
-    let (mut job, handle, _) = Job::new(plan, tools, subject, None);
+    let (job, handle, _) = Job::new(plan, tools, subject, None);
+    (job, handle)
+}
+
+#[tokio::test]
+async fn calls_that_are_dropped_leave_nothing_behind() {
+    let (mut job, handle) = job();
     job.handle(Event::Joined {
         worker: WorkerId::only(7),
         name: String::new(),
@@ -433,16 +439,7 @@ async fn calls_that_are_dropped_leave_nothing_behind() {
 /// Who says that it has thousands of threads, and computes nothing, makes nobody's tasks smaller.
 #[tokio::test]
 async fn threads_are_believed_of_those_who_have_delivered() {
-    let Tested { tools, .. } = tested(|_| ());
-    let settings = Settings::new(BITS, range_bits());
-    let (plan, _) = begin(settings, &tools.journal, &List::default()).unwrap();
-    let subject = Subject {
-        list: List::default(),
-        bits: BITS,
-        replicas: 1,
-        seed: 0,
-    };
-    let (mut job, handle, _) = Job::new(plan, tools, subject, None);
+    let (mut job, handle) = job();
     let threads = |job: &mut Job| {
         let shown: u32 = job
             .snapshot()
