@@ -13,7 +13,8 @@
 //! | `service` | the gRPC calls; the wire types end there |
 //! | `proxy` | the objects of the store, for workers that reach nothing else |
 //! | [`auth`] | who may call what |
-//! | `roster` | who takes part, as the list of participants says now |
+//! | `list` | who takes part |
+//! | `roster` | keeps that as the file of participants says now, and tells whose a token is |
 //! | `quota` | how much of the coordinator a participant gets |
 //! | `turns` | a queue in which participants take turns |
 //! | `http` | what is shown of the job to people and machines |
