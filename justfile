@@ -42,6 +42,10 @@ histories COUNT="1000000" FIRST="0":
     CHOMP_HISTORIES={{COUNT}} CHOMP_FIRST_SEED={{FIRST}} \
         cargo test --release -p chomp-tests --test histories every_history -- --nocapture
 
+# What one liar can do, in so many simulated jobs of each kind: the table in docs/SECURITY.md
+liars JOBS="100":
+    cargo run --release -p chomp-plan --example liars {{JOBS}}
+
 # Licences, banned crates and sources of the dependencies
 deny:
     .ci/run deny

@@ -17,7 +17,7 @@ use chomp_table::format::FormatError;
 use chomp_table::range::{self, RangeSummary};
 use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
-use chomp_table::{Digest, Head};
+use chomp_table::{Digest, Head, RangeBits};
 
 /// The arbiter's parts are named for leases from here on in those of its epoch: the plan does not
 /// count that far.
@@ -214,9 +214,29 @@ impl Arbiter {
         Cut::new(&ledger, self.bits, shard_words, (shard, head, skip))
     }
 
-    async fn read(&self, head: Head) -> Result<(Place, bytes::Bytes), ArbiterError> {
+    pub(crate) fn storage(&self) -> &dyn Storage {
+        &*self.storage
+    }
+
+    pub(crate) fn range_bits(&self) -> RangeBits {
+        self.journal.ledger().range_bits
+    }
+
+    /// The places of the ranges that are done among the first `heads`, ascending.
+    pub(crate) fn places(&self, heads: u64) -> Vec<(Head, Place)> {
+        let ledger = self.journal.ledger();
+        let done = ledger.done(heads);
+        done.map(|(head, place)| (head, *place)).collect()
+    }
+
+    /// Where the record of a range is, which has to be done.
+    pub(crate) fn place(&self, head: Head) -> Result<Place, ArbiterError> {
         let place = self.journal.ledger().place(head).copied();
-        let place = place.ok_or(ArbiterError::NotReady { head })?;
+        place.ok_or(ArbiterError::NotReady { head })
+    }
+
+    async fn read(&self, head: Head) -> Result<(Place, bytes::Bytes), ArbiterError> {
+        let place = self.place(head)?;
         match read_record(&*self.storage, head, &place).await {
             Ok(record) => Ok((place, record)),
             Err(source @ StoreError::Lost { .. }) => Err(ArbiterError::Lost {

@@ -10,8 +10,9 @@ use chomp_table::manifest::Manifest;
 use chomp_table::{Digest, Head};
 
 use crate::arbiter::{Arbiter, Arbitrated};
+use crate::contradiction::wrong_range;
 use crate::job::JobError;
-use crate::publish::publish;
+use crate::publish::{PublishError, publish};
 
 /// Something that takes time.
 #[derive(Debug)]
@@ -84,21 +85,57 @@ impl Errand {
                 place,
             } => look(tools, worker, head, &place).await,
             Errand::ReadBack { shard } => read_back(tools, shard).await,
-            Errand::Publish => match publish(&*tools.storage, &tools.journal, tools.bits).await {
-                Ok(manifest) => Done {
-                    manifest: Some(manifest),
-                    events: vec![Event::Published],
-                    ..Done::default()
-                },
-                Err(error) => Done {
-                    events: vec![Event::PublishFailed {
-                        reason: describe(&error),
-                    }],
-                    fault: Some(error.into()),
-                    ..Done::default()
-                },
-            },
+            Errand::Publish => publish_table(tools).await,
         }
+    }
+}
+
+async fn publish_table(tools: &Tools) -> Done {
+    let error = match publish(&*tools.storage, &tools.journal, tools.bits).await {
+        Ok(manifest) => {
+            return Done {
+                manifest: Some(manifest),
+                events: vec![Event::Published],
+                ..Done::default()
+            };
+        }
+        Err(error) => error,
+    };
+    let reason = describe(&error);
+    let wrong = if matches!(error, PublishError::Asymmetric { .. }) {
+        tracing::warn!(
+            "the table is not published yet, for {reason}; looking for the range that is wrong"
+        );
+        wrong_range(&tools.arbiter, tools.bits).await
+    } else {
+        Ok(None)
+    };
+    let event = match wrong {
+        Ok(Some(head)) => Event::Unpublished {
+            head,
+            lost: None,
+            reason,
+        },
+        Ok(None) => Event::PublishFailed { reason },
+        Err(fault) => {
+            let found = describe(&fault);
+            tracing::warn!("{found}");
+            match fault.lost() {
+                Some((head, digest)) => Event::Unpublished {
+                    head,
+                    lost: Some(digest),
+                    reason,
+                },
+                None => Event::PublishFailed {
+                    reason: format!("{reason} (and {found})"),
+                },
+            }
+        }
+    };
+    Done {
+        events: vec![event],
+        fault: Some(error.into()),
+        ..Done::default()
     }
 }
 

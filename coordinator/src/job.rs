@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use desk::{Check, Desk, Handed, Reply, Subject, Target};
+pub(crate) use desk::{Desk, Handed, Reply, Subject, Target};
 pub(crate) use handle::{Handle, Refusal, Unheard};
 pub use handle::{Snapshot, WorkerSnapshot, WorkerStats};
 

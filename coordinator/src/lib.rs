@@ -23,6 +23,7 @@
 
 pub mod arbiter;
 pub mod auth;
+mod contradiction;
 mod errands;
 mod http;
 pub mod job;

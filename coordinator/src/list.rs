@@ -19,6 +19,11 @@ impl List {
         self.read().get(number).map_or(0, |one| one.serial)
     }
 
+    /// What its owner calls a participant, if it is on the list.
+    pub(crate) fn name(&self, ParticipantId(number): ParticipantId) -> Option<String> {
+        self.read().get(number).map(|one| one.name.clone())
+    }
+
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Participants> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }

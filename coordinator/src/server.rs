@@ -141,7 +141,7 @@ impl Coordinator {
         let mut settings = Settings::new(options.bits, options.range_bits);
         settings.replicas = options.replicas;
         if !options.check {
-            settings.check_one_in = 0;
+            (settings.check_one_in, settings.check_own_one_in) = (0, 0);
         }
         let random = generate::<[u8; 8]>(&SystemRandom::new());
         let random = random.map_err(|_| StartError::Random)?.expose();
@@ -383,6 +383,10 @@ pub(crate) fn begin(
     };
     for (head, place, finders) in ledger.found(heads) {
         past.ranges.push(place.summary(head));
+        trace(&mut past, Unit::Range(head), finders);
+    }
+    for (head, place, finders) in ledger.lost(heads) {
+        past.lost.push(place.summary(head));
         trace(&mut past, Unit::Range(head), finders);
     }
     for (merged, finders) in ledger.found_shards(settings.bits) {

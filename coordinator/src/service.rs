@@ -21,7 +21,7 @@ use chomp_table::{Digest, Head, range};
 use tokio::sync::OnceCell;
 use tonic::{Request, Response, Status};
 
-use crate::job::{Check, Handle, Refusal, Reply, Unheard, WorkerStats};
+use crate::job::{Handle, Refusal, Reply, Unheard, WorkerStats};
 use crate::quota::{JOIN_COST, Quota};
 use crate::roster::Bearer;
 use blocking::blocking;
@@ -121,12 +121,9 @@ impl Service {
             Some(Reply {
                 answer,
                 journal,
-                check,
                 read_back,
             }) => match answer {
-                Answer::Task(task) => {
-                    lease_reply::Answer::Task(wire(task, journal, check, read_back))
-                }
+                Answer::Task(task) => lease_reply::Answer::Task(wire(task, journal, read_back)),
                 Answer::Finished => lease_reply::Answer::Finished(v1::Finished {}),
                 Answer::Stopped { reason } => lease_reply::Answer::Stopped(v1::Stopped {
                     reason: reason.to_string(),
@@ -259,10 +256,12 @@ impl Coordinator for Service {
         } = request.into_inner();
         let lease = LeaseId(lease);
         let range_bits = self.journal.ledger().range_bits;
-        if let Some(v1::complete_request::Result::Evaluated(ranges)) = &result {
-            self.quota
-                .charge_items(worker.participant, ranges.ranges.len());
-        }
+        let ranges = match &result {
+            Some(v1::complete_request::Result::Evaluated(evaluated)) => evaluated.ranges.len(),
+            Some(v1::complete_request::Result::Checked(checked)) => checked.ranges.len(),
+            _ => 0,
+        };
+        self.quota.charge_items(worker.participant, ranges);
         let handed = match incoming::result(result, range_bits, self.hello.bits) {
             Ok(handed) => handed,
             Err(wrong) => {
@@ -372,25 +371,16 @@ fn excerpt(text: &str, chars: usize) -> String {
 }
 
 /// A task as it is sent.
-fn wire(
-    task: Task,
-    journal: u64,
-    check: Option<Check>,
-    read_back: Option<Box<ShardInfo>>,
-) -> v1::Task {
+fn wire(task: Task, journal: u64, read_back: Option<Box<ShardInfo>>) -> v1::Task {
     let work = match task.work {
         Work::Evaluate { layer, heads } => task::Work::Evaluate(v1::Evaluate {
             layer,
             heads: heads.into_iter().map(|head| head.0).collect(),
         }),
-        Work::Check { .. } => {
-            let Check { placed, part, seed } = check.expect("the job says where the record is");
-            task::Work::Check(v1::Check {
-                range: Some(incoming::summary(&placed)),
-                part,
-                seed,
-            })
-        }
+        Work::Check { layer, heads } => task::Work::Check(v1::Check {
+            layer,
+            heads: heads.into_iter().map(|head| head.0).collect(),
+        }),
         Work::Merge { shard, head, skip } => task::Work::Merge(v1::Merge {
             shard,
             head: head.0,

@@ -265,6 +265,10 @@ fn entries() -> Vec<Entry> {
             ranges: placed[2..3].to_vec(),
         },
         Entry::Confirmed {
+            finders: Finders::new([2]),
+            heads: vec![Head(1)],
+        },
+        Entry::Lost {
             heads: vec![Head(1)],
         },
         Entry::FoundOut {
@@ -414,12 +418,12 @@ fn wire(placed: &part::Placed) -> v1::Summary {
 }
 
 pub(crate) fn results() -> Vec<Vec<u8>> {
-    let ranges = placed().iter().map(wire).collect();
+    let ranges: Vec<v1::Summary> = placed().iter().map(wire).collect();
+    let checked = ranges.clone();
     let json = serde_json::to_vec(&merged(0)).expect("a shard becomes JSON");
-    let refutation = Some(v1::Refutation { word: 42 });
     [
         complete_request::Result::Evaluated(v1::Evaluated { ranges }),
-        complete_request::Result::Checked(v1::Checked { refutation }),
+        complete_request::Result::Checked(v1::Checked { ranges: checked }),
         complete_request::Result::Merged(v1::Merged { json }),
     ]
     .map(|result| {
@@ -435,7 +439,6 @@ pub(crate) fn results() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn answers() -> Vec<Vec<u8>> {
-    let range = Some(wire(&placed()[1]));
     let file = v1::File {
         name: "shard-0000.zst".to_owned(),
         bytes: 1000,
@@ -447,9 +450,8 @@ pub(crate) fn answers() -> Vec<Vec<u8>> {
             heads: vec![3, 4],
         }),
         task::Work::Check(v1::Check {
-            range,
-            part: 7,
-            seed: 8,
+            layer: 4,
+            heads: vec![5, 8],
         }),
         task::Work::Merge(v1::Merge {
             shard: 1,

@@ -1,4 +1,5 @@
-//! What the coordinator computes itself, because workers disagree, one of them lied, or all of them fail.
+//! What the coordinator computes itself, because workers disagree or all of them fail, or as it takes part in
+//! [doubts](super::doubts).
 //!
 //! Arbitrations are done one at a time, those of low layers first. Until all are done no shard is
 //! merged and nothing is published.
@@ -19,8 +20,6 @@ use super::workers::Delivery;
 struct Claims {
     /// Who claimed what, beside the votes.
     votes: Vec<Vote>,
-    /// Who said that a content is wrong.
-    accusations: Vec<Vote>,
     /// How often workers tried in vain to compute it, and what came of the last attempt, if that is the reason.
     lost: Option<(u32, Loss)>,
 }
@@ -56,10 +55,10 @@ impl Arbitrations {
         self.is_new = true;
     }
 
-    /// Notes that `worker` found this content of a unit in doubt wrong.
-    pub(super) fn accuse(&mut self, unit: Unit, worker: WorkerId, content: Content) {
+    /// Notes what somebody says of a unit in doubt.
+    pub(super) fn claim(&mut self, unit: Unit, vote: Vote) {
         if let Some(claims) = self.queue.get_mut(&place(unit)) {
-            claims.accusations.push(Vote { worker, content });
+            claims.votes.push(vote);
         }
     }
 
@@ -88,16 +87,9 @@ impl Plan {
         self.arbitrations.queue.entry(place(unit)).or_default();
         self.arbitrations.is_new = true;
         if let Unit::Range(head) = unit {
-            self.drop_hold(head, None, out);
+            self.drop_check(head, None, out);
         }
         self.reconsider(unit);
-    }
-
-    /// Has the coordinator compute again what a liar delivered, if it is still kept.
-    pub(super) fn doubt(&mut self, unit: Unit, out: &mut Vec<Action>) {
-        if self.units.contains(unit) && self.units.known(unit).is_some() {
-            self.arbitrate(unit, out);
-        }
     }
 
     /// Has the coordinator find out about units that are said to be other than is known.
@@ -110,8 +102,7 @@ impl Plan {
         for &(unit, content) in units {
             if self.units.differs(unit, content) {
                 self.arbitrate(unit, out);
-                let claims = self.arbitrations.queue.entry(place(unit)).or_default();
-                claims.votes.push(Vote { worker, content });
+                self.arbitrations.claim(unit, Vote { worker, content });
             }
         }
     }
@@ -132,7 +123,10 @@ impl Plan {
             self.units.is_ready(*unit) && !matches!(state, State::Committing(_))
         };
         let next = self.arbitrations.units().find(ready);
-        if let Some(unit) = next {
+        let doubted = || self.checks.doubted().map(Unit::Range);
+        if let Some(unit) = next.or_else(|| doubted().find(ready)) {
+            self.arbitrate(unit, out);
+            self.arbitrations.is_new = false;
             self.arbitrations.under_way = Some(unit);
             out.push(Action::Arbitrate { unit });
         }
@@ -157,7 +151,10 @@ impl Plan {
         } else if let Unit::Range(head) = unit
             && self.units.state(unit) == State::Committed
         {
-            out.push(Action::Confirmed { heads: vec![head] });
+            out.push(Action::Confirmed {
+                head,
+                finders: Vec::new(),
+            });
         }
         for (worker, misdeed) in liars {
             self.quarantine(worker, misdeed, out);
@@ -203,7 +200,7 @@ impl Plan {
         }
         let claims = arbitrations.queue.remove(&place(unit));
         // Shards may be merged after the last.
-        self.news |= self.arbitrations.queue.is_empty();
+        self.news |= self.in_doubt() == 0;
         Some(claims.unwrap_or_default())
     }
 
@@ -222,13 +219,6 @@ impl Plan {
             let finders = finders.filter(|(_, delivered)| delivered.contains(&delivery));
             let workers = finders.map(|(&participant, _)| self.some_worker(participant));
             liars.extend(workers.map(|worker| (worker, lied.clone())));
-        }
-        if let Unit::Range(head) = unit {
-            let wrong = claims
-                .accusations
-                .iter()
-                .filter(|vote| vote.content == truth);
-            liars.extend(wrong.map(|vote| (vote.worker, Misdeed::Slandered { head })));
         }
         liars
     }
@@ -259,7 +249,7 @@ impl Plan {
     pub(super) fn forget_claims(&mut self, unit: Unit, out: &mut Vec<Action>) {
         self.arbitrations.remove(unit);
         if let Unit::Range(head) = unit {
-            self.drop_hold(head, Some(Rejection::Stale), out);
+            self.drop_check(head, Some(Rejection::Stale), out);
         }
     }
 }

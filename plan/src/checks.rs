@@ -1,84 +1,34 @@
-//! Checks: a range whose content is settled waits until another worker has looked at its record.
+//! Checks: a range is evaluated once more, by a worker of another participant, before its content counts.
 //!
-//! Which ranges that is, chance decides when the result is there, so that no worker knows it
-//! beforehand. The check goes to a worker of a participant that did not find the content, before all other
-//! work: what draws on the range waits for it. (If all workers are one participant's, it goes to another of them.)
-//! If no such worker was heard of for a while, or two have tried in vain, the range is committed without. If one is there and does not take the check for as long as a
-//! lease lasts, the coordinator computes the range itself: a worker that is wrong must not gain by a friend who idles.
+//! Two kinds of ranges wait for that:
+//!
+//! * **Held** ones: their content is settled, and not committed before it is checked. Which ranges that is, chance
+//!   decides when the result is there, so that no worker knows it beforehand. If nobody who may check was heard of for a
+//!   while, or two checks were lost, the range is committed without. If one is there and does not take the check for
+//!   as long as a lease lasts, the coordinator computes the range: a worker that is wrong must not gain by a friend
+//!   who idles.
+//! * [**Doubted**](super::doubts) ones: they are committed, and who found them is not trusted any more. The coordinator takes
+//!   part in these, one at a time, so they come to an end though nobody else is there.
+//!
+//! Checks are given out before all other work: what draws on the range waits for them, or had better. (If all workers are
+//! one participant's, they go to another of them.)
 
-use std::collections::{BTreeMap, BTreeSet};
+mod due;
+
+use std::collections::BTreeSet;
 
 use chomp_table::chance::mix;
 use chomp_table::{Head, RangeSummary};
 
 use super::Plan;
+use super::copies::Vote;
 use super::ids::{LeaseId, Millis, SubmissionId, Unit, WorkerId};
-use super::messages::{Action, Rejection, Task, Verdict, Work};
-use super::units::{Content, Place, place};
+use super::messages::{Action, Loss, Rejection, Task, Verdict, Work};
+use super::units::Content;
+pub(super) use due::{Check, Checks};
 
-/// After so many lost checks a range is committed without.
+/// After so many lost checks a range is committed without, or computed by the coordinator if it is doubted.
 const LOST_MAX: u32 = 2;
-/// Of so many groups of checks the lowest range is chosen.
-const GROUPS_LOOKED_AT: usize = 16;
-
-/// A range that waits for a check.
-#[derive(Debug)]
-pub(super) struct Hold {
-    /// The result that is committed after the check.
-    pub(super) submission: SubmissionId,
-    pub(super) content: Content,
-    /// Who found that content, one of each participant, ascending.
-    pub(super) voters: Vec<WorkerId>,
-    /// The check that is under way.
-    pub(super) lease: Option<LeaseId>,
-    lost: u32,
-    since: Millis,
-}
-
-/// What a result of a check is about.
-enum Checked {
-    Range(Head, Content),
-    Shard(u32),
-}
-
-/// The checks that nobody has in hand, by who must not have them.
-#[derive(Debug, Default)]
-pub(super) struct Checks(BTreeMap<Vec<WorkerId>, BTreeSet<Place>>);
-
-impl Checks {
-    pub(super) fn is_wanted(&self) -> bool {
-        !self.0.is_empty()
-    }
-
-    fn insert(&mut self, voters: &[WorkerId], head: Head) {
-        let group = self.0.entry(voters.to_vec()).or_default();
-        group.insert(place(Unit::Range(head)));
-    }
-
-    fn remove(&mut self, voters: &[WorkerId], head: Head) {
-        if let Some(group) = self.0.get_mut(voters) {
-            group.remove(&place(Unit::Range(head)));
-            if group.is_empty() {
-                self.0.remove(voters);
-            }
-        }
-    }
-
-    /// A range that somebody may check who `may` look at what these have found, one of a low layer.
-    fn wanted_by(&self, may: impl Fn(&[WorkerId]) -> bool) -> Option<Head> {
-        let admitted = self.0.iter().filter(|(voters, _)| may(voters));
-        let first = |(_, group): (_, &BTreeSet<Place>)| group.first().copied();
-        let firsts = admitted.take(GROUPS_LOOKED_AT).filter_map(first);
-        firsts.min().map(|(_, number)| Head(number))
-    }
-
-    #[cfg(test)]
-    pub(super) fn all(&self) -> impl Iterator<Item = (&Vec<WorkerId>, Head)> {
-        let groups = self.0.iter();
-        groups.flat_map(|(voters, group)| group.iter().map(move |place| (voters, Head(place.1))))
-    }
-}
-
 impl Plan {
     /// Which of these ranges, handed in by `worker`, chance chooses for a check.
     pub(super) fn sample(
@@ -87,7 +37,11 @@ impl Plan {
         ranges: &[RangeSummary],
         chance: u64,
     ) -> BTreeSet<Head> {
-        let one_in = u64::from(self.settings.check_one_in);
+        let one_in = if self.present.len() <= 1 {
+            self.settings.check_own_one_in
+        } else {
+            self.settings.check_one_in
+        };
         if one_in == 0 || !self.is_running() {
             return BTreeSet::new();
         }
@@ -96,7 +50,7 @@ impl Plan {
         let heads = ranges.iter().map(|range| range.head);
         let chosen = heads
             .clone()
-            .filter(|head| drawn(head).is_multiple_of(one_in));
+            .filter(|head| drawn(head).is_multiple_of(one_in.into()));
         let mut chosen: BTreeSet<Head> = chosen.collect();
         if chosen.is_empty() && results < self.settings.checks_first.into() {
             chosen.extend(heads.min_by_key(drawn));
@@ -137,97 +91,119 @@ impl Plan {
         if !self.may_be_checked(&voters) {
             return false;
         }
-        self.checks.insert(&voters, head);
-        self.news = true;
-        let hold = Hold {
-            submission,
+        self.want_check(head, Some(submission), content, voters);
+        // Those who still compute a range that is held work in vain, and nobody else is given it.
+        let unit = Unit::Range(head);
+        let copies = self.take(unit);
+        self.refile(unit, |new| new.votes = copies.votes);
+        true
+    }
+
+    /// Has a range checked.
+    pub(super) fn want_check(
+        &mut self,
+        head: Head,
+        submission: Option<SubmissionId>,
+        content: Content,
+        voters: Vec<WorkerId>,
+    ) {
+        let check = Check {
+            held: submission,
             content,
             voters,
             lease: None,
             lost: 0,
             since: self.now,
         };
-        self.held_since.insert((hold.since, head));
-        self.holds.insert(head, hold);
-        self.withdraw_offers(head);
-        true
-    }
-
-    /// Those who still compute a range that is held work in vain, and nobody else is given it.
-    fn withdraw_offers(&mut self, head: Head) {
-        let unit = Unit::Range(head);
-        let copies = self.take(unit);
-        self.refile(unit, |new| new.votes = copies.votes);
+        self.checks.insert(head, check);
+        self.news = true;
     }
 
     pub(super) fn offer_check(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
         let may = |voters: &[WorkerId]| self.may_check(worker, voters);
-        let head = self.checks.wanted_by(may)?;
-        let hold = &self.holds[&head];
+        // What waits for a check had better not wait for many.
+        let positions = self.settings.range_bits.positions();
+        let most = self.settings.task_positions_min / positions;
+        let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
+        let (heads, lost) = self.checks.wanted_by(may, most)?;
+        let layer = heads[0].layer();
         let work = Work::Check {
-            range: hold.content.summary(head),
-            submission: hold.submission,
+            layer,
+            heads: heads.clone(),
         };
-        let attempt = hold.lost + 1;
-        let lease = self.lease(now, worker, work.clone(), 1);
-        let hold = self.holds.get_mut(&head).expect("it was just there");
-        hold.lease = Some(lease);
-        self.checks.remove(&hold.voters, head);
+        let lease = self.lease(now, worker, work.clone(), heads.len());
+        for head in heads {
+            self.checks.set_taken(head);
+            let check = self.checks.due.get_mut(&head);
+            check.expect("it was just there").lease = Some(lease);
+        }
         Some(Task {
             lease,
-            attempt,
+            attempt: lost + 1,
             lease_ms: self.settings.lease_ms,
             work,
         })
     }
 
-    /// The lease of a check ended without a result. That counts even if the worker gave it back in order: one that
-    /// always does must not hold up the range.
-    pub(super) fn check_ended(&mut self, head: Head, lease: LeaseId, out: &mut Vec<Action>) {
-        let Some(hold) = self.holds.get_mut(&head) else {
-            return;
-        };
-        if hold.lease != Some(lease) {
-            return;
+    /// The lease of a check ended without a result for these ranges, as far as they still wait for it. That counts even if
+    /// the worker gave it back in order: one that always does must not hold up the ranges.
+    pub(super) fn check_ended(&mut self, heads: &[Head], lease: LeaseId, out: &mut Vec<Action>) {
+        for &head in heads {
+            let check = self.checks.due.get_mut(&head);
+            let Some(check) = check.filter(|check| check.lease == Some(lease)) else {
+                continue;
+            };
+            check.lease = None;
+            check.lost += 1;
+            let (is_held, enough) = (check.held.is_some(), check.lost >= LOST_MAX);
+            let voters = check.voters.clone();
+            self.checks.set_free(head);
+            self.news = true;
+            if is_held && (enough || !self.may_be_checked(&voters)) {
+                self.release(head, out);
+            } else if enough {
+                self.arbitrate(Unit::Range(head), out);
+            }
         }
-        hold.lease = None;
-        hold.lost += 1;
-        let enough = hold.lost >= LOST_MAX;
-        let voters = hold.voters.clone();
-        self.checks.insert(&voters, head);
-        self.news = true;
-        if enough || !self.may_be_checked(&voters) {
-            self.release(head, out);
-        }
+        // The coordinator may take one.
+        self.arbitrations.reconsider();
     }
 
+    /// What a worker found in ranges that it was to check, or that a shard is what was said of it.
     pub(super) fn checked(
         &mut self,
         submission: SubmissionId,
         worker: WorkerId,
         lease: LeaseId,
-        refuted: bool,
+        ranges: &[RangeSummary],
         out: &mut Vec<Action>,
     ) {
-        let verdict = match self.judge_check(worker, lease) {
-            Ok(checked) => {
+        let verdict = match self.judge_check(worker, lease, ranges) {
+            Ok(shard) => {
                 self.count_success(worker);
-                match checked {
-                    Checked::Range(head, content) => {
-                        self.cancel_check(head);
-                        if refuted {
-                            self.arbitrate(Unit::Range(head), out);
-                            self.arbitrations.accuse(Unit::Range(head), worker, content);
-                        } else {
-                            self.release(head, out);
-                        }
-                    }
-                    Checked::Shard(_) if refuted => self.end_lease(lease, None, out),
-                    Checked::Shard(number) => self.confirm(number),
+                if let Some(number) = shard {
+                    self.confirm(number);
+                }
+                for range in ranges {
+                    let content = Content::of_range(*range);
+                    self.compare((worker, lease), range.head, content, out);
+                }
+                // What was not handed in is checked by others.
+                if self.holds(worker, lease) {
+                    self.end_lease(lease, None, out);
                 }
                 Verdict::Accepted
             }
-            Err(reason) => Verdict::Rejected { reason },
+            Err(reason) => {
+                if self.holds(worker, lease) {
+                    let loss = Loss::Rejected {
+                        worker: self.name(worker),
+                        reason: reason.clone(),
+                    };
+                    self.end_lease(lease, Some(&loss), out);
+                }
+                Verdict::Rejected { reason }
+            }
         };
         out.push(Action::Settle {
             submission,
@@ -235,72 +211,115 @@ impl Plan {
         });
     }
 
-    /// What was checked.
-    fn judge_check(&self, worker: WorkerId, lease: LeaseId) -> Result<Checked, Rejection> {
+    /// Whether the result of a check may be used. The shard that was read back, if it is about one.
+    fn judge_check(
+        &self,
+        worker: WorkerId,
+        lease: LeaseId,
+        ranges: &[RangeSummary],
+    ) -> Result<Option<u32>, Rejection> {
         self.judge_sender(worker)?;
-        match self.work_of(worker, lease) {
-            Some(Work::Check { range, .. }) => {
-                let content = self.holds[&range.head].content;
-                Ok(Checked::Range(range.head, content))
-            }
-            Some(Work::ReadBack { shard }) => Ok(Checked::Shard(*shard)),
-            _ => Err(Rejection::Stale),
+        let (heads, shard) = match self.work_of(worker, lease) {
+            Some(Work::Check { heads, .. }) => (heads.as_slice(), None),
+            Some(Work::ReadBack { shard }) => (&[][..], Some(*shard)),
+            _ => return Err(Rejection::Stale),
+        };
+        if shard.is_none() && ranges.is_empty() {
+            return Err(Rejection::Empty);
         }
+        let mut seen = BTreeSet::new();
+        for &RangeSummary { head, .. } in ranges {
+            if heads.binary_search(&head).is_err() {
+                let unit = Unit::Range(head);
+                return Err(Rejection::NotLeased { unit, lease });
+            }
+            if !seen.insert(head) {
+                return Err(Rejection::Twice { head });
+            }
+        }
+        Ok(shard)
     }
 
-    /// Ends the check that is under way, if one is.
-    fn cancel_check(&mut self, head: Head) {
-        let Some(hold) = self.holds.get_mut(&head) else {
+    /// Compares what a check has found with what is settled, unless the range does not wait for that any more.
+    fn compare(
+        &mut self,
+        (worker, lease): (WorkerId, LeaseId),
+        head: Head,
+        content: Content,
+        out: &mut Vec<Action>,
+    ) {
+        let Some(check) = self.checks.due.get(&head) else {
             return;
         };
-        let voters = hold.voters.clone();
-        match hold.lease.take() {
-            Some(lease) => {
-                self.cancel(lease);
-                self.checks.insert(&voters, head);
+        if check.lease != Some(lease) {
+            return;
+        }
+        let unit = Unit::Range(head);
+        let vote = Vote { worker, content };
+        let agrees = content == check.content;
+        match (check.held, agrees) {
+            (Some(_), true) => {
+                self.refile(unit, |copies| copies.votes.push(vote));
+                self.release(head, out);
             }
-            None => debug_assert!(self.checks.is_wanted()),
+            (Some(_), false) => {
+                self.refile(unit, |copies| copies.votes.push(vote));
+                self.arbitrate(unit, out);
+            }
+            (None, true) => self.dispel(head, worker, out),
+            (None, false) => {
+                self.arbitrate(unit, out);
+                self.arbitrations.claim(unit, vote);
+            }
         }
     }
 
-    fn end_hold(&mut self, head: Head) -> Option<Hold> {
-        self.cancel_check(head);
-        let hold = self.holds.remove(&head)?;
-        self.held_since.remove(&(hold.since, head));
-        self.checks.remove(&hold.voters, head);
-        Some(hold)
+    /// A range does not wait for a check any more.
+    pub(super) fn end_check(&mut self, head: Head) -> Option<Check> {
+        let check = self.checks.remove(head)?;
+        if let Some(id) = check.lease {
+            let lease = self.leases.get_mut(&id).expect("the check is leased");
+            lease.left -= 1;
+            if lease.left == 0 {
+                self.cancel(id);
+            }
+        }
+        Some(check)
     }
 
     /// Has a range committed that was held back.
     pub(super) fn release(&mut self, head: Head, out: &mut Vec<Action>) {
         if self.is_faulty() {
-            return self.drop_hold(head, Some(Rejection::Stopped), out);
+            return self.drop_check(head, Some(Rejection::Stopped), out);
         }
-        let Some(hold) = self.end_hold(head) else {
+        let Some(check) = self.end_check(head) else {
             return;
         };
+        let submission = check.held.expect("only what is held is released");
         let unit = Unit::Range(head);
-        self.settle_unit(hold.submission, unit, hold.content, None);
-        self.pending_mut(hold.submission).held -= 1;
-        self.advance_submission(hold.submission, out);
+        self.settle_unit(submission, unit, check.content, None);
+        self.pending_mut(submission).held -= 1;
+        self.advance_submission(submission, out);
     }
 
-    /// A range is not held back any more, because its content is in doubt. Its votes stay.
-    pub(super) fn drop_hold(
+    /// A range is not checked any more, because its content is to be found otherwise. Its votes stay.
+    pub(super) fn drop_check(
         &mut self,
         head: Head,
         reason: Option<Rejection>,
         out: &mut Vec<Action>,
     ) {
-        if let Some(hold) = self.end_hold(head) {
-            let pending = self.pending_mut(hold.submission);
+        if let Some(check) = self.end_check(head)
+            && let Some(submission) = check.held
+        {
+            let pending = self.pending_mut(submission);
             pending.held -= 1;
             pending.noted = true;
             if reason.is_some() {
                 pending.spoiled = reason;
             }
             self.reconsider(Unit::Range(head));
-            self.advance_submission(hold.submission, out);
+            self.advance_submission(submission, out);
         }
     }
 
@@ -319,23 +338,28 @@ impl Plan {
             return;
         }
         // Who has a check in hand is counted on no longer than the others.
-        let heads = self.holds.iter();
-        let heads = heads.filter(|(_, hold)| !self.may_be_checked(&hold.voters));
-        let heads: Vec<Head> = heads.map(|(&head, _)| head).collect();
-        for head in heads {
-            self.release(head, out);
+        for head in self.held_heads() {
+            if let Some(check) = self.checks.due.get(&head)
+                && !self.may_be_checked(&check.voters)
+            {
+                self.release(head, out);
+            }
         }
     }
 
-    /// Has the coordinator compute the ranges whose check nobody takes.
+    fn held_heads(&self) -> Vec<Head> {
+        self.checks.held.iter().map(|&(_, head)| head).collect()
+    }
+
+    /// Has the coordinator compute the held ranges whose check nobody takes.
     fn arbitrate_unchecked(&mut self, out: &mut Vec<Action>) {
         if !self.is_running() {
             return;
         }
         let lease_ms = self.settings.lease_ms;
-        let late = self.held_since.iter();
+        let late = self.checks.held.iter();
         let late = late.take_while(|(since, _)| since.plus(lease_ms) <= self.now);
-        let late = late.filter(|(_, head)| self.holds[head].lease.is_none());
+        let late = late.filter(|(_, head)| self.checks.due[head].lease.is_none());
         for (_, head) in late.copied().collect::<Vec<_>>() {
             self.arbitrate(Unit::Range(head), out);
         }
@@ -344,7 +368,7 @@ impl Plan {
     /// When the next worker is not counted on any more, or the next check was not taken for too long, if something
     /// is held.
     pub(super) fn next_unwatched(&self) -> Option<Millis> {
-        let &(since, _) = self.held_since.first()?;
+        let &(since, _) = self.checks.held.first()?;
         // One that is in hand is looked at again when its lease has ended.
         let overdue = since.plus(self.settings.lease_ms);
         let overdue = (overdue > self.watched).then_some(overdue);
@@ -358,8 +382,10 @@ impl Plan {
 
     /// Nothing is checked any more: the job ends.
     pub(super) fn end_holds(&mut self, out: &mut Vec<Action>) {
-        for head in self.holds.keys().copied().collect::<Vec<_>>() {
-            self.release(head, out);
+        for head in self.held_heads() {
+            if self.checks.contains(head) {
+                self.release(head, out);
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Ranges that are not done any more: their record is lost, or it was wrong.
 //!
-//! * **Lost.** The content stays the known one: whoever computes the range anew has to find
+//! * **Lost.** The content stays the known one, also for later coordinators: whoever computes the range anew has to find
 //!   the same. What draws on it waits for it, unless it is done.
 //! * **Wrong.** Whatever was computed from it may be wrong too: all that follows is withdrawn and computed anew,
 //!   and results of leases from before are not taken, as nobody knows what they were computed
@@ -32,14 +32,35 @@ impl Plan {
         {
             return;
         }
-        out.push(Action::Withdraw { heads: vec![head] });
+        out.push(Action::Lose { head });
         self.drop_shards(out);
+        let was_doubted = self.end_check(head).is_some();
         self.units.ranges.withdraw(head);
         self.block_dependants(head, out);
-        self.reconsider(unit);
         let times = self.units.ranges.count_withdrawal(head);
-        if times > self.settings.failures_max {
+        // If workers put what is none, the coordinator's own record stays.
+        if was_doubted || times > self.settings.failures_max {
+            self.arbitrate(unit, out);
+        }
+        self.reconsider(unit);
+        if times > self.settings.failures_max + 1 {
             self.stop(StopReason::Lost { head, times }, out);
+        }
+    }
+
+    /// The table is not published, because of this range: it is to be computed again by the coordinator, or by anybody if
+    /// its record is lost. If that has changed nothing before, the job stops.
+    pub(super) fn unpublished(
+        &mut self,
+        head: Head,
+        lost: Option<Digest>,
+        reason: String,
+        out: &mut Vec<Action>,
+    ) {
+        match lost {
+            Some(digest) => self.lost(head, digest, out),
+            None if self.suspects.insert(head) => self.arbitrate(Unit::Range(head), out),
+            None => self.stop(StopReason::PublishFailed { reason }, out),
         }
     }
 
@@ -54,11 +75,16 @@ impl Plan {
         let mut dependants: Vec<Unit> = ready.filter(|&unit| depends(unit)).collect();
         dependants.sort_unstable();
         dependants.dedup();
+        // Nobody can find these again before the range is back; the coordinator waits for that.
+        let doubted = self.checks.all_doubted().map(Unit::Range);
+        for unit in doubted.filter(|&unit| depends(unit)).collect::<Vec<_>>() {
+            self.arbitrate(unit, out);
+        }
         for unit in dependants {
             if let Unit::Range(other) = unit
                 && self.units.state(unit) == State::Ready
             {
-                self.drop_hold(other, Some(Rejection::Stale), out);
+                self.drop_check(other, Some(Rejection::Stale), out);
                 self.drop_copies(unit, out);
                 self.units.ranges.block(other);
             }
@@ -95,11 +121,8 @@ impl Plan {
     pub(super) fn condemn(&mut self, head: Head, out: &mut Vec<Action>) {
         let mut condemned = vec![head];
         condemned.extend(self.units.ranges.followers(&[head]));
-        let is_kept = |head: &Head| {
-            let state = self.units.state(Unit::Range(*head));
-            matches!(state, State::Committed | State::Committing(_))
-        };
-        let heads: Vec<Head> = condemned.iter().copied().filter(is_kept).collect();
+        let is_known = |head: &Head| self.units.known(Unit::Range(*head)).is_some();
+        let heads: Vec<Head> = condemned.iter().copied().filter(is_known).collect();
         if !heads.is_empty() && !self.is_faulty() {
             out.push(Action::Withdraw { heads });
         }

@@ -20,7 +20,7 @@ impl Plan {
         self.check_leases();
         self.check_workers();
         self.check_pending();
-        self.check_holds();
+        self.check_checks();
         self.check_read_backs();
         self.check_requests();
         if self.publishing {
@@ -52,7 +52,7 @@ impl Plan {
             let idle = !self.workers[&worker].is_busy();
             let wanted = self.board.wanted_by(worker, others, idle, self.below());
             assert!(wanted.is_none(), "request {request} waits in vain");
-            let mut checks = self.checks.all();
+            let mut checks = self.checks.free();
             let check = checks.find(|(voters, _)| self.may_check(worker, voters));
             assert!(check.is_none(), "request {request} does not check");
             let read_back = self.wanted_read_back(self.looked, worker);
@@ -95,8 +95,10 @@ impl Plan {
             };
             let left = lease.work.units().filter(left).count();
             match &lease.work {
-                Work::Check { range, .. } => {
-                    assert_eq!(self.holds[&range.head].lease, Some(*id));
+                Work::Check { .. } => {
+                    let checks = self.checks.all().values();
+                    let waiting = checks.filter(|check| check.lease == Some(*id)).count();
+                    assert_eq!(lease.left, waiting);
                 }
                 Work::ReadBack { .. } => {}
                 _ => assert_eq!(lease.left, left),
@@ -169,7 +171,8 @@ impl Plan {
             for &waiter in &pending.waiters {
                 *waits.entry(waiter).or_default() += 1;
             }
-            let held = self.holds.values().filter(|hold| hold.submission == id);
+            let checks = self.checks.all().values();
+            let held = checks.filter(|check| check.held == Some(id));
             assert_eq!(held.count(), pending.held);
         }
         for (id, pending) in &self.pending {
@@ -178,29 +181,45 @@ impl Plan {
         assert!(waits.is_empty(), "settled but waiting: {waits:?}");
     }
 
-    fn check_holds(&self) {
-        let mut wanted = BTreeSet::new();
-        for (&head, hold) in &self.holds {
+    fn check_checks(&self) {
+        let mut free = BTreeSet::new();
+        for (&head, check) in self.checks.all() {
             let unit = Unit::Range(head);
-            assert_eq!(self.units.state(unit), State::Ready);
             assert!(!self.arbitrations.contains(unit));
-            let copies = self.board.of(unit).expect("those who found it");
-            let voters: BTreeSet<_> = copies.votes.iter().map(|vote| vote.worker).collect();
-            assert!(copies.leases.is_empty() && voters.iter().eq(&hold.voters));
-            let participants: BTreeSet<_> = voters.iter().map(|id| id.participant).collect();
-            assert_eq!(participants.len(), voters.len(), "one vote each");
-            assert!(copies.votes.iter().all(|vote| vote.content == hold.content));
-            if let Some(lease) = hold.lease {
+            if let Some(lease) = check.lease {
                 assert!(self.leases.contains_key(&lease));
             } else {
-                wanted.insert((&hold.voters, head));
+                free.insert((&check.voters, head));
             }
+            let voters = check.voters.iter().map(|voter| voter.participant);
+            let participants: BTreeSet<_> = voters.clone().collect();
+            assert!(participants.iter().copied().eq(voters), "one vote each");
+            if check.held.is_none() {
+                assert_eq!(self.units.state(unit), State::Committed);
+                assert_eq!(self.units.known(unit), Some(check.content));
+                continue;
+            }
+            assert_eq!(self.units.state(unit), State::Ready);
+            let copies = self.board.of(unit).expect("those who found it");
+            let voters: BTreeSet<_> = copies.votes.iter().map(|vote| vote.worker).collect();
+            assert!(copies.leases.is_empty() && voters.iter().eq(&check.voters));
+            assert!(
+                copies
+                    .votes
+                    .iter()
+                    .all(|vote| vote.content == check.content)
+            );
             let contact = self.settings.contact_ms();
             let mut may = self.workers.iter().filter(|(id, worker)| {
-                self.may_check(**id, &hold.voters) && worker.heard.plus(contact) > self.watched
+                self.may_check(**id, &check.voters) && worker.heard.plus(contact) > self.watched
             });
             assert!(may.next().is_some(), "{head} waits in vain");
         }
-        assert_eq!(self.checks.all().collect::<BTreeSet<_>>(), wanted);
+        assert_eq!(self.checks.free().collect::<BTreeSet<_>>(), free);
+        let doubted = free.iter().map(|(_, head)| *head);
+        let doubted: BTreeSet<_> = doubted
+            .filter(|head| self.checks.all()[head].held.is_none())
+            .collect();
+        assert_eq!(self.checks.doubted().collect::<BTreeSet<_>>(), doubted);
     }
 }

@@ -214,11 +214,11 @@ impl Plan {
             Loss::Expired { .. } => Lost::Expired,
             Loss::Failed { .. } | Loss::Rejected { .. } => Lost::Failed,
         });
-        match lease.work {
-            Work::Check { range, .. } => self.check_ended(range.head, id, out),
+        match &lease.work {
+            Work::Check { heads, .. } => self.check_ended(heads, id, out),
             // That it is something else is no failure of who found it out.
             Work::ReadBack { shard } => {
-                return self.read_back_ended(shard, id, lease.worker);
+                return self.read_back_ended(*shard, id, lease.worker);
             }
             Work::Evaluate { .. } | Work::Merge { .. } => {}
         }
@@ -307,7 +307,7 @@ impl Plan {
 
     /// Whether copies of this unit may be given out.
     pub(super) fn is_open(&self, unit: Unit) -> bool {
-        let is_held = matches!(unit, Unit::Range(head) if self.holds.contains_key(&head));
+        let is_held = matches!(unit, Unit::Range(head) if self.checks.contains(head));
         self.units.state(unit) == State::Ready && !self.arbitrations.contains(unit) && !is_held
     }
 }

@@ -27,15 +27,15 @@
 //!   that still stands or not. Each is a **vote** of its participant for a content. A content is kept when
 //!   [`Settings::replicas`] participants found the same.
 //! * **Checks.** Some ranges, which chance chooses when their content is settled, are held back until
-//!   another participant has checked the record. Nothing waits for a check that nobody can make.
+//!   another participant has found the same. Nothing waits for a check that nobody can make.
 //! * **Reading back.** Before the table is published each shard is read by a participant that did not write it, if one
 //!   is there.
 //! * **Disagreement is settled by the coordinator**, which computes the unit itself: an **arbitration**. The participant
-//!   that said otherwise gets no more tasks, and everything that it helped to settle is arbitrated too. Nothing is
-//!   merged or published while an arbitration is due.
+//!   that said otherwise gets no more tasks, and everything that it helped to settle is in **doubt**: it is checked by
+//!   others. Nothing is merged or published while something is in doubt.
 //! * **The job heals itself.** A range whose record is lost is computed again, and has to come out the
 //!   same. A range that turns out wrong is withdrawn with all that follows from it, and results from before that
-//!   are not taken any more. The job stops only if the store keeps losing the same range.
+//!   are not taken any more. So it goes too when the table, whole as it is, contradicts itself. The job stops only if the store keeps losing the same range.
 //! * **Once.** A unit is written once, unless it was withdrawn in between. It is acknowledged
 //!   ([`Verdict::Accepted`], [`Verdict::Duplicate`])
 //!   only when durable. A result for a unit that is just being written waits for that write.
@@ -65,6 +65,7 @@
 mod arbitration;
 mod checks;
 mod copies;
+mod doubts;
 pub mod forecast;
 mod healing;
 mod ids;
@@ -104,7 +105,7 @@ pub use past::Past;
 pub use settings::HEAD_BITS_MAX;
 
 use arbitration::Arbitrations;
-use checks::{Checks, Hold};
+use checks::Checks;
 use copies::Board;
 use leases::{Ended, Lease};
 use ranges::Ranges;
@@ -173,14 +174,13 @@ pub struct Plan {
     /// The submissions that are not settled, or of which something is held.
     pending: BTreeMap<SubmissionId, Pending>,
     /// The ranges that wait for a check.
-    holds: BTreeMap<Head, Hold>,
-    /// The same, the oldest first.
-    held_since: BTreeSet<(Millis, Head)>,
     checks: Checks,
     read_backs: ReadBacks,
     /// The ranges that are being written and turned out wrong meanwhile.
     condemned: BTreeSet<Head>,
     publishing: bool,
+    /// The ranges that were said to be why the table is not published.
+    suspects: BTreeSet<Head>,
     /// The time of the latest event.
     now: Millis,
     /// When it was last looked whether all that is held may still be checked.
@@ -194,7 +194,7 @@ impl Plan {
     ///
     /// If the job has too many ranges, or what is done contradicts itself.
     pub fn new(settings: Settings, past: &Past) -> Result<(Plan, Vec<Action>), PlanError> {
-        let ranges = Ranges::new(&settings, &past.ranges)?;
+        let ranges = Ranges::new(&settings, &past.ranges, &past.lost)?;
         let mut plan = Plan::of(settings, ranges);
         for head in (0..plan.units.ranges.count()).map(Head) {
             plan.reconsider(Unit::Range(head));
@@ -245,12 +245,11 @@ impl Plan {
             // How the table was cut before is not known.
             oldest_merge: LeaseId(next_lease),
             pending: BTreeMap::new(),
-            holds: BTreeMap::new(),
-            held_since: BTreeSet::new(),
             checks: Checks::default(),
             read_backs: ReadBacks::default(),
             condemned: BTreeSet::new(),
             publishing: false,
+            suspects: BTreeSet::new(),
             now: Millis::default(),
             watched: Millis::default(),
             settings,
@@ -304,7 +303,7 @@ impl Plan {
             self.heard(now, worker);
         }
         self.take_event(now, event, out);
-        if !self.is_running() && !self.holds.is_empty() {
+        if !self.is_running() && self.checks.held() > 0 {
             self.end_holds(out);
         }
         self.advance_arbitrations(out);
@@ -343,8 +342,8 @@ impl Plan {
                 submission,
                 worker,
                 lease,
-                refuted,
-            } => self.checked(submission, worker, lease, refuted, out),
+                ranges,
+            } => self.checked(submission, worker, lease, &ranges, out),
             Event::Merged {
                 submission,
                 worker,
@@ -374,6 +373,10 @@ impl Plan {
             Event::PublishFailed { reason } => {
                 self.publishing_ended();
                 self.stop(StopReason::PublishFailed { reason }, out);
+            }
+            Event::Unpublished { head, lost, reason } => {
+                self.publishing_ended();
+                self.unpublished(head, lost, reason, out);
             }
             Event::Tick => {
                 self.expire(now, out);
@@ -436,7 +439,7 @@ impl Plan {
             publication_work,
             leases: self.leases.len() as u64,
             submissions: self.pending.len() as u64,
-            arbitrations: self.arbitrations.len() as u64,
+            arbitrations: self.in_doubt() as u64,
             workers: self.workers.len() as u64,
             threads: self.threads,
         }
@@ -466,7 +469,7 @@ impl Plan {
 
     /// Cuts the table into shards, or begins the publication, when it is time for it.
     fn advance_publication(&mut self, out: &mut Vec<Action>) {
-        let is_time = self.is_running() && !self.publishing && self.arbitrations.len() == 0;
+        let is_time = self.is_running() && !self.publishing && self.in_doubt() == 0;
         if !is_time || !self.units.ranges.is_complete() {
             return;
         }

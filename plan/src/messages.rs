@@ -61,13 +61,13 @@ pub enum Event {
         ranges: Vec<RangeSummary>,
         chance: u64,
     },
-    /// A result of [`Work::Check`]: whether some word of the range is not what its record says. Or of
-    /// [`Work::ReadBack`]: whether the shard is something else. Ends the lease. Answered by exactly one [`Action::Settle`], at once.
+    /// A result of [`Work::Check`]: what is in these ranges. Or of [`Work::ReadBack`], without ranges: the shard is
+    /// what was said of it. Ends the lease. Answered by exactly one [`Action::Settle`], at once.
     Checked {
         submission: SubmissionId,
         worker: WorkerId,
         lease: LeaseId,
-        refuted: bool,
+        ranges: Vec<RangeSummary>,
     },
     /// A result of [`Work::Merge`], whose file is durable. `digest` is that of everything that is said
     /// about the shard. Ends the lease. Answered by exactly one [`Action::Settle`], now or later.
@@ -109,6 +109,13 @@ pub enum Event {
     Published,
     /// [`Action::Publish`] failed.
     PublishFailed { reason: String },
+    /// [`Action::Publish`] failed, but the job can go on: this range is not what its sources make of it. Or its
+    /// record, with the digest `lost`, cannot be read.
+    Unpublished {
+        head: Head,
+        lost: Option<Digest>,
+        reason: String,
+    },
     /// Time passed: leases that were not renewed end.
     Tick,
     /// The coordinator is asked to go: nothing more is offered or published, but results on their
@@ -157,13 +164,20 @@ pub enum Action {
         submission: SubmissionId,
         units: Vec<Settled>,
     },
-    /// The coordinator computed these ranges, which are durable, and found the same: nobody who found them matters any
-    /// more. There is no answer; if this is lost, they are computed once more.
-    Confirmed { heads: Vec<Head> },
-    /// These ranges are not done any more. The journal has to have commits and withdrawals in the
-    /// order in which they were asked for. There is no answer: if this fails, so does every later
-    /// commit.
+    /// This range, which is durable, was computed again and is the same: these are its finders, in place of those
+    /// before; nobody if the coordinator computed it itself. There is no answer; if this is lost, it is computed once
+    /// more.
+    Confirmed {
+        head: Head,
+        finders: Vec<ParticipantId>,
+    },
+    /// These ranges are wrong, or may be: they are not done any more, and nothing is known of them. The journal has to
+    /// have commits, withdrawals and losses in the order in which they were asked for. There is no answer: if this
+    /// fails, so does every later commit.
     Withdraw { heads: Vec<Head> },
+    /// This range is not done any more, as its record is lost. What is in it [stays known](super::Past::lost). There is no
+    /// answer, as for withdrawals.
+    Lose { head: Head },
     /// Evaluate this range, or merge this shard, all of whose sources are committed, and trust nobody. One
     /// at a time. Answered by [`Event::Arbitrated`] or [`Event::ArbitrationFailed`].
     Arbitrate { unit: Unit },
@@ -230,11 +244,8 @@ pub struct Task {
 pub enum Work {
     /// Evaluate these ranges of one layer, heads ascending.
     Evaluate { layer: u32, heads: Vec<Head> },
-    /// Decide some words of this range, whose record is in the part of the submission, by the definition.
-    Check {
-        range: RangeSummary,
-        submission: SubmissionId,
-    },
+    /// Evaluate these ranges of one layer, heads ascending, which somebody else has evaluated, and say what is in them.
+    Check { layer: u32, heads: Vec<Head> },
     /// Write a shard. It begins in the range `head`, after `skip` stored words of that.
     Merge { shard: u32, head: Head, skip: u64 },
     /// Read a committed shard, and see whether it is what was said of it.
@@ -292,7 +303,7 @@ pub struct Progress {
     pub leases: u64,
     /// The results that are not settled.
     pub submissions: u64,
-    /// The ranges and shards that the coordinator has to compute itself.
+    /// The ranges and shards that have to be computed again, as who found them is not trusted or was contradicted.
     pub arbitrations: u64,
     /// The workers that are there.
     pub workers: u64,

@@ -107,7 +107,7 @@ impl Plan {
 
     /// Shards are not merged while it is in doubt whether all ranges are right.
     pub(super) fn below(&self) -> u32 {
-        below(self.arbitrations.len() == 0)
+        below(self.in_doubt() == 0)
     }
 
     /// Answers a request if there is a task for its worker; says whether there is.

@@ -13,6 +13,8 @@ use super::workers::{Delivery, Outcast};
 pub struct Past {
     /// The ranges that are durable.
     pub ranges: Vec<RangeSummary>,
+    /// The ranges that were durable until their records were lost.
+    pub lost: Vec<RangeSummary>,
     /// The shards that are durable.
     pub shards: Vec<(u32, Digest)>,
     /// Who found what of these.
@@ -45,8 +47,6 @@ impl Plan {
             };
             self.outcasts.insert(*participant, outcast);
         }
-        for &unit in &past.doubted {
-            self.doubt(unit, out);
-        }
+        self.doubt(past.doubted.iter().copied(), out);
     }
 }

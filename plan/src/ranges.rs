@@ -51,7 +51,11 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    pub(super) fn new(settings: &Settings, done: &[RangeSummary]) -> Result<Ranges, PlanError> {
+    pub(super) fn new(
+        settings: &Settings,
+        done: &[RangeSummary],
+        lost: &[RangeSummary],
+    ) -> Result<Ranges, PlanError> {
         settings.check()?;
         let layers = layers(settings.bits, settings.range_bits);
         let count: usize = layers.iter().map(Vec::len).sum();
@@ -80,6 +84,12 @@ impl Ranges {
         for &summary in done {
             ranges.resume(summary)?;
         }
+        for summary in lost {
+            if ranges.contains(summary.head) {
+                let known = &mut ranges.slot_mut(summary.head).known;
+                known.get_or_insert(Content::of_range(*summary));
+            }
+        }
         ranges.resumed = ranges.done;
         ranges.missing_at_start.clone_from(&ranges.missing);
         for head in (0..count as u64).map(Head) {
@@ -90,7 +100,7 @@ impl Ranges {
 
     /// The ranges of a job of which nothing is left to do and nothing needs to be known.
     pub(super) fn all_done(settings: &Settings, losing: u64) -> Result<Ranges, PlanError> {
-        let mut ranges = Ranges::new(settings, &[])?;
+        let mut ranges = Ranges::new(settings, &[], &[])?;
         for slot in &mut ranges.slots {
             slot.state = State::Committed;
         }

@@ -106,11 +106,6 @@ pub enum Misdeed {
         "this worker sent a wrong content of {unit}: its machine cannot be trusted with this work"
     )]
     Lied { unit: Unit },
-    /// It called a result wrong that is what the coordinator computed itself.
-    #[error(
-        "this worker found range {head} wrong, which is right: its machine cannot be trusted with this work"
-    )]
-    Slandered { head: Head },
     /// An earlier coordinator found it out.
     #[error("{reason} (an earlier coordinator noted this)")]
     Recorded { reason: String },

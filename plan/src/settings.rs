@@ -26,8 +26,8 @@ pub struct Settings {
     pub silence_ms: u64,
     /// A lease that has stood for so long is doubled when another worker would have nothing to do.
     pub straggler_ms: u64,
-    /// A range or shard whose computation failed so often is computed by the coordinator. A range whose record was
-    /// lost more often than this stops the job.
+    /// A range or shard whose computation failed so often is computed by the coordinator, and so is a range whose record
+    /// was lost more often than this. If the coordinator's record is lost too, the job stops.
     pub failures_max: u32,
     /// A range or shard whose leases ran out so often is computed by the coordinator. Machines die for reasons of
     /// their own, so this is more than [`failures_max`](Self::failures_max).
@@ -45,9 +45,11 @@ pub struct Settings {
     pub tasks_per_thread: u32,
     /// The words of every shard but the last.
     pub shard_words: u64,
-    /// One of so many ranges is checked by another worker before it is committed. 0: none is, not
+    /// One of so many ranges is evaluated by another participant too before it is committed. 0: none is, not
     /// even of a worker's first results.
     pub check_one_in: u32,
+    /// The same while only one participant is there, whose workers check each other.
+    pub check_own_one_in: u32,
     /// Of each of the first so many results of a worker one range is checked at least.
     pub checks_first: u32,
 }
@@ -74,7 +76,8 @@ impl Settings {
             task_positions_min: 1 << 27,
             tasks_per_thread: 2,
             shard_words: ShardSize::PUBLISHED.shard_words as u64,
-            check_one_in: 16,
+            check_one_in: 4,
+            check_own_one_in: 16,
             checks_first: 16,
         }
     }

@@ -208,7 +208,7 @@ impl Plan {
         let vote = Vote { worker, content };
         let is_known = self.units.known(unit) == Some(content);
         if let Unit::Range(head) = unit
-            && self.holds.contains_key(&head)
+            && self.checks.contains(head)
             && agreed
         {
             // Who computes the same without knowing of it has checked it better than any check.

@@ -31,6 +31,7 @@ fn settings(bits: u32) -> Settings {
         expiries_max: 5,
         task_positions_min: 0,
         check_one_in: 0,
+        check_own_one_in: 0,
         shard_words: 100,
         ..Settings::new(bits, RangeBits::new(12).unwrap())
     }
@@ -76,6 +77,10 @@ fn given(action: &Action) -> &Task {
         } => task,
         other => panic!("no task: {other:?}"),
     }
+}
+
+fn lose(head: u64) -> Action {
+    Action::Lose { head: Head(head) }
 }
 
 fn withdraw(heads: &[u64]) -> Action {
@@ -240,14 +245,14 @@ impl Bench {
         &mut self,
         worker: WorkerId,
         lease: LeaseId,
-        refuted: bool,
+        ranges: Vec<RangeSummary>,
     ) -> (SubmissionId, Vec<Action>) {
         let submission = self.new_submission();
         let event = Event::Checked {
             submission,
             worker,
             lease,
-            refuted,
+            ranges,
         };
         (submission, self.tell(event))
     }
@@ -269,7 +274,7 @@ impl Bench {
         for &worker in workers {
             let task = self.task(worker);
             assert!(matches!(task.work, Work::ReadBack { .. }), "{task:?}");
-            let (checked, mut told) = self.check(worker, task.lease, false);
+            let (checked, mut told) = self.check(worker, task.lease, Vec::new());
             assert_eq!(told.remove(0), accepted(checked));
             actions = told;
         }

@@ -53,6 +53,7 @@ impl Content {
         }
     }
 
+    #[cfg(test)]
     pub(super) fn summary(self, head: Head) -> RangeSummary {
         RangeSummary {
             head,

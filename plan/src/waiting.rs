@@ -10,15 +10,15 @@ impl Plan {
             Phase::Stopped(reason) => Some(reason.to_string()),
             Phase::Finished => None,
             Phase::Running if self.publishing => Some("the manifest is being written".to_owned()),
-            Phase::Running if self.arbitrations.len() > 0 => Some(format!(
-                "the coordinator computes {} ranges or shards itself, since whoever found them is not trusted",
-                self.arbitrations.len()
+            Phase::Running if self.in_doubt() > 0 => Some(format!(
+                "{} ranges or shards are computed again, since whoever found them is not trusted",
+                self.in_doubt()
             )),
             Phase::Running if !self.leases.is_empty() => None,
             Phase::Running if self.workers.is_empty() => Some("no worker is there".to_owned()),
-            Phase::Running if !self.holds.is_empty() => Some(format!(
+            Phase::Running if self.checks.held() > 0 => Some(format!(
                 "{} ranges wait for a worker that checks them",
-                self.holds.len()
+                self.checks.held()
             )),
             Phase::Running if !self.is_quiet() => None,
             Phase::Running if self.board.is_shared() && replicas > 1 => Some(format!(

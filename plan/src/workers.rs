@@ -333,9 +333,7 @@ impl Plan {
         self.forget_votes(participant, out);
         let delivered = self.delivered.remove(&participant).unwrap_or_default();
         if !matches!(misdeed, Misdeed::Failing { .. }) {
-            for delivery in delivered {
-                self.doubt(delivery.unit(), out);
-            }
+            self.doubt(delivered.into_iter().map(Delivery::unit), out);
         }
         self.release_unwatched(out);
         out.push(Action::Quarantine {
@@ -370,7 +368,7 @@ impl Plan {
         let voted: Vec<Unit> = self.board.begun().filter(voted).collect();
         for unit in voted {
             if let Unit::Range(head) = unit {
-                self.drop_hold(head, None, out);
+                self.drop_check(head, None, out);
             }
             self.refile(unit, |copies| {
                 copies.votes.retain(|vote| !is_theirs(vote));

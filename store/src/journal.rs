@@ -22,18 +22,21 @@
 //! | kind | entry | fields |
 //! |---|---|---|
 //! | 1 | a coordinator took the table over | a random number of its own (8), bits of its job (4) |
-//! | 3 | ranges are not done any more | number of ranges (4), heads (8 each) |
+//! | 3 | ranges were wrong: they are not done any more | number of ranges (4), heads (8 each) |
 //! | 5 | everything before is forgotten: the table is published | |
 //! | 6 | ranges are done | lease of the part (8), replicas (4), [finders](Finders), number of ranges (4), and for each: head, losing, stored positions (8 each), digest (32), offset and length of the record (4 each) |
 //! | 7 | a shard is done | bits of the table (4), finders, length (4), [`Merged`] as JSON |
-//! | 8 | the coordinator found the same in ranges that are done | number of ranges (4), heads (8 each) |
 //! | 9 | a participant was found out | its number (4), the serial of its credential (4), length (4), the reason as UTF-8 |
+//! | 10 | ranges that are done were found to be the same: these are their finders now | finders, number of ranges (4), heads (8 each) |
+//! | 11 | the records of ranges are lost: they are not done any more, but have to come out the same | number of ranges (4), heads (8 each) |
 //!
-//! Finders are their number (4) and the participants (4 each), ascending. Kinds 2 and 4 of version 2 are 6 and 7
-//! without the finders.
+//! Finders are their number (4) and the participants (4 each), ascending; none is the coordinator itself. Kinds 2 and 4
+//! of version 2 are 6 and 7 without the finders, and kind 8 of version 3 is 10 without them. Kind 3 of these versions stands
+//! for 11 too.
 //!
-//! A checkpoint has entries of kind 6, with ranges of any layers, and 7; before them those of kind 9; and first one of
-//! kind 3 without ranges if ranges were ever withdrawn.
+//! A checkpoint begins with an entry of kind 3 without ranges, if ranges were ever wrong; then come those of kind 9; lost
+//! ranges, by entries of kind 6 and one of kind 11; and what is done, by entries of kind 6, with ranges of any layers, and
+//! 7.
 //!
 //! # What is removed
 //!
@@ -42,8 +45,8 @@
 //! gone, a coordinator that had been away for all that time could create it again, and believe that it
 //! had the table.
 //!
-//! Versions: 2, the first with range records that are still read; 3 has finders, and entries of the kinds 6 to 9.
-//! Both are read.
+//! Versions: 2, the first with range records that are still read; 3 has finders, and entries of the kinds 6 to 9; 4 has
+//! those of the kinds 10 and 11. All are read.
 
 mod format;
 mod start;
@@ -94,8 +97,13 @@ pub enum Entry {
         /// The ranges.
         ranges: Vec<Placed>,
     },
-    /// Ranges are not done any more: their records are lost, or were found wrong.
+    /// Ranges were found wrong, or may be since they follow from such: they are not done any more.
     Withdrawn {
+        /// The ranges.
+        heads: Vec<Head>,
+    },
+    /// The records of ranges are lost: they are not done any more. What is in them stays known.
+    Lost {
         /// The ranges.
         heads: Vec<Head>,
     },
@@ -108,13 +116,14 @@ pub enum Entry {
         /// The shard.
         merged: Merged,
     },
-    /// The coordinator computed ranges that are done itself, and found the same. Who found them is of no interest any
-    /// more.
+    /// Ranges that are done were computed again, and are the same. Who found them before is of no interest any more.
     Confirmed {
+        /// Who found them now.
+        finders: Finders,
         /// The ranges.
         heads: Vec<Head>,
     },
-    /// A participant is not trusted any more: what it found is to be computed by the coordinator.
+    /// A participant is not trusted any more: what it found is to be computed again.
     FoundOut {
         /// Its number.
         participant: u32,

@@ -174,10 +174,12 @@ pub struct Ledger {
     pub table: u64,
     /// The range bits of the table.
     pub range_bits: RangeBits,
-    /// Whether ranges were ever withdrawn: what was computed before may have drawn on wrong ones.
+    /// Whether ranges were ever found wrong: what was computed before may have drawn on these.
     pub withdrawn: bool,
     /// The done ranges.
     pub(crate) ranges: Ranges,
+    /// Those that were done until their record was lost.
+    pub(crate) lost: Ranges,
     /// The shards of tables that are being published, by bits and number.
     pub(crate) shards: BTreeMap<(u32, u32), (Merged, Finders)>,
     /// The participants that were found out, by number.
@@ -200,6 +202,12 @@ impl Ledger {
         self.ranges.below(Head(heads))
     }
 
+    /// The ranges among the first `heads` that have to come out the same when they are computed again, as their
+    /// records are lost; and who found each. Ascending.
+    pub fn lost(&self, heads: u64) -> impl Iterator<Item = (Head, &Place, &Finders)> {
+        self.lost.below(Head(heads))
+    }
+
     /// The number of done ranges.
     pub fn len(&self) -> usize {
         self.ranges.len()
@@ -207,7 +215,7 @@ impl Ledger {
 
     /// Whether nothing is done.
     pub fn is_empty(&self) -> bool {
-        self.ranges.len() == 0
+        self.ranges.is_empty()
     }
 
     /// The shards of the table of `bits` bits that are there, ascending.
@@ -250,6 +258,7 @@ impl Ledger {
             Entry::Withdrawn { heads } => {
                 for head in heads {
                     self.ranges.remove(*head);
+                    self.lost.remove(*head);
                 }
                 self.withdrawn = true;
                 // What was merged of them is not known to be right either.
@@ -263,10 +272,18 @@ impl Ledger {
                 let found = (merged.clone(), finders.clone());
                 self.shards.insert((*bits, merged.number), found);
             }
-            Entry::Confirmed { heads } => {
+            Entry::Lost { heads } => {
                 for head in heads {
-                    if let Some(finders) = self.ranges.finders_mut(*head) {
-                        *finders = Finders::default();
+                    if let Some((place, finders)) = self.ranges.remove(*head) {
+                        self.lost.insert(*head, place, finders);
+                    }
+                }
+                self.shards.clear();
+            }
+            Entry::Confirmed { finders, heads } => {
+                for head in heads {
+                    if let Some(before) = self.ranges.finders_mut(*head) {
+                        before.clone_from(finders);
                     }
                 }
             }
@@ -279,6 +296,7 @@ impl Ledger {
             }
             Entry::Pruned => {
                 self.ranges.clear();
+                self.lost.clear();
                 self.shards.clear();
             }
         }
@@ -287,8 +305,10 @@ impl Ledger {
     /// Notes in all that a participant found that it is not trusted any more.
     fn distrust(&mut self, participant: u32) {
         let shards = self.shards.values_mut().map(|(_, finders)| finders);
+        let lost = self.lost.all_finders_mut();
+        let ranges = self.ranges.all_finders_mut().chain(lost);
         let mut latest: Option<(Finders, Option<Finders>)> = None;
-        for finders in self.ranges.all_finders_mut().chain(shards) {
+        for finders in ranges.chain(shards) {
             let known = latest.take().filter(|(before, _)| before == finders);
             let (before, after) =
                 known.unwrap_or_else(|| (finders.clone(), finders.without(participant)));
@@ -315,6 +335,7 @@ impl Ledger {
             stored,
             digest,
         };
+        self.lost.remove(head);
         self.ranges.insert(head, place, finders.clone());
     }
 }

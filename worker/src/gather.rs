@@ -72,19 +72,18 @@ impl Gatherer {
         }
     }
 
-    /// The ranges `needed`, which ascend, and memory for so many bytes besides.
+    /// The ranges `needed`, which ascend.
     pub(crate) async fn gather(
         &self,
         store: &Store,
         needed: impl IntoIterator<Item = Head>,
-        besides: u64,
     ) -> Result<Gathered<'_>, Trouble> {
         let mut sources = TaskSources::default();
         let places = store.places(needed).await?;
         let mut missing = self.cache.collect(places, &mut sources);
         let lengths = missing.iter().map(|(_, place)| u64::from(place.length));
         // Whoever waits here has claimed nothing yet, so nobody waits for them.
-        let bytes = lengths.sum::<u64>() * MEMORY_PER_LENGTH + besides;
+        let bytes = lengths.sum::<u64>() * MEMORY_PER_LENGTH;
         let room = self.room.take(bytes).await;
         if missing.is_empty() {
             return Ok(Gathered { sources, room });

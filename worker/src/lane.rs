@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use chomp_store::{PartName, StoreError};
+use bytes::Bytes;
+use chomp_store::{PartName, Placed, StoreError};
 use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head};
 
 use crate::End;
 use crate::cache::Cache;
-use crate::check::check;
 use crate::client::{Answer, Client, ClientError, File, LeaseId, Outcome, Task, Verdict, Work};
 use crate::gather::{Gathered, Gatherer};
 use crate::merge::Merge;
@@ -117,19 +117,20 @@ impl Lane {
 
     async fn finish(&self, task: Task) -> Result<(Verdict, Answer), Trouble> {
         let store = self.unless_stopped(self.stores.at(task.journal)).await?;
-        let range_bits = self.client.job().range_bits;
         let outcome = match task.work {
             Work::Evaluate { layer, heads } => {
                 let name = PartName {
                     layer,
                     lease: task.lease.0,
                 };
-                self.evaluate(&store, name, heads).await?
+                let (part, placed) = self.evaluate(&store, heads).await?;
+                store.put_part(&name.key(), part).await?;
+                Outcome::Evaluated(placed)
             }
-            Work::Check { range, part, seed } => {
-                let (by, of) = ((&*self.gatherer, &*self.pool), (&*store, range_bits));
-                let checked = check(by, of, (range, part, seed));
-                Outcome::Checked(self.unless_stopped(checked).await?)
+            Work::Check { heads } => {
+                let (_, placed) = self.evaluate(&store, heads).await?;
+                self.pool.note_checks(placed.len());
+                Outcome::Checked(placed)
             }
             Work::Merge { shard, head, skip } => {
                 let merge = Merge {
@@ -146,7 +147,7 @@ impl Lane {
                 if let Some(file) = file {
                     self.unless_stopped(self.read_back(&store, file)).await?;
                 }
-                Outcome::Checked(None)
+                Outcome::Checked(Vec::new())
             }
         };
         tokio::select! {
@@ -163,16 +164,16 @@ impl Lane {
         Ok((verdict, Answer::Wait))
     }
 
+    /// Evaluates ranges. Their part, and where they are in it.
     async fn evaluate(
         &self,
         store: &Store,
-        name: PartName,
         heads: Vec<Head>,
-    ) -> Result<Outcome, Trouble> {
+    ) -> Result<(Bytes, Vec<Placed>), Trouble> {
         let range_bits = self.client.job().range_bits;
         let needed = heads.iter().flat_map(|&head| sources(head, range_bits));
         let needed: BTreeSet<Head> = needed.collect();
-        let gathered = self.gatherer.gather(store, needed, 0);
+        let gathered = self.gatherer.gather(store, needed);
         let Gathered { sources, room } = self.unless_stopped(gathered).await?;
         let evaluated = self.pool.evaluate(heads, sources, self.stop.clone());
         let evaluated = evaluated.await?;
@@ -180,8 +181,7 @@ impl Lane {
         for (placed, range) in evaluated.placed.iter().zip(evaluated.ranges) {
             self.cache.insert(placed.summary.digest, range);
         }
-        store.put_part(&name.key(), evaluated.part).await?;
-        Ok(Outcome::Evaluated(evaluated.placed))
+        Ok((evaluated.part, evaluated.placed))
     }
 
     /// Reads a file of the table, which is to be what was said of it.

@@ -10,7 +10,6 @@
 //! | `cache` | keeps ranges in memory, within a bound |
 //! | `gather` | finds the sources of a task |
 //! | `pool` | evaluates, on threads of its own |
-//! | `check` | checks what another worker computed |
 //! | `merge` | writes a shard |
 //! | `lane` | takes one task after the other from lease to result |
 //! | `trouble` | says why a task is not done |
@@ -22,7 +21,6 @@
 //! deterministic [`Connector`], all that a worker does is determined.
 
 mod cache;
-mod check;
 pub mod client;
 mod gather;
 mod lane;

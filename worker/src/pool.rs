@@ -151,9 +151,11 @@ impl Pool {
         .await?
     }
 
-    /// Takes note that a range was checked.
-    pub(crate) fn note_check(&self) {
-        self.counters.checks.fetch_add(1, Ordering::Relaxed);
+    /// Takes note that so many of the ranges were evaluated to check others.
+    pub(crate) fn note_checks(&self, ranges: usize) {
+        let ranges = ranges as u64;
+        self.counters.ranges.fetch_sub(ranges, Ordering::Relaxed);
+        self.counters.checks.fetch_add(ranges, Ordering::Relaxed);
     }
 
     /// Takes note that a shard was written.

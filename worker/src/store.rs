@@ -234,13 +234,6 @@ impl Store {
         heads.into_iter().map(place).collect()
     }
 
-    /// Which of `heads` is done and comes first.
-    pub(crate) async fn first_done(&self, heads: &[Head]) -> Option<Head> {
-        let journal = self.journal.read().await;
-        let mut heads = heads.iter().copied();
-        heads.find(|&head| journal.ledger().place(head).is_some())
-    }
-
     /// What a shard is cut from.
     pub(crate) async fn cut(
         &self,
@@ -250,16 +243,6 @@ impl Store {
     ) -> Result<Cut, MergeError> {
         let journal = self.journal.read().await;
         Cut::new(journal.ledger(), bits, shard_words, (shard, head, skip))
-    }
-
-    /// The record of a range, as one of [`records`](Self::records).
-    pub(crate) async fn record(
-        &self,
-        head: Head,
-        place: &Place,
-    ) -> Result<Result<Bytes, Lost>, Trouble> {
-        let mut record = self.records(&[(head, *place)]).await?;
-        Ok(record.pop().expect("one was read"))
     }
 
     /// The records of ranges, in this order, of which every byte is as the journal says; or what is to be told of

@@ -12,16 +12,16 @@ use std::mem::take;
 use std::sync::Arc;
 
 use chomp_plan::{
-    Action, Answer, Event, LeaseId, Millis, Misdeed, Phase, Plan, RequestId, StopReason,
-    SubmissionId, Verdict, Work, WorkerId,
+    Action, Answer, Event, LeaseId, Millis, Misdeed, ParticipantId, Phase, Plan, RequestId,
+    StopReason, SubmissionId, Verdict, Work, WorkerId,
 };
-use chomp_store::{Entry, Journal};
+use chomp_store::{Entry, Finders, Journal};
 use chomp_table::chance::Chance;
 use chomp_table::manifest::Manifest;
 use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
 
-pub(crate) use kept::{Check, Handed, Reply, Target};
+pub(crate) use kept::{Handed, Reply, Target};
 
 use kept::Submission;
 use looks::Looks;
@@ -150,11 +150,11 @@ impl Desk {
                 ranges: placed.iter().map(|placed| placed.summary).collect(),
                 chance: self.chance.below(u64::MAX),
             },
-            &Handed::Checked { refuted } => Event::Checked {
+            Handed::Checked(ranges) => Event::Checked {
                 submission,
                 worker,
                 lease,
-                refuted,
+                ranges: ranges.clone(),
             },
             Handed::Merged(merged) => Event::Merged {
                 submission,
@@ -291,7 +291,11 @@ impl Desk {
                 Action::Withdraw { heads } => {
                     self.note(Entry::Withdrawn { heads });
                 }
-                Action::Confirmed { heads } => self.note(Entry::Confirmed { heads }),
+                Action::Lose { head } => self.note(Entry::Lost { heads: vec![head] }),
+                Action::Confirmed { head, finders } => self.note(Entry::Confirmed {
+                    finders: Finders::new(finders.into_iter().map(|ParticipantId(one)| one)),
+                    heads: vec![head],
+                }),
                 Action::Arbitrate { unit } => {
                     let submission = self.next_submission();
                     self.errands.push(Errand::Arbitrate { submission, unit });
@@ -305,7 +309,9 @@ impl Desk {
                     name,
                     reason,
                 } => {
-                    tracing::warn!("worker {name} gets no more tasks: {reason}");
+                    let participant = self.subject.list.name(worker.participant);
+                    let of = participant.map_or_else(String::new, |of| format!(" of {of}"));
+                    tracing::warn!("worker {name}{of} gets no more tasks: {reason}");
                     if !matches!(reason, Misdeed::Failing { .. }) {
                         self.note_found_out(worker.participant, &reason);
                     }
@@ -332,13 +338,10 @@ impl Desk {
 
     fn answer(&mut self, request: RequestId, answer: Answer) -> Option<Event> {
         let (worker, reply) = self.requests.remove(&request)?;
-        let (mut check, mut read_back) = (None, None);
+        let mut read_back = None;
         if let Answer::Task(task) = &answer {
             match &task.work {
-                Work::Evaluate { .. } => {}
-                Work::Check { range, submission } => {
-                    check = Some(self.check(range.head, *submission));
-                }
+                Work::Evaluate { .. } | Work::Check { .. } => {}
                 Work::Merge { shard, .. } => {
                     let leases = self.merging.entry(*shard).or_default();
                     leases.retain(|&(worker, lease)| self.plan.holds(worker, lease));
@@ -355,7 +358,6 @@ impl Desk {
         let reply = reply.send(Reply {
             answer,
             journal,
-            check,
             read_back,
         });
         match reply {
@@ -368,17 +370,6 @@ impl Desk {
                 lease: task.lease,
             }),
             _ => None,
-        }
-    }
-
-    fn check(&mut self, head: Head, submission: SubmissionId) -> Check {
-        let seed = self.chance.below(u64::MAX);
-        let kept = self.submissions.get(&submission);
-        let kept = kept.expect("a result is kept until it is settled");
-        Check {
-            placed: *kept.placed(head),
-            part: kept.lease,
-            seed,
         }
     }
 

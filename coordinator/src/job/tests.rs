@@ -6,12 +6,11 @@ use std::task::{Context, Poll, Waker};
 
 use chomp_plan::{Answer, LeaseId, RequestId, Settings, Verdict, Work};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
-use chomp_store::{Journal, Placed, Storage};
+use chomp_store::{Journal, PartName, Placed, Storage};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 use tokio::sync::oneshot;
 
-use super::desk::Check;
 use super::*;
 use crate::arbiter::Arbiter;
 use crate::list::List;
@@ -329,10 +328,8 @@ fn another_coordinator_fences_this_one() {
 }
 
 #[test]
-fn a_check_says_where_the_record_is() {
-    let mut tested = tested(|settings| {
-        settings.check_one_in = 1;
-    });
+fn a_result_is_kept_until_it_is_checked() {
+    let mut tested = tested(|settings| settings.check_one_in = 1);
     tested.join(7);
     tested.join(8);
     let mut verdict = tested.complete(7, 5, &[0]);
@@ -340,27 +337,25 @@ fn a_check_says_where_the_record_is() {
     assert_eq!(tested.desk.kept(), 1, "it waits for a check");
     assert!(tested.desk.errands.is_empty());
     let (reply, mut answer) = oneshot::channel();
-    let request = RequestId(1);
-    tested
-        .desk
-        .lease(tested.now, request, WorkerId::only(8), reply);
-    let Reply { answer, check, .. } = answer.try_recv().unwrap();
+    let (checker, request) = (WorkerId::only(8), RequestId(1));
+    tested.desk.lease(tested.now, request, checker, reply);
+    let Reply { answer, .. } = answer.try_recv().unwrap();
     let Answer::Task(task) = answer else {
         panic!("{answer:?}");
     };
-    let Some(Check {
-        placed: at, part, ..
-    }) = check
-    else {
-        panic!("{:?}", task.work);
+    let (layer, heads) = (0, vec![Head(0)]);
+    assert_eq!(task.work, Work::Check { layer, heads });
+    let name = PartName {
+        layer,
+        lease: task.lease.0,
     };
-    assert_eq!((at, part), (placed(0), 5));
-    let (reply, mut checked) = oneshot::channel();
-    let handed = Handed::Checked { refuted: false };
+    assert!(!tested.desk.may_put(checker, Target::Part(name)));
+    let (reply, mut told) = oneshot::channel();
+    let handed = Handed::Checked(vec![placed(0).summary]);
     tested
         .desk
-        .complete(tested.now, WorkerId::only(8), task.lease, handed, reply);
-    assert_eq!(checked.try_recv().unwrap(), Verdict::Accepted);
+        .complete(tested.now, checker, task.lease, handed, reply);
+    assert_eq!(told.try_recv().unwrap(), Verdict::Accepted);
     tested.do_errand();
     assert_eq!(tested.desk.kept(), 0);
     assert_eq!(

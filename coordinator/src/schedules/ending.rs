@@ -5,7 +5,6 @@ use chomp_plan::{Event, Phase};
 use super::expected::{Objects, published, published_objects, range_bits};
 use super::world::{Perils, World};
 use crate::job::JobError;
-use crate::publish::PublishError;
 use crate::server::StartError;
 
 /// So many turns are enough for a job: one that does not end by then never will.
@@ -23,7 +22,7 @@ pub(super) enum End {
 }
 
 impl World {
-    /// Nothing bad happens any more: the job ends with the right table, or for the lie that is in it.
+    /// Nothing bad happens any more: the job ends with the right table, whatever lies are in it.
     pub(super) fn calm_down(&mut self) {
         self.perils = Perils {
             lies: false,
@@ -52,17 +51,6 @@ impl World {
                 );
                 self.check_table();
                 self.seen.published += 1;
-            }
-            End::Failed(JobError::Publish(PublishError::Asymmetric { .. }))
-                if self.is_poisoned() =>
-            {
-                self.seen.poisoned += 1;
-                let is_manifest = |key: &chomp_store::Key| {
-                    key.as_str()
-                        .ends_with(&format!("-{:02}/manifest.json", self.bits))
-                };
-                let mut keys = self.storage.objects().into_keys();
-                assert!(!keys.any(|key| is_manifest(&key)), "a lie was published");
             }
             End::NotStarted(error) => panic!("{error:?}"),
             End::Failed(error) => panic!("{error:?}"),

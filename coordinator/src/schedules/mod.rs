@@ -36,8 +36,8 @@ struct Seen {
     quarantined: u64,
     /// Ranges that were withdrawn.
     withdrawn: u64,
-    /// Jobs that a lie ended.
-    poisoned: u64,
+    /// Publications that found a lie.
+    healed: u64,
     published: u64,
     /// Starts that found shards.
     shards: u64,
@@ -54,7 +54,7 @@ impl Seen {
         self.overtaken += other.overtaken;
         self.quarantined += other.quarantined;
         self.withdrawn += other.withdrawn;
-        self.poisoned += other.poisoned;
+        self.healed += other.healed;
         self.published += other.published;
         self.shards += other.shards;
         self.checks += other.checks;
@@ -106,7 +106,7 @@ fn every_schedule_ends_with_the_right_table() {
         (seen.overtaken, SCHEDULES / 20),
         (seen.quarantined, SCHEDULES / 200),
         (seen.withdrawn, SCHEDULES / 100),
-        (seen.poisoned, SCHEDULES / 2000),
+        (seen.healed, SCHEDULES / 2000),
         (seen.published, SCHEDULES / 2),
         (seen.shards, SCHEDULES / 200),
         (seen.checks, SCHEDULES / 100),

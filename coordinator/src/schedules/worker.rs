@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use chomp_plan::{LeaseId, Task, Work, WorkerId};
 use chomp_store::part::{PartBuilder, read_record};
-use chomp_store::{PartName, Place, Storage, StorageError, published};
+use chomp_store::{PartName, Storage, StorageError, published};
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head};
 
 use super::expected::{Record, range_bits};
 use super::world::World;
 use crate::arbiter::ArbiterError;
-use crate::job::{Check, Handed};
+use crate::job::Handed;
 use crate::ready;
 
 /// A result on its way, or one that may be sent again.
@@ -26,7 +26,6 @@ pub(super) struct Outcome {
 pub(super) struct Held {
     pub(super) worker: WorkerId,
     pub(super) task: Task,
-    pub(super) check: Option<Check>,
 }
 
 /// Why a worker has no result.
@@ -57,9 +56,12 @@ impl World {
                 self.put(name, bytes)?;
                 Handed::Ranges(placed)
             }
-            Work::Check { .. } => Handed::Checked {
-                refuted: self.check(held)?,
-            },
+            Work::Check { heads, .. } => {
+                let heads = self.chosen(heads);
+                let records = self.evaluate(held.worker, &heads)?;
+                self.seen.checks += 1;
+                Handed::Checked(records.into_iter().map(|(summary, _)| summary).collect())
+            }
             Work::Merge { shard, .. } => {
                 let coordinator = self.coordinator.as_ref().ok_or(Trouble::Other)?;
                 let merged = ready(coordinator.tools.arbiter.merge(*shard));
@@ -79,7 +81,7 @@ impl World {
             }
             Work::ReadBack { shard } => {
                 self.read_back(*shard)?;
-                Handed::Checked { refuted: false }
+                Handed::Checked(Vec::new())
             }
         };
         Ok(Outcome {
@@ -172,43 +174,6 @@ impl World {
             Err(StorageError::AlreadyExists { .. }) => panic!("two parts of one lease"),
             Err(_) => Err(Trouble::Other),
         }
-    }
-
-    /// Whether the range is not what its sources make of it.
-    fn check(&mut self, held: &Held) -> Result<bool, Trouble> {
-        let Check { placed, part, .. } = held.check.expect("a check says what to check");
-        let summary = placed.summary;
-        let place = Place {
-            lease: part,
-            offset: placed.offset,
-            length: placed.length,
-            replicas: 1,
-            count: summary.count,
-            stored: summary.stored,
-            digest: summary.digest,
-        };
-        // What is not in the journal is not reported.
-        let read = ready(read_record(&*self.storage, summary.head, &place));
-        read.map_err(|_| Trouble::Other)?;
-        self.seen.checks += 1;
-        let right = if self.has_right_sources(summary.head)? {
-            self.expected.record(summary.head).0
-        } else {
-            let arbiter = &self
-                .coordinator
-                .as_ref()
-                .ok_or(Trouble::Other)?
-                .tools
-                .arbiter;
-            let evaluated = ready(arbiter.evaluate(summary.head));
-            evaluated.map_err(|error| trouble(&error))?.0
-        };
-        let refuted = right.digest != summary.digest;
-        if self.perils.lies && self.chance.once_in(12) && self.lies.insert(summary.head) {
-            self.lied(held.worker);
-            return Ok(!refuted);
-        }
-        Ok(refuted)
     }
 
     fn lied(&mut self, worker: WorkerId) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use chomp_plan::{Answer, Event, Settings, Verdict, WorkerId};
+use chomp_plan::{Answer, Event, Phase, Settings, Verdict, WorkerId};
 use chomp_store::Key;
 use chomp_store::objects::SimulatedStorage;
 use chomp_table::Head;
@@ -14,6 +14,7 @@ use super::Seen;
 use super::coordinator::{Coordinator, Told};
 use super::expected::{BITS_MAX, BITS_MIN, Expected, SHARD_WORDS, published, range_bits};
 use super::worker::{Held, Outcome, Trouble};
+use crate::errands::Errand;
 use crate::server::StartError;
 
 /// Which bad things may happen in a schedule.
@@ -130,6 +131,7 @@ impl World {
         settings.replicas = self.replicas;
         settings.shard_words = SHARD_WORDS;
         settings.check_one_in = self.check_one_in;
+        settings.check_own_one_in = self.check_one_in;
         if self.perils.chaos {
             settings.checks_first = u32::try_from(self.chance.below(2)).unwrap();
             settings.task_positions_max = self.chance.below(5) * range_bits().positions();
@@ -272,8 +274,11 @@ impl World {
         if let Some(coordinator) = &mut self.coordinator {
             let ranges = |coordinator: &Coordinator| coordinator.tools.journal.ledger().len();
             let before = ranges(coordinator);
+            let publishes = matches!(coordinator.under_way[index], Errand::Publish);
             let (_, told) = coordinator.end_errand(now, index);
             let after = ranges(coordinator);
+            let goes_on = *coordinator.desk.plan.phase() == Phase::Running;
+            self.seen.healed += u64::from(publishes && goes_on);
             if after < before {
                 let reason = self.damaged || !self.liars.is_empty();
                 assert!(reason, "withdrawn for nothing");
@@ -290,14 +295,7 @@ impl World {
                 Told::Answer(worker, reply) => match reply.answer {
                     // It gets lost on its way.
                     Answer::Task(_) if self.perils.chaos && self.chance.once_in(15) => {}
-                    Answer::Task(task) => {
-                        let check = reply.check;
-                        self.tasks.push(Held {
-                            worker,
-                            task,
-                            check,
-                        });
-                    }
+                    Answer::Task(task) => self.tasks.push(Held { worker, task }),
                     Answer::Quarantined { .. } => {
                         let name = worker.to_string();
                         assert!(!self.liars.is_empty(), "{name} was slandered");

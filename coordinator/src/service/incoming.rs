@@ -31,9 +31,11 @@ pub(super) fn result(
         Some(complete_request::Result::Evaluated(evaluated)) => {
             evaluated_ranges(evaluated.ranges, range_bits).map(Handed::Ranges)
         }
-        Some(complete_request::Result::Checked(checked)) => Ok(Handed::Checked {
-            refuted: checked.refutation.is_some(),
-        }),
+        Some(complete_request::Result::Checked(checked)) => {
+            let ranges = evaluated_ranges(checked.ranges, range_bits)?;
+            let found = ranges.into_iter().map(|placed| placed.summary);
+            Ok(Handed::Checked(found.collect()))
+        }
         Some(complete_request::Result::Merged(merged)) => {
             merged_shard(&merged.json, bits).map(|merged| Handed::Merged(Box::new(merged)))
         }
@@ -70,6 +72,7 @@ pub(super) fn digest(bytes: &[u8]) -> Result<Digest, Wrong> {
 }
 
 /// A range as it is sent.
+#[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn summary(placed: &Placed) -> v1::Summary {
     let RangeSummary {
         head,

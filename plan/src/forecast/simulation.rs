@@ -50,8 +50,6 @@ const NEVER_MS: u64 = u64::MAX / 4;
 const LANES_PER_THREAD: u32 = 2;
 /// The records that are read at a time, for one task.
 const READS_MAX: usize = 16;
-/// The sources that a check reads, on average.
-const CHECK_SOURCES: usize = 4;
 /// The bytes of the records that are merged at a time.
 const BATCH_BYTES: f64 = 1_048_576.0;
 
@@ -315,23 +313,12 @@ impl Simulation<'_> {
         let mut turns = 0.0;
         let (mut down, mut reads) = (0.0, 0);
         match &task.work {
-            Work::Evaluate { heads, .. } => {
+            Work::Evaluate { heads, .. } | Work::Check { heads, .. } => {
                 for &head in heads {
                     each_source(head, self.job.settings.range_bits, &mut |source| {
                         needed.push(source);
                     });
                 }
-            }
-            Work::Check { range, .. } => {
-                each_source(range.head, self.job.settings.range_bits, &mut |source| {
-                    needed.push(source);
-                });
-                needed.dedup();
-                let step = needed.len().div_ceil(CHECK_SOURCES).max(1);
-                needed = needed.into_iter().step_by(step).collect();
-                // The record itself is read after them.
-                down += self.job.record_bytes(range.head);
-                (turns, reads) = (1.0, 1);
             }
             Work::Merge { shard, head, .. } => {
                 let heads = self.job.merged(*shard, *head);
@@ -394,7 +381,7 @@ impl Simulation<'_> {
     /// What the coordinator does for the task of a lane.
     fn control(&mut self, lane: u32) -> f64 {
         let ranges = match self.lane(lane).task.as_ref().map(|task| &task.work) {
-            Some(Work::Evaluate { heads, .. }) => heads.len(),
+            Some(Work::Evaluate { heads, .. } | Work::Check { heads, .. }) => heads.len(),
             _ => 1,
         };
         let control = self.job.costs.control(ranges);
@@ -460,11 +447,20 @@ impl Simulation<'_> {
                     .collect(),
                 chance: submission.0,
             },
-            Work::Check { .. } | Work::ReadBack { .. } => Event::Checked {
+            Work::Check { heads, .. } => Event::Checked {
                 submission,
                 worker,
                 lease,
-                refuted: false,
+                ranges: heads
+                    .into_iter()
+                    .map(|head| self.job.summary(head))
+                    .collect(),
+            },
+            Work::ReadBack { .. } => Event::Checked {
+                submission,
+                worker,
+                lease,
+                ranges: Vec::new(),
             },
             Work::Merge { shard, .. } => Event::Merged {
                 submission,

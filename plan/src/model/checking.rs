@@ -1,7 +1,9 @@
 //! What the plan may say and ask for: the world checks it.
 
+use chomp_table::Head;
+
 use super::disk::Write;
-use super::world::{Submission, World};
+use super::world::{Finding, Submission, World};
 use crate::units::Content;
 use crate::{LeaseId, Loss, Phase, Rejection, Settled, StopReason, SubmissionId, Unit, Work};
 
@@ -49,6 +51,27 @@ impl World {
         self.disk.begin_commit(submission, chosen, found_by);
     }
 
+    /// What a check finds, which has to be of ranges that are held or doubted.
+    pub(super) fn find_again(&self, heads: &[Head]) -> Finding {
+        let mut found = Vec::new();
+        for &head in heads {
+            let unit = Unit::Range(head);
+            let mut results = self.submissions.values();
+            let is_held = results.any(|result| {
+                let mut units = result.units.iter().map(|(unit, _)| *unit);
+                units.any(|other| other == unit) && !result.written.contains(&unit)
+            });
+            let is_due = is_held || self.disk.is_doubted(unit);
+            assert!(is_due, "a check of something else");
+            self.disk.check_may_be_computed(unit);
+            match self.disk.compute(unit) {
+                Ok(content) => found.push(content.summary(head)),
+                Err(lost) => return Finding::Lost(lost),
+            }
+        }
+        Finding::Check(found)
+    }
+
     pub(super) fn check_may_begin(&self) {
         assert_eq!(*self.plan.phase(), Phase::Running);
         assert_eq!(self.stopped, None);
@@ -68,7 +91,7 @@ impl World {
                     self.losses
                 );
             }
-            StopReason::Lost { times, .. } => assert!(*times > self.settings.failures_max),
+            StopReason::Lost { times, .. } => assert!(*times > self.settings.failures_max + 1),
             StopReason::ArbitrationFailed { reason, .. } => assert_eq!(reason, "no memory"),
             StopReason::Shutdown => panic!("a shutdown is no fault"),
             StopReason::CommitFailed { reason } | StopReason::PublishFailed { reason } => {
@@ -104,7 +127,8 @@ impl World {
             Rejection::NoLease { .. } => !settled.leased,
             Rejection::NotReady { .. } => !settled.units.iter().all(known),
             Rejection::Stale => {
-                let withdrawn = |write: &Write| matches!(write, Write::Withdraw { .. });
+                let withdrawn =
+                    |write: &Write| matches!(write, Write::Withdraw { .. } | Write::Lose { .. });
                 settled.is_check
                     || !self.disk.withdrawn.is_empty()
                     || self.disk.under_way.iter().any(withdrawn)

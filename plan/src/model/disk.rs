@@ -20,7 +20,8 @@ pub(super) enum Write {
         finders: Vec<BTreeSet<ParticipantId>>,
     },
     Confirm {
-        heads: Vec<Head>,
+        head: Head,
+        finders: BTreeSet<ParticipantId>,
     },
     FoundOut {
         participant: ParticipantId,
@@ -28,6 +29,9 @@ pub(super) enum Write {
     },
     Withdraw {
         heads: Vec<Head>,
+    },
+    Lose {
+        head: Head,
     },
     Publish,
 }
@@ -45,6 +49,8 @@ pub(super) struct Disk {
     shard_words: u64,
     pub(super) layers: Vec<Vec<Head>>,
     pub(super) ranges: BTreeMap<Head, RangeSummary>,
+    /// What was in those whose loss was noted.
+    expected: BTreeMap<Head, RangeSummary>,
     pub(super) shards: BTreeMap<u32, Digest>,
     /// Who found what is done.
     finders: BTreeMap<Unit, BTreeSet<ParticipantId>>,
@@ -69,6 +75,7 @@ impl Disk {
             shard_words: settings.shard_words,
             layers: layers(settings.bits, settings.range_bits),
             ranges: BTreeMap::new(),
+            expected: BTreeMap::new(),
             shards: BTreeMap::new(),
             finders: BTreeMap::new(),
             doubted: BTreeSet::new(),
@@ -82,8 +89,11 @@ impl Disk {
     }
 
     fn is_being_withdrawn(&self, head: Head) -> bool {
-        let withdraws =
-            |write: &Write| matches!(write, Write::Withdraw { heads } if heads.contains(&head));
+        let withdraws = |write: &Write| match write {
+            Write::Withdraw { heads } => heads.contains(&head),
+            Write::Lose { head: lost } => *lost == head,
+            _ => false,
+        };
         self.under_way.iter().any(withdraws)
     }
 
@@ -92,7 +102,8 @@ impl Disk {
         match unit {
             Unit::Range(head) => self.ranges.contains_key(&head) && !self.is_being_withdrawn(head),
             Unit::Shard(number) => {
-                let withdraws = |write: &Write| matches!(write, Write::Withdraw { .. });
+                let withdraws =
+                    |write: &Write| matches!(write, Write::Withdraw { .. } | Write::Lose { .. });
                 self.shards.contains_key(&number) && !self.under_way.iter().any(withdraws)
             }
         }
@@ -121,6 +132,18 @@ impl Disk {
     pub(super) fn is_complete(&self) -> bool {
         let mut heads = self.layers.iter().flatten();
         heads.all(|&head| self.holds(Unit::Range(head)))
+    }
+
+    /// Whether somebody found this unit, which is done, who was found out later.
+    pub(super) fn is_doubted(&self, unit: Unit) -> bool {
+        let finders = self.finders.get(&unit);
+        let finds_out = |write: &Write| match write {
+            Write::FoundOut { participant, .. } => {
+                finders.is_some_and(|finders| finders.contains(participant))
+            }
+            _ => false,
+        };
+        self.doubted.contains(&unit) || self.under_way.iter().any(finds_out)
     }
 
     /// What a unit draws on.
@@ -273,6 +296,7 @@ impl Disk {
                     match unit {
                         Unit::Range(head) => {
                             self.lost.remove(&head);
+                            self.expected.remove(&head);
                             self.ranges.insert(head, content.summary(head));
                         }
                         Unit::Shard(number) => {
@@ -281,11 +305,9 @@ impl Disk {
                     }
                 }
             }
-            Write::Confirm { heads } => {
-                for &head in heads {
-                    self.doubted.remove(&Unit::Range(head));
-                    self.finders.remove(&Unit::Range(head));
-                }
+            Write::Confirm { head, finders } => {
+                self.doubted.remove(&Unit::Range(*head));
+                self.finders.insert(Unit::Range(*head), finders.clone());
             }
             Write::FoundOut {
                 participant,
@@ -298,12 +320,16 @@ impl Disk {
                 }
                 self.outcasts.insert(*participant, reason.clone());
             }
+            Write::Lose { head } => {
+                self.forget_shards();
+                self.withdrawn.insert(*head);
+                self.lost.remove(head);
+                self.expected.extend(self.ranges.remove_entry(head));
+            }
             Write::Withdraw { heads } => {
-                self.shards.clear();
-                let is_range = |unit: &Unit| matches!(unit, Unit::Range(_));
-                self.finders.retain(|unit, _| is_range(unit));
-                self.doubted.retain(is_range);
+                self.forget_shards();
                 for head in heads {
+                    self.expected.remove(head);
                     self.finders.remove(&Unit::Range(*head));
                     self.doubted.remove(&Unit::Range(*head));
                     self.withdrawn.insert(*head);
@@ -315,6 +341,13 @@ impl Disk {
         }
     }
 
+    fn forget_shards(&mut self) {
+        self.shards.clear();
+        let is_range = |unit: &Unit| matches!(unit, Unit::Range(_));
+        self.finders.retain(|unit, _| is_range(unit));
+        self.doubted.retain(is_range);
+    }
+
     /// What the next coordinator is told.
     pub(super) fn past(&self) -> Past {
         let finders = self.finders.iter();
@@ -322,6 +355,7 @@ impl Disk {
         let outcasts = self.outcasts.iter();
         Past {
             ranges: self.ranges.values().copied().collect(),
+            lost: self.expected.values().copied().collect(),
             shards: self
                 .shards
                 .iter()

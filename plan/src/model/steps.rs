@@ -149,23 +149,31 @@ impl World {
                 }
                 return self.tell(Event::Returned { worker, lease });
             }
-            Finding::Check { refuted } => {
+            Finding::Check(ranges) => {
                 entry.is_check = true;
                 Event::Checked {
                     submission,
                     worker,
                     lease,
-                    refuted,
+                    ranges,
                 }
             }
-            Finding::ReadBack { shard, refuted } => {
+            Finding::ReadBack { refuted: true, .. } => {
+                let reason = "something else".to_owned();
+                return self.tell(Event::Failed {
+                    worker,
+                    lease,
+                    reason,
+                });
+            }
+            Finding::ReadBack { shard, .. } => {
                 entry.is_check = true;
-                entry.confirms = (!refuted).then_some(shard);
+                entry.confirms = Some(shard);
                 Event::Checked {
                     submission,
                     worker,
                     lease,
-                    refuted,
+                    ranges: Vec::new(),
                 }
             }
             Finding::Units(units) => {
@@ -349,9 +357,11 @@ impl World {
             return;
         };
         match &mut finding {
-            Finding::Check { refuted } | Finding::ReadBack { refuted, .. } => {
+            Finding::ReadBack { refuted, .. } => *refuted = !*refuted,
+            Finding::Check(ranges) => {
                 self.liars.insert(worker.participant);
-                *refuted = !*refuted;
+                let index = self.chance.index(ranges.len()).unwrap();
+                ranges[index] = wrong(ranges[index].head.0);
             }
             Finding::Units(units) => {
                 let index = self.chance.index(units.len()).unwrap();
@@ -413,12 +423,36 @@ impl World {
         let Some(write) = self.disk.under_way.pop_front() else {
             return;
         };
+        if write == Write::Publish
+            && let Some(contradiction) = self.contradiction()
+        {
+            return self.tell(contradiction);
+        }
         self.disk.perform(&write);
         match write {
             Write::Commit { submission, .. } => self.tell(Event::Committed { submission }),
             Write::Publish => self.tell(Event::Published),
             _ => {}
         }
+    }
+
+    /// The table contradicts itself, and the coordinator finds out why; or cannot read a record for that.
+    fn contradiction(&mut self) -> Option<Event> {
+        let heads: Vec<Head> = self.disk.ranges.keys().copied().collect();
+        let is_wrong = |head: &Head| {
+            let unit = Unit::Range(*head);
+            let found = self.disk.compute(unit);
+            found.is_ok_and(|found| self.disk.content(unit) != Some(found))
+        };
+        let wrong = heads.iter().copied().find(is_wrong);
+        let lost = heads.into_iter().find(|head| self.disk.lost.contains(head));
+        let reason = "words without their mirror images".to_owned();
+        if let Some(head) = lost.filter(|_| self.chance.once_in(2)) {
+            let lost = Some(self.disk.ranges[&head].digest);
+            return Some(Event::Unpublished { head, lost, reason });
+        }
+        let (head, lost) = (wrong.filter(|_| self.chance.once_in(2))?, None);
+        Some(Event::Unpublished { head, lost, reason })
     }
 
     /// A write fails. It may have taken effect all the same.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chomp_table::chance::Chance;
-use chomp_table::{Digest, Head, RangeBits};
+use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use super::disk::{Disk, Write};
 use crate::units::Content;
@@ -16,9 +16,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) enum Finding {
     Units(Vec<(Unit, Content)>),
-    Check {
-        refuted: bool,
-    },
+    Check(Vec<RangeSummary>),
     ReadBack {
         shard: u32,
         refuted: bool,
@@ -125,6 +123,7 @@ impl World {
             tasks_per_thread: u32::try_from(chance.below(3)).unwrap(),
             shard_words: 1 + chance.below(30),
             check_one_in: u32::try_from(chance.below(4)).unwrap(),
+            check_own_one_in: u32::try_from(chance.below(4)).unwrap(),
             checks_first: u32::try_from(chance.below(3)).unwrap(),
             ..Settings::new(bits, range_bits)
         };
@@ -255,8 +254,18 @@ impl World {
                     verdict,
                 } => self.settled(submission, verdict),
                 Action::Commit { submission, units } => self.commit(submission, &units),
-                Action::Confirmed { heads } => {
-                    self.disk.under_way.push_back(Write::Confirm { heads });
+                Action::Confirmed { head, finders } => {
+                    let known = self.disk.content(Unit::Range(head));
+                    let is_same = self.disk.compute(Unit::Range(head)).ok() == known;
+                    assert!(is_same || self.lie_got_in, "a lie is confirmed");
+                    let finders = finders.into_iter().collect();
+                    self.disk
+                        .under_way
+                        .push_back(Write::Confirm { head, finders });
+                }
+                Action::Lose { head } => {
+                    self.disk.confirmed.clear();
+                    self.disk.under_way.push_back(Write::Lose { head });
                 }
                 Action::Withdraw { heads } => {
                     self.disk.confirmed.clear();
@@ -284,8 +293,10 @@ impl World {
                         let of_all = self.settings.participant_failures_max;
                         assert!([of_one, of_all].contains(&tasks));
                     } else {
-                        let lied = self.liars.contains(&worker.participant) || self.lie_got_in;
-                        assert!(lied, "{worker} never lied");
+                        assert!(
+                            self.liars.contains(&worker.participant),
+                            "{worker} never lied"
+                        );
                         self.disk.under_way.push_back(Write::FoundOut {
                             participant: worker.participant,
                             reason: reason.to_string(),
@@ -343,15 +354,8 @@ impl World {
 
     /// What comes of a task, which has to be one that may be given.
     fn find(&mut self, task: &Task) -> Finding {
-        if let Work::Check { range, submission } = &task.work {
-            let checked = &self.submissions[submission];
-            let unit = (Unit::Range(range.head), Content::of_range(*range));
-            assert!(checked.units.contains(&unit), "a check of something else");
-            assert!(!checked.written.contains(&unit.0), "checked too late");
-            let right = *range == crate::tests::summary(range.head.0);
-            return Finding::Check {
-                refuted: !right && !self.chance.once_in(4),
-            };
+        if let Work::Check { heads, .. } = &task.work {
+            return self.find_again(heads);
         }
         if let Work::ReadBack { shard } = task.work {
             assert!(self.disk.holds(Unit::Shard(shard)), "read too early");
@@ -409,11 +413,10 @@ impl World {
                 // What was lost the coordinator may be at.
                 let is_lost = self.losses > 0;
                 let doubt = is_lost || self.settings.replicas > 1 || !self.lies.is_empty();
-                let is_checked = self.settings.check_one_in > 0;
-                assert!(doubt || is_checked);
+                assert!(doubt || self.are_checked());
             }
             Verdict::Held => {
-                assert!(settled.good && self.settings.check_one_in > 0);
+                assert!(settled.good && self.are_checked());
                 settled.held = true;
                 self.submissions.insert(submission, settled);
             }
@@ -425,6 +428,13 @@ impl World {
             }
             Verdict::Rejected { reason } => self.check_rejection(&settled, &reason),
         }
+    }
+
+    fn are_checked(&self) -> bool {
+        self.settings
+            .check_one_in
+            .max(self.settings.check_own_one_in)
+            > 0
     }
 
     /// A worker is not known to the plan any more, and learns it.

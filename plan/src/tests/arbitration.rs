@@ -39,8 +39,8 @@ fn disagreement(submission: SubmissionId, head: u64) -> Action {
 }
 
 fn confirmed(head: u64) -> Action {
-    let heads = to_heads(&[head]);
-    Action::Confirmed { heads }
+    let (head, finders) = (Head(head), Vec::new());
+    Action::Confirmed { head, finders }
 }
 
 #[test]

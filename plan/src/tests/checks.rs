@@ -6,6 +6,7 @@ use super::*;
 fn checked() -> Bench {
     let settings = Settings {
         check_one_in: 1,
+        check_own_one_in: 1,
         ..settings(16)
     };
     let mut bench = Bench::at_layer(settings, 3);
@@ -24,8 +25,8 @@ fn begin(bench: &mut Bench) -> (SubmissionId, Task) {
     assert_eq!(actions, [held(submission)]);
     let task = bench.task(B);
     let work = Work::Check {
-        range: summary(3),
-        submission,
+        layer: 3,
+        heads: to_heads(&[3]),
     };
     assert_eq!((task.attempt, &task.work), (1, &work));
     (submission, task)
@@ -39,8 +40,11 @@ fn another_worker_checks_before_all_else() {
     assert_eq!(heads(&bench.task(B)), to_heads(&[4]));
     assert_eq!(bench.want(A), []);
     assert_eq!(bench.plan.progress().submissions, 1);
-    let (check, actions) = bench.check(B, task.lease, false);
-    assert_eq!(actions, [commit(submission, &[3]), accepted(check)]);
+    let (check, actions) = bench.check(B, task.lease, summaries([3]));
+    assert_eq!(
+        actions,
+        [commit_by(submission, &[3], &[A, B]), accepted(check)]
+    );
     let forgotten = Action::Forget { submission };
     assert_eq!(bench.committed(submission)[0], forgotten);
     assert_eq!(bench.plan.progress().ranges_done, 4);
@@ -149,8 +153,11 @@ fn a_range_waits_as_long_as_its_checker_is_heard_of() {
     }
     // A is silent meanwhile, which is of no matter.
     let task = bench.task(B);
-    let (check, actions) = bench.check(B, task.lease, false);
-    assert_eq!(actions, [commit(submission, &[3]), accepted(check)]);
+    let (check, actions) = bench.check(B, task.lease, summaries([3]));
+    assert_eq!(
+        actions,
+        [commit_by(submission, &[3], &[A, B]), accepted(check)]
+    );
 }
 
 #[test]
@@ -178,36 +185,186 @@ fn after_two_lost_checks_the_range_is_committed() {
     });
     assert_eq!(actions, [commit(submission, &[3])]);
     // The late answer is of no use.
-    let (check, actions) = bench.check(B, again.lease, true);
+    let (check, actions) = bench.check(B, again.lease, summaries([3]));
     assert_eq!(actions, [rejected(check, Rejection::Stale)]);
 }
 
 #[test]
-fn who_refutes_is_right_or_a_liar() {
+fn who_finds_something_else_is_right_or_a_liar() {
     for lie in [true, false] {
         let mut bench = checked();
-        let content = if lie { wrong(3) } else { summary(3) };
-        let (submission, _) = bench.submit(A, LeaseId(9), vec![content]);
+        let (first, second) = if lie {
+            (wrong(3), summary(3))
+        } else {
+            (summary(3), wrong(3))
+        };
+        let (submission, _) = bench.submit(A, LeaseId(9), vec![first]);
         let task = bench.task(B);
-        let (check, actions) = bench.check(B, task.lease, true);
+        let (check, actions) = bench.check(B, task.lease, vec![second]);
         let unit = range(3);
         let forgotten = Action::Forget { submission };
         let expected = [forgotten, accepted(check), Action::Arbitrate { unit }];
         assert_eq!(actions, expected);
         let (own, actions) = bench.arbitrate(summary(3));
-        let (worker, reason) = if lie {
-            (A, Misdeed::Lied { unit })
-        } else {
-            (B, Misdeed::Slandered { head: Head(3) })
-        };
-        let name = format!("w{worker}");
+        let worker = if lie { A } else { B };
         let quarantine = Action::Quarantine {
             worker,
-            name,
-            reason,
+            name: format!("w{worker}"),
+            reason: Misdeed::Lied { unit },
         };
         assert_eq!(actions, [quarantine, commit_by(own, &[3], &[])]);
     }
+}
+
+/// What a check says of other ranges than those it was given for, or twice, is of no use, and costs an attempt.
+#[test]
+fn a_check_is_about_its_ranges() {
+    for (ranges, reason) in [
+        (vec![], Rejection::Empty),
+        (summaries([3, 3]), Rejection::Twice { head: Head(3) }),
+    ] {
+        let mut bench = checked();
+        let (submission, task) = begin(&mut bench);
+        let (check, actions) = bench.check(B, task.lease, ranges);
+        assert_eq!(actions, [rejected(check, reason)]);
+        assert_eq!(bench.task(B).attempt, 2);
+        assert!(bench.plan.pending.contains_key(&submission));
+    }
+    let mut bench = checked();
+    let (_, task) = begin(&mut bench);
+    let (check, actions) = bench.check(B, task.lease, summaries([4]));
+    let (unit, lease) = (range(4), task.lease);
+    let reason = Rejection::NotLeased { unit, lease };
+    assert_eq!(actions, [rejected(check, reason)]);
+}
+
+/// Ranges that lie together are checked together, and each by itself: what is not handed in waits for another.
+#[test]
+fn one_task_checks_several_ranges() {
+    let mut bench = checked();
+    bench.plan.settings.task_positions_min = 1 << 20;
+    let (submission, actions) = bench.submit(A, LeaseId(9), summaries([3, 4]));
+    assert_eq!(actions, [held(submission)]);
+    let task = bench.task(B);
+    let (layer, heads) = (3, to_heads(&[3, 4]));
+    assert_eq!(task.work, Work::Check { layer, heads });
+    let (check, actions) = bench.check(B, task.lease, summaries([4]));
+    assert_eq!(
+        actions,
+        [commit_by(submission, &[4], &[A, B]), accepted(check)]
+    );
+    let again = bench.task(B);
+    let (layer, heads) = (3, to_heads(&[3]));
+    assert_eq!(
+        (again.attempt, again.work),
+        (2, Work::Check { layer, heads })
+    );
+}
+
+/// What one found that is not trusted any more is checked by others, and the coordinator does its share.
+#[test]
+fn what_a_liar_found_is_checked_by_others() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    for worker in [A, B, C] {
+        bench.join(worker, 1);
+    }
+    let submission = bench.begin_commit(A, LeaseId(9), &[3, 4]);
+    bench.committed(submission);
+    let participant = A.participant;
+    let actions = bench.tell(Event::Revoked { participant });
+    assert!(
+        actions.contains(&Action::Arbitrate { unit: range(3) }),
+        "{actions:?}"
+    );
+    let task = bench.task(B);
+    let (layer, heads) = (3, to_heads(&[4]));
+    assert_eq!(task.work, Work::Check { layer, heads });
+    assert_eq!(bench.plan.progress().arbitrations, 2);
+    // B confirms it, and is its finder now.
+    let (check, actions) = bench.check(B, task.lease, summaries([4]));
+    let confirmed = |head, finders| Action::Confirmed { head, finders };
+    let by_b = confirmed(Head(4), vec![B.participant]);
+    assert_eq!(actions, [by_b, accepted(check)]);
+    let (own, actions) = bench.arbitrate(summary(3));
+    let forget = Action::Forget { submission: own };
+    assert_eq!(actions, [confirmed(Head(3), vec![]), forget]);
+    assert_eq!(bench.plan.progress().arbitrations, 0);
+    // When B is not trusted either, what it confirmed is in doubt again.
+    let participant = B.participant;
+    let actions = bench.tell(Event::Revoked { participant });
+    assert!(
+        actions.contains(&Action::Arbitrate { unit: range(4) }),
+        "{actions:?}"
+    );
+}
+
+/// With replicas, who has found the same before does not say so twice.
+#[test]
+fn a_doubt_is_for_who_has_not_found_the_range() {
+    let settings = Settings {
+        replicas: 2,
+        ..settings(16)
+    };
+    let mut bench = Bench::at_layer(settings, 3);
+    for worker in [A, B, C] {
+        bench.join(worker, 1);
+    }
+    bench.submit(A, LeaseId(9), summaries([3, 4]));
+    let (submission, _) = bench.submit(B, LeaseId(10), summaries([3, 4]));
+    bench.committed(submission);
+    let participant = A.participant;
+    bench.tell(Event::Revoked { participant });
+    let is_check = |task: &Task| matches!(task.work, Work::Check { .. });
+    assert!(!is_check(&bench.task(B)));
+    let task = bench.task(C);
+    assert!(is_check(&task));
+    let (_, actions) = bench.check(C, task.lease, summaries([4]));
+    let (head, finders) = (Head(4), vec![B.participant, C.participant]);
+    assert_eq!(actions[0], Action::Confirmed { head, finders });
+}
+
+/// If the second one finds something else, the coordinator decides, and what was wrong is withdrawn.
+#[test]
+fn a_doubt_that_is_borne_out_is_decided_by_the_coordinator() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    for worker in [A, B] {
+        bench.join(worker, 1);
+    }
+    let (submission, _) = bench.submit(A, LeaseId(9), vec![summary(3), wrong(4)]);
+    bench.committed(submission);
+    let participant = A.participant;
+    bench.tell(Event::Revoked { participant });
+    let task = bench.task(B);
+    let (check, actions) = bench.check(B, task.lease, summaries([4]));
+    assert_eq!(actions, [accepted(check)]);
+    let (_, actions) = bench.arbitrate(summary(3));
+    assert!(
+        actions.contains(&Action::Arbitrate { unit: range(4) }),
+        "{actions:?}"
+    );
+    let (own, actions) = bench.arbitrate(summary(4));
+    let heads = to_heads(&[4]);
+    assert_eq!(actions[0], Action::Withdraw { heads });
+    assert!(actions.contains(&commit_by(own, &[4], &[])), "{actions:?}");
+    assert!(bench.plan.is_there(B));
+}
+
+/// A record that is lost while its range is doubted, or one that such a range draws on.
+#[test]
+fn the_coordinator_computes_doubted_ranges_whose_sources_are_lost() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    for worker in [A, B] {
+        bench.join(worker, 1);
+    }
+    let submission = bench.begin_commit(A, LeaseId(9), &[3, 4]);
+    bench.committed(submission);
+    let participant = A.participant;
+    bench.tell(Event::Revoked { participant });
+    bench.lose(4);
+    bench.lose(2);
+    assert_eq!(heads(&bench.task(B)), to_heads(&[2]));
+    assert_eq!(bench.plan.progress().arbitrations, 2);
+    assert_eq!(bench.plan.checks.doubts(), 0);
 }
 
 #[test]
@@ -249,9 +406,10 @@ fn only_what_is_sampled_of_a_result_waits() {
     assert_eq!(actions, [commit(submission, &[3])]);
     let task = bench.task(B);
     // The second write begins when the first has ended.
-    let (check, actions) = bench.check(B, task.lease, false);
+    let (check, actions) = bench.check(B, task.lease, summaries([4]));
     assert_eq!(actions, [accepted(check)]);
-    assert_eq!(bench.committed(submission), [commit(submission, &[4])]);
+    let next = commit_by(submission, &[4], &[A, B]);
+    assert_eq!(bench.committed(submission), [next]);
     assert_eq!(bench.committed(submission), [accepted(submission)]);
 }
 
@@ -278,6 +436,7 @@ fn agreed_ranges_are_checked_by_a_third() {
 fn what_nobody_takes_to_check_is_computed_by_the_coordinator() {
     let settings = Settings {
         check_one_in: 1,
+        check_own_one_in: 1,
         ..settings(13)
     };
     let lease_ms = settings.lease_ms;

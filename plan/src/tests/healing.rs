@@ -8,7 +8,7 @@ fn a_lost_range_is_computed_again_and_comes_out_the_same() {
     bench.join(A, 1);
     bench.join(B, 1);
     let (three, four) = (bench.task(A), bench.task(A));
-    assert_eq!(bench.lose(2), [withdraw(&[2])]);
+    assert_eq!(bench.lose(2), [lose(2)]);
     assert_eq!(bench.lose(2), [], "once");
     assert_eq!(bench.plan.progress().ranges_done, 2);
     assert_eq!(bench.plan.progress().layer, 2);
@@ -54,6 +54,7 @@ fn what_is_not_committed_or_another_record_is_not_lost() {
     assert_eq!(bench.plan.progress().ranges_done, 3);
 }
 
+/// Whoever puts what is no record loses a range as often as he is given it; what the coordinator puts stays, or nothing does.
 #[test]
 fn a_store_that_keeps_losing_a_range_stops_the_job() {
     let settings = Settings {
@@ -63,14 +64,21 @@ fn a_store_that_keeps_losing_a_range_stops_the_job() {
     let mut bench = Bench::new(settings, &summaries([0]));
     bench.join(A, 1);
     for _ in 0..2 {
-        assert_eq!(bench.lose(0), [withdraw(&[0])]);
+        assert_eq!(bench.lose(0), [lose(0)]);
         let task = bench.task(A);
         bench.finish(A, &task);
     }
-    let (head, times) = (Head(0), 3);
+    let unit = range(0);
+    assert_eq!(bench.lose(0), [lose(0), Action::Arbitrate { unit }]);
+    assert_eq!(bench.want(A), []);
+    let (own, actions) = bench.arbitrate(summary(0));
+    assert_eq!(actions, [commit_by(own, &[0], &[])]);
+    bench.committed(own);
+    let (head, times) = (Head(0), 4);
     let reason = StopReason::Lost { head, times };
     let stop = Action::Stop { reason };
-    assert_eq!(bench.lose(0), [withdraw(&[0]), stop]);
+    let actions = bench.lose(0);
+    assert_eq!(actions[..2], [lose(0), stop]);
 }
 
 #[test]
@@ -79,7 +87,7 @@ fn a_loss_uncuts_the_table() {
     bench.join(A, 1);
     let task = bench.task(A);
     assert_eq!(bench.plan.progress().shards, 1);
-    assert_eq!(bench.lose(3), [withdraw(&[3])]);
+    assert_eq!(bench.lose(3), [lose(3)]);
     assert_eq!(bench.plan.progress().shards, 0);
     assert!(!bench.plan.holds(A, task.lease));
     let (late, actions) = bench.merge(A, task.lease, 0, shard_digest(0));
@@ -173,4 +181,103 @@ fn results_from_before_a_withdrawal_are_not_taken_by_the_next_plan() {
     let (old, actions) = bench.submit(A, LeaseId(1 << 32), summaries([3]));
     assert_eq!(actions, [rejected(old, Rejection::Stale)]);
     bench.begin_commit(A, LeaseId(2 << 32), &[3]);
+}
+
+/// A's lie about range 2 was lost. Whoever computes that anew does not just replace it: B, who drew on it for range 3, did
+/// as it was told, and range 3 has to go.
+#[test]
+fn what_was_in_a_lost_range_is_not_forgotten_by_the_next_plan() {
+    let past = Past {
+        ranges: summaries(0..2).into_iter().chain([wrong(3)]).collect(),
+        lost: vec![wrong(2), summary(1 << 20)],
+        found: vec![(range(2), A.participant), (range(3), B.participant)],
+        ..Past::default()
+    };
+    let (mut bench, _) = Bench::resumed(settings(16), &past);
+    for worker in [B, C] {
+        bench.join(worker, 1);
+    }
+    let task = bench.task(C);
+    assert_eq!(heads(&task), to_heads(&[2]));
+    let (submission, actions) = bench.submit(C, task.lease, summaries([2]));
+    let unit = range(2);
+    let disagreement = rejected(submission, Rejection::Disagreement { unit });
+    assert_eq!(actions, [disagreement, Action::Arbitrate { unit }]);
+    let (own, actions) = bench.arbitrate(summary(2));
+    assert_eq!(actions[0], withdraw(&[2, 3]));
+    assert_eq!(actions[2], commit_by(own, &[2], &[]));
+    assert!(bench.plan.misdeed(A).is_some());
+    for honest in [B, C] {
+        assert_eq!(bench.plan.misdeed(honest), None);
+    }
+}
+
+/// All is committed and merged, and the table contradicts itself: A has lied about range 2.
+fn contradicted() -> Bench {
+    let ranges = [summary(0), summary(1), wrong(2), summary(3)];
+    let past = Past {
+        ranges: ranges.to_vec(),
+        shards: vec![(0, shard_digest(0))],
+        found: vec![(range(2), A.participant)],
+        ..Past::default()
+    };
+    let (mut bench, _) = Bench::resumed(settings(14), &past);
+    bench.join(C, 1);
+    assert_eq!(bench.read_back(&[C]), [Action::Publish]);
+    bench
+}
+
+fn unpublished(head: u64, lost: Option<Digest>) -> Event {
+    Event::Unpublished {
+        head: Head(head),
+        lost,
+        reason: "it does not add up".to_owned(),
+    }
+}
+
+#[test]
+fn a_table_that_contradicts_itself_is_healed() {
+    let mut bench = contradicted();
+    let unit = range(2);
+    let actions = bench.tell(unpublished(2, None));
+    assert_eq!(actions, [Action::Arbitrate { unit }]);
+    let (own, actions) = bench.arbitrate(summary(2));
+    assert_eq!(actions[0], withdraw(&[2, 3]));
+    assert_eq!(actions[2], commit_by(own, &[2], &[]));
+    assert!(bench.plan.misdeed(A).is_some());
+    bench.committed(own);
+    bench.join(B, 1);
+    assert_eq!(heads(&bench.task(B)), to_heads(&[3]));
+}
+
+/// What was right after all is looked at once.
+#[test]
+fn a_contradiction_that_nothing_explains_stops_the_job() {
+    let mut bench = contradicted();
+    bench.tell(unpublished(1, None));
+    let (own, actions) = bench.arbitrate(summary(1));
+    let (head, finders) = (Head(1), Vec::new());
+    let confirmed = Action::Confirmed { head, finders };
+    assert_eq!(
+        actions,
+        [
+            confirmed,
+            Action::Forget { submission: own },
+            Action::Publish
+        ]
+    );
+    let reason = StopReason::PublishFailed {
+        reason: "it does not add up".to_owned(),
+    };
+    let actions = bench.tell(unpublished(1, None));
+    assert_eq!(actions, [Action::Stop { reason }]);
+}
+
+#[test]
+fn a_record_that_is_needed_to_explain_a_contradiction_comes_back() {
+    let mut bench = contradicted();
+    let actions = bench.tell(unpublished(1, Some(summary(1).digest)));
+    assert_eq!(actions, [lose(1)]);
+    bench.join(B, 1);
+    assert_eq!(heads(&bench.task(B)), to_heads(&[1]));
 }

@@ -82,6 +82,7 @@ fn a_liar_is_out_with_all_its_workers_and_numbers() {
 fn nobody_checks_what_its_own_participant_found_while_another_is_there() {
     let settings = Settings {
         check_one_in: 1,
+        check_own_one_in: 1,
         ..settings(16)
     };
     let mut bench = Bench::at_layer(settings, 3);
@@ -98,6 +99,7 @@ fn nobody_checks_what_its_own_participant_found_while_another_is_there() {
     let mut bench = Bench::at_layer(
         Settings {
             check_one_in: 1,
+            check_own_one_in: 1,
             ..self::settings(16)
         },
         3,

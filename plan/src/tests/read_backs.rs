@@ -39,11 +39,11 @@ fn nobody_reads_what_he_has_written_while_another_may() {
     let task = bench.task(A);
     reads(&task, 1);
     assert_eq!(bench.want(A), [], "the other one is its own");
-    let (checked, actions) = bench.check(A, task.lease, false);
+    let (checked, actions) = bench.check(A, task.lease, Vec::new());
     assert_eq!(actions, [accepted(checked)]);
     let task = bench.task(B);
     reads(&task, 0);
-    let (checked, actions) = bench.check(B, task.lease, false);
+    let (checked, actions) = bench.check(B, task.lease, Vec::new());
     assert_eq!(actions, [accepted(checked), Action::Publish]);
 }
 
@@ -51,7 +51,7 @@ fn nobody_reads_what_he_has_written_while_another_may() {
 fn a_friend_who_idles_does_not_hold_up_the_publication() {
     let mut bench = merged();
     let task = bench.task(A);
-    bench.check(A, task.lease, false);
+    bench.check(A, task.lease, Vec::new());
     assert_eq!(bench.want(A), []);
     // B is there, and asks for nothing.
     assert_eq!(bench.plan.next_deadline(), Some(Millis(100)));
@@ -66,7 +66,7 @@ fn a_friend_who_idles_does_not_hold_up_the_publication() {
     reads(task, 0);
     let waits = bench.plan.next_deadline();
     assert!(waits > Some(Millis(100)), "{waits:?}");
-    let (checked, actions) = bench.check(A, task.lease, false);
+    let (checked, actions) = bench.check(A, task.lease, Vec::new());
     assert_eq!(actions, [accepted(checked), Action::Publish]);
 }
 
@@ -74,7 +74,7 @@ fn a_friend_who_idles_does_not_hold_up_the_publication() {
 fn who_is_alone_reads_all() {
     let mut bench = merged();
     let task = bench.task(A);
-    bench.check(A, task.lease, false);
+    bench.check(A, task.lease, Vec::new());
     assert_eq!(bench.want(A), []);
     let actions = bench.tell(Event::Left { worker: B });
     let [action] = &actions[..] else {
@@ -103,7 +103,7 @@ fn if_nobody_is_there_the_coordinator_goes_on_alone() {
 
 #[test]
 fn what_two_could_not_confirm_the_coordinator_reads_and_merges_again() {
-    for ends in 0..3 {
+    for fails in [false, true] {
         let mut bench = merged();
         let name = "w2".to_owned();
         let threads = 1;
@@ -112,16 +112,16 @@ fn what_two_could_not_confirm_the_coordinator_reads_and_merges_again() {
             name,
             threads,
         });
-        let lose = |bench: &mut Bench, worker, lease| match ends {
-            0 => bench.check(worker, lease, true).1.split_off(1),
-            1 => bench.tell(Event::Returned { worker, lease }),
-            _ => {
+        let lose = |bench: &mut Bench, worker, lease| {
+            if fails {
                 let reason = "it is something else".to_owned();
                 bench.tell(Event::Failed {
                     worker,
                     lease,
                     reason,
                 })
+            } else {
+                bench.tell(Event::Returned { worker, lease })
             }
         };
         let task = bench.task(B);
@@ -140,13 +140,13 @@ fn what_two_could_not_confirm_the_coordinator_reads_and_merges_again() {
         );
         let task = bench.task(A);
         reads(&task, 1);
-        let (checked, actions) = bench.check(A, task.lease, false);
+        let (checked, actions) = bench.check(A, task.lease, Vec::new());
         assert_eq!(
             actions,
             [accepted(checked)],
             "not before the other one is decided"
         );
-        let is_whole = ends == 0;
+        let is_whole = !fails;
         let actions = bench.tell(Event::ReadBack { shard: 0, is_whole });
         if is_whole {
             assert_eq!(actions, [Action::Publish]);
@@ -174,7 +174,7 @@ fn a_reader_who_falls_silent_loses_the_shard() {
     bench.now = 100;
     bench.tell(Event::Tick);
     assert!(!bench.plan.holds(A, task.lease), "it is not renewed");
-    let (late, actions) = bench.check(A, task.lease, false);
+    let (late, actions) = bench.check(A, task.lease, Vec::new());
     assert_eq!(actions, [rejected(late, Rejection::Stale)]);
 }
 
@@ -182,7 +182,7 @@ fn a_reader_who_falls_silent_loses_the_shard() {
 fn a_lost_record_ends_the_reading() {
     let mut bench = merged();
     let task = bench.task(A);
-    assert_eq!(bench.lose(3), [withdraw(&[3])]);
+    assert_eq!(bench.lose(3), [lose(3)]);
     assert!(!bench.plan.holds(A, task.lease));
     make_again(&mut bench);
     // All are read, and by the other one.
@@ -200,7 +200,7 @@ fn what_the_coordinator_read_before_says_nothing_of_new_shards() {
         let reads = [Action::ReadBack { shard: 0 }];
         assert_eq!(bench.tell(Event::Tick), reads);
         // While it reads, a record is lost, and all is made again.
-        assert_eq!(bench.lose(3), [withdraw(&[3])]);
+        assert_eq!(bench.lose(3), [lose(3)]);
         bench.join(A, 1);
         make_again(&mut bench);
         bench.tell(Event::Left { worker: A });

@@ -115,7 +115,7 @@ fn shards_need_as_many_voices() {
     assert_eq!(*settled, accepted(two));
     let task = given(action);
     assert_eq!(task.work, Work::ReadBack { shard: 0 });
-    let (checked, actions) = bench.check(C, task.lease, false);
+    let (checked, actions) = bench.check(C, task.lease, Vec::new());
     assert_eq!(actions, [accepted(checked), Action::Publish]);
 }
 

@@ -352,11 +352,17 @@ fn run_through(settings: Settings, workers: u64, threads: u32) -> (Bench, u64, u
                             ranges: summaries(heads.iter().map(|head| head.0)),
                             chance: id,
                         },
-                        Work::Check { .. } | Work::ReadBack { .. } => Event::Checked {
+                        Work::Check { heads, .. } => Event::Checked {
                             submission,
                             worker,
                             lease,
-                            refuted: false,
+                            ranges: summaries(heads.iter().map(|head| head.0)),
+                        },
+                        Work::ReadBack { .. } => Event::Checked {
+                            submission,
+                            worker,
+                            lease,
+                            ranges: Vec::new(),
                         },
                         Work::Merge { shard, .. } => Event::Merged {
                             submission,
@@ -400,7 +406,7 @@ fn a_job_of_65536_ranges_runs_through() {
 #[test]
 fn a_job_of_many_workers_runs_through() {
     let settings = Settings {
-        check_one_in: 8,
+        check_own_one_in: 8,
         checks_first: 2,
         shard_words: 1 << 20,
         ..settings(26)

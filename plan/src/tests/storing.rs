@@ -50,9 +50,9 @@ fn the_table_is_cut_when_all_ranges_are_done_and_published_when_all_shards_are()
     let second = bench.task(A);
     assert_eq!(second.work, Work::ReadBack { shard: 1 });
     assert_eq!(bench.want(A), []);
-    let (checked, actions) = bench.check(A, second.lease, false);
+    let (checked, actions) = bench.check(A, second.lease, Vec::new());
     assert_eq!(actions, [accepted(checked)]);
-    let (checked, actions) = bench.check(A, lease, false);
+    let (checked, actions) = bench.check(A, lease, Vec::new());
     assert_eq!(actions, [accepted(checked), Action::Publish]);
     assert_eq!(*bench.plan.phase(), Phase::Running);
     assert!(!bench.plan.is_quiet());

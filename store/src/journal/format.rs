@@ -14,12 +14,12 @@ use crate::part::{PartName, Placed};
 
 pub(super) const SEGMENT: Kind = Kind {
     magic: b"chompseg",
-    version: 3,
+    version: 4,
     oldest: 2,
 };
 pub(super) const CHECKPOINT: Kind = Kind {
     magic: b"chompchk",
-    version: 3,
+    version: 4,
     oldest: 2,
 };
 
@@ -39,6 +39,7 @@ impl Ledger {
             range_bits,
             withdrawn: false,
             ranges: Ranges::default(),
+            lost: Ranges::default(),
             shards: BTreeMap::new(),
             outcasts: BTreeMap::new(),
         }
@@ -111,24 +112,33 @@ pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
         for (&participant, outcast) in &ledger.outcasts {
             write_found_out(writer, participant, outcast);
         }
-        // Ranges that share a part mostly follow each other, or not: each may have an entry of its own.
-        let mut done = ledger.ranges.iter().peekable();
-        while let Some((head, place, finders)) = done.next() {
-            let mut run = vec![place.placed(head)];
-            while let Some(&(head, next, found)) = done.peek()
-                && (next.lease, next.replicas) == (place.lease, place.replicas)
-                && found == finders
-            {
-                run.push(next.placed(head));
-                done.next();
-            }
-            write_done(writer, place.lease, place.replicas, finders, &run);
+        if !ledger.lost.is_empty() {
+            write_ranges(writer, &ledger.lost);
+            let heads = ledger.lost.iter().map(|(head, ..)| head).collect();
+            write(writer, &Entry::Lost { heads });
         }
+        write_ranges(writer, &ledger.ranges);
         for (&(bits, _), (merged, finders)) in &ledger.shards {
             write_shard(writer, bits, finders, merged);
         }
     });
     bytes.into()
+}
+
+fn write_ranges(writer: &mut Writer, ranges: &Ranges) {
+    // Ranges that share a part mostly follow each other, or not: each may have an entry of its own.
+    let mut done = ranges.iter().peekable();
+    while let Some((head, place, finders)) = done.next() {
+        let mut run = vec![place.placed(head)];
+        while let Some(&(head, next, found)) = done.peek()
+            && (next.lease, next.replicas) == (place.lease, place.replicas)
+            && found == finders
+        {
+            run.push(next.placed(head));
+            done.next();
+        }
+        write_done(writer, place.lease, place.replicas, finders, &run);
+    }
 }
 
 /// The ledger of the first segment, or of a checkpoint.
@@ -161,13 +171,24 @@ pub(super) fn write(writer: &mut Writer, entry: &Entry) {
             finders,
             ranges,
         } => write_done(writer, part.lease, *replicas, finders, ranges),
-        Entry::Withdrawn { heads } => write_heads(writer, 3, heads),
+        Entry::Withdrawn { heads } => {
+            writer.u32(3);
+            write_heads(writer, heads);
+        }
         Entry::Shard {
             bits,
             finders,
             merged,
         } => write_shard(writer, *bits, finders, merged),
-        Entry::Confirmed { heads } => write_heads(writer, 8, heads),
+        Entry::Confirmed { finders, heads } => {
+            writer.u32(10);
+            write_finders(writer, finders);
+            write_heads(writer, heads);
+        }
+        Entry::Lost { heads } => {
+            writer.u32(11);
+            write_heads(writer, heads);
+        }
         Entry::FoundOut {
             participant,
             outcast,
@@ -178,8 +199,8 @@ pub(super) fn write(writer: &mut Writer, entry: &Entry) {
     }
 }
 
-fn write_heads(writer: &mut Writer, kind: u32, heads: &[Head]) {
-    writer.u32(kind).u32(count(heads.len()));
+fn write_heads(writer: &mut Writer, heads: &[Head]) {
+    writer.u32(count(heads.len()));
     for head in heads {
         writer.u64(head.0);
     }
@@ -289,6 +310,14 @@ fn read(reader: &mut Reader, range_bits: RangeBits) -> Result<Entry, Wrong> {
         }
         5 => Entry::Pruned,
         8 => Entry::Confirmed {
+            finders: Finders::default(),
+            heads: read_heads(reader)?,
+        },
+        10 => Entry::Confirmed {
+            finders: read_finders(reader)?,
+            heads: read_heads(reader)?,
+        },
+        11 => Entry::Lost {
             heads: read_heads(reader)?,
         },
         9 => {

@@ -107,11 +107,21 @@ fn script() -> Vec<Vec<Entry>> {
                 finders: Finders::new([3, 4]),
                 ranges: vec![placed(heads[0], 1000)],
             };
-            script.extend([vec![Entry::Withdrawn { heads }], vec![again]]);
+            let gone = if layer % 2 == 0 {
+                Entry::Withdrawn { heads }
+            } else {
+                Entry::Lost { heads }
+            };
+            script.extend([vec![gone], vec![again]]);
         }
         if layer % 4 == 2 {
             let heads = heads[heads.len() / 2..].to_vec();
-            script.push(vec![Entry::Confirmed { heads }]);
+            let finders = finders(lease + 1);
+            script.push(vec![Entry::Confirmed { finders, heads }]);
+        }
+        if layer % 6 == 5 {
+            let heads = heads[..1].to_vec();
+            script.push(vec![Entry::Lost { heads }]);
         }
         if layer % 4 == 3 {
             script.push(vec![found_out(layer % 3)]);
@@ -151,6 +161,7 @@ fn found_out(participant: u32) -> Entry {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Plain {
     ranges: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
+    lost: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
     shards: Vec<(u32, Vec<u32>, Merged)>,
     outcasts: BTreeMap<u32, Outcast>,
 }
@@ -170,11 +181,19 @@ impl Plain {
                     for placed in ranges {
                         let finders = finders.iter().collect();
                         let place = (part.lease, *replicas, finders, *placed);
+                        plain.lost.remove(&placed.summary.head);
                         plain.ranges.insert(placed.summary.head, place);
                     }
                 }
                 Entry::Withdrawn { heads } => {
                     plain.ranges.retain(|head, _| !heads.contains(head));
+                    plain.lost.retain(|head, _| !heads.contains(head));
+                    plain.shards.clear();
+                }
+                Entry::Lost { heads } => {
+                    for head in heads {
+                        plain.lost.extend(plain.ranges.remove_entry(head));
+                    }
                     plain.shards.clear();
                 }
                 Entry::Shard {
@@ -185,10 +204,10 @@ impl Plain {
                     let finders = finders.iter().collect();
                     plain.shards.push((*bits, finders, merged.clone()));
                 }
-                Entry::Confirmed { heads } => {
+                Entry::Confirmed { finders, heads } => {
                     for head in heads {
-                        if let Some((_, _, finders, _)) = plain.ranges.get_mut(head) {
-                            finders.clear();
+                        if let Some((_, _, before, _)) = plain.ranges.get_mut(head) {
+                            *before = finders.iter().collect();
                         }
                     }
                 }
@@ -196,7 +215,8 @@ impl Plain {
                     participant,
                     outcast,
                 } => {
-                    let of_ranges = plain.ranges.values_mut().map(|(_, _, finders, _)| finders);
+                    let ranges = plain.ranges.values_mut().chain(plain.lost.values_mut());
+                    let of_ranges = ranges.map(|(_, _, finders, _)| finders);
                     let of_shards = plain.shards.iter_mut().map(|(_, finders, _)| finders);
                     for finders in of_ranges.chain(of_shards) {
                         if finders.contains(participant) {
@@ -208,6 +228,7 @@ impl Plain {
                 }
                 Entry::Pruned => {
                     plain.ranges.clear();
+                    plain.lost.clear();
                     plain.shards.clear();
                 }
             }
@@ -230,7 +251,6 @@ impl Plain {
     fn found(ledger: &Ledger) -> Plain {
         let of_range = |(head, place, finders): (Head, &Place, &Finders)| {
             let placed = place.placed(head);
-            assert_eq!(ledger.place(head), Some(place));
             assert_eq!(place.part(head).lease, place.lease);
             let is_doubted = finders.is_doubted();
             let finders: Vec<u32> = finders.iter().collect();
@@ -242,12 +262,16 @@ impl Plain {
             shards.map(move |(merged, finders)| (bits, finders.iter().collect(), merged.clone()))
         };
         let ranges: BTreeMap<_, _> = ledger.found(u64::MAX).map(of_range).collect();
+        for (head, place, _) in ledger.found(u64::MAX) {
+            assert_eq!(ledger.place(head), Some(place));
+        }
         assert_eq!(
             (ledger.len(), ledger.is_empty()),
             (ranges.len(), ranges.is_empty())
         );
         Plain {
             ranges,
+            lost: ledger.lost(u64::MAX).map(of_range).collect(),
             shards: (0..=64).flat_map(of_bits).collect(),
             outcasts: ledger
                 .outcasts()

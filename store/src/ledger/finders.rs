@@ -27,7 +27,7 @@ impl Finders {
         self.as_slice().iter().copied()
     }
 
-    /// Whether one of them was not trusted any more afterwards. Then the coordinator has to compute it itself.
+    /// Whether one of them was not trusted any more afterwards. Then it has to be computed again.
     pub fn is_doubted(&self) -> bool {
         self.as_slice().last() == Some(&DISTRUSTED)
     }

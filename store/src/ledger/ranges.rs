@@ -37,6 +37,10 @@ impl Ranges {
         self.len
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     pub(crate) fn get(&self, head: Head) -> Option<&Place> {
         let group = self.groups.get(&(head.0 >> GROUP_BITS))?;
         let at = find(group, head).ok()?;
@@ -71,13 +75,12 @@ impl Ranges {
         }
     }
 
-    pub(crate) fn remove(&mut self, head: Head) {
-        if let Some(group) = self.groups.get_mut(&(head.0 >> GROUP_BITS))
-            && let Ok(at) = find(group, head)
-        {
-            group.remove(at);
-            self.len -= 1;
-        }
+    pub(crate) fn remove(&mut self, head: Head) -> Option<(Place, Finders)> {
+        let group = self.groups.get_mut(&(head.0 >> GROUP_BITS))?;
+        let at = find(group, head).ok()?;
+        self.len -= 1;
+        let (_, place, finders) = group.remove(at);
+        Some((place, finders))
     }
 
     pub(crate) fn clear(&mut self) {

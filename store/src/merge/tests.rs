@@ -90,6 +90,7 @@ impl Table {
             table: TABLE,
             range_bits: range_bits(),
             ranges: Ranges::default(),
+            lost: Ranges::default(),
             withdrawn: false,
             shards: BTreeMap::new(),
             outcasts: BTreeMap::new(),

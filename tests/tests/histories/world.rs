@@ -8,7 +8,7 @@ use chomp_store::{Entry, Journal};
 use chomp_table::RangeBits;
 use chomp_table::shard::ShardSize;
 
-use crate::chain::{Chain, at_once};
+use crate::chain::{Chain, Fact, at_once};
 use crate::coordinator::{Coordinator, Ended, News, TABLE};
 use crate::expected;
 use crate::history::History;
@@ -286,7 +286,11 @@ impl World {
                 "it has read something else"
             );
         }
-        self.coordinators[at].found(self.chain.now().iter().copied());
+        // What is lost has to come out the same, and is settled when one says so.
+        let lost = found.lost(u64::MAX);
+        let lost = lost.map(|(head, place, _)| Fact::Range(head, place.digest));
+        let known = self.chain.now().iter().copied().chain(lost);
+        self.coordinators[at].found(known);
     }
 
     fn note_end(&mut self, number: u64) {
@@ -375,6 +379,7 @@ impl World {
         settings.task_positions_min = chance.u64(0..4) * range_bits().positions();
         settings.tasks_per_thread = chance.u32(0..2);
         settings.check_one_in = [0, 1, 4][chance.usize(0..3)];
+        settings.check_own_one_in = settings.check_one_in;
         settings.checks_first = chance.u32(0..3);
         settings.shard_words = SHARD_WORDS;
         self.history

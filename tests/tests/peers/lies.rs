@@ -65,7 +65,8 @@ pub(crate) async fn work(
     }
 }
 
-/// Says something about one task. It agrees to all that it is to check or to read back, and leaves merging to others.
+/// Says something about one task. It tells the truth of all that it is to check or to read back, and leaves merging to
+/// others.
 pub(crate) async fn say(
     client: &mut Client,
     task: &v1::Task,
@@ -74,10 +75,19 @@ pub(crate) async fn say(
 ) {
     let evaluate = match task.work.as_ref().unwrap() {
         Work::Evaluate(evaluate) => evaluate,
-        Work::Check(_) | Work::ReadBack(_) => {
-            let agrees = Said::Checked(v1::Checked { refutation: None });
+        Work::Check(check) => {
+            let Some(truth) = client.evaluate(&check.heads, task.journal).await else {
+                return leave(client, task).await;
+            };
+            let (_, ranges) = client.part(&truth);
             // What it is told to that is of no interest here.
-            let _ = client.say(task, None, Some(agrees)).await;
+            let said = Said::Checked(v1::Checked { ranges });
+            let _ = client.say(task, None, Some(said)).await;
+            return;
+        }
+        Work::ReadBack(_) => {
+            let whole = Said::Checked(v1::Checked::default());
+            let _ = client.say(task, None, Some(whole)).await;
             return;
         }
         Work::Merge(_) => return leave(client, task).await,
@@ -133,7 +143,7 @@ pub(crate) const MISSHAPEN: [&str; 24] = [
     "a record of no bytes",
     "a record of 4 GiB",
     "an answer to a check",
-    "a refutation",
+    "a check of nothing",
     "a shard that is no JSON",
     "a shard that was not asked for",
     "a hundred thousand ranges",
@@ -179,11 +189,8 @@ pub(crate) fn misshapen(name: &str, client: &Client, truth: &[Range], bits: u32)
         "more losing than there are" => ranges[0].count = u64::MAX,
         "a record of no bytes" => ranges[0].length = 0,
         "a record of 4 GiB" => (ranges[0].offset, ranges[0].length) = (u32::MAX, u32::MAX),
-        "an answer to a check" => return other(Said::Checked(v1::Checked::default())),
-        "a refutation" => {
-            let refutation = Some(v1::Refutation { word: 2 });
-            return other(Said::Checked(v1::Checked { refutation }));
-        }
+        "an answer to a check" => return other(Said::Checked(v1::Checked { ranges })),
+        "a check of nothing" => return other(Said::Checked(v1::Checked::default())),
         "a shard that is no JSON" => return merged(&b"{".repeat(100_000)),
         "a shard that was not asked for" => {
             return merged(

@@ -2,7 +2,7 @@
 
 use chomp_proto::v1::{self, task};
 use chomp_store::part::{self, Placed};
-use chomp_table::{Digest, Head, RangeSummary};
+use chomp_table::{Digest, Head};
 
 use super::{Job, LeaseId};
 use crate::link::Failure;
@@ -21,8 +21,8 @@ pub(crate) struct Task {
 pub(crate) enum Work {
     /// Ranges of one layer are to be evaluated, heads ascending.
     Evaluate { layer: u32, heads: Vec<Head> },
-    /// The record of a range, in the part of the lease `part`, is to be checked.
-    Check { range: Placed, part: u64, seed: u64 },
+    /// The same, and nothing is put: somebody else has found something.
+    Check { heads: Vec<Head> },
     /// A shard is to be written, which begins after `skip` stored words of the range `head`.
     Merge { shard: u32, head: Head, skip: u64 },
     /// A file of the table is to be read and compared, if there is one.
@@ -41,25 +41,12 @@ impl Task {
     /// The task in a message about `job`.
     pub(super) fn read(message: v1::Task, job: &Job) -> Result<Task, Failure> {
         let work = match message.work {
-            Some(task::Work::Evaluate(v1::Evaluate { layer, heads })) => {
-                let heads: Vec<Head> = heads.into_iter().map(Head).collect();
-                let fits = |head: &Head| head.layer() == layer && is_of(*head, job);
-                let sound = (1..=part::RANGES_MAX).contains(&heads.len())
-                    && heads.is_sorted_by(|one, next| one < next)
-                    && heads.iter().all(fits);
-                if !sound {
-                    return Err(wrong("ranges to evaluate that are not those of a layer"));
-                }
-                Work::Evaluate { layer, heads }
-            }
-            Some(task::Work::Check(v1::Check {
-                range: Some(range),
-                part,
-                seed,
-            })) => Work::Check {
-                range: placed(&range, job)?,
-                part,
-                seed,
+            Some(task::Work::Evaluate(v1::Evaluate { layer, heads })) => Work::Evaluate {
+                layer,
+                heads: of_layer(layer, heads, job)?,
+            },
+            Some(task::Work::Check(v1::Check { layer, heads })) => Work::Check {
+                heads: of_layer(layer, heads, job)?,
             },
             Some(task::Work::Merge(v1::Merge { shard, head, skip })) => {
                 let head = Head(head);
@@ -71,7 +58,7 @@ impl Task {
             Some(task::Work::ReadBack(v1::ReadBack { file })) => Work::ReadBack {
                 file: file.map(File::read).transpose()?,
             },
-            Some(task::Work::Check(_)) | None => return Err(wrong("a task without content")),
+            None => return Err(wrong("a task without content")),
         };
         Ok(Task {
             lease: LeaseId(message.lease),
@@ -103,30 +90,20 @@ fn wrong(what: &str) -> Failure {
     Failure::Protocol(format!("it leases {what}"))
 }
 
-fn placed(summary: &v1::Summary, job: &Job) -> Result<Placed, Failure> {
-    let head = Head(summary.head);
-    let digest = summary.digest.as_slice().try_into().map(Digest);
-    match digest {
-        Ok(digest) if is_of(head, job) => {
-            let placed = Placed {
-                summary: RangeSummary {
-                    head,
-                    count: summary.count,
-                    stored: summary.stored,
-                    digest,
-                },
-                offset: summary.offset,
-                length: summary.length,
-            };
-            let checked = placed.check(job.range_bits);
-            checked.map_err(|damage| wrong(&damage.to_string()))?;
-            Ok(placed)
-        }
-        _ => Err(wrong("a check of something that is no range")),
+/// Ranges of one layer, as they are sent.
+fn of_layer(layer: u32, heads: Vec<u64>, job: &Job) -> Result<Vec<Head>, Failure> {
+    let heads: Vec<Head> = heads.into_iter().map(Head).collect();
+    let fits = |head: &Head| head.layer() == layer && is_of(*head, job);
+    let sound = (1..=part::RANGES_MAX).contains(&heads.len())
+        && heads.is_sorted_by(|one, next| one < next)
+        && heads.iter().all(fits);
+    if !sound {
+        return Err(wrong("ranges to evaluate that are not those of a layer"));
     }
+    Ok(heads)
 }
 
-/// The same on the wire.
+/// A range as it is sent.
 pub(super) fn summary(placed: &Placed) -> v1::Summary {
     v1::Summary {
         head: placed.summary.head.0,
@@ -170,9 +147,17 @@ mod tests {
         Task::read(message, &job())
     }
 
+    /// Ranges to evaluate; as ranges to check they are taken, or not, just so.
     fn evaluate(layer: u32, heads: &[u64]) -> Result<Task, Failure> {
         let heads = heads.to_vec();
-        read(task::Work::Evaluate(v1::Evaluate { layer, heads }))
+        let check = v1::Check {
+            layer,
+            heads: heads.clone(),
+        };
+        let checked = read(task::Work::Check(check));
+        let evaluated = read(task::Work::Evaluate(v1::Evaluate { layer, heads }));
+        assert_eq!(checked.is_ok(), evaluated.is_ok());
+        evaluated
     }
 
     #[test]
@@ -200,41 +185,6 @@ mod tests {
             assert!(evaluate(layer, wrong).is_err(), "{wrong:?}");
         }
         assert!(evaluate(layer + 1, &[first]).is_err());
-    }
-
-    fn check(change: impl FnOnce(&mut v1::Summary)) -> Result<Task, Failure> {
-        let mut range = v1::Summary {
-            head: 5,
-            count: 3,
-            stored: 2,
-            digest: vec![0; 32],
-            offset: 64,
-            length: 20,
-        };
-        change(&mut range);
-        let range = Some(range);
-        let (part, seed) = (1, 1);
-        read(task::Work::Check(v1::Check { range, part, seed }))
-    }
-
-    #[test]
-    fn what_is_to_be_checked_can_be_a_range() {
-        assert!(check(|_| {}).is_ok());
-        let wrong: [fn(&mut v1::Summary); 8] = [
-            |range| range.head = 1 << 20,
-            |range| range.count = u64::MAX,
-            |range| range.stored = 4,
-            |range| range.digest.truncate(31),
-            |range| range.digest.push(0),
-            |range| range.offset = 0,
-            |range| range.length = 0,
-            |range| range.length = u32::MAX,
-        ];
-        for (number, wrong) in wrong.into_iter().enumerate() {
-            assert!(check(wrong).is_err(), "{number}");
-        }
-        let (range, part, seed) = (None, 1, 1);
-        assert!(read(task::Work::Check(v1::Check { range, part, seed })).is_err());
     }
 
     #[test]

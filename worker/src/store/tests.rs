@@ -87,7 +87,8 @@ async fn records_that_cannot_be_are_not_read() {
         stored: 1,
         digest: Digest([1; 32]),
     };
-    let lost = store.record(Head(2), &place).await.unwrap().unwrap_err();
+    let mut records = store.records(&[(Head(2), place)]).await.unwrap();
+    let lost = records.remove(0).unwrap_err();
     assert_eq!((lost.head, lost.digest), (Head(2), place.digest));
     assert!(
         lost.reason.contains("more than a range can have"),

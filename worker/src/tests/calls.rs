@@ -195,13 +195,12 @@ impl State {
                 }
                 done(part, ranges)
             }
-            complete_request::Result::Checked(v1::Checked { refutation }) => {
+            complete_request::Result::Checked(v1::Checked { ranges }) => {
                 if let Some(Leased::File(shard)) = leased {
                     self.read.insert(shard);
                     return complete_reply::Verdict::Accepted(v1::Accepted {});
                 }
-                self.checked
-                    .push(refutation.as_ref().map(|found| found.word));
+                self.checked.push(ranges.clone());
                 return complete_reply::Verdict::Accepted(v1::Accepted {});
             }
             complete_request::Result::Merged(v1::Merged { json }) => {

@@ -211,7 +211,7 @@ async fn a_check_is_not_handed_in_again_at_the_end() {
     let (report, ()) = tokio::join!(worker, stopper);
     assert_eq!(report.unwrap().end, End::Stopped);
     let state = fake.state();
-    assert_eq!(state.checked, [None]);
+    assert_eq!(state.checked.len(), 1);
     assert_eq!(state.count("complete"), 1);
 }
 

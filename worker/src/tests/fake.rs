@@ -77,7 +77,7 @@ pub(super) struct State {
     pub(super) task_heads: usize,
     /// So many checks are still to be leased, and what came of the others.
     pub(super) checks: usize,
-    pub(super) checked: Vec<Option<u64>>,
+    pub(super) checked: Vec<Vec<v1::Summary>>,
     /// The shards that were read back.
     pub(super) read: BTreeSet<u32>,
     pub(super) known: BTreeSet<u64>,
@@ -236,18 +236,10 @@ impl State {
 
     fn check(&self) -> (Leased, task::Work) {
         let ledger = self.journal.ledger();
-        let (head, place) = ledger.done(self.heads()).last().unwrap();
+        let (head, _) = ledger.done(self.heads()).last().unwrap();
         let check = v1::Check {
-            range: Some(v1::Summary {
-                head: head.0,
-                count: place.count,
-                stored: place.stored,
-                digest: place.digest.0.to_vec(),
-                offset: place.offset,
-                length: place.length,
-            }),
-            part: place.lease,
-            seed: self.next_lease,
+            layer: head.layer(),
+            heads: vec![head.0],
         };
         (Leased::Check(head), task::Work::Check(check))
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_store::objects::SimulatedStorage;
@@ -50,7 +49,7 @@ async fn a_store_that_is_reached_is_used() {
     let state = fake.state();
     assert_eq!((state.count("get"), state.count("put")), (0, 0));
     assert_eq!((report.ranges, report.checks, report.merges), (16, 2, 5));
-    assert_eq!(state.checked, [None, None]);
+    assert_eq!(state.checked.len(), 2);
     assert_eq!(state.returned, Vec::<String>::new());
 }
 
@@ -231,8 +230,9 @@ async fn a_merge_reports_what_it_finds() {
     }
 }
 
+/// A check says what follows from the sources, whatever somebody else has found, and puts nothing.
 #[tokio::test(start_paused = true)]
-async fn a_check_finds_a_lie() {
+async fn a_check_says_what_follows_from_the_sources() {
     let mut withdrawn = false;
     let fake = Fake::new(move |call, state| {
         // The liar's range is not in the table for good.
@@ -243,55 +243,29 @@ async fn a_check_finds_a_lie() {
         }
         Act::Go
     });
-    {
+    let right = {
         let mut state = fake.state();
         state.add_done(|head| head.0 < 15);
-        let mut wrong = truth(state.range_bits)[&Head(15)].clone();
-        wrong.losing.retain(|index| index % 3 > 0);
-        wrong.losing.extend([2000, 2001, 2003]);
-        wrong.losing.sort_unstable();
-        wrong.losing.dedup();
-        wrong.edges &= !(1 << 12);
-        wrong.edges |= u64::from(wrong.losing.first() == Some(&0)) << 12;
+        let right = truth(state.range_bits)[&Head(15)].clone();
+        let mut wrong = right.clone();
+        let few = wrong.losing.len() / 3;
+        wrong.losing.remove(few);
         state.add(&wrong);
         state.checks = 4;
-    }
+        chomp_table::range::encode(&right, state.range_bits).0
+    };
     let mut config = direct(&fake);
     config.threads = std::num::NonZeroUsize::MIN;
-    run(&fake, config).await;
+    let report = run(&fake, config).await;
     let state = fake.state();
-    let found = state.checked.iter().flatten();
-    assert!(
-        found.clone().count() > 0 && found.clone().all(|word| word >> 12 == 15),
-        "{:?}",
-        state.checked
-    );
-}
-
-/// Which words are looked at follows from what the coordinator sends with each check: a lie about few is found
-/// by some checks and missed by others.
-#[tokio::test(start_paused = true)]
-async fn each_check_looks_elsewhere() {
-    let fake = Fake::new(go);
-    {
-        let mut state = fake.state();
-        state.add_done(|head| head.0 < 15);
-        let mut wrong = truth(state.range_bits)[&Head(15)].clone();
-        let few = wrong.losing.len() / 3;
-        wrong.losing.drain(few..few + 4);
-        state.add(&wrong);
-        state.checks = 60;
+    assert_eq!((report.checks, state.checked.len()), (4, 4));
+    for checked in &state.checked {
+        let [summary] = &checked[..] else {
+            panic!("{checked:?}");
+        };
+        assert_eq!((summary.head, summary.count), (15, right.count));
+        assert_eq!(summary.digest, right.digest.0);
     }
-    let mut config = direct(&fake);
-    config.threads = std::num::NonZeroUsize::MIN;
-    // The table with the lie comes to no good end, and that is not the matter here.
-    let worker = run_with(config, Arc::new(fake.clone()), CancellationToken::new());
-    let _ = tokio::time::timeout(Duration::from_mins(10), worker).await;
-    let state = fake.state();
-    let found = state.checked.iter().flatten().count();
-    let all = state.checked.len();
-    assert_eq!(all, 60);
-    assert!((1..all).contains(&found), "{found} of {all}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,8 +2,8 @@
 
 use chomp_plan::{Answer, Verdict};
 use chomp_store::{Merged, PartName, Placed};
-use chomp_table::Head;
 use chomp_table::shard::ShardInfo;
+use chomp_table::{Head, RangeSummary};
 use tokio::sync::oneshot;
 
 /// A result of a task.
@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 pub(crate) enum Handed {
     /// The ranges in the part of the lease, heads ascending.
     Ranges(Vec<Placed>),
-    /// Whether the range that was checked is wrong.
-    Checked { refuted: bool },
+    /// What is in ranges that were checked, heads ascending; none for a shard that was read back.
+    Checked(Vec<RangeSummary>),
     /// A shard.
     Merged(Box<Merged>),
 }
@@ -23,19 +23,8 @@ pub(crate) struct Reply {
     pub(crate) answer: Answer,
     /// The journal says in the segments below this number where the sources of the task are.
     pub(crate) journal: u64,
-    /// Where the record to be checked is.
-    pub(crate) check: Option<Check>,
     /// The shard to be read back, if it has a file.
     pub(crate) read_back: Option<Box<ShardInfo>>,
-}
-
-/// What a check needs to know.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Check {
-    pub(crate) placed: Placed,
-    /// The lease of the part.
-    pub(crate) part: u64,
-    pub(crate) seed: u64,
 }
 
 /// What a worker wants to write.
@@ -59,7 +48,7 @@ impl Submission {
     /// The range of this head.
     pub(super) fn placed(&self, head: Head) -> &Placed {
         let Handed::Ranges(ranges) = &self.handed else {
-            unreachable!("only ranges are written as ranges, or checked");
+            unreachable!("only ranges are written as ranges");
         };
         let at = ranges.binary_search_by_key(&head, |placed| placed.summary.head);
         &ranges[at.expect("the plan speaks of the ranges of the submission")]

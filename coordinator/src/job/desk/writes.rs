@@ -173,7 +173,7 @@ impl Desk {
                         ranges,
                     })
                 }
-                Handed::Checked { .. } => None,
+                Handed::Checked(_) => None,
             }
         };
         groups.filter_map(entry).collect()

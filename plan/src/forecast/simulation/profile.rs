@@ -22,9 +22,9 @@ pub struct Outcome {
     pub records_read: u64,
     /// The bytes of parts and shards that they wrote.
     pub put: f64,
-    /// Evaluation.
+    /// Evaluation, checks included.
     pub evaluation_seconds: f64,
-    /// Reading, decoding and encoding records, and checking some.
+    /// Reading, decoding and encoding records.
     pub coding_seconds: f64,
     /// Writing shards, and reading them back.
     pub shard_seconds: f64,
@@ -74,7 +74,7 @@ impl Profile {
         outcome.fetched += bytes;
         outcome.records_read += reads as u64;
         let (seconds, put) = match work {
-            Work::Evaluate { heads, .. } => {
+            Work::Evaluate { heads, .. } | Work::Check { heads, .. } => {
                 let of = |values: &[f64]| -> f64 {
                     heads.iter().map(|&head| values[super::index(head)]).sum()
                 };
@@ -83,15 +83,11 @@ impl Profile {
                 let coding = reading + of(&job.losing) * costs.encode + count * costs.range;
                 outcome.evaluation_seconds += evaluation;
                 outcome.coding_seconds += coding;
-                let put = heads.iter().map(|&head| job.record_bytes(head)).sum();
+                let put = match work {
+                    Work::Check { .. } => 0.0,
+                    _ => heads.iter().map(|&head| job.record_bytes(head)).sum(),
+                };
                 (evaluation + coding, put)
-            }
-            Work::Check { range, .. } => {
-                // The record is decoded, and encoded again.
-                let checked = job.losing(range.head) * (costs.decode + costs.encode);
-                let coding = reading + checked + costs.range;
-                outcome.coding_seconds += coding;
-                (coding, 0.0)
             }
             Work::Merge { shard, head, .. } => {
                 let heads = job.merged(*shard, *head);

@@ -42,46 +42,72 @@ fn what_a_finished_one_leaves_is_let_alone() {
     assert_eq!(ready(open(&storage)).unwrap().epoch(), 1);
 }
 
-/// The first segment of a journal of version 2: ranges 0 and 1 are done, and a shard.
-fn segment() -> Bytes {
-    let mut writer = Writer::new(Kind {
-        version: 2,
-        ..SEGMENT
-    });
+/// The first segment of an older journal: ranges 0 and 1 are done, and a shard. From version 3 on two have found them, of
+/// whom one is distrusted; and then the coordinator found range 1 too.
+fn segment(version: u32) -> Bytes {
+    let mut writer = Writer::new(Kind { version, ..SEGMENT });
     writer.u64(0).digest(&Digest([0; 32]));
     writer.u64(TABLE).u32(range_bits().get());
     writer.u32(1).u64(7).u32(BITS);
+    let (ranges, shard) = if version == 2 { (2, 4) } else { (6, 7) };
+    let finders = |writer: &mut Writer| {
+        if version > 2 {
+            writer.u32(2).u32(1).u32(5);
+        }
+    };
     for head in 0..2 {
         let Placed {
             summary,
             offset,
             length,
         } = placed(Head(head), 5 + head);
-        writer.u32(2).u64(5 + head).u32(2).u32(1);
+        writer.u32(ranges).u64(5 + head).u32(2);
+        finders(&mut writer);
+        writer.u32(1);
         writer.u64(head).u64(summary.count).u64(summary.stored);
         writer.digest(&summary.digest).u32(offset).u32(length);
     }
     let text = serde_json::to_vec(&merged(0)).unwrap();
     let length = u32::try_from(text.len()).unwrap();
-    writer.u32(4).u32(BITS).u32(length).bytes(&text);
+    writer.u32(shard).u32(BITS);
+    finders(&mut writer);
+    writer.u32(length).bytes(&text);
+    if version > 2 {
+        writer.u32(9).u32(5).u32(12).u32(4).bytes(b"lied");
+        writer.u32(8).u32(1).u64(1);
+    }
     writer.finish().0.into()
 }
 
 #[test]
-fn a_journal_of_the_version_before_is_read() {
-    let storage = Arc::new(SimulatedStorage::new(1));
-    storage.overwrite(&keys::segment(0), segment());
-    let journal = ready(open(&storage)).unwrap();
-    let mut expected = Plain::default();
-    for head in 0..2 {
-        let place = (5 + head, 2, vec![], placed(Head(head), 5 + head));
-        expected.ranges.insert(Head(head), place);
+fn journals_of_the_versions_before_are_read() {
+    for version in [2, 3] {
+        let storage = Arc::new(SimulatedStorage::new(1));
+        storage.overwrite(&keys::segment(0), segment(version));
+        let journal = ready(open(&storage)).unwrap();
+        let mut expected = Plain::default();
+        let doubted = if version == 2 {
+            vec![]
+        } else {
+            vec![1, DISTRUSTED]
+        };
+        for (head, finders) in [(0, doubted.clone()), (1, vec![])] {
+            let place = (5 + head, 2, finders, placed(Head(head), 5 + head));
+            expected.ranges.insert(Head(head), place);
+        }
+        expected.shards.push((BITS, doubted, merged(0)));
+        if version > 2 {
+            let (serial, reason) = (12, "lied".to_owned());
+            expected.outcasts.insert(5, Outcast { serial, reason });
+        }
+        assert_eq!(Plain::found(&journal.ledger()), expected);
+        // What comes after it is of this version.
+        let finders = Finders::new([3]);
+        let heads = vec![Head(0)];
+        let entries = vec![found_out(1), Entry::Confirmed { finders, heads }];
+        ready(journal.append(entries)).unwrap();
+        let again = looked(&storage);
+        assert_eq!(again, *journal.ledger());
+        assert!(again.outcasts().any(|(number, _)| number == 1));
     }
-    expected.shards.push((BITS, vec![], merged(0)));
-    assert_eq!(Plain::found(&journal.ledger()), expected);
-    // What comes after it says who found it.
-    ready(journal.append(vec![found_out(1)])).unwrap();
-    let again = looked(&storage);
-    assert_eq!(again, *journal.ledger());
-    assert_eq!(again.outcasts().count(), 1);
 }

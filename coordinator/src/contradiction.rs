@@ -1,0 +1,202 @@
+//! Which range is wrong, when a table contradicts itself.
+//!
+//! A position is losing if and only if its mirror image is, and the two are mostly words of different ranges, which
+//! somebody else may have evaluated. So whoever changes words without their mirror images is seen when the table is
+//! counted; and then it can be found out which range it was:
+//!
+//! 1. **A word without its mirror image.** Of each pair of losing words the smaller one is put into one of [`SUMS`] sums, by
+//!    exclusive or, once for each of the two. So pairs leave nothing, and a sum into which one word alone was put is that
+//!    word.
+//! 2. **Down to the cause.** The words that moves lead to are looked at with their mirror images too. As long as two
+//!    of these differ, the search goes on there: the area falls with each step. In the end all of them agree, so they
+//!    say what the word is, by the definition of W; and a range that says otherwise is not what its sources make of
+//!    it, unless it was misled by the [edges](chomp_table::Range::edges) of a source, which is that then.
+//!
+//! So the range that is found is wrong whatever else is, and nobody is blamed for what he has computed from it.
+
+use std::collections::HashMap;
+
+use chomp_store::part::read_records;
+use chomp_store::{Place, StoreError};
+use chomp_table::chance::mix;
+use chomp_table::range::decode_range;
+use chomp_table::word::{mask, sort_segment};
+use chomp_table::{Head, Range, RangeBits, Word};
+
+use crate::arbiter::{Arbiter, ArbiterError};
+
+/// The number of sums is 2 to the power of this: 8 MiB.
+const SUMS_BITS: u32 = 20;
+/// The number of sums. Of fewer lies than this some are the only one in their sum.
+const SUMS: usize = 1 << SUMS_BITS;
+/// So many words without a mirror image are looked into.
+const WORDS_MAX: usize = 16;
+/// So many ranges are read at a time.
+const READ: usize = 32;
+/// So many ranges are kept in memory: some 100 MiB with 26 range bits.
+const KEPT: usize = 128;
+
+/// A range of the table of `bits` bits, all of whose ranges are done, that is not what its sources make of it; if the
+/// mirror images tell of one.
+///
+/// # Errors
+///
+/// If the record of a range cannot be read.
+pub(crate) async fn wrong_range(
+    arbiter: &Arbiter,
+    bits: u32,
+) -> Result<Option<Head>, ArbiterError> {
+    let mut search = Search {
+        arbiter,
+        bits,
+        range_bits: arbiter.range_bits(),
+        kept: HashMap::new(),
+    };
+    for word in search.unpaired().await? {
+        if search.agreed(word).await?.is_none()
+            && let Some(head) = search.descend(word).await?
+        {
+            return Ok(Some(head));
+        }
+    }
+    Ok(None)
+}
+
+struct Search<'a> {
+    arbiter: &'a Arbiter,
+    bits: u32,
+    range_bits: RangeBits,
+    kept: HashMap<Head, Range>,
+}
+
+impl Search<'_> {
+    /// Some words that are losing and their mirror images are not, or the other way round; and perhaps others.
+    async fn unpaired(&self) -> Result<Vec<Word>, ArbiterError> {
+        let mut sums = vec![0; SUMS];
+        let sum_of = |word: u64| usize::try_from(mix(word) >> (u64::BITS - SUMS_BITS));
+        let sum_of = |word| sum_of(word).expect("fewer bits than a usize has");
+        let places = self.arbiter.places(self.range_bits.heads(self.bits));
+        for places in places.chunks(READ) {
+            for range in self.read(places).await? {
+                let words = range.losing.iter();
+                let words = words.map(|&index| range.head.word(index.into(), self.range_bits));
+                for word in words.filter(|word| word.bits() <= self.bits) {
+                    if word != word.mirror() {
+                        let smaller = word.representative().get();
+                        sums[sum_of(smaller)] ^= smaller;
+                    }
+                }
+            }
+        }
+        let alone = sums.iter().enumerate();
+        let alone = alone.filter(|&(at, &sum)| sum != 0 && sum % 2 == 0 && sum_of(sum) == at);
+        let words = alone.map(|(_, &sum)| Word::new(sum));
+        Ok(words
+            .filter(|word| word.bits() <= self.bits)
+            .take(WORDS_MAX)
+            .collect())
+    }
+
+    /// The range that makes `word` and its mirror image differ.
+    async fn descend(&mut self, mut word: Word) -> Result<Option<Head>, ArbiterError> {
+        loop {
+            let mut is_losing = word != Word::EMPTY;
+            let mut differing = None;
+            for (_, next) in word.moves() {
+                let Some(next_is_losing) = self.agreed(next).await? else {
+                    differing = Some(next);
+                    break;
+                };
+                is_losing &= !next_is_losing;
+            }
+            match differing {
+                Some(next) => word = next,
+                None => return self.culprit(word, is_losing).await,
+            }
+        }
+    }
+
+    /// The range that is wrong about `word`, which `is_losing`, or misleads those that are.
+    async fn culprit(&mut self, word: Word, is_losing: bool) -> Result<Option<Head>, ArbiterError> {
+        for word in [word, word.mirror()] {
+            if self.says(word).await? != is_losing {
+                let head = Head::of(word, self.range_bits);
+                let misled_by = self.wrong_edges(word).await?;
+                return Ok(Some(misled_by.unwrap_or(head)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A range whose edges are not what the words are that they stand for, as far as the range of `word` reads them to
+    /// find out what `word` is.
+    async fn wrong_edges(&mut self, word: Word) -> Result<Option<Head>, ArbiterError> {
+        let b = self.range_bits.get();
+        let own = Head::of(word, self.range_bits);
+        let path = word.get();
+        for end in (0..word.bits()).filter(|end| path >> end & 1 == 0) {
+            for start in (end + 1..word.bits()).filter(|start| path >> start & 1 == 1) {
+                let next = sort_segment(path, start, end);
+                let head = Head(next >> b);
+                if next & 1 == 1 && head != own {
+                    let zeros = b - (next & mask(b)).count_ones();
+                    let edge = self.range(head).await?.edges >> zeros & 1 == 1;
+                    if edge != self.says(Word::new(next)).await? {
+                        return Ok(Some(head));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether `word` is losing, if that is said of its mirror image too.
+    async fn agreed(&mut self, word: Word) -> Result<Option<bool>, ArbiterError> {
+        let losing = self.says(word).await?;
+        Ok((self.says(word.mirror()).await? == losing).then_some(losing))
+    }
+
+    /// What the range of `word` says of it.
+    async fn says(&mut self, word: Word) -> Result<bool, ArbiterError> {
+        let index = (word.get() & mask(self.range_bits.get())) / 2;
+        let index = u32::try_from(index).expect("at most 31 bits");
+        let range = self.range(Head::of(word, self.range_bits)).await?;
+        Ok(range.losing.binary_search(&index).is_ok())
+    }
+
+    async fn range(&mut self, head: Head) -> Result<&Range, ArbiterError> {
+        if !self.kept.contains_key(&head) {
+            if self.kept.len() >= KEPT {
+                self.kept.clear();
+            }
+            let place = self.arbiter.place(head)?;
+            let mut read = self.read(&[(head, place)]).await?;
+            self.kept.extend(read.pop().map(|range| (head, range)));
+        }
+        Ok(&self.kept[&head])
+    }
+
+    async fn read(&self, places: &[(Head, Place)]) -> Result<Vec<Range>, ArbiterError> {
+        let records = read_records(self.arbiter.storage(), places).await;
+        let ranges = places.iter().zip(records).map(|(&(head, place), record)| {
+            let record = record.map_err(|error| match error {
+                source @ StoreError::Lost { .. } => ArbiterError::Lost {
+                    head,
+                    digest: place.digest,
+                    source,
+                },
+                other => other.into(),
+            })?;
+            let range = decode_range(&record, self.range_bits);
+            range.map_err(|source| ArbiterError::Record {
+                head,
+                digest: place.digest,
+                source,
+            })
+        });
+        ranges.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! One range is wrong, and all others follow from it: it is the one that is found.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use chomp_kernel::{Evaluator, Isa, Source};
+use chomp_store::objects::SimulatedStorage;
+use chomp_store::part::PartBuilder;
+use chomp_store::{Entry, Finders, Journal, PartName, Storage};
+use chomp_table::chance::Chance;
+use chomp_table::head::layers;
+use chomp_table::range::encode;
+use chomp_table::shard::ShardSize;
+
+use super::*;
+use crate::ready;
+
+const BITS: u32 = 17;
+
+fn range_bits() -> RangeBits {
+    RangeBits::new(12).unwrap()
+}
+
+/// A table that follows from what `change` makes of some range.
+struct Tested {
+    storage: Arc<SimulatedStorage>,
+    arbiter: Arbiter,
+    losing: BTreeSet<Word>,
+}
+
+fn tested(change: impl Fn(&mut Range)) -> Tested {
+    let storage = Arc::new(SimulatedStorage::new(1));
+    let journal = Journal::open(storage.clone(), range_bits(), BITS, 1, 2);
+    let journal = Arc::new(ready(journal).unwrap());
+    let mut evaluator = Evaluator::new(range_bits(), Isa::Portable);
+    let mut sources = HashMap::new();
+    let mut losing = BTreeSet::new();
+    for (layer, heads) in (0..).zip(layers(BITS, range_bits())) {
+        let mut builder = PartBuilder::default();
+        for head in heads {
+            let mut range = evaluator.evaluate(head, &sources).unwrap();
+            change(&mut range);
+            let words = range.losing.iter();
+            losing.extend(words.map(|&index| head.word(index.into(), range_bits())));
+            sources.insert(head, Source::new(&range));
+            let (summary, record) = encode(&range, range_bits());
+            builder.push(summary, &record);
+        }
+        let (bytes, ranges) = builder.finish();
+        let part = PartName { layer, lease: 1 };
+        ready(storage.create(&part.key(), bytes)).unwrap();
+        let done = Entry::Done {
+            finders: Finders::default(),
+            part,
+            replicas: 1,
+            ranges,
+        };
+        ready(journal.append(vec![done])).unwrap();
+    }
+    Tested {
+        arbiter: Arbiter::new(storage.clone(), journal, BITS, ShardSize::PUBLISHED),
+        storage,
+        losing,
+    }
+}
+
+impl Tested {
+    fn wrong_range(&self) -> Option<Head> {
+        ready(wrong_range(&self.arbiter, BITS)).unwrap()
+    }
+
+    fn has_unpaired(&self) -> bool {
+        let mut words = self.losing.iter();
+        words.any(|word| !self.losing.contains(&word.mirror()))
+    }
+}
+
+#[test]
+fn a_right_table_does_not_contradict_itself() {
+    let tested = tested(|_| {});
+    assert!(!tested.has_unpaired());
+    assert_eq!(tested.wrong_range(), None);
+}
+
+/// Words that are added and left out, one or several of a range, anywhere. The ranges above follow from them, and
+/// hundreds of words contradict each other.
+#[test]
+fn whoever_changes_a_word_is_found() {
+    let mut chance = Chance(7);
+    let mut found = 0;
+    for _ in 0..60 {
+        let liar = Head(chance.below(range_bits().heads(BITS)));
+        let words = 1 + chance.below(3);
+        let flips: BTreeSet<u32> = (0..words)
+            .map(|_| u32::try_from(1 + chance.below(range_bits().positions() - 1)).unwrap())
+            .collect();
+        let tested = tested(|range| {
+            for &index in flips.iter().filter(|_| range.head == liar) {
+                match range.losing.binary_search(&index) {
+                    Ok(at) => drop(range.losing.remove(at)),
+                    Err(at) => range.losing.insert(at, index),
+                }
+            }
+        });
+        let expected = tested.has_unpaired().then_some(liar);
+        assert_eq!(tested.wrong_range(), expected, "{flips:?}");
+        found += u32::from(expected.is_some());
+    }
+    assert!(found > 50, "{found}");
+}
+
+/// The edges of a range are what others read of shorter words. None of its own words is wrong then.
+#[test]
+fn whoever_changes_an_edge_is_found() {
+    let mut found = 0;
+    for liar in (0..range_bits().heads(BITS)).map(Head) {
+        for x in 0..range_bits().get() {
+            let tested = tested(|range| range.edges ^= u64::from(range.head == liar) << x);
+            let expected = tested.has_unpaired().then_some(liar);
+            assert_eq!(tested.wrong_range(), expected, "edge {x} of {liar}");
+            found += u32::from(expected.is_some());
+        }
+    }
+    assert!(found > 30, "{found}");
+}
+
+#[test]
+fn a_record_that_is_lost_is_named() {
+    let tested = tested(|range| {
+        if range.head == Head(5) {
+            range.losing.push(2047);
+        }
+    });
+    assert_eq!(tested.wrong_range(), Some(Head(5)));
+    let (head, place) = (Head(9), tested.arbiter.place(Head(9)).unwrap());
+    assert!(tested.storage.truncate(&place.part(head).key(), 16));
+    let error = ready(wrong_range(&tested.arbiter, BITS)).unwrap_err();
+    let (lost, digest) = error.lost().unwrap();
+    let lost_place = tested.arbiter.place(lost).unwrap();
+    assert_eq!(digest, lost_place.digest);
+    assert_eq!(lost_place.part(lost), place.part(head));
+}

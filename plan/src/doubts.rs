@@ -1,0 +1,76 @@
+//! Doubts: who found a unit that is done turned out not to be trusted, so it is computed again.
+//!
+//! Ranges are [checked](super::checks) by participants that have not found them; the coordinator takes part, when it
+//! has nothing else to decide. Shards it merges again itself. Until all is found again, nothing is merged or published.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chomp_table::Head;
+
+use super::Plan;
+use super::ids::{ParticipantId, Unit, WorkerId};
+use super::messages::Action;
+use super::units::State;
+use super::workers::Delivery;
+
+impl Plan {
+    /// How many ranges and shards have to be computed again before the table can be finished.
+    pub(super) fn in_doubt(&self) -> usize {
+        self.arbitrations.len() + self.checks.doubts()
+    }
+
+    /// Has computed again, as far as they are still known, what a participant helped to settle that is not trusted any
+    /// more, and of whose deliveries nothing is kept.
+    pub(super) fn doubt(&mut self, units: impl IntoIterator<Item = Unit>, out: &mut Vec<Action>) {
+        let is_known =
+            |unit: &Unit| self.units.contains(*unit) && self.units.known(*unit).is_some();
+        let units: BTreeSet<Unit> = units.into_iter().filter(is_known).collect();
+        let mut others = self.finders_of(&units);
+        for unit in units {
+            let voters = others.remove(&Delivery::of(unit)).unwrap_or_default();
+            match (unit, self.units.known(unit)) {
+                (Unit::Range(head), Some(content))
+                    if self.units.state(unit) == State::Committed
+                        && self.units.is_ready(unit)
+                        && !self.arbitrations.contains(unit) =>
+                {
+                    // Somebody else's word may have been doubted before.
+                    self.end_check(head);
+                    self.want_check(head, None, content, voters);
+                }
+                _ => self.arbitrate(unit, out),
+            }
+        }
+        self.arbitrations.reconsider();
+    }
+
+    /// A worker of each participant that helped to settle these units, ascending.
+    fn finders_of(&self, units: &BTreeSet<Unit>) -> BTreeMap<Delivery, Vec<WorkerId>> {
+        let mut finders: BTreeMap<Delivery, Vec<WorkerId>> = BTreeMap::new();
+        for (&participant, delivered) in &self.delivered {
+            let worker = self.some_worker(participant);
+            for &delivery in delivered.iter().filter(|one| units.contains(&one.unit())) {
+                let of_it = finders.entry(delivery).or_default();
+                if of_it.last() != Some(&worker) {
+                    of_it.push(worker);
+                }
+            }
+        }
+        finders
+    }
+
+    /// A worker has found the same in a range that was doubted.
+    pub(super) fn dispel(&mut self, head: Head, worker: WorkerId, out: &mut Vec<Action>) {
+        let Some(check) = self.end_check(head) else {
+            return;
+        };
+        self.credit(worker, Unit::Range(head));
+        let finders = check.voters.iter().chain([&worker]);
+        let finders: BTreeSet<ParticipantId> = finders.map(|worker| worker.participant).collect();
+        out.push(Action::Confirmed {
+            head,
+            finders: finders.into_iter().collect(),
+        });
+        self.news |= self.in_doubt() == 0;
+    }
+}
