@@ -71,7 +71,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         bits: table.bits,
         range_bits,
         replicas: args.replicas,
-        check: true,
+        check_one_in: args.check_one_in,
         store_hint: Some(directory.location.clone().absolute()?.to_string()),
         issuer: Arc::clone(&issuer),
         participants: Some(access::list_file(home)),

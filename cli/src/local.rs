@@ -65,7 +65,7 @@ pub(crate) async fn start(
         range_bits,
         replicas: 1,
         // Nobody else is there to check results.
-        check: false,
+        check_one_in: Some(0),
         store_hint: None,
         issuer,
         participants: None,

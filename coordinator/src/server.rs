@@ -83,8 +83,9 @@ pub struct Options {
     pub range_bits: RangeBits,
     /// How many workers have to compute each range alike.
     pub replicas: u32,
-    /// Whether workers check samples of each other's results.
-    pub check: bool,
+    /// One in so many ranges is evaluated by another worker too before it counts; 0: none. If it is not said, as
+    /// [`Settings`] has it.
+    pub check_one_in: Option<u32>,
     /// Where workers find the store, as they write it, if they may reach it.
     pub store_hint: Option<String>,
     /// Tells whose a token is.
@@ -140,8 +141,8 @@ impl Coordinator {
     ) -> Result<Coordinator, StartError> {
         let mut settings = Settings::new(options.bits, options.range_bits);
         settings.replicas = options.replicas;
-        if !options.check {
-            (settings.check_one_in, settings.check_own_one_in) = (0, 0);
+        if let Some(one_in) = options.check_one_in {
+            (settings.check_one_in, settings.check_own_one_in) = (one_in, one_in);
         }
         let random = generate::<[u8; 8]>(&SystemRandom::new());
         let random = random.map_err(|_| StartError::Random)?.expose();

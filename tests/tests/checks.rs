@@ -235,3 +235,38 @@ fn one_that_lies_once_while_it_is_alone() {
         "{log}"
     );
 }
+
+#[test]
+fn all_ranges_are_checked_or_none_if_the_owner_wants_so() {
+    for (one_in, is_checked) in [("1", true), ("0", false)] {
+        let cluster = Cluster::start(BITS, &["--range-bits", "12", "--check-one-in", one_in]);
+        block_on(async {
+            let mut ann = Client::join(&cluster.access_of("ann"), 1, "ann").await;
+            let mut bob = Client::join(&cluster.access_of("bob"), 2, "bob").await;
+            for _ in 0..30 {
+                let Offer::Task(task) = ann.lease().await else {
+                    panic!("there is something to do");
+                };
+                let Some(Work::Evaluate(evaluate)) = &task.work else {
+                    panic!("{task:?}");
+                };
+                let truth = ann.evaluate(&evaluate.heads, task.journal).await;
+                ann.submit(&task, &truth.unwrap()).await.unwrap();
+                if !is_checked {
+                    continue;
+                }
+                let Offer::Task(task) = bob.lease().await else {
+                    panic!("there is something to check");
+                };
+                let Some(Work::Check(check)) = &task.work else {
+                    panic!("{task:?}");
+                };
+                assert_eq!(check.heads, evaluate.heads);
+                let truth = bob.evaluate(&check.heads, task.journal).await;
+                let (_, ranges) = bob.part(&truth.unwrap());
+                let said = Said::Checked(v1::Checked { ranges });
+                bob.say(&task, None, Some(said)).await.unwrap();
+            }
+        });
+    }
+}

@@ -39,7 +39,7 @@ async fn run(
         open_status: false,
         limits: Limits::default(),
         store_hint: None,
-        check: true,
+        check_one_in: None,
     };
     let listeners = Listeners {
         calls: listener,

@@ -55,6 +55,11 @@ pub(crate) struct CoordinatorArgs {
         value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) replicas: u32,
 
+    /// Have another participant evaluate one in N ranges too before it counts; 0: none [default: 4; 16 while all
+    /// workers are one participant's]
+    #[arg(long, value_name = "N")]
+    pub(crate) check_one_in: Option<u32>,
+
     /// The name or address by which workers reach this machine [default: that of --listen, or the
     /// machine's name]
     #[arg(long, value_name = "HOST")]

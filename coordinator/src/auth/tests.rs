@@ -201,7 +201,7 @@ async fn start(tls: bool, open_status: bool) -> Tested {
         bits: 14,
         range_bits: RangeBits::new(12).unwrap(),
         replicas: 1,
-        check: true,
+        check_one_in: None,
         store_hint: None,
         issuer: Arc::clone(&issuer),
         participants: None,
