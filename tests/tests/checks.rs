@@ -231,7 +231,7 @@ fn one_that_lies_once_while_it_is_alone() {
         .filter(|line| line.contains("gets no more tasks"));
     let blamed: Vec<_> = blamed.collect();
     assert!(
-        blamed.len() == 1 && blamed[0].contains("of liar gets no more"),
+        blamed.len() == 1 && blamed[0].contains("(participant liar) gets no more"),
         "{log}"
     );
 }

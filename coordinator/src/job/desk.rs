@@ -310,7 +310,8 @@ impl Desk {
                     reason,
                 } => {
                     let participant = self.subject.list.name(worker.participant);
-                    let of = participant.map_or_else(String::new, |of| format!(" of {of}"));
+                    let of =
+                        participant.map_or_else(String::new, |of| format!(" (participant {of})"));
                     tracing::warn!("worker {name}{of} gets no more tasks: {reason}");
                     if !matches!(reason, Misdeed::Failing { .. }) {
                         self.note_found_out(worker.participant, &reason);
