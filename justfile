@@ -31,7 +31,12 @@ emulated:
 # Breaks one line of a package after the other, and tells which of them its tests do not notice:
 # `just mutants table --shard 0/40`
 mutants PACKAGE *ARGS:
-    cargo mutants -p chomp-{{PACKAGE}} -o target -C=--lib -C=--tests {{ARGS}}
+    CHOMP_SCHEDULES=2000 cargo mutants -p chomp-{{PACKAGE}} -o target -C=--lib -C=--tests {{ARGS}}
+
+# The same of the lines that a change touches, since a commit: `just mutants-since main~1`
+mutants-since COMMIT:
+    git diff {{COMMIT}} > target/changes.diff
+    CHOMP_SCHEDULES=2000 cargo mutants --in-diff target/changes.diff -o target -C=--lib -C=--tests
 
 # Kills coordinator and workers of a job so often, and compares the table; CHOMP_TEST_SEED repeats a seed
 kills COUNT="10000":

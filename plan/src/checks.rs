@@ -94,7 +94,7 @@ impl Plan {
         self.want_check(head, Some(submission), content, voters);
         // Those who still compute a range that is held work in vain, and nobody else is given it.
         let unit = Unit::Range(head);
-        let copies = self.take(unit);
+        let copies = self.take(unit, None);
         self.refile(unit, |new| new.votes = copies.votes);
         true
     }

@@ -48,6 +48,9 @@ impl Plan {
         assert_eq!(self.queue, queue);
         for (&request, &worker) in &self.requests {
             assert!(self.is_running(), "request {request} waits for nothing");
+            if !self.may_begin(self.looked, worker) {
+                continue;
+            }
             let others = self.present.len() - 1;
             let idle = !self.workers[&worker].is_busy();
             let wanted = self.board.wanted_by(worker, others, idle, self.below());

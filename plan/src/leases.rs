@@ -6,7 +6,7 @@ use chomp_table::Head;
 
 use super::Plan;
 use super::copies::Copies;
-use super::ids::{LeaseId, Millis, Unit, WorkerId};
+use super::ids::{LeaseId, Millis, ParticipantId, Unit, WorkerId};
 use super::messages::{Action, Loss, Work};
 use super::units::{Lost, State};
 
@@ -139,6 +139,7 @@ impl Plan {
 
     pub(super) fn returned(&mut self, worker: WorkerId, lease: LeaseId, out: &mut Vec<Action>) {
         if self.holds(worker, lease) {
+            self.note_idled(worker);
             self.end_lease(lease, None, out);
         }
     }
@@ -151,6 +152,7 @@ impl Plan {
         out: &mut Vec<Action>,
     ) {
         if self.holds(worker, lease) {
+            self.note_idled(worker);
             let name = self.name(worker);
             let loss = Loss::Failed {
                 worker: name,
@@ -266,6 +268,7 @@ impl Plan {
         if let Some(worker) = self.workers.get_mut(&lease.worker) {
             worker.leases.remove(&id);
             self.requeue(lease.worker);
+            self.note_ended(lease.worker.participant);
         }
         lease
     }
@@ -275,15 +278,23 @@ impl Plan {
         self.forget_lease(id);
     }
 
-    /// Takes a unit that is done out of the hands of whoever works on it; tells what they said.
-    pub(super) fn take(&mut self, unit: Unit) -> Copies {
+    /// Takes a unit that is done, by `finisher` if by a worker, out of the hands of whoever works on it; tells what they
+    /// said.
+    pub(super) fn take(&mut self, unit: Unit, finisher: Option<WorkerId>) -> Copies {
         let copies = self.board.close(unit);
-        for &(id, _) in &copies.leases {
+        let voters = copies.votes.iter().map(|vote| vote.worker);
+        let finders = voters.chain(finisher).map(|worker| worker.participant);
+        let finders: Vec<ParticipantId> = finders.collect();
+        for &(id, holder) in &copies.leases {
             let lease = self.leases.get_mut(&id).expect("the unit is leased");
             lease.left -= 1;
-            if lease.left == 0 {
-                self.forget_lease(id);
+            if lease.left > 0 {
+                continue;
             }
+            if lease.slow <= self.now && !finders.contains(&holder.participant) {
+                self.note_idled(holder);
+            }
+            self.forget_lease(id);
         }
         copies
     }

@@ -53,6 +53,8 @@
 //!   silences, the coordinator computes it. If it cannot either, the job stops. A participant gets what it failed at
 //!   again only if nobody else is there; if the others do not take it for as long as a lease lasts, the coordinator
 //!   computes it. A worker that fails at everything gets no more tasks.
+//! * **Who does nothing with its tasks waits.** A participant whose tasks come to nothing gets them one at a time, and
+//!   after a while, unless it is there alone.
 //! * **Nobody is shut out for having been away.** A worker is known by its number. It is forgotten after
 //!   a long silence, and may join again at any time, with the same number, and hand in what it has.
 //!
@@ -74,6 +76,7 @@ mod leases;
 mod messages;
 mod offers;
 mod past;
+mod patience;
 mod ranges;
 mod read_backs;
 mod reasons;
@@ -108,6 +111,7 @@ use arbitration::Arbitrations;
 use checks::Checks;
 use copies::Board;
 use leases::{Ended, Lease};
+use patience::Patience;
 use ranges::Ranges;
 use read_backs::ReadBacks;
 use shards::Shards;
@@ -146,6 +150,7 @@ pub struct Plan {
     benched: BTreeMap<WorkerId, Outcast>,
     /// The tasks that a participant failed since one of its results was taken, if any.
     failures: BTreeMap<ParticipantId, u32>,
+    patience: Patience,
     /// What each participant helped to settle.
     delivered: BTreeMap<ParticipantId, Vec<Delivery>>,
     /// The requests that wait for a task.
@@ -229,6 +234,7 @@ impl Plan {
             outcasts: BTreeMap::new(),
             benched: BTreeMap::new(),
             failures: BTreeMap::new(),
+            patience: Patience::default(),
             delivered: BTreeMap::new(),
             requests: BTreeMap::new(),
             queue: BTreeSet::new(),
@@ -401,6 +407,7 @@ impl Plan {
             self.next_unwatched(),
             self.next_read_back(),
             self.next_left_over(),
+            self.next_patience(),
         ];
         lease.into_iter().chain(others.into_iter().flatten()).min()
     }

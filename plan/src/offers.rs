@@ -76,7 +76,8 @@ impl Plan {
         if self.looked < now && self.singles.range(became_slow).next().is_some() {
             self.news = true;
         }
-        self.news |= self.next_read_back().is_some_and(|late| late <= now);
+        let is_due = |at: Option<Millis>| at.is_some_and(|at| at <= now);
+        self.news |= is_due(self.next_read_back()) || is_due(self.next_patience());
         self.looked = self.looked.max(now);
         while let Some(worker) = self.callers.pop_first() {
             while let Some(entry) = self.workers.get(&worker)
@@ -118,6 +119,9 @@ impl Plan {
         worker: WorkerId,
         out: &mut Vec<Action>,
     ) -> bool {
+        if !self.may_begin(now, worker) {
+            return false;
+        }
         let task = self
             .offer_check(now, worker)
             .or_else(|| self.offer_units(now, worker))

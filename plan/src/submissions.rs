@@ -121,7 +121,10 @@ impl Plan {
         let held = self.holds(worker, lease);
         match judged {
             Ok(()) => {
-                self.count_success(worker);
+                // What was taken before says nothing new of its worker.
+                if held {
+                    self.count_success(worker);
+                }
                 self.keep(findings, out);
                 // Unless `keep` ended it, something was not handed in: others may try.
                 if self.holds(worker, lease) {
@@ -280,7 +283,7 @@ impl Plan {
         content: Content,
         worker: Option<WorkerId>,
     ) {
-        let votes = self.take(unit).votes.into_iter();
+        let votes = self.take(unit, worker).votes.into_iter();
         let agreeing = votes.filter(|vote| vote.content == content);
         let finders: BTreeSet<_> = agreeing.map(|vote| vote.worker).chain(worker).collect();
         let mut credited = BTreeSet::new();

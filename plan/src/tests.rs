@@ -12,6 +12,7 @@ mod checks;
 mod healing;
 mod leases;
 mod participants;
+mod patience;
 mod read_backs;
 mod replicas;
 mod scheduling;

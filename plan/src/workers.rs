@@ -263,6 +263,7 @@ impl Plan {
     /// A result of this worker was of use.
     pub(super) fn count_success(&mut self, worker: WorkerId) {
         self.failures.remove(&worker.participant);
+        self.note_done(worker);
         if let Some(entry) = self.workers.get_mut(&worker) {
             entry.failures_in_a_row = 0;
         }

@@ -51,14 +51,15 @@ impl Lists {
         })
     }
 
-    /// Makes sure that `table`, opened since, has the manifest of these lists.
+    /// Opens the table of these lists, which is found from `path` as [`Table::open`] finds it.
     ///
     /// # Errors
     ///
-    /// If it has another.
-    pub fn check_same(&self, table: &Table) -> Result<(), TableError> {
+    /// If it cannot be opened, or has another manifest by now.
+    pub fn open(&self, path: &Path) -> Result<Table, TableError> {
+        let table = Table::open(path)?;
         match Manifest::parse(&self.manifest) {
-            Ok(manifest) if manifest == *table.manifest() => Ok(()),
+            Ok(manifest) if manifest == *table.manifest() => Ok(table),
             _ => {
                 let what = "it changed while it was read".into();
                 Err(damaged(table.folder(), MANIFEST_NAME, what))

@@ -28,8 +28,7 @@ const BITS: u32 = 13;
 /// All that is checked of a table without deciding positions.
 fn quick(folder: &Path) -> Result<Content, CheckError> {
     let lists = Lists::read(folder)?;
-    let table = Table::open(folder)?;
-    lists.check_same(&table)?;
+    let table = lists.open(folder)?;
     let content = check_bytes(&table)?;
     content.check_known_fingerprints()?;
     known::compare(&content.survey)?;
@@ -172,7 +171,7 @@ fn what_the_manifest_says_is_made_again_from_the_words() {
     let mut other = honest.clone();
     other.software = "another".into();
     write_lists(folder, &other);
-    let error = lists.check_same(&Table::open(folder).unwrap()).unwrap_err();
+    let error = lists.open(folder).unwrap_err();
     assert!(error.to_string().contains("it changed while"), "{error}");
 }
 

@@ -55,9 +55,7 @@ impl Checks {
     fn files(&mut self) -> anyhow::Result<(Table, Lists)> {
         let open = || -> Result<(Table, Lists), TableError> {
             let lists = Lists::read(&self.report.folder)?;
-            let table = Table::open(&self.args.table)?;
-            lists.check_same(&table)?;
-            Ok((table, lists))
+            Ok((lists.open(&self.args.table)?, lists))
         };
         let opened = open().map_err(Into::into);
         let opened = self.report.take(Check::Files, opened, |(table, _)| {

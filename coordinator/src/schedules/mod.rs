@@ -25,6 +25,7 @@ use std::thread;
 use chomp_table::chance::Chance;
 use world::World;
 
+/// How many schedules there are, unless `CHOMP_SCHEDULES` says so.
 const SCHEDULES: u64 = 100_000;
 
 /// What was seen in some schedules: shows that they are not all harmless.
@@ -93,13 +94,15 @@ fn every_schedule_ends_with_the_right_table() {
         run(seed.parse().unwrap());
         return;
     }
+    let wanted = std::env::var("CHOMP_SCHEDULES");
+    let schedules = wanted.map_or(SCHEDULES, |count| count.parse().unwrap());
     let seen = thread::scope(|scope| {
-        let odd = scope.spawn(|| check((1..SCHEDULES).step_by(2)));
-        let mut seen = check((0..SCHEDULES).step_by(2));
+        let odd = scope.spawn(|| check((1..schedules).step_by(2)));
+        let mut seen = check((0..schedules).step_by(2));
         seen.add(odd.join().unwrap());
         seen
     });
-    eprintln!("{SCHEDULES} schedules: {seen:?}");
+    eprintln!("{schedules} schedules: {seen:?}");
     let often = [
         (seen.starts, 2 * SCHEDULES),
         (seen.stops, SCHEDULES / 10),
@@ -112,5 +115,6 @@ fn every_schedule_ends_with_the_right_table() {
         (seen.checks, SCHEDULES / 100),
         (seen.lost_shards, SCHEDULES / 10_000),
     ];
-    assert!(often.iter().all(|(seen, least)| seen > least), "{seen:?}");
+    let is_often = often.iter().all(|(seen, least)| seen > least);
+    assert!(is_often || schedules < SCHEDULES, "{seen:?}");
 }

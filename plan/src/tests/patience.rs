@@ -1,0 +1,126 @@
+//! Who takes tasks and does nothing with them.
+
+use super::*;
+
+/// Another worker of the participant that A is of.
+const A2: WorkerId = WorkerId::new(1, 77);
+
+/// Layers of many ranges, all below which is done.
+fn busy(straggler_ms: u64) -> Bench {
+    let settings = Settings {
+        straggler_ms,
+        lease_ms: 1_000_000,
+        silence_ms: 1_000_000,
+        task_positions_max: 0,
+        ..settings(20)
+    };
+    let mut bench = Bench::at_layer(settings, 12);
+    for worker in [A, A2, B] {
+        bench.join(worker, 8);
+    }
+    bench
+}
+
+fn give_back(bench: &mut Bench, worker: WorkerId, lease: LeaseId) {
+    bench.tell(Event::Returned { worker, lease });
+}
+
+#[test]
+fn who_gives_tasks_back_waits_longer_each_time() {
+    let mut bench = busy(1_000_000);
+    for _ in 0..3 {
+        let lease = bench.task(A).lease;
+        give_back(&mut bench, A, lease);
+    }
+    let lease = bench.task(A).lease;
+    let kept = bench.task(A).lease;
+    give_back(&mut bench, A, lease);
+    // What it has in hand it may finish, and no worker of its gets more before.
+    bench.now += 1_000;
+    assert_eq!(bench.want(A2), []);
+    let actions = bench.tell(Event::Returned {
+        worker: A,
+        lease: kept,
+    });
+    assert_eq!(actions, []);
+    for wait in [
+        400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 51_200, 51_200,
+    ] {
+        let due = Millis(bench.now + wait);
+        assert_eq!(bench.plan.next_deadline(), Some(due), "{wait}");
+        bench.now += wait - 1;
+        assert_eq!(bench.tell(Event::Tick), []);
+        bench.now += 1;
+        let task = some_task(&bench.tell(Event::Tick)).unwrap();
+        give_back(&mut bench, A2, task.lease);
+        assert_eq!(bench.want(A2), []);
+    }
+    // B notices nothing.
+    bench.task(B);
+    // Twelve tasks that came to nothing are forgotten after two results.
+    bench.now += 51_200;
+    let first = some_task(&bench.tell(Event::Tick)).unwrap();
+    bench.finish(A2, &first);
+    let second = bench.task(A2);
+    assert_eq!(bench.want(A), [], "one at a time");
+    let request = RequestId(bench.requests);
+    bench.tell(Event::Withdrawn { request });
+    bench.finish(A2, &second);
+    bench.task(A);
+    bench.task(A2);
+}
+
+#[test]
+fn who_holds_tasks_until_others_have_done_them_waits() {
+    let mut bench = busy(3_000);
+    let held: Vec<Task> = (0..8).map(|_| bench.task(A)).collect();
+    // All else of the layer.
+    while let Some(task) = some_task(&bench.want(B)) {
+        bench.finish(B, &task);
+        if heads(&task)[0].layer() > 12 {
+            break;
+        }
+    }
+    bench.now += 3_000;
+    let mut doubled = 0;
+    while let Some(task) = some_task(&bench.tell(Event::Tick)).or_else(|| some_task(&bench.want(B)))
+    {
+        doubled += usize::from(held.iter().any(|held| heads(held) == heads(&task)));
+        bench.finish(B, &task);
+        if doubled > 3 {
+            break;
+        }
+    }
+    assert_eq!(doubled, 4);
+    assert_eq!(some_task(&bench.want(A)), None);
+    // What is taken twice says nothing new.
+    let again = heads(&held[0])
+        .iter()
+        .map(|head| head.0)
+        .collect::<Vec<_>>();
+    bench.submit(A, held[0].lease, summaries(again));
+    bench.now += 300;
+    assert_eq!(some_task(&bench.tell(Event::Tick)), None);
+    assert_eq!(some_task(&bench.want(A)), None);
+}
+
+fn some_task(actions: &[Action]) -> Option<Task> {
+    actions.iter().find_map(|action| match action {
+        Action::Answer {
+            answer: Answer::Task(task),
+            ..
+        } => Some(task.clone()),
+        _ => None,
+    })
+}
+
+#[test]
+fn who_is_alone_does_not_wait() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 1);
+    for _ in 0..20 {
+        let lease = bench.task(A).lease;
+        give_back(&mut bench, A, lease);
+    }
+    bench.task(A);
+}
