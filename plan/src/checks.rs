@@ -137,12 +137,37 @@ impl Plan {
             let check = self.checks.due.get_mut(&head);
             check.expect("it was just there").lease = Some(lease);
         }
+        self.singles.insert((self.leases[&lease].slow, lease));
         Some(Task {
             lease,
             attempt: lost + 1,
             lease_ms: self.settings.lease_ms,
             work,
         })
+    }
+
+    /// Whether `worker` may check instead of who holds this lease, if it is one of a check.
+    pub(super) fn may_take_over(&self, worker: WorkerId, id: LeaseId) -> bool {
+        let lease = &self.leases[&id];
+        let Work::Check { heads, .. } = &lease.work else {
+            return false;
+        };
+        let mut checks = heads.iter().filter_map(|head| self.checks.due.get(head));
+        let may = |check: &Check| check.lease == Some(id) && self.may_check(worker, &check.voters);
+        self.may_judge(worker, lease.worker) && checks.any(may)
+    }
+
+    /// Takes a check that is slow from who holds it. That is no lost one: what is lost is committed in the end.
+    pub(super) fn take_over(&mut self, id: LeaseId) {
+        let lease = self.cancel(id);
+        self.note_idled(lease.worker);
+        for head in lease.work.heads() {
+            let check = self.checks.due.get_mut(head);
+            if let Some(check) = check.filter(|check| check.lease == Some(id)) {
+                check.lease = None;
+                self.checks.set_free(*head);
+            }
+        }
     }
 
     /// The lease of a check ended without a result for these ranges, as far as they still wait for it. That counts even if

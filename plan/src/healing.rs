@@ -48,22 +48,6 @@ impl Plan {
         }
     }
 
-    /// The table is not published, because of this range: it is to be computed again by the coordinator, or by anybody if
-    /// its record is lost. If that has changed nothing before, the job stops.
-    pub(super) fn unpublished(
-        &mut self,
-        head: Head,
-        lost: Option<Digest>,
-        reason: String,
-        out: &mut Vec<Action>,
-    ) {
-        match lost {
-            Some(digest) => self.lost(head, digest, out),
-            None if self.suspects.insert(head) => self.arbitrate(Unit::Range(head), out),
-            None => self.stop(StopReason::PublishFailed { reason }, out),
-        }
-    }
-
     /// Takes back what draws on a range that was withdrawn, as far as it is not settled.
     fn block_dependants(&mut self, head: Head, out: &mut Vec<Action>) {
         let range_bits = self.settings.range_bits;

@@ -67,6 +67,14 @@ impl Work {
         ranges.chain(shard.map(Unit::Shard))
     }
 
+    /// The ranges that are evaluated, to be put or to check them.
+    pub(super) fn heads(&self) -> &[Head] {
+        match self {
+            Work::Evaluate { heads, .. } | Work::Check { heads, .. } => heads,
+            Work::Merge { .. } | Work::ReadBack { .. } => &[],
+        }
+    }
+
     pub(super) fn contains(&self, unit: Unit) -> bool {
         match (self, unit) {
             (Work::Evaluate { heads, .. }, Unit::Range(head)) => heads.binary_search(&head).is_ok(),
@@ -274,8 +282,8 @@ impl Plan {
     }
 
     /// Ends the lease of a check that is of no more use.
-    pub(super) fn cancel(&mut self, id: LeaseId) {
-        self.forget_lease(id);
+    pub(super) fn cancel(&mut self, id: LeaseId) -> Lease {
+        self.forget_lease(id)
     }
 
     /// Takes a unit that is done, by `finisher` if by a worker, out of the hands of whoever works on it; tells what they

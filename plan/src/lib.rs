@@ -77,6 +77,7 @@ mod messages;
 mod offers;
 mod past;
 mod patience;
+mod publication;
 mod ranges;
 mod read_backs;
 mod reasons;
@@ -370,12 +371,7 @@ impl Plan {
             Event::CommitFailed { submission, reason } => {
                 self.commit_failed(submission, reason, out);
             }
-            Event::Published => {
-                self.publishing_ended();
-                if !self.is_faulty() {
-                    self.phase = Phase::Finished;
-                }
-            }
+            Event::Published => self.published(),
             Event::PublishFailed { reason } => {
                 self.publishing_ended();
                 self.stop(StopReason::PublishFailed { reason }, out);
@@ -472,33 +468,5 @@ impl Plan {
             self.phase = Phase::Stopped(reason.clone());
             out.push(Action::Stop { reason });
         }
-    }
-
-    /// Cuts the table into shards, or begins the publication, when it is time for it.
-    fn advance_publication(&mut self, out: &mut Vec<Action>) {
-        let is_time = self.is_running() && !self.publishing && self.in_doubt() == 0;
-        if !is_time || !self.units.ranges.is_complete() {
-            return;
-        }
-        if !self.units.shards.is_cut() {
-            self.cut_shards();
-        }
-        if self.units.shards.is_complete() && self.are_read_back(out) {
-            self.publishing = true;
-            out.push(Action::Publish);
-        }
-    }
-
-    fn cut_shards(&mut self) {
-        let Units { ranges, shards } = &mut self.units;
-        shards.cut(ranges, self.settings.shard_words);
-        for number in self.units.shards.numbers() {
-            self.reconsider(Unit::Shard(number));
-        }
-    }
-
-    fn publishing_ended(&mut self) {
-        assert!(self.publishing, "the table was not to be published");
-        self.publishing = false;
     }
 }

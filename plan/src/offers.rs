@@ -223,6 +223,11 @@ impl Plan {
 
     /// Gives `worker`, which would have nothing to do, what another one is slow with.
     fn double(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
+        let mut slow = self.singles.iter().take_while(|(slow, _)| *slow <= now);
+        if let Some(&(_, check)) = slow.find(|&&(_, id)| self.may_take_over(worker, id)) {
+            self.take_over(check);
+            return self.offer_check(now, worker);
+        }
         let others = self.others();
         let below = self.below();
         let slow = self.singles.iter().take_while(|(slow, _)| *slow <= now);

@@ -170,7 +170,8 @@ impl Plan {
     /// A shard is what was said of it.
     pub(super) fn confirm(&mut self, shard: u32) {
         if let Some(lease) = self.read_backs.in_hand.remove(&shard) {
-            return self.cancel(lease);
+            self.cancel(lease);
+            return;
         }
         self.read_backs.own.remove(&shard);
         self.read_backs.wanted.retain(|_, shards| {

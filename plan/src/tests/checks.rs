@@ -467,3 +467,32 @@ fn what_nobody_takes_to_check_is_computed_by_the_coordinator() {
     }
     assert!(arbitrates(&all), "{all:?}");
 }
+
+/// Whoever holds a check does not hold up the range for the time of a lease.
+#[test]
+fn a_check_that_is_slow_goes_to_another() {
+    let mut bench = checked();
+    bench.plan.settings.straggler_ms = 30;
+    bench.join(C, 1);
+    let (submission, task) = begin(&mut bench);
+    assert_eq!(heads(&bench.task(C)), to_heads(&[4]));
+    assert_eq!(bench.want(C), []);
+    bench.now += 30;
+    let actions = bench.tell(Event::Tick);
+    let [
+        Action::Answer {
+            answer: Answer::Task(again),
+            ..
+        },
+    ] = &actions[..]
+    else {
+        panic!("{actions:?}");
+    };
+    // It is not a lost one, of which two would let the range pass.
+    assert_eq!((again.attempt, &again.work), (1, &task.work));
+    let (late, actions) = bench.check(B, task.lease, summaries([3]));
+    assert_eq!(actions, [rejected(late, Rejection::Stale)]);
+    let (check, actions) = bench.check(C, again.lease, summaries([3]));
+    let commit = commit_by(submission, &[3], &[A, C]);
+    assert_eq!(actions, [commit, accepted(check)]);
+}

@@ -1,0 +1,61 @@
+//! The end of a job: the table is cut into shards, and published when these are merged and read back.
+
+use chomp_table::{Digest, Head};
+
+use super::ids::Unit;
+use super::messages::{Action, StopReason};
+use super::units::Units;
+use super::{Phase, Plan};
+
+impl Plan {
+    /// Cuts the table into shards, or begins the publication, when it is time for it.
+    pub(super) fn advance_publication(&mut self, out: &mut Vec<Action>) {
+        let is_time = self.is_running() && !self.publishing && self.in_doubt() == 0;
+        if !is_time || !self.units.ranges.is_complete() {
+            return;
+        }
+        if !self.units.shards.is_cut() {
+            self.cut_shards();
+        }
+        if self.units.shards.is_complete() && self.are_read_back(out) {
+            self.publishing = true;
+            out.push(Action::Publish);
+        }
+    }
+
+    pub(super) fn cut_shards(&mut self) {
+        let Units { ranges, shards } = &mut self.units;
+        shards.cut(ranges, self.settings.shard_words);
+        for number in self.units.shards.numbers() {
+            self.reconsider(Unit::Shard(number));
+        }
+    }
+
+    pub(super) fn published(&mut self) {
+        self.publishing_ended();
+        if !self.is_faulty() {
+            self.phase = Phase::Finished;
+        }
+    }
+
+    pub(super) fn publishing_ended(&mut self) {
+        assert!(self.publishing, "the table was not to be published");
+        self.publishing = false;
+    }
+
+    /// The table is not published, because of this range: it is to be computed again by the coordinator, or by anybody if
+    /// its record is lost. If that has changed nothing before, the job stops.
+    pub(super) fn unpublished(
+        &mut self,
+        head: Head,
+        lost: Option<Digest>,
+        reason: String,
+        out: &mut Vec<Action>,
+    ) {
+        match lost {
+            Some(digest) => self.lost(head, digest, out),
+            None if self.suspects.insert(head) => self.arbitrate(Unit::Range(head), out),
+            None => self.stop(StopReason::PublishFailed { reason }, out),
+        }
+    }
+}
