@@ -5,6 +5,7 @@
 //! cargo bench -p chomp-tests --bench attacks                      all of them
 //! cargo bench -p chomp-tests --bench attacks -- --rounds 3        each three times, medians
 //! cargo bench -p chomp-tests --bench attacks -- joins pings       these
+//! cargo bench -p chomp-tests --bench attacks -- --ranges 50000    while so many ranges are done, of 65,536
 //! ```
 //!
 //! Each attack has a coordinator of its own, and the time is taken in which the same ranges are done: the rate is told
@@ -85,13 +86,17 @@ struct Measured {
 }
 
 fn main() {
-    let (mut rounds, mut names) = (1, Vec::new());
+    let (mut rounds, mut ranges, mut names) = (1, MEASURED, Vec::new());
     let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
     while let Some(arg) = args.next() {
         match &*arg {
             "--rounds" => {
                 let value = args.next().and_then(|arg| arg.parse().ok());
                 rounds = value.expect("a number of rounds");
+            }
+            "--ranges" => {
+                let value = args.next().and_then(|arg| arg.parse().ok());
+                ranges = value.expect("a number of ranges");
             }
             "--attack" => return attack(&args.collect::<Vec<_>>()),
             _ => names.push(arg),
@@ -113,15 +118,15 @@ fn main() {
     let wanted =
         |attack: &&Attack| names.is_empty() || names.iter().any(|name| name == attack.name);
     let attacks: Vec<Attack> = ALL[1..].iter().filter(wanted).copied().collect();
-    let mut alone = measure(ALL[0]);
+    let mut alone = measure(ALL[0], ranges);
     let mut all = vec![Vec::new(); attacks.len()];
     for _ in 0..rounds {
         for (turn, attack) in attacks.iter().enumerate() {
             if turn % AGAIN == 0 {
-                alone = measure(ALL[0]);
+                alone = measure(ALL[0], ranges);
                 tell(ALL[0], &[(alone.clone(), 1.0)]);
             }
-            let measured = measure(*attack);
+            let measured = measure(*attack, ranges);
             let rate = measured.rate / alone.rate;
             all[turn].push((measured, rate));
             if rounds == 1 {
@@ -209,7 +214,7 @@ impl Drop for Attacker {
     }
 }
 
-fn measure(attack: Attack) -> Measured {
+fn measure(attack: Attack, ranges: u64) -> Measured {
     let cluster = Cluster::on(free_port());
     end(&mut run_in(&cluster.table(), SERVED_BITS, RANGE_BITS)).summary();
     let cpus = cpus();
@@ -257,7 +262,7 @@ fn measure(attack: Attack) -> Measured {
     seen.begin();
     let cpu = cpu_seconds(coordinator.pid());
     let (begin, before) = until(0, PATIENCE);
-    let (finish, after) = until(before + MEASURED, PATIENCE);
+    let (finish, after) = until(before + ranges, PATIENCE);
     let seconds = (finish - begin).as_secs_f64();
     let cpu = (cpu_seconds(coordinator.pid()) - cpu) / seconds;
     let answers = seen.take();
