@@ -66,8 +66,7 @@ pub struct Status {
     pub leases: u64,
     /// The results that are being checked or written.
     pub submissions: u64,
-    /// The ranges and shards that the coordinator has to evaluate and merge itself, because workers
-    /// disagreed.
+    /// The ranges and shards that are computed again, because workers disagreed or one of them is not trusted any more.
     pub arbitrations: u64,
     /// How many workers have to agree on a range.
     pub replicas: u32,

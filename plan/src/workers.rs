@@ -178,6 +178,7 @@ impl Plan {
     pub(super) fn left(&mut self, worker: WorkerId, out: &mut Vec<Action>) {
         if let Some(gone) = self.remove(worker) {
             for lease in gone.leases {
+                self.note_idled(worker);
                 self.end_lease(lease, None, out);
             }
             self.release_unwatched(out);

@@ -130,7 +130,7 @@ function showFigures(status) {
     ["Losing so far", number(status.losing), "both of a mirror pair"],
     ["Rate", about(status.positions_per_second), "positions a second"],
     ["Time left", left, status.replicas > 1 ? `${status.replicas} workers agree on each range` : ""],
-    ["Being checked", number(status.submissions), status.arbitrations > 0 ? `${count(status.arbitrations, "result")} made again by the coordinator` : "results"],
+    ["Being checked", number(status.submissions), status.arbitrations > 0 ? `${count(status.arbitrations, "result")} computed again` : "results"],
   ];
   const place = byId("figures");
   if (place.childElementCount === 0) {

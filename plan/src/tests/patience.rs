@@ -114,6 +114,19 @@ fn some_task(actions: &[Action]) -> Option<Task> {
     })
 }
 
+/// To go and come back is no way around it.
+#[test]
+fn who_leaves_with_tasks_in_hand_waits_too() {
+    let mut bench = busy(1_000_000);
+    for _ in 0..4 {
+        bench.task(A);
+        bench.tell(Event::Left { worker: A });
+        bench.join(A, 8);
+    }
+    assert_eq!(bench.want(A2), []);
+    bench.task(B);
+}
+
 #[test]
 fn who_is_alone_does_not_wait() {
     let mut bench = Bench::at_layer(settings(16), 3);
