@@ -1,43 +1,57 @@
 //! Who takes tasks and does nothing with them has to wait, and longer each time.
 //!
 //! A task that somebody holds, or takes and gives back, costs its ranges a turn: at the end of a layer all others wait
-//! until it is [doubled](super::Settings::straggler_ms). So tasks that come to nothing are counted for each participant:
-//! those that it gave back or failed, and those that were slow and that somebody else has finished. After [`FREE`] of them
-//! it gets one task at a time, and after each further one none for a while, twice as long each time. Each result that is
-//! taken halves the count. Nobody waits who is there alone, or has merely fallen silent.
+//! until it is [doubled](super::Settings::straggler_ms). So each participant has a **credit** of tasks that may come to
+//! nothing: those that it gives back or fails, and those that are slow and that somebody else has finished. At first it is
+//! [`FREE`], each result that is taken adds one, and each such task takes one away. Without any, it gets one task at a
+//! time, and after each that comes to nothing none for a while, twice as long each time; each result halves what it owes.
+//! So a machine that stops costs its participant nothing that it has not earned long before. Nobody waits who is there
+//! alone, or has merely fallen silent.
 
 use std::collections::BTreeMap;
 
 use super::Plan;
 use super::ids::{Millis, ParticipantId, WorkerId};
 
-/// So many tasks in a row may come to nothing.
-const FREE: u32 = 3;
-/// They are counted no further.
-const MOST: u32 = 12;
-/// How long one waits after the first task that is too much. After the last of [`MOST`] it is 51 s.
+/// The credit of who has done nothing yet.
+const FREE: i32 = 3;
+/// There is no larger credit.
+const MOST: i32 = 1000;
+/// Nobody owes more.
+const LEAST: i32 = -9;
+/// Half of the time for which one waits that owes one task; it doubles with each more, up to 51 s.
 const WAIT_MS: u64 = 100;
 
-/// The participants whose last tasks came to nothing.
+/// The credits of all participants, but for those that have done nothing yet.
 #[derive(Debug, Default)]
-pub(super) struct Patience(BTreeMap<ParticipantId, Idled>);
+pub(super) struct Patience(BTreeMap<ParticipantId, Account>);
 
-#[derive(Debug, Default)]
-struct Idled {
-    tasks: u32,
+#[derive(Debug)]
+struct Account {
+    credit: i32,
     /// It gets no task before.
     until: Millis,
 }
 
+impl Default for Account {
+    fn default() -> Account {
+        Account {
+            credit: FREE,
+            until: Millis::default(),
+        }
+    }
+}
+
 impl Patience {
-    fn of(&self, participant: ParticipantId) -> Option<&Idled> {
-        let idled = self.0.get(&participant);
-        idled.filter(|idled| idled.tasks > FREE)
+    /// The account of a participant that owes something.
+    fn of(&self, participant: ParticipantId) -> Option<&Account> {
+        let account = self.0.get(&participant);
+        account.filter(|account| account.credit < 0)
     }
 
     /// When somebody's time is over, the first after `then`.
     fn next_after(&self, then: Millis) -> Option<Millis> {
-        let ends = self.0.values().map(|idled| idled.until);
+        let ends = self.0.values().map(|account| account.until);
         ends.filter(|&until| until > then).min()
     }
 }
@@ -45,33 +59,33 @@ impl Patience {
 impl Plan {
     /// A task of this worker came to nothing.
     pub(super) fn note_idled(&mut self, worker: WorkerId) {
-        let idled = self.patience.0.entry(worker.participant).or_default();
-        idled.tasks = MOST.min(idled.tasks + 1);
-        if idled.tasks > FREE {
-            idled.until = self.now.plus(WAIT_MS << (idled.tasks - FREE));
+        let account = self.patience.0.entry(worker.participant).or_default();
+        account.credit = LEAST.max(account.credit - 1);
+        if account.credit < 0 {
+            let wait = WAIT_MS << account.credit.unsigned_abs();
+            account.until = self.now.plus(wait);
         }
     }
 
     /// A result of this worker was taken.
     pub(super) fn note_done(&mut self, worker: WorkerId) {
-        let Some(idled) = self.patience.0.get_mut(&worker.participant) else {
-            return;
-        };
-        idled.tasks /= 2;
-        idled.until = Millis::default();
-        if idled.tasks == 0 {
-            self.patience.0.remove(&worker.participant);
+        let account = self.patience.0.entry(worker.participant).or_default();
+        if account.credit < 0 {
+            account.credit /= 2;
+            account.until = Millis::default();
+            self.news = true;
+        } else {
+            account.credit = MOST.min(account.credit + 1);
         }
-        self.news = true;
     }
 
     /// Whether this worker may have a task now, for all that is known of its participant.
     pub(super) fn may_begin(&self, now: Millis, worker: WorkerId) -> bool {
-        let Some(idled) = self.patience.of(worker.participant) else {
+        let Some(account) = self.patience.of(worker.participant) else {
             return true;
         };
         let is_alone = self.present.len() <= 1;
-        is_alone || idled.until <= now && self.has_no_task(worker.participant)
+        is_alone || account.until <= now && self.has_no_task(worker.participant)
     }
 
     fn has_no_task(&self, participant: ParticipantId) -> bool {

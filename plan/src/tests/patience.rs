@@ -57,17 +57,36 @@ fn who_gives_tasks_back_waits_longer_each_time() {
     }
     // B notices nothing.
     bench.task(B);
-    // Twelve tasks that came to nothing are forgotten after two results.
+    // With four results all is forgotten.
     bench.now += 51_200;
     let first = some_task(&bench.tell(Event::Tick)).unwrap();
     bench.finish(A2, &first);
-    let second = bench.task(A2);
-    assert_eq!(bench.want(A), [], "one at a time");
-    let request = RequestId(bench.requests);
-    bench.tell(Event::Withdrawn { request });
-    bench.finish(A2, &second);
+    for _ in 0..3 {
+        let next = bench.task(A2);
+        assert_eq!(bench.want(A), [], "one at a time");
+        let request = RequestId(bench.requests);
+        bench.tell(Event::Withdrawn { request });
+        bench.finish(A2, &next);
+    }
     bench.task(A);
     bench.task(A2);
+}
+
+/// One of many machines of a participant stops, and gives back what it has in hand.
+#[test]
+fn who_has_done_much_may_give_some_back() {
+    let mut bench = busy(1_000_000);
+    for _ in 0..2 {
+        let task = bench.task(A);
+        bench.finish(A, &task);
+    }
+    let leases: Vec<LeaseId> = (0..5).map(|_| bench.task(A).lease).collect();
+    for lease in leases {
+        give_back(&mut bench, A, lease);
+    }
+    let lease = bench.task(A2).lease;
+    give_back(&mut bench, A2, lease);
+    assert_eq!(bench.want(A2), []);
 }
 
 #[test]
