@@ -36,7 +36,7 @@ mutants PACKAGE *ARGS:
 # The same of the lines that a change touches, since a commit: `just mutants-since main~1`
 mutants-since COMMIT:
     git diff {{COMMIT}} > target/changes.diff
-    CHOMP_SCHEDULES=2000 cargo mutants --in-diff target/changes.diff -o target -C=--lib -C=--tests
+    CHOMP_SCHEDULES=2000 cargo mutants --workspace --in-diff target/changes.diff -o target -C=--lib -C=--tests
 
 # Kills coordinator and workers of a job so often, and compares the table; CHOMP_TEST_SEED repeats a seed
 kills COUNT="10000":
