@@ -58,13 +58,14 @@ impl Plan {
         chosen
     }
 
-    /// The workers that were heard of a short time ago, the last one first. Those that have fallen silent may
-    /// be gone.
+    /// The workers that were heard of a short time ago, and need not wait for tasks, the last one first. Those that have
+    /// fallen silent may be gone.
     fn awake(&self) -> impl Iterator<Item = WorkerId> {
         let contact = self.settings.contact_ms();
         let latest = self.silences.iter().rev();
         let awake = latest.take_while(move |(heard, _)| heard.plus(contact) > self.now);
-        awake.map(|&(_, worker)| worker)
+        let awake = awake.map(|&(_, worker)| worker);
+        awake.filter(|worker| !self.owes(worker.participant))
     }
 
     /// Whether somebody is there who may check what these have found.

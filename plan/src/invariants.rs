@@ -214,7 +214,9 @@ impl Plan {
             );
             let contact = self.settings.contact_ms();
             let mut may = self.workers.iter().filter(|(id, worker)| {
-                self.may_check(**id, &check.voters) && worker.heard.plus(contact) > self.watched
+                self.may_check(**id, &check.voters)
+                    && worker.heard.plus(contact) > self.watched
+                    && !self.owes(id.participant)
             });
             assert!(may.next().is_some(), "{head} waits in vain");
         }

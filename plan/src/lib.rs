@@ -313,6 +313,7 @@ impl Plan {
         if !self.is_running() && self.checks.held() > 0 {
             self.end_holds(out);
         }
+        self.release_for_debtors(out);
         self.advance_arbitrations(out);
         self.advance_publication(out);
         self.answer_requests(now, out);

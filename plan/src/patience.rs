@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use super::Plan;
 use super::ids::{Millis, ParticipantId, WorkerId};
+use super::messages::Action;
 
 /// The credit of who has done nothing yet.
 const FREE: i32 = 3;
@@ -24,7 +25,11 @@ const WAIT_MS: u64 = 100;
 
 /// The credits of all participants, but for those that have done nothing yet.
 #[derive(Debug, Default)]
-pub(super) struct Patience(BTreeMap<ParticipantId, Account>);
+pub(super) struct Patience {
+    accounts: BTreeMap<ParticipantId, Account>,
+    /// Whether somebody owes something since the last look.
+    has_new_debtor: bool,
+}
 
 #[derive(Debug)]
 struct Account {
@@ -45,13 +50,13 @@ impl Default for Account {
 impl Patience {
     /// The account of a participant that owes something.
     fn of(&self, participant: ParticipantId) -> Option<&Account> {
-        let account = self.0.get(&participant);
+        let account = self.accounts.get(&participant);
         account.filter(|account| account.credit < 0)
     }
 
     /// When somebody's time is over, the first after `then`.
     fn next_after(&self, then: Millis) -> Option<Millis> {
-        let ends = self.0.values().map(|account| account.until);
+        let ends = self.accounts.values().map(|account| account.until);
         ends.filter(|&until| until > then).min()
     }
 }
@@ -59,17 +64,26 @@ impl Patience {
 impl Plan {
     /// A task of this worker came to nothing.
     pub(super) fn note_idled(&mut self, worker: WorkerId) {
-        let account = self.patience.0.entry(worker.participant).or_default();
+        let account = self
+            .patience
+            .accounts
+            .entry(worker.participant)
+            .or_default();
         account.credit = LEAST.max(account.credit - 1);
         if account.credit < 0 {
             let wait = WAIT_MS << account.credit.unsigned_abs();
             account.until = self.now.plus(wait);
+            self.patience.has_new_debtor = true;
         }
     }
 
     /// A result of this worker was taken.
     pub(super) fn note_done(&mut self, worker: WorkerId) {
-        let account = self.patience.0.entry(worker.participant).or_default();
+        let account = self
+            .patience
+            .accounts
+            .entry(worker.participant)
+            .or_default();
         if account.credit < 0 {
             account.credit /= 2;
             account.until = Millis::default();
@@ -81,11 +95,22 @@ impl Plan {
 
     /// Whether this worker may have a task now, for all that is known of its participant.
     pub(super) fn may_begin(&self, now: Millis, worker: WorkerId) -> bool {
-        let Some(account) = self.patience.of(worker.participant) else {
-            return true;
-        };
-        let is_alone = self.present.len() <= 1;
-        is_alone || account.until <= now && self.has_no_task(worker.participant)
+        let account = self.patience.of(worker.participant);
+        let may_again =
+            |account: &Account| account.until <= now && self.has_no_task(worker.participant);
+        !self.owes(worker.participant) || account.is_none_or(may_again)
+    }
+
+    /// Whether a participant has to wait between tasks. It is not counted on for checks.
+    pub(super) fn owes(&self, participant: ParticipantId) -> bool {
+        self.present.len() > 1 && self.patience.of(participant).is_some()
+    }
+
+    /// No range waits for a check by one who has to wait itself.
+    pub(super) fn release_for_debtors(&mut self, out: &mut Vec<Action>) {
+        if std::mem::take(&mut self.patience.has_new_debtor) {
+            self.release_unwatched(out);
+        }
     }
 
     fn has_no_task(&self, participant: ParticipantId) -> bool {

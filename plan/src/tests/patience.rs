@@ -156,3 +156,23 @@ fn who_is_alone_does_not_wait() {
     }
     bench.task(A);
 }
+
+/// Nothing waits for a check by one that has to wait itself.
+#[test]
+fn who_waits_is_not_counted_on_for_checks() {
+    let settings = Settings {
+        check_one_in: 1,
+        ..settings(16)
+    };
+    let mut bench = Bench::at_layer(settings, 3);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    let held = LeaseId(9);
+    let (submission, actions) = bench.submit(A, held, summaries([3]));
+    assert_eq!(actions, [settled(submission, Verdict::Held)]);
+    for _ in 0..4 {
+        let lease = bench.task(B).lease;
+        give_back(&mut bench, B, lease);
+    }
+    bench.begin_commit(A, held, &[4]);
+}
