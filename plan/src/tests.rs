@@ -9,6 +9,7 @@ use chomp_table::Digest;
 
 mod arbitration;
 mod checks;
+mod doubts;
 mod healing;
 mod leases;
 mod participants;

@@ -176,3 +176,27 @@ fn who_waits_is_not_counted_on_for_checks() {
     }
     bench.begin_commit(A, held, &[4]);
 }
+
+#[test]
+fn what_waits_for_a_check_by_who_has_to_wait_now_is_committed() {
+    let settings = Settings {
+        check_one_in: 1,
+        task_positions_max: 0,
+        ..settings(20)
+    };
+    let mut bench = Bench::at_layer(settings, 12);
+    for worker in [A, B] {
+        bench.join(worker, 8);
+    }
+    let leases: Vec<LeaseId> = (0..4).map(|_| bench.task(B).lease).collect();
+    let task = bench.task(A);
+    let head = heads(&task)[0].0;
+    let (submission, actions) = bench.submit(A, task.lease, summaries([head]));
+    assert_eq!(actions, [settled(submission, Verdict::Held)]);
+    let mut actions = Vec::new();
+    for lease in leases {
+        assert_eq!(actions, []);
+        actions = bench.tell(Event::Returned { worker: B, lease });
+    }
+    assert_eq!(actions, [commit(submission, &[head])]);
+}

@@ -216,7 +216,7 @@ fn other_versions_are_told_from_damage() {
             StoreError::Newer {
                 key: named,
                 found,
-                known: 3,
+                known: 4,
             } => {
                 assert!(newer && named == key && found == version);
             }
