@@ -1,7 +1,7 @@
 //! What a coordinator knows of the one before.
 
 use chomp_access::Participants;
-use chomp_plan::{ParticipantId, SubmissionId, Unit};
+use chomp_plan::{ParticipantId, Rejection, SubmissionId, Unit};
 
 use super::*;
 use crate::arbiter::Arbitrated;
@@ -80,4 +80,84 @@ fn what_the_coordinator_finds_too_is_nobodys_any_more() {
     tested.desk.handle(tested.now, revoked);
     tested.write_all();
     assert!(finders(&tested).is_empty());
+}
+
+#[test]
+fn what_was_lost_has_to_come_out_the_same_after_a_restart() {
+    let mut first = tested(|_| {});
+    first.join(1);
+    first.complete(1, 1, &[0]);
+    first.write_all();
+    let (worker, head) = (WorkerId::only(1), Head(0));
+    let digest = placed(0).summary.digest;
+    let lost = Event::Lost {
+        worker,
+        head,
+        digest,
+    };
+    first.desk.handle(first.now, lost);
+    first.write_all();
+    assert!(first.tools.journal.ledger().is_empty());
+
+    let mut second = started(&first.storage, &List::default(), |_| {});
+    second.join(2);
+    let mut other = placed(0);
+    other.summary.digest = Digest::of(b"another");
+    let (worker, lease) = (
+        WorkerId::only(2),
+        LeaseId(second.tools.journal.epoch() << 32),
+    );
+    let (layer, heads) = (0, vec![head]);
+    let work = Work::Evaluate { layer, heads };
+    second.desk.plan.pretend_leased(worker, lease, work);
+    let (reply, mut verdict) = oneshot::channel();
+    let handed = Handed::Ranges(vec![other]);
+    second
+        .desk
+        .complete(second.now, worker, lease, handed, reply);
+    let verdict = verdict.try_recv().unwrap();
+    let reason = Rejection::Disagreement {
+        unit: Unit::Range(head),
+    };
+    assert_eq!(verdict, Verdict::Rejected { reason });
+    // Neither was right, and who found what was lost is known too.
+    second.write_all();
+    for liar in [1, 2] {
+        assert!(second.desk.plan.misdeed(WorkerId::only(liar)).is_some());
+    }
+}
+
+#[test]
+fn who_confirms_a_range_is_its_finder() {
+    let mut tested = tested(|_| {});
+    tested.join(1);
+    tested.join(2);
+    for head in [0, 1] {
+        tested.complete(1, 1 + head, &[head]);
+        tested.write_all();
+    }
+    let participant = ParticipantId(1);
+    let revoked = Event::Revoked { participant };
+    tested.desk.handle(tested.now, revoked);
+    // The coordinator is at the first.
+    let (reply, mut answer) = oneshot::channel();
+    let (worker, request) = (WorkerId::only(2), RequestId(1));
+    tested.desk.lease(tested.now, request, worker, reply);
+    let Answer::Task(task) = answer.try_recv().unwrap().answer else {
+        panic!("there is something to check");
+    };
+    let (layer, heads) = (1, vec![Head(1)]);
+    assert_eq!(task.work, Work::Check { layer, heads });
+    let (reply, mut verdict) = oneshot::channel();
+    let handed = Handed::Checked(vec![placed(1).summary]);
+    tested
+        .desk
+        .complete(tested.now, worker, task.lease, handed, reply);
+    assert_eq!(verdict.try_recv().unwrap(), Verdict::Accepted);
+    let is_append = |errand: &Errand| matches!(errand, Errand::Append(_));
+    tested.desk.errands.retain(is_append);
+    tested.write_all();
+    let ledger = tested.tools.journal.ledger();
+    let finders = ledger.found(2).map(|(_, _, finders)| finders.iter().last());
+    assert!(finders.eq([Some(chomp_store::DISTRUSTED), Some(2)]));
 }
