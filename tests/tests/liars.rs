@@ -122,10 +122,10 @@ impl<T> Aftermath<T> {
     /// Asserts that the coordinator says of the worker called `name` that it gets no more tasks,
     /// because of `why`.
     fn assert_named(&self, name: &str, why: &str) {
-        let line = self
-            .log
-            .lines()
-            .find(|line| line.contains(&format!("worker {name} gets no more tasks")));
+        let line = self.log.lines().find(|line| {
+            let of = format!("worker {name} (participant ");
+            line.contains(&of) && line.contains("gets no more tasks")
+        });
         assert!(line.is_some_and(|line| line.contains(why)), "{}", self.log);
         let workers = self.status["workers"].as_array().unwrap();
         let named = workers.iter().any(|worker| {
