@@ -1,6 +1,7 @@
 //! What a liar can do: whole jobs with the true plan, in which one of many participants lies about some of its ranges.
 //!
-//! `cargo run --release -p chomp-plan --example liars [JOBS]` prints the table that is in docs/SECURITY.md.
+//! `cargo run --release -p chomp-plan --example liars [JOBS [PARTICIPANTS]]` prints the table that is in docs/SECURITY.md, or
+//! the rows for so many participants.
 //!
 //! The liar knows the program. It changes one word together with its mirror image, where both are in one range, so that
 //! nothing is missing when the table is counted; it lies with a given chance, from the first range on or once half of all
@@ -319,13 +320,16 @@ fn wrong(outcomes: &[Outcome]) -> String {
 }
 
 fn main() {
-    let jobs = std::env::args().nth(1);
-    let jobs = jobs.map_or(100, |jobs| jobs.parse().expect("the number of jobs"));
+    let mut numbers = std::env::args().skip(1);
+    let mut number = || Some(numbers.next()?.parse::<usize>().expect("a number"));
+    let jobs = number().unwrap_or(100);
+    let only = number();
     println!(
         "| one liar among | of its ranges it touches | wrong, 1 replica | begins late | wrong, 2 replicas | found after |"
     );
     println!("|---|---|---|---|---|---|");
-    for participants in [10, 100, 1000] {
+    let wanted = |participants: &usize| only.is_none_or(|only| only == *participants);
+    for participants in [10, 100, 1000].into_iter().filter(wanted) {
         for one_in in [1, 10, 100, 1000] {
             let run = |replicas, is_late| {
                 let case = Case {
