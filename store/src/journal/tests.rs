@@ -138,6 +138,15 @@ fn script() -> Vec<Vec<Entry>> {
         }]);
     }
     script.push(vec![found_out(1)]);
+    // Nothing that was merged counts any more, and is merged again.
+    let heads = vec![Head(0)];
+    script.push(vec![Entry::Lost { heads }]);
+    let (bits, finders, merged) = (BITS, finders(0), merged(0));
+    script.push(vec![Entry::Shard {
+        bits,
+        finders,
+        merged,
+    }]);
     script
 }
 
