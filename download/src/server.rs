@@ -91,7 +91,6 @@ impl Server {
             .user_agent(concat!("chomp/", env!("CARGO_PKG_VERSION")))
             .default_headers(headers)
             .redirect(Policy::none())
-            .https_only(ca.is_some())
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(READ_TIMEOUT);
         if let Some(ca) = ca {

@@ -21,6 +21,8 @@ use super::*;
 use crate::list::List;
 use crate::server::{Opened, Wishes};
 
+mod costs;
+
 const BITS: u32 = 14;
 const TABLE: u64 = 0xdead_beef;
 const WORKER: u64 = 7;
@@ -48,6 +50,7 @@ struct Served {
     service: CoordinatorServer<Service>,
     storage: Arc<SimulatedStorage>,
     journal: Arc<Journal>,
+    quota: Quota,
     _job: JoinSet<()>,
 }
 
@@ -82,6 +85,7 @@ async fn serve() -> Served {
         service: opened.service,
         storage,
         journal: opened.journal,
+        quota: opened.quota,
         _job: tasks,
     }
 }
