@@ -36,6 +36,36 @@ const READ: usize = 32;
 /// So many ranges are kept in memory: some 100 MiB with 26 range bits.
 const KEPT: usize = 128;
 
+/// What is left of words when each pair cancels.
+struct Sums(Vec<u64>);
+
+impl Default for Sums {
+    fn default() -> Sums {
+        Sums(vec![0; SUMS])
+    }
+}
+
+impl Sums {
+    fn of(word: u64) -> usize {
+        usize::try_from(mix(word) >> (u64::BITS - SUMS_BITS)).expect("fewer bits than a usize has")
+    }
+
+    fn put(&mut self, word: Word) {
+        if word != word.mirror() {
+            let smaller = word.representative().get();
+            self.0[Sums::of(smaller)] ^= smaller;
+        }
+    }
+
+    /// Words that are alone in their sum, and seldom others: what several words add up to mostly belongs to another sum.
+    fn alone(&self, bits: u32) -> impl Iterator<Item = Word> {
+        let alone = self.0.iter().enumerate();
+        let alone = alone.filter(|&(at, &sum)| sum != 0 && sum % 2 == 0 && Sums::of(sum) == at);
+        let words = alone.map(|(_, &sum)| Word::new(sum));
+        words.filter(move |word| word.bits() <= bits)
+    }
+}
+
 /// A range of the table of `bits` bits, all of whose ranges are done, that is not what its sources make of it; if the
 /// mirror images tell of one.
 ///
@@ -72,29 +102,18 @@ struct Search<'a> {
 impl Search<'_> {
     /// Some words that are losing and their mirror images are not, or the other way round; and perhaps others.
     async fn unpaired(&self) -> Result<Vec<Word>, ArbiterError> {
-        let mut sums = vec![0; SUMS];
-        let sum_of = |word: u64| usize::try_from(mix(word) >> (u64::BITS - SUMS_BITS));
-        let sum_of = |word| sum_of(word).expect("fewer bits than a usize has");
+        let mut sums = Sums::default();
         let places = self.arbiter.places(self.range_bits.heads(self.bits));
         for places in places.chunks(READ) {
             for range in self.read(places).await? {
                 let words = range.losing.iter();
                 let words = words.map(|&index| range.head.word(index.into(), self.range_bits));
                 for word in words.filter(|word| word.bits() <= self.bits) {
-                    if word != word.mirror() {
-                        let smaller = word.representative().get();
-                        sums[sum_of(smaller)] ^= smaller;
-                    }
+                    sums.put(word);
                 }
             }
         }
-        let alone = sums.iter().enumerate();
-        let alone = alone.filter(|&(at, &sum)| sum != 0 && sum % 2 == 0 && sum_of(sum) == at);
-        let words = alone.map(|(_, &sum)| Word::new(sum));
-        Ok(words
-            .filter(|word| word.bits() <= self.bits)
-            .take(WORDS_MAX)
-            .collect())
+        Ok(sums.alone(self.bits).take(WORDS_MAX).collect())
     }
 
     /// The range that makes `word` and its mirror image differ.
