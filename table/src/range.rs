@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  0   8  "chomprng"
-//!  8   4  format version, 2
+//!  8   4  format version, 3
 //! 12   4  range bits b
 //! 16   8  head
 //! 24   8  edges
