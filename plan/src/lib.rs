@@ -111,7 +111,7 @@ pub use settings::HEAD_BITS_MAX;
 use arbitration::Arbitrations;
 use checks::Checks;
 use copies::Board;
-use leases::{Ended, Lease};
+use leases::{Ended, Lease, Usual};
 use patience::Patience;
 use ranges::Ranges;
 use read_backs::ReadBacks;
@@ -165,6 +165,7 @@ pub struct Plan {
     /// Until when leases that became slow were offered to those that wait.
     looked: Millis,
     leases: BTreeMap<LeaseId, Lease>,
+    usual: Usual,
     ended: Ended,
     /// The end of each lease.
     deadlines: BTreeSet<(Millis, LeaseId)>,
@@ -243,6 +244,7 @@ impl Plan {
             news: false,
             looked: Millis::default(),
             leases: BTreeMap::new(),
+            usual: Usual::default(),
             ended: Ended::default(),
             deadlines: BTreeSet::new(),
             singles: BTreeSet::new(),

@@ -123,6 +123,7 @@ impl Plan {
             Ok(()) => {
                 // What was taken before says nothing new of its worker.
                 if held {
+                    self.note_time(lease);
                     self.count_success(worker);
                 }
                 self.keep(findings, out);

@@ -123,6 +123,48 @@ fn who_holds_tasks_until_others_have_done_them_waits() {
     assert_eq!(some_task(&bench.want(A)), None);
 }
 
+/// Where tasks take milliseconds nobody is waited for as if they took seconds.
+#[test]
+fn a_task_is_old_when_it_takes_much_longer_than_others() {
+    for (ms, old) in [(0, 250), (10, 250), (100, 800), (1_000, 3_000)] {
+        let mut bench = busy(3_000);
+        let held = bench.task(A);
+        let slow = |bench: &Bench, lease| bench.plan.leases[&lease].slow.0 - bench.now;
+        assert_eq!(slow(&bench, held.lease), 3_000, "nothing is known yet");
+        let task = bench.task(B);
+        bench.now += ms;
+        bench.finish(B, &task);
+        let next = bench.task(B);
+        assert_eq!(slow(&bench, next.lease), old, "{ms}");
+    }
+}
+
+/// One that delivers late makes others wait no longer than one that never does, and not for long.
+#[test]
+fn what_is_usual_follows_the_many() {
+    let mut usual = Usual::default();
+    let old = |usual: Usual| usual.old_after(3_000);
+    usual.note(60_000);
+    assert_eq!(old(usual), 3_000);
+    for _ in 0..600 {
+        usual.note(20);
+    }
+    assert_eq!(old(usual), 250);
+    for round in 0..100 {
+        usual.note(60_000);
+        for _ in 0..19 {
+            usual.note(20);
+        }
+        assert_eq!(old(usual), 250, "{round}");
+    }
+    for _ in 0..40 {
+        usual.note(200);
+    }
+    let old = old(usual);
+    assert!((1_500..=1_600).contains(&old), "{old}");
+    usual.note(u64::MAX);
+}
+
 fn some_task(actions: &[Action]) -> Option<Task> {
     actions.iter().find_map(|action| match action {
         Action::Answer {
