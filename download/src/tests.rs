@@ -341,14 +341,17 @@ async fn what_is_there_in_part_is_continued_or_begun_anew() {
         });
         get(config(&server.url(), out.path())).await.unwrap();
         assert_whole(&server, out.path());
-        for name in server
-            .files()
-            .keys()
-            .filter(|name| *name != "manifest.json")
-        {
-            write(&out.path().join("table-15").join(name), b"damage");
-            get(config(&server.url(), out.path())).await.unwrap();
-            assert_whole(&server, out.path());
+        for (name, bytes) in server.files() {
+            if name == "manifest.json" {
+                continue;
+            }
+            let mut flipped = bytes.to_vec();
+            flipped[3] ^= 1;
+            for damage in [&b"damage"[..], &flipped] {
+                write(&out.path().join("table-15").join(&name), damage);
+                get(config(&server.url(), out.path())).await.unwrap();
+                assert_whole(&server, out.path());
+            }
         }
     }
 }
