@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use chomp_export::{ExportError, Format, Progress, Report, Request, check, export};
+use chomp_export::{ExportError, Format, Progress, Report, Request, export};
 use chomp_files::{FileError, NewFile};
 use chomp_table::Table;
 use indicatif::{HumanBytes, HumanCount};
@@ -115,13 +115,6 @@ struct Job {
 }
 
 impl Job {
-    /// Opens the table, if it has what is asked for.
-    fn open(&self) -> anyhow::Result<Table> {
-        let table = Table::open(&self.table)?;
-        check(&self.request, table.manifest().bits)?;
-        Ok(table)
-    }
-
     fn export(&self, table: &Table, out: &mut (dyn Write + Send)) -> Result<Report, ExportError> {
         export(table, &self.request, out, &mut |progress| {
             self.progress.send_replace(progress);
@@ -135,7 +128,7 @@ impl Job {
 
     /// Writes the file. Returns the bits of the table too.
     fn write(&self) -> anyhow::Result<Option<(u32, Report)>> {
-        let table = self.open()?;
+        let table = Table::open(&self.table)?;
         let created = NewFile::create(&self.out, self.force);
         let mut file = created.map_err(|error| match error {
             FileError::Exists { .. } => {
@@ -158,7 +151,7 @@ impl Job {
 
     /// Prints to stdout. Nothing to report if whoever read it has seen enough.
     fn print(&self) -> anyhow::Result<Option<(u32, Report)>> {
-        let table = self.open()?;
+        let table = Table::open(&self.table)?;
         match self.export(&table, &mut io::stdout()) {
             Ok(report) => Ok(Some((table.manifest().bits, report))),
             Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),

@@ -172,15 +172,6 @@ impl From<io::Error> for ExportError {
     }
 }
 
-/// Fails if the request cannot be met by a table of `table_bits` bits, whatever is in it.
-///
-/// # Errors
-///
-/// [`ExportError::Beyond`] or [`ExportError::Unsuited`].
-pub fn check(request: &Request, table_bits: u32) -> Result<(), ExportError> {
-    selection(request, table_bits).map(drop)
-}
-
 /// The positions of the request, as the format has them.
 fn selection(request: &Request, table_bits: u32) -> Result<Selection, ExportError> {
     let mut filter = request.filter;

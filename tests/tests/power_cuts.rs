@@ -230,7 +230,14 @@ fn downloads() {
     assert_eq!(end(&mut download(&home)).code, Some(0));
     let again = watch(&download(&home), &home.join("trace"), None);
     assert_eq!(again.ended.code, Some(0), "{:?}", again.ended);
-    assert!(again.synced(&home.join("new/folder/table-16")));
+    let folder = home.join("new/folder/table-16");
+    assert!(again.synced(&folder));
+
+    // The list of digests is there, and a shard is not.
+    for file in ["manifest.json", "shard-0000.zst"] {
+        fs::remove_file(folder.join(file)).unwrap();
+    }
+    check(&home, Some("manifest.json"), download);
 }
 
 #[test]
