@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use nix::sys::stat::Mode;
 
@@ -259,6 +260,32 @@ fn a_file_is_claimed_by_one() {
     drop(held);
     drop(Lock::acquire(&lock).unwrap());
     assert_eq!(names(&folder), ["lock"]);
+}
+
+/// Whoever gives a claim back removes its lock, perhaps between another one's opening and locking it.
+#[test]
+fn a_claim_is_one_process_s_however_many_come_and_go() {
+    let (_home, folder, _) = place();
+    let path = folder.join("report.json");
+    let held = AtomicBool::new(false);
+    let claims = AtomicU32::new(0);
+    let come_and_go = || {
+        for _ in 0..20_000 {
+            if let Ok(claim) = Claim::begin(&path) {
+                assert!(!held.swap(true, Ordering::SeqCst), "two have it");
+                claims.fetch_add(1, Ordering::SeqCst);
+                (0..20).for_each(|_| std::thread::yield_now());
+                held.store(false, Ordering::SeqCst);
+                drop(claim);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(come_and_go);
+        }
+    });
+    assert!(claims.into_inner() > 1_000);
 }
 
 #[test]
