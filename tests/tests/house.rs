@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of the project a crate may use. Dependencies point one way.
-const MAY_USE: [(&str, &[&str]); 17] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("chomp-files", &[]),
     ("chomp-table", &["chomp-files"]),
     ("chomp-kernel", &["chomp-table"]),
@@ -48,6 +48,7 @@ const MAY_USE: [(&str, &[&str]); 17] = [
     ),
     ("chomp-export", &["chomp-table"]),
     ("chomp-query", &["chomp-table"]),
+    ("chomp-games", &[]),
     (
         "chomp-verify",
         &["chomp-export", "chomp-files", "chomp-table"],
@@ -60,6 +61,7 @@ const MAY_USE: [(&str, &[&str]); 17] = [
             "chomp-download",
             "chomp-export",
             "chomp-files",
+            "chomp-games",
             "chomp-kernel",
             "chomp-plan",
             "chomp-query",
@@ -86,13 +88,14 @@ const MAY_USE: [(&str, &[&str]); 17] = [
 ];
 
 /// The crates without network, and how the crates begin that would bring it.
-const PURE: [&str; 7] = [
+const PURE: [&str; 8] = [
     "chomp-files",
     "chomp-table",
     "chomp-kernel",
     "chomp-plan",
     "chomp-export",
     "chomp-query",
+    "chomp-games",
     "chomp-verify",
 ];
 const NETWORK: [&str; 8] = [
@@ -108,7 +111,7 @@ const NETWORK: [&str; 8] = [
 
 /// What must not be found in a folder, and why. The words are in pieces, so that this file may be
 /// searched too.
-const ABSENT: [(&str, &[&str], &str); 6] = [
+const ABSENT: [(&str, &[&str], &str); 7] = [
     (
         "",
         &[
@@ -133,6 +136,18 @@ const ABSENT: [(&str, &[&str], &str); 6] = [
             "async fn",
         ],
         "the kernel computes, and nothing else",
+    ),
+    (
+        "games/src",
+        &[
+            "std::fs",
+            "std::io",
+            "std::net",
+            "std::thread",
+            "std::time",
+            "async fn",
+        ],
+        "a game is mathematics",
     ),
     (
         "table/src",

@@ -1,0 +1,145 @@
+//! A game as people and programs ask it: a position as text, and all that is to be said of it.
+//!
+//! One shape serves all games, so whoever shows or plays one shows or plays them all.
+
+use serde::Serialize;
+
+use crate::error::GameError;
+use crate::game::{Game, Move, Verdict};
+use crate::sum::{self, Part, xor};
+
+/// A move, and what it leads to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Choice {
+    /// The move.
+    #[serde(rename = "move")]
+    pub name: Move,
+    /// What it leaves, as text.
+    pub position: String,
+    /// Whether that is losing, so that the move wins.
+    pub losing: bool,
+    /// The value of what it leaves, as in [`Verdict`].
+    pub value: Option<u32>,
+}
+
+/// A position, and all that is to be said of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Answer {
+    /// The name of the game.
+    pub game: &'static str,
+    /// The position, as text.
+    pub position: String,
+    /// Whether there is no move.
+    pub over: bool,
+    /// Whether who is to move loses; when the game is over, whether who would be to move has lost.
+    pub losing: bool,
+    /// The value, as in [`Verdict`].
+    pub value: Option<u32>,
+    /// The moves that leave a losing position.
+    pub winning_moves: Vec<Move>,
+    /// What a perfect player does: a move that wins, or else one that leaves the most moves to choose a wrong one from.
+    pub reply: Option<Move>,
+    /// All moves.
+    pub moves: Vec<Choice>,
+    /// The games side by side that the position consists of, if it does.
+    pub parts: Vec<Part>,
+    /// Why it is so, line by line.
+    pub explanation: Vec<String>,
+}
+
+/// A game with a theorem, which is faster than a search.
+pub(crate) trait Theory: Game {
+    /// Its name.
+    const NAME: &'static str;
+    /// What the games side by side are called that a position consists of; nothing if it is one game.
+    const PART: &'static str = "";
+
+    /// The position that a text means, without the rules behind `@`.
+    fn position(&self, text: &str) -> Result<Self::Position, GameError>;
+
+    /// The text of a position, with the rules.
+    fn text(&self, position: &Self::Position) -> String;
+
+    /// The values of the games side by side that each position consists of; the first position leads to the others.
+    fn parts(&self, positions: &[Self::Position]) -> Result<Vec<Vec<u32>>, GameError>;
+
+    /// What is known of positions, the first of which leads to the others, and of the `parts` of each.
+    fn verdicts(
+        &self,
+        _positions: &[Self::Position],
+        parts: &[Vec<u32>],
+    ) -> Result<Vec<Verdict>, GameError> {
+        let values = parts.iter().map(|values| xor(values));
+        Ok(values.map(Verdict::of).collect())
+    }
+
+    /// Why the answer is so, line by line; all else in it is there.
+    fn explain(&self, _position: &Self::Position, answer: &Answer) -> Vec<String> {
+        sum::explain(&answer.parts)
+    }
+
+    /// The losing positions up to a size, the small ones first.
+    fn losing(&self, size: u32) -> Result<Vec<Self::Position>, GameError>;
+}
+
+/// A game that can be asked without knowing which.
+pub trait Playable {
+    /// All about a position, given without the rules.
+    ///
+    /// # Errors
+    ///
+    /// If the text means no position, or one that is too large.
+    fn answer(&self, text: &str) -> Result<Answer, GameError>;
+
+    /// The losing positions up to a size, the small ones first.
+    ///
+    /// # Errors
+    ///
+    /// If there would be too many.
+    fn list(&self, size: u32) -> Result<Vec<String>, GameError>;
+}
+
+impl<G: Theory> Playable for G {
+    fn answer(&self, text: &str) -> Result<Answer, GameError> {
+        let position = self.position(text)?;
+        let (names, left): (Vec<Move>, Vec<_>) = self.moves(&position).into_iter().unzip();
+        let all = [vec![position], left].concat();
+        let parts = self.parts(&all)?;
+        let verdicts = self.verdicts(&all, &parts)?;
+        let (position, left) = all.split_first().expect("the position");
+        let moves = names.into_iter().zip(left.iter().zip(&verdicts[1..]));
+        let moves = moves.map(|(name, (left, verdict))| Choice {
+            name,
+            position: self.text(left),
+            losing: verdict.losing,
+            value: verdict.value,
+        });
+        let moves: Vec<Choice> = moves.collect();
+        let winning = moves.iter().filter(|choice| choice.losing);
+        let winning_moves: Vec<Move> = winning.map(|choice| choice.name.clone()).collect();
+        let reply = winning_moves.first().or_else(|| {
+            let choices = moves.iter().zip(left).rev();
+            let most = choices.max_by_key(|(_, left)| self.moves(left).len());
+            most.map(|(choice, _)| &choice.name)
+        });
+        let mut answer = Answer {
+            game: G::NAME,
+            position: self.text(position),
+            over: moves.is_empty(),
+            losing: verdicts[0].losing,
+            value: verdicts[0].value,
+            reply: reply.cloned(),
+            winning_moves,
+            moves,
+            parts: sum::named(G::PART, &parts[0]),
+            explanation: Vec::new(),
+        };
+        answer.explanation = self.explain(position, &answer);
+        Ok(answer)
+    }
+
+    fn list(&self, size: u32) -> Result<Vec<String>, GameError> {
+        let positions = self.losing(size)?.into_iter();
+        Ok(positions.map(|position| self.text(&position)).collect())
+    }
+}

@@ -1,0 +1,71 @@
+//! Small impartial games, each with its rules, the theorem that solves it, and a search that checks the theorem.
+//!
+//! Two players move in turn, and both have the same moves. A position is **losing** if no move leads to a losing
+//! position. Its **value** (Sprague-Grundy) is the smallest number, from 0, that no move leads to; it is 0 exactly
+//! in losing positions, and the value of several games side by side is the XOR of theirs.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `game` | what a game is: positions, moves, who has won |
+//! | `search` | outcomes and values by their definition, for any game |
+//! | `sum` | games side by side, and the columns of binary digits that explain them |
+//! | `answer` | a game as people and programs ask it: texts in, answers out |
+//! | `text`, `board` | positions as text; the boards of Chomp |
+//! | `ichomp`, `poisons`, `nim`, `towers`, `horse` | the games |
+
+mod answer;
+mod board;
+mod error;
+mod game;
+mod horse;
+mod ichomp;
+mod nim;
+mod poisons;
+mod search;
+mod sum;
+mod text;
+mod towers;
+
+#[cfg(test)]
+mod tests;
+
+pub use answer::{Answer, Choice, Playable};
+pub use error::GameError;
+pub use game::Move;
+pub use ichomp::{IChomp, by_search};
+pub use poisons::{Picture, Poisons};
+pub use sum::Part;
+
+/// The names of the games.
+pub const NAMES: [&str; 5] = ["ichomp", "poisons", "nim", "towers", "horse"];
+
+/// The game of a name, by the rules that stand behind the `@` of its positions; no text for the usual rules.
+///
+/// # Errors
+///
+/// If there is no such game, or it has no such rules.
+pub fn open(name: &str, rules: &str) -> Result<Box<dyn Playable>, GameError> {
+    Ok(match (name, rules) {
+        ("ichomp", "") => Box::new(IChomp(by_search)),
+        ("poisons", _) => Box::new(Poisons::parse(rules)?),
+        ("nim", _) => Box::new(nim::Nim::parse(rules)?),
+        ("towers", "") => Box::new(towers::CHESSBOARD),
+        ("horse", "") => Box::new(horse::Horse),
+        _ => {
+            return Err(GameError::syntax(
+                &[name, rules].join("@"),
+                "a game, and rules that it has",
+            ));
+        }
+    })
+}
+
+/// All about a position of the game of a name; the rules stand in the text, behind `@`.
+///
+/// # Errors
+///
+/// If there is no such game or position, or if it is larger than the stated limits.
+pub fn answer(name: &str, text: &str) -> Result<Answer, GameError> {
+    let (position, rules) = text.split_once('@').unwrap_or((text, ""));
+    open(name, rules)?.answer(position)
+}

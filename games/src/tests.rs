@@ -1,0 +1,7 @@
+//! Each game's theorem against the search, the search against plain recursion, and both against published facts.
+
+mod answers;
+mod common;
+mod poisons;
+mod search;
+mod theorems;

@@ -1,0 +1,66 @@
+//! What the tests of the games share.
+
+use crate::answer::Theory;
+use crate::by_search;
+use crate::game::Game;
+use crate::poisons::Poisons;
+use crate::search::search;
+
+/// All positions that can come of one.
+pub(super) fn everything<G: Game>(game: &G, start: G::Position) -> Vec<G::Position> {
+    let mut seen = std::collections::HashSet::from([start.clone()]);
+    let mut all = vec![start];
+    let mut at = 0;
+    while at < all.len() {
+        for (_, next) in game.moves(&all[at]) {
+            if seen.insert(next.clone()) {
+                all.push(next);
+            }
+        }
+        at += 1;
+    }
+    all
+}
+
+/// Compares what a game's theorem says of all positions that come of `start` with the search. Games whose values are
+/// not told are compared by their outcomes alone.
+pub(super) fn agrees<G: Theory>(game: &G, start: G::Position) -> usize {
+    let solution = search(game, [start.clone()]).unwrap();
+    let all = everything(game, start);
+    let mut losing = 0;
+    for (position, said) in all
+        .iter()
+        .zip(game.verdicts(&all, &game.parts(&all).unwrap()).unwrap())
+    {
+        let found = solution.verdict(position).expect("the game ends");
+        assert_eq!(said.losing, found.losing, "{position:?}");
+        if said.value.is_some() {
+            assert_eq!(said, found, "{position:?}");
+        }
+        losing += usize::from(said.losing);
+    }
+    assert!(
+        losing > 0 && losing < all.len(),
+        "{losing} of {}",
+        all.len()
+    );
+    losing
+}
+
+pub(super) fn rules(poisons: &str) -> Poisons {
+    Poisons::parse(poisons).unwrap()
+}
+
+pub(super) fn value_of(rows: &[u32]) -> u32 {
+    by_search(&[rows.to_vec()]).unwrap()[0]
+}
+
+/// Plain Chomp.
+pub(super) fn corner() -> Poisons {
+    Poisons(vec![(1, 1)])
+}
+
+/// Boards whose corners may be taken.
+pub(super) fn none() -> Poisons {
+    Poisons(Vec::new())
+}

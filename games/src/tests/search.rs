@@ -1,0 +1,155 @@
+//! The search against plain recursion, and its limits.
+
+use std::collections::HashMap;
+
+use crate::GameError;
+use crate::game::{Game, Move, Verdict, mex};
+use crate::horse::Horse;
+use crate::nim::Nim;
+use crate::search::{POSITIONS_MAX, search};
+use crate::sum::Sum;
+
+use super::common::{corner, everything, none, rules};
+
+/// Plain recursion, by the words of the definition.
+fn by_definition<G: Game>(
+    game: &G,
+    position: &G::Position,
+    known: &mut HashMap<G::Position, Verdict>,
+) -> Verdict {
+    if let Some(&verdict) = known.get(position) {
+        return verdict;
+    }
+    let moves = game.moves(position);
+    let verdict = if moves.is_empty() && game.end_is_won(position) {
+        Verdict {
+            losing: false,
+            value: None,
+        }
+    } else {
+        let next: Vec<Verdict> = moves
+            .iter()
+            .map(|(_, next)| by_definition(game, next, known))
+            .collect();
+        Verdict {
+            losing: !next.iter().any(|next| next.losing),
+            value: Some(
+                (0..1000)
+                    .find(|&value| next.iter().all(|next| next.value != Some(value)))
+                    .unwrap(),
+            ),
+        }
+    };
+    known.insert(position.clone(), verdict);
+    verdict
+}
+
+fn search_is_definition<G: Game>(game: &G, start: &G::Position) {
+    let solution = search(game, [start.clone()]).unwrap();
+    let mut known = HashMap::new();
+    by_definition(game, start, &mut known);
+    assert!(known.len() > 20);
+    for (position, verdict) in known {
+        assert_eq!(solution.verdict(&position), Some(verdict), "{position:?}");
+    }
+}
+
+#[test]
+fn the_search_does_what_the_definition_says() {
+    search_is_definition(&corner(), &vec![6, 6, 5, 2]);
+    search_is_definition(&none(), &vec![5, 5, 5]);
+    search_is_definition(&rules("1,2@3,1"), &vec![6, 6, 6]);
+    search_is_definition(&Nim::parse("misere").unwrap(), &vec![5, 4, 3]);
+    let boards = vec![vec![3, 2], vec![2, 2], vec![3]];
+    search_is_definition(&Sum(none()), &boards);
+    search_is_definition(&Horse, &(12, 12));
+}
+
+#[test]
+fn the_smallest_missing_number() {
+    for (values, missing) in [
+        (&[][..], 0),
+        (&[0], 1),
+        (&[1, 2], 0),
+        (&[3, 1, 0, 0, 1], 2),
+        (&[2, 1, 0], 3),
+    ] {
+        assert_eq!(mex(values.iter().copied()), missing, "{values:?}");
+    }
+}
+
+/// A circle of positions with one way out, to an end: who can leave it wins, and who cannot force anything draws.
+#[derive(Debug)]
+struct Circle;
+
+impl Game for Circle {
+    type Position = u32;
+
+    fn moves(&self, position: &u32) -> Vec<(Move, u32)> {
+        let next: &[u32] = match position {
+            // 0 is lost, so 1 is won, and 2 draws with 3.
+            1 => &[0, 2],
+            2 => &[3],
+            3 => &[2, 1],
+            // Each leads to a won position, or back.
+            4 => &[1],
+            5 => &[1, 6],
+            6 => &[4, 5],
+            _ => &[],
+        };
+        next.iter().map(|&next| (vec![next], next)).collect()
+    }
+}
+
+#[test]
+fn who_goes_round_in_circles_draws() {
+    let solution = search(&Circle, [3, 6]).unwrap();
+    let losing = |position| solution.verdict(&position).map(|verdict| verdict.losing);
+    let expected = [
+        Some(true),
+        Some(false),
+        None,
+        None,
+        Some(true),
+        Some(true),
+        Some(false),
+    ];
+    assert_eq!([0, 1, 2, 3, 4, 5, 6].map(losing), expected);
+    assert_eq!(losing(7), None, "it was not visited");
+    let value = |position| solution.verdict(&position).unwrap().value;
+    assert_eq!((value(0), value(1), value(6)), (Some(0), None, None));
+}
+
+#[test]
+fn the_value_of_a_sum_is_the_xor_of_the_values() {
+    let sum = Sum(none());
+    let start = vec![vec![3, 2], vec![2, 1, 1], vec![4]];
+    let (whole, parts) = (search(&sum, [start.clone()]), search(&sum.0, start.clone()));
+    let (whole, parts) = (whole.unwrap(), parts.unwrap());
+    for position in everything(&sum, start) {
+        let values = position
+            .iter()
+            .map(|part| parts.verdict(part).unwrap().value.unwrap());
+        let xor = values.fold(0, |all, value| all ^ value);
+        assert_eq!(
+            whole.verdict(&position),
+            Some(Verdict::of(xor)),
+            "{position:?}"
+        );
+    }
+}
+
+#[test]
+fn searches_have_a_limit() {
+    let error = search(&corner(), [vec![12; 12]]).unwrap_err();
+    assert!(
+        matches!(error, GameError::TooLarge(POSITIONS_MAX, _)),
+        "{error}"
+    );
+    let error = search(&corner(), [vec![700, 700]]).unwrap_err();
+    assert!(matches!(error, GameError::TooLarge(..)), "{error}");
+    assert!(
+        error.to_string().ends_with("16777216 moves to come of it"),
+        "{error}"
+    );
+}
