@@ -3,6 +3,7 @@
 mod access;
 mod download;
 mod export;
+mod game;
 mod job;
 mod manual;
 mod query;
@@ -15,6 +16,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 pub(crate) use access::{AccessArgs, AccessCommand, IssueArgs};
 pub(crate) use download::DownloadArgs;
 pub(crate) use export::ExportArgs;
+pub(crate) use game::GameArgs;
 pub(crate) use job::{CoordinatorArgs, PlanArgs, RunArgs, StatusArgs, Way, WorkerArgs};
 pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use query::{OpeningsArgs, QueryArgs, SourceArgs};
@@ -98,6 +100,8 @@ pub(crate) enum Command {
     Query(QueryArgs),
     /// List every winning first move of every rectangle that the table covers
     Openings(OpeningsArgs),
+    /// Tell who wins in iChomp, Chomp with poisons, Nim, towers on a chessboard or the Trojan horse, and how
+    Game(GameArgs),
     /// Let everybody ask a finished table, play against it and download it, over HTTP
     Serve(ServeArgs),
     /// Print what a shell needs to complete commands and flags
@@ -121,6 +125,7 @@ impl Command {
             Command::Export(_) => "export",
             Command::Query(_) => "query",
             Command::Openings(_) => "openings",
+            Command::Game(_) => "game",
             Command::Serve(_) => "serve",
             Command::Completions(_) => "completions",
             Command::Man(_) => "man",
@@ -225,6 +230,11 @@ mod tests {
             "serve --rate fast",
             "serve --cache lots",
             "run --bits 20 --http 7172",
+            "game",
+            "game nim",
+            "game chess 1",
+            "game nim 1 --losing many",
+            "game poisons --fix 1=50 3x8",
         ] {
             let args = std::iter::once("chomp").chain(wrong.split(' '));
             let error = Args::try_parse_from(args).expect_err(wrong);

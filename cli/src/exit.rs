@@ -10,6 +10,7 @@ use chomp_coordinator::server::StartError;
 use chomp_download::DownloadError;
 use chomp_export::ExportError;
 use chomp_files::FileError;
+use chomp_games::GameError;
 use chomp_plan::PlanError;
 use chomp_store::StoreError;
 use chomp_store::objects::OpenError;
@@ -120,6 +121,7 @@ impl Exit {
         }
         if cause.is::<NoCoordinator>()
             || cause.is::<NoSecrets>()
+            || cause.is::<GameError>()
             || cause.is::<NoBoard>()
             || cause.is::<OneTable>()
             || cause.is::<ExportUsage>()

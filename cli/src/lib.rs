@@ -11,6 +11,7 @@ mod download;
 mod events;
 pub mod exit;
 mod export;
+mod game;
 mod local;
 mod machine;
 mod manual;
@@ -113,6 +114,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Openings(args) => openings::run(args).await,
             Command::Completions(args) => manual::completions(&args),
             Command::Man(args) => manual::man(&args),
+            Command::Game(args) => game::run(&args),
             Command::Serve(args) => serve::run(args, display).await,
         }
     });

@@ -1,0 +1,167 @@
+//! `chomp game`: what it prints, what it lists, and what it refuses.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::{Ended, end, program};
+use serde_json::{Value, json};
+
+/// All losing positions to 3 x 150 are there in seconds, also in a program that is not optimised.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn game(args: &str) -> Ended {
+    end(program().arg("game").args(args.split(' ')))
+}
+
+fn told(args: &str) -> String {
+    let ended = game(args);
+    assert_eq!(ended.code, Some(0), "{args}: {ended:?}");
+    ended.stdout
+}
+
+fn object(args: &str) -> Value {
+    serde_json::from_str(&told(args)).expect("one JSON object")
+}
+
+/// Each example in `docs/GAMES.md` is what the program prints.
+#[test]
+fn the_page_tells_the_truth() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/GAMES.md");
+    let page = fs::read_to_string(page).unwrap();
+    let blocks = page.split("```console\n").skip(1);
+    let mut examples = 0;
+    for block in blocks.map(|rest| rest.split("```").next().unwrap()) {
+        for example in block.split("$ chomp game ").skip(1) {
+            let (command, printed) = example.split_once('\n').unwrap();
+            assert_eq!(told(command), printed, "{command}");
+            examples += 1;
+        }
+    }
+    assert_eq!(examples, 6);
+}
+
+#[test]
+fn many_positions_are_told_one_after_the_other() {
+    assert_eq!(
+        told("poisons 1 0 2,1@1,2@2,1"),
+        "1@1,1 is losing: no move wins\nvalue 0\nx\n\
+         0@1,1 is won: the other one has lost\n\
+         2,1@1,2@2,1 is losing: no move wins\nvalue 0\n. x\nx\n"
+    );
+    assert!(told("nim 0").starts_with("0 is lost: there is no move\nvalue 0\n"));
+    assert_eq!(told("nim --json 1 2,2 3").lines().count(), 3);
+}
+
+/// What is told before a position that means nothing stays told.
+#[test]
+fn a_wrong_position_does_not_hide_those_before_it() {
+    let ended = game("nim 0 one");
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stdout.starts_with("0 is lost"), "{ended:?}");
+    assert!(ended.stderr.contains("\"one\""), "{ended:?}");
+}
+
+#[test]
+fn json_has_moves_and_what_they_lead_to() {
+    let answer = object("nim 1,2 --json");
+    let leads = |name: [u32; 2], position: &str, value: u32| json!({"move": name, "position": position, "losing": value == 0, "value": value});
+    assert_eq!(
+        answer,
+        json!({
+            "game": "nim", "position": "1,2", "over": false, "losing": false, "value": 3,
+            "winning_moves": [[2, 1]], "reply": [2, 1],
+            "moves": [leads([1, 0], "0,2", 2), leads([2, 0], "1,0", 1), leads([2, 1], "1,1", 0)],
+            "parts": [
+                {"name": "heap 1", "value": 1, "binary": "01"},
+                {"name": "heap 2", "value": 2, "binary": "10"},
+            ],
+            "explanation": [
+                "heap 1    1  01", "heap 2    2  10", "XOR       3  11",
+                "To make all columns even: heap 2 from 2 to 1.",
+            ],
+        })
+    );
+    let over = object("poisons 1@1,2 --json");
+    assert_eq!(
+        (
+            &over["over"],
+            &over["losing"],
+            &over["value"],
+            &over["reply"]
+        ),
+        (&json!(true), &json!(false), &Value::Null, &Value::Null)
+    );
+}
+
+#[test]
+fn losing_positions_are_listed() {
+    assert_eq!(told("nim --losing 4"), "0\n1,1\n2,2\n1,1,1,1\n");
+    assert_eq!(told("nim @misere --losing 3"), "1@misere\n1,1,1@misere\n");
+    assert_eq!(told("horse --losing 2"), "1,1\n1,2\n2,1\n2,2\n");
+    assert_eq!(told("ichomp --losing 2"), "0/0/0/0\n1/1/0/0\n");
+    assert_eq!(told("towers --losing 1"), "1-2\n");
+    assert_eq!(told("towers --losing 0"), "");
+    assert_eq!(
+        object("poisons @1,2@2,1 --losing 3 --json"),
+        json!({
+            "game": "poisons", "rules": "1,2@2,1", "size": 3, "fixed": null,
+            "losing": ["2,1@1,2@2,1", "2,2,1@1,2@2,1", "3,1,1@1,2@2,1", "3,2@1,2@2,1"],
+        })
+    );
+    // (10,9), (10,8,1) and so on, by plain Chomp's own theorem: two rows lose by one cell.
+    let picture = object("poisons --losing 10 --fix 3=0 --json");
+    let expected: Vec<[u32; 2]> = (1..=10).map(|length| [length, length - 1]).collect();
+    assert_eq!(
+        (&picture["losing"], &picture["fixed"]),
+        (&json!(expected), &json!("3=0"))
+    );
+}
+
+#[test]
+fn three_rows_of_150_take_seconds() {
+    for rules in ["@1,1", "@1,1@2,1", "@1,1@1,2", "@1,1@2,2", "@1,2@2,1"] {
+        let begun = Instant::now();
+        let list = told(&format!("poisons {rules} --losing 150"));
+        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+        assert!(list.lines().count() > 100, "{rules}");
+        let picture = told(&format!("poisons {rules} --losing 150 --fix 1=50"));
+        let shown = picture.matches('#').count();
+        let in_list = list.lines().filter(|line| line.starts_with("50,"));
+        let in_list =
+            in_list.count() + list.matches("2x50@").count() + list.matches("3x50@").count();
+        assert_eq!(shown, in_list, "{rules}");
+    }
+}
+
+#[test]
+fn what_is_wrong_or_too_large_is_refused() {
+    for (args, texts) in [
+        ("nim 3,4,x", &["\"3,4,x\"", "heaps, as 3,4,5"][..]),
+        ("nim 3@chess", &["@misere"]),
+        ("horse 101,1", &["from 1 to 100"]),
+        ("towers 1-1", &["1-8,3-5"]),
+        ("ichomp 1/1/1/1/1", &["at most four boards"]),
+        ("poisons 3x8@0,1", &["@1,1@2,2"]),
+        ("poisons 12x12", &["too large", "262144 positions"]),
+        ("ichomp --losing 17", &["16 cells"]),
+        ("poisons --losing 1001", &["1000 columns"]),
+        ("nim --losing 41", &["40 counters"]),
+        ("towers --losing 9", &["8 columns"]),
+        ("horse --losing 101", &["100 rows and columns"]),
+        ("horse @1,1 --losing 10", &["rules"]),
+        ("nim 3,4 --losing 10", &["nothing but rules"]),
+        ("nim --losing 10 --fix 1=5", &["--fix with poisons only"]),
+        ("poisons --losing 10 --fix 1=11", &["1=50"]),
+        ("poisons --losing 10 --fix 4=1", &["1=50"]),
+        (
+            "chess 1",
+            &["possible values: ichomp, poisons, nim, towers, horse"],
+        ),
+        ("nim", &["POSITION"]),
+    ] {
+        game(args).refuses(2, texts);
+    }
+}
