@@ -4,12 +4,12 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-NAME     POSITION         means                                                 a move is
-ichomp   4x4/3,1/2        up to four boards, by rows; the last cell wins        (quadrant, row, column)
-poisons  3x8@1,1@2,2      a board, and the cells (row, column) that lose        (row, column)
-nim      3,4,5            heaps; 3,4,5@misere if the last counter loses         (heap, what is left)
-towers   1-8,3-5          each column: the row of your tower, and of the other  (column, new row)
-horse    4,7              row and column of the piece, (1,1) being upper left   (row, column)
+NAME     POSITION     means                                                 a move is
+ichomp   4x4/3,1/2    up to four boards, by rows; the last cell wins        quadrant, row, column
+poisons  3x8@1,1@2,2  a board, and the cells (row, column) that lose        row, column
+nim      3,4,5        heaps; 3,4,5@misere if the last counter loses         heap, what is left
+towers   1-8,3-5      each column: the row of your tower, and of the other  column, new row
+horse    4,7          row and column of the piece, (1,1) being upper left   row, column
 
 --losing N lists positions of at most 16 cells (ichomp), 1000 columns in three rows (poisons), 40
 counters (nim), 8 columns (towers), 100 rows and columns (horse).
