@@ -261,6 +261,9 @@ fn workers_read_what_others_made_and_again_what_they_forgot() {
         },
     );
     assert!(forgetful.fetched > 1.5 * two.fetched, "{forgetful:?}");
+    let read = as_f64(forgetful.records_read - two.records_read);
+    let more = forgetful.coding_seconds - two.coding_seconds;
+    assert!(more > read * costs().read, "{more} {read}");
 
     let bandwidth = Some(two.fetched / 1e4);
     let slow = run(
