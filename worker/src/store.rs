@@ -292,10 +292,6 @@ impl Store {
         key: &Key,
         bytes: Bytes,
     ) -> Result<(), Trouble> {
-        if self.proxied {
-            // There it is replaced if need be.
-            return self.create(key, bytes).await;
-        }
         let put = published::put(&*self.storage, bits, key, bytes).await;
         if let Err(StoreError::Storage(error)) = &put {
             self.doubt(error);
