@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use chomp_store::location::Location;
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::{Entry, Journal, Key, Storage};
 use chomp_table::{Digest, Head, RangeSummary};
@@ -279,6 +280,33 @@ async fn a_part_in_the_way_fails_the_task() {
     assert!(
         matches!(&*returned, [reason] if reason.contains("exists already")),
         "{returned:?}"
+    );
+}
+
+/// A directory that can be read, and not be written: after some attempts the coordinator writes.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_takes_nothing_is_not_used() {
+    let fake = Fake::new(go_for_a_while);
+    let place = tempfile::tempdir().unwrap();
+    std::fs::create_dir(place.path().join("work")).unwrap();
+    let location = Location::Directory(place.path().to_owned());
+    let storage = location.open_shared().unwrap();
+    let objects = fake.state().storage.objects();
+    for (key, bytes) in objects {
+        storage.create(&key, bytes).await.unwrap();
+    }
+    // A file where the folder of the parts is to be.
+    let parts = Key::new("work/parts").unwrap();
+    storage.create(&parts, Bytes::new()).await.unwrap();
+    fake.state().location = location.to_string();
+    run(&fake, config(1)).await;
+    fake.assert_done();
+    let state = fake.state();
+    let failed = |reason: &String| reason.contains("work/parts");
+    assert!(
+        state.returned.len() > 2 && state.returned.iter().all(failed),
+        "{:?}",
+        state.returned
     );
 }
 
