@@ -264,9 +264,10 @@ impl Fake {
         if let Act::Lose(status) = act {
             return Err(status);
         }
+        let more = self.state().lies.more_bytes;
         let response = http::Response::builder()
             .status(status)
-            .header("content-length", bytes.len())
+            .header("content-length", bytes.len() as u64 + more)
             .body(Body::new(Full::new(bytes)));
         Ok(response.unwrap())
     }

@@ -10,6 +10,8 @@ pub(super) type LieAboutTask = fn(&mut v1::Task);
 pub(super) struct Lies {
     pub(super) join: LieAboutJob,
     pub(super) task: LieAboutTask,
+    /// What the answers about objects say that they have more than they have.
+    pub(super) more_bytes: u64,
 }
 
 impl Default for Lies {
@@ -17,6 +19,7 @@ impl Default for Lies {
         Lies {
             join: |_| {},
             task: |_| {},
+            more_bytes: 0,
         }
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chomp_store::objects::{Action, SimulatedStorage};
+use chomp_store::part::BYTES_MAX;
 use chomp_store::{Key, Storage, StorageError};
+use chomp_table::format::describe;
 use tonic::Status;
 
 use super::fake::{Act, Fake, Leased, State, config, now};
@@ -161,5 +163,22 @@ async fn it_survives_outages() {
         now(storage(&fake).create(&part(0), bytes.clone())).unwrap();
         assert_eq!(proxy.read_at(&part(0), 1..9).await.unwrap(), "bc");
         assert_eq!(fake.state().count("get"), attempts + 1);
+    }
+}
+
+/// An answer that says that it is longer than any object, or than the range that was asked for, is not read.
+#[tokio::test(start_paused = true)]
+async fn answers_that_are_too_long_are_refused() {
+    let fake = Fake::new(|_, _| Act::Go);
+    let proxy = proxy(&fake).await;
+    let bytes = Bytes::from_static(b"0123456789");
+    proxy.create(&part(0), bytes.clone()).await.unwrap();
+    fake.state().lies.more_bytes = BYTES_MAX - 9;
+    let error = proxy.read(&part(0)).await.unwrap_err();
+    assert!(describe(&error).contains("more than was asked"), "{error}");
+    fake.state().lies.more_bytes = 1;
+    for range in [0..10, 2..5] {
+        let error = proxy.read_at(&part(0), range).await.unwrap_err();
+        assert!(describe(&error).contains("more than was asked"), "{error}");
     }
 }
