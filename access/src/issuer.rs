@@ -5,10 +5,13 @@
 //! coordinator that starts again knows the tokens that it gave out before. Whether one was taken back, the list of
 //! [participants](crate::participants) says.
 //!
-//! The secrets file is a JSON object: `format` (1), `secret` (32 bytes as hex), `authority_key` and
-//! `authority` (PEM). It is private, and stands in no folder that is served.
+//! The secrets file is a JSON object: `format` (2), `secret` (32 bytes as hex), `authority_key` and
+//! `authority` (PEM), and `inode`, that of the file itself. It is private, and stands in no folder that is served.
+//! Whoever unpacks a folder that somebody else has packed gets files of their own, of mode 600 if need be, but with
+//! other inodes: so no folder brings secrets that somebody else knows. A file keeps its inode when it is moved on its
+//! disk, and when the machine starts again.
 //!
-//! Version history: format 1 is the first.
+//! Version history: format 1 had no inode. It is taken for a copy.
 
 use std::fmt;
 use std::path::Path;
@@ -32,10 +35,11 @@ const NEVER: &str = "never";
 const TABLE_LABEL: &[u8] = b"chomp table\0";
 const SEED_LABEL: &[u8] = b"chomp seed\0";
 
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+const FORMAT_WITHOUT_INODE: u32 = 1;
 pub(crate) const KIND: Kind = Kind {
     name: "file of a coordinator's secrets",
-    fields: &["format", "secret", "authority_key", "authority"],
+    fields: &["format", "secret", "authority_key", "authority", "inode"],
     own: true,
     bytes_max: private::BYTES_MAX,
 };
@@ -74,13 +78,25 @@ pub enum IssuerError {
 }
 
 /// What the file of the secrets holds.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Secrets {
     format: u32,
     secret: String,
     authority_key: String,
     authority: String,
+    #[serde(default)]
+    inode: u64,
+}
+
+impl Secrets {
+    fn write(mut self, path: &Path) -> Result<(), FileError> {
+        private::write_with_inode(path, |inode| {
+            self.format = FORMAT;
+            self.inode = inode;
+            serde_json::to_vec_pretty(&self).expect("texts always become JSON")
+        })
+    }
 }
 
 /// Makes and checks the tokens of one table, and vouches for its coordinator.
@@ -111,10 +127,18 @@ impl Issuer {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or written, is damaged, or can be read by others.
+    /// If the file cannot be read or written, is damaged, was copied there, or can be read by others.
     pub fn open(path: &Path, now: u64) -> Result<Issuer, IssuerError> {
-        match private::read(path, KIND) {
-            Ok(secrets) => Issuer::from_secrets(secrets, path),
+        match private::read_with_inode::<Secrets>(path, KIND) {
+            Ok((secrets, inode)) => {
+                let is_copy = secrets.inode != inode;
+                let issuer = Issuer::from_secrets(secrets, path)?;
+                if is_copy {
+                    let path = path.to_owned();
+                    return Err(FileError::Copied { path }.into());
+                }
+                Ok(issuer)
+            }
             Err(FileError::Missing { .. }) => {
                 let secret = random()?;
                 let issuer = Issuer::new(&secret, |name| Authority::new(name, now))?;
@@ -123,13 +147,24 @@ impl Issuer {
                     secret: hex(&secret),
                     authority_key: issuer.authority.key_pem(),
                     authority: issuer.authority.pem().to_owned(),
+                    inode: 0,
                 };
-                let bytes = serde_json::to_vec_pretty(&secrets).expect("texts always become JSON");
-                private::write(path, &bytes)?;
+                secrets.write(path)?;
                 Ok(issuer)
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Makes a copy of the file of the secrets as good as the file: for whoever knows that it is their own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Issuer::open`], but for a copy.
+    pub fn adopt(path: &Path) -> Result<(), IssuerError> {
+        let secrets: Secrets = private::read(path, KIND)?;
+        Issuer::from_secrets(secrets.clone(), path)?;
+        Ok(secrets.write(path)?)
     }
 
     pub(crate) fn from_secrets(secrets: Secrets, path: &Path) -> Result<Issuer, IssuerError> {
@@ -138,7 +173,7 @@ impl Issuer {
             kind: KIND.name,
             what,
         };
-        if secrets.format != FORMAT {
+        if ![FORMAT_WITHOUT_INODE, FORMAT].contains(&secrets.format) {
             return Err(wrong(format!("the unknown format {}", secrets.format)).into());
         }
         let secret = unhex(&secrets.secret)

@@ -31,7 +31,16 @@ pub(crate) struct Kind {
 
 /// Reads a JSON object from the file at `path`. What is wrong with it is told without its content.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path, kind: Kind) -> Result<T, FileError> {
-    parse(&read_bytes(path, kind)?, path, kind)
+    parse(&read_bytes(path, kind)?.0, path, kind)
+}
+
+/// The same, and the inode of the file.
+pub(crate) fn read_with_inode<T: DeserializeOwned>(
+    path: &Path,
+    kind: Kind,
+) -> Result<(T, u64), FileError> {
+    let (bytes, inode) = read_bytes(path, kind)?;
+    Ok((parse(&bytes, path, kind)?, inode))
 }
 
 /// Reads the content of the file at `path`.
@@ -68,7 +77,7 @@ pub(crate) fn parse<T: DeserializeOwned>(
         .map_err(|_| wrong("a field is missing, or of another type".to_owned()))
 }
 
-fn read_bytes(path: &Path, kind: Kind) -> Result<Vec<u8>, FileError> {
+fn read_bytes(path: &Path, kind: Kind) -> Result<(Vec<u8>, u64), FileError> {
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => FileError::Missing {
             path: path.to_owned(),
@@ -102,11 +111,19 @@ fn read_bytes(path: &Path, kind: Kind) -> Result<Vec<u8>, FileError> {
     file.take(kind.bytes_max as u64 + 1)
         .read_to_end(&mut bytes)
         .map_err(failed)?;
-    Ok(bytes)
+    Ok((bytes, metadata.ino()))
 }
 
 /// Writes the file at `path`, in place of the one that is there. Whoever opens it finds the one or
 /// the other, whole.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    chomp_files::put_private(path, bytes).map_err(FileError::Write)
+    write_with_inode(path, |_| bytes.to_vec())
+}
+
+/// The same with a content that may say which inode the file has.
+pub(crate) fn write_with_inode(
+    path: &Path,
+    content: impl FnOnce(u64) -> Vec<u8>,
+) -> Result<(), FileError> {
+    chomp_files::put_private(path, content).map_err(FileError::Write)
 }

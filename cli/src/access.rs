@@ -71,6 +71,11 @@ pub(crate) fn run(args: AccessArgs) -> anyhow::Result<Exit> {
                 args.name
             )
         }
+        AccessCommand::Adopt(args) => {
+            let secrets = owned(&args.place.table)?.join(SECRETS_NAME);
+            Issuer::adopt(&secrets)?;
+            format!("a coordinator uses {} from now on\n", secrets.display())
+        }
         AccessCommand::List(args) => {
             let list = Participants::read(&list_file(owned(&args.place.table)?))?;
             if args.json {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -114,21 +114,25 @@ pub(crate) fn check_place(path: &Path, replace: bool) -> Result<(), FileError> {
 ///
 /// If something else has this name, or the disk fails.
 pub fn put(path: &Path, content: &[u8]) -> Result<(), FileError> {
-    put_with_mode(path, content, MODE)
+    fill(NewFile::create(path, true)?, content)
 }
 
-/// The same for secrets: nobody but its owner can read the file, not even for a moment.
+/// The same for secrets: nobody but its owner can read the file, not even for a moment. The content may say which
+/// inode the file has, so that a copy of it can be told from the file.
 ///
 /// # Errors
 ///
 /// If something else has this name, or the disk fails.
-pub fn put_private(path: &Path, content: &[u8]) -> Result<(), FileError> {
-    put_with_mode(path, content, MODE_PRIVATE)
+pub fn put_private(path: &Path, content: impl FnOnce(u64) -> Vec<u8>) -> Result<(), FileError> {
+    let file = NewFile::with_mode(path, true, MODE_PRIVATE)?;
+    let metadata = file.file.as_file().metadata();
+    let inode = metadata.map_err(failed("look at", path))?.ino();
+    fill(file, &content(inode))
 }
 
-fn put_with_mode(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
-    let mut file = NewFile::with_mode(path, true, mode)?;
-    file.write_all(content).map_err(failed("write", path))?;
+fn fill(mut file: NewFile, content: &[u8]) -> Result<(), FileError> {
+    let written = file.write_all(content);
+    written.map_err(failed("write", &file.path))?;
     file.finish()
 }
 

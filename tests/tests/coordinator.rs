@@ -127,6 +127,10 @@ fn a_table_that_is_put_back_is_finished() {
     fs::remove_dir_all(cluster.table()).unwrap();
     fs::rename(&before_more, cluster.table()).unwrap();
     worker.send(Signal::SIGCONT);
+    end(&mut cluster.coordinator(LONG.0, LONG.1)).refuses(1, &["chomp access adopt"]);
+    let mut adopt = at_home(common::program(), cluster.home());
+    adopt.args(["access", "adopt", "--table"]);
+    assert_eq!(end(adopt.arg(cluster.table())).code, Some(0));
 
     let coordinator = begin(&cluster, LONG);
     let status = wait_until_told(&cluster, "the end", is_finished);

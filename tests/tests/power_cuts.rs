@@ -39,6 +39,11 @@ fn command(home: &Path, args: &[&str]) -> Command {
     command
 }
 
+/// A copy of secrets is of no use until this has run.
+fn adopt(home: &Path) -> Command {
+    command(home, &["access", "adopt", "--table", "table"])
+}
+
 fn coordinator(home: &Path) -> Command {
     let listen = format!("127.0.0.1:{}", free_port());
     let args = [
@@ -95,6 +100,9 @@ fn check(prepared: &Path, last: Option<&str>, command: impl Fn(&Path) -> Command
             .create(state)
             .unwrap();
         copy(prepared, &home);
+        if home.join("table/secrets.json").exists() {
+            assert_eq!(end(&mut adopt(&home)).code, Some(0));
+        }
         home
     };
     let home = begin("undisturbed".to_owned());
@@ -188,9 +196,11 @@ fn secrets_and_participants() {
 
     let access =
         |home: &Path, what: &str| command(home, &["access", what, "ann", "--table", "table"]);
+    check(template(), None, adopt);
     check(template(), None, |home| access(home, "add"));
     let known = tempfile::tempdir().unwrap();
     copy(template(), known.path());
+    assert_eq!(end(&mut adopt(known.path())).code, Some(0));
     assert_eq!(end(&mut access(known.path(), "add")).code, Some(0));
     check(known.path(), None, |home| access(home, "renew"));
     check(known.path(), None, |home| access(home, "revoke"));

@@ -116,7 +116,7 @@ fn damaged_secrets_are_refused_without_being_shown() {
     let key = good["authority_key"].as_str().unwrap();
     let key_line = key.lines().nth(1).unwrap();
     for (field, value) in [
-        ("format", 2.into()),
+        ("format", 3.into()),
         ("format", secret.into()),
         ("secret", secret[1..].into()),
         ("secret", secret.replace(&secret[..1], "x").into()),
@@ -173,6 +173,14 @@ fn planted_secrets_are_refused() {
         fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
         refused("Exposed");
     }
+    // What a folder brings that was packed elsewhere: a private file of this user's own, with a right content.
+    private::write(&path, &fs::read(&strangers).unwrap()).unwrap();
+    refused("Copied");
+    let old = fs::read_to_string(&strangers).unwrap();
+    let old = old.replace("\"format\": 2", "\"format\": 1");
+    let (start, _) = old.rsplit_once(",\n  \"inode\"").unwrap();
+    private::write(&path, format!("{start}}}").as_bytes()).unwrap();
+    refused("Copied");
     // Only root can give a file away.
     private::write(&path, &fs::read(&strangers).unwrap()).unwrap();
     match chown(&path, Some(65_534), None) {
@@ -182,6 +190,23 @@ fn planted_secrets_are_refused() {
 
     let own = Issuer::open(&path, NOW).unwrap();
     assert_eq!(own.check(Some(token.secret()), NOW), Err(Denied::Wrong));
+}
+
+#[test]
+fn copied_secrets_are_good_again_for_who_adopts_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, moved] = ["secrets.json", "moved.json"].map(|name| folder.path().join(name));
+    let table = Issuer::open(&path, NOW).unwrap().table_id();
+    let bytes = fs::read(&path).unwrap();
+    fs::rename(&path, &moved).unwrap();
+    assert_eq!(Issuer::open(&moved, NOW).unwrap().table_id(), table);
+    private::write(&path, &bytes).unwrap();
+    assert!(Issuer::open(&path, NOW).is_err());
+    Issuer::adopt(&path).unwrap();
+    assert_eq!(Issuer::open(&path, NOW).unwrap().table_id(), table);
+    private::write(&path, b"{}").unwrap();
+    assert!(Issuer::adopt(&path).is_err());
+    assert_eq!(fs::read(&path).unwrap(), b"{}");
 }
 
 #[test]

@@ -10,7 +10,8 @@ Examples:
   chomp access add ann                 write ann.access.json, for Ann's workers
   chomp access list
   chomp access revoke ann              its workers are turned away within a second
-  chomp access renew ann               a new file instead of one that was lost or stolen")]
+  chomp access renew ann               a new file instead of one that was lost or stolen
+  chomp access adopt                   after you restored the table's directory from a backup")]
 pub(crate) struct AccessArgs {
     #[command(subcommand)]
     pub(crate) what: AccessCommand,
@@ -26,6 +27,8 @@ pub(crate) enum AccessCommand {
     Revoke(RevokeArgs),
     /// Give a participant another credential instead of those that it had, and trust it from now on
     Renew(IssueArgs),
+    /// Use secrets that you copied here from another disk: a coordinator refuses copies, which others may have
+    Adopt(AdoptArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -60,6 +63,12 @@ pub(crate) struct ListArgs {
     /// Print one JSON object
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct AdoptArgs {
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
 }
 
 #[derive(Debug, clap::Args)]
