@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`word`], [`position`] | the two ways to write a position, its moves, its mirror image |
 //! | [`definition`] | W by its definition: slow, obvious, the oracle of every test |
+//! | [`partition`] | positions by area: their ranks, and which of a mirror pair is kept |
 //! | [`head`], [`sources`] | ranges, layers, and which ranges a range draws on |
 //! | [`digest`], [`format`](mod@format) | SHA-256 digests; why bytes are refused |
 //! | [`gaps`], [`classes`], [`range`], [`shard`], [`manifest`] | the bytes, as `docs/FORMAT.md` describes them |
@@ -95,6 +96,7 @@ pub mod gaps;
 pub mod head;
 pub mod known;
 pub mod manifest;
+pub mod partition;
 pub mod position;
 pub mod range;
 pub mod reader;
@@ -104,6 +106,7 @@ pub mod word;
 
 pub use digest::Digest;
 pub use head::{Head, RangeBits};
+pub use partition::Partition;
 pub use position::{Cell, Position};
 pub use range::{Range, RangeSummary};
 pub use reader::{ShardFile, Table, TableError};
