@@ -42,6 +42,7 @@ mod chunk;
 mod draw;
 mod evaluate;
 mod fingerprint;
+pub mod grundy;
 mod isa;
 mod masks;
 mod pyramid;
