@@ -38,7 +38,7 @@ fn main() {
             evaluation.finish()
         });
         let chunks: Vec<Vec<u8>> = chunks.collect();
-        let took = thread_time() - start;
+        let took = thread_time().saturating_sub(start);
         all = (all.0 + took, all.1 + positions);
         let values = chunks.iter().flatten();
         let largest = values.clone().max().expect("a position");

@@ -66,12 +66,12 @@ pub fn count(area: u32) -> u64 {
 
 /// The number of partitions of `area` with parts of at most `largest`.
 pub fn count_within(area: u32, largest: u32) -> u64 {
-    counts_within(largest.min(area))[area as usize]
+    counts_within(largest.min(area) as usize)[area as usize]
 }
 
 /// The numbers of partitions with parts of at most `largest`, by area from 0 on.
-pub fn counts_within(largest: u32) -> &'static [u64; LIMIT] {
-    &WITHIN[largest as usize]
+pub fn counts_within(largest: usize) -> &'static [u64; LIMIT] {
+    &WITHIN[largest]
 }
 
 /// The number of partitions of `area` that are representatives: half of all, and half of those that are their own

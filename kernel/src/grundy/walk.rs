@@ -62,13 +62,18 @@ impl Walk<'_> {
             }
         }
         for row in 2..=last.min(rest) {
-            let below = start + counts_within(row as u32 - 1)[rest];
-            let end = start + counts_within(row as u32)[rest];
+            let below = start + counts_within(row - 1)[rest];
+            let end = start + counts_within(row)[rest];
             if below < self.window.end && end > self.window.start {
                 self.enter(depth, row);
                 self.visit(depth + 1, row, rest - row, below);
             }
         }
+    }
+
+    /// The set of a rank in the window, or just after it.
+    fn index(&self, rank: u64) -> usize {
+        usize::try_from(rank - self.window.start).expect("a window is small")
     }
 
     /// Puts the prefix with one row more on the path.
@@ -77,7 +82,7 @@ impl Walk<'_> {
         let (above, below) = (&above[depth], &mut below[0]);
         below.size = above.size + row;
         let rest = self.area - below.size;
-        let counts = counts_within(row as u32 - 1);
+        let counts = counts_within(row - 1);
         let (above_ranks, counts) = (&above.ranks[row..], &counts[row..]);
         for ((rank, above), count) in below.ranks[..rest].iter_mut().zip(above_ranks).zip(counts) {
             *rank = above + count;
@@ -105,21 +110,22 @@ impl Walk<'_> {
         here.first = first;
         own |= first;
         if self.window.contains(&start) {
-            self.sets[(start - self.window.start) as usize] |= own;
+            let at = self.index(start);
+            self.sets[at] |= own;
         }
     }
 
     /// Applies the moves that cut rows to `cut` cells of all positions with no other row longer than that.
     fn apply_column(&mut self, depth: usize, cut: usize, rest: usize, start: u64) {
         let from = self.window.start.max(start);
-        let end = start + counts_within(cut as u32)[rest];
+        let end = start + counts_within(cut)[rest];
         let to = self.window.end.min(end);
         if from >= to {
             return;
         }
-        let sets =
-            &mut self.sets[(from - self.window.start) as usize..(to - self.window.start) as usize];
-        let counts = counts_within(cut as u32 - 1);
+        let sets = self.index(from)..self.index(to);
+        let sets = &mut self.sets[sets];
+        let counts = counts_within(cut - 1);
         let mut rank = from - start;
         let mut after = rest;
         for prefix in self.path[..depth].iter().rev() {
