@@ -10,6 +10,7 @@
 //! | [`head`], [`sources`] | ranges, layers, and which ranges a range draws on |
 //! | [`digest`], [`format`](mod@format) | SHA-256 digests; why bytes are refused |
 //! | [`gaps`], [`classes`], [`range`], [`shard`], [`manifest`] | the bytes, as `docs/FORMAT.md` describes them |
+//! | [`values`] | the same for tables of Grundy values: bytes, manifest, reader |
 //! | [`chance`] | numbers that look random and are the same for everybody |
 //! | [`fingerprint`], [`known`] | the one number that names a table's content; those that are published |
 //! | [`reader`] | opens a published table and looks positions up |
@@ -102,6 +103,7 @@ pub mod range;
 pub mod reader;
 pub mod shard;
 pub mod sources;
+pub mod values;
 pub mod word;
 
 pub use digest::Digest;

@@ -28,6 +28,7 @@
 //! The mirror image of a partition, its conjugate, has as many rows as the other has columns. The **representative** of a
 //! mirror pair is the one with the lower rank, which is the one that is first in the order.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use crate::position::{Position, PositionError};
@@ -192,7 +193,17 @@ impl Partition {
 
     /// Whether this one of the mirror pair is the representative.
     pub fn is_representative(&self) -> bool {
-        self.rows.iter().copied().le(self.columns())
+        self.stands_for() > 0
+    }
+
+    /// How many positions are counted here if each pair is counted where its representative is: 2, or 1 for a position that is its
+    /// own mirror image, or none.
+    pub fn stands_for(&self) -> u64 {
+        match self.rows.iter().copied().cmp(self.columns()) {
+            Ordering::Less => 2,
+            Ordering::Equal => 1,
+            Ordering::Greater => 0,
+        }
     }
 
     /// The representative of the mirror pair.

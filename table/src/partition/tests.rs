@@ -72,9 +72,13 @@ fn check_mirror(partition: &Partition) {
 fn one_of_each_mirror_pair_is_the_representative() {
     for area in 0..=24 {
         let partitions = (0..count(area)).map(|rank| Partition::at(area, rank));
-        let representatives = partitions.inspect(check_mirror);
-        let representatives = representatives.filter(Partition::is_representative);
+        let counted: Vec<u64> = partitions
+            .inspect(check_mirror)
+            .map(|partition| partition.stands_for())
+            .collect();
+        let representatives = counted.iter().filter(|&&positions| positions > 0);
         assert_eq!(representatives.count() as u64, count_representatives(area));
+        assert_eq!(counted.iter().sum::<u64>(), count(area));
     }
 }
 
