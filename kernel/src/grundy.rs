@@ -18,22 +18,25 @@
 //! i gets the value i. Each move of each position belongs to one such block.
 //!
 //! The walk goes through the prefixes α as through a tree, in the order of ranks. The rank of the block on the right is a sum
-//! over its rows, of which those of α are known from the walk. For every prefix β the walk keeps C[q], the sum over the rows
+//! over its rows, of which those of α are known from the walk: for every prefix β it keeps, for each q, the sum over the rows
 //! of β when β begins a position of |β| + q tiles.
 //!
 //! # Columns one and two
 //!
 //! With t = 0 or 1, blocks have one position, α 1…1, and these are as many as there are positions. So here the
-//! walk keeps more for every prefix β without ones: V[q], the value of β 1…1 with q ones, which is looked up
-//! once for all moves that lead there, and
+//! walk keeps more for every prefix β without ones. The value of β and q ones is looked up once, for all moves that lead there, and put into
 //!
 //! ```text
-//! first     the values of all prefixes of β, β itself included
-//! second[q] the values of β 1…1 with q ones, of β without its last row and q + 1 ones, without its last two rows and q + 2, …
+//! first      the values of all prefixes of β, β itself included
+//! second[q]  the values of β and q ones, of β without its last row and q + 1 ones, without its last two rows and q + 2, …
 //! ```
 //!
-//! The moves of α 1…1 (m ones) in the first column lead to `first` of α, and to α with fewer than m ones. Those in the second
-//! column lead to `second[m + 1]` of α without its last row.
+//! The moves of α and m ones in the first column lead to `first` of α, and to α with fewer than m ones. Those in the second
+//! column lead to `second[m + 1]` of α without its last row: the row above the ones is cut to one cell, and those above it in turn.
+//!
+//! What this costs: a position of n tiles has n − 1 moves, a byte and an OR of 16 bytes each, and about as many prefixes
+//! as there are positions share the work around them. So the cost of a position grows about as n does: measured, 48 ns with 60 tiles and
+//! 64 ns with 100.
 //!
 //! # Windows and passes
 //!

@@ -3,6 +3,10 @@ use chomp_table::chance::Chance;
 
 use super::*;
 
+fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap()
+}
+
 /// The values of all positions of 1 to `tiles` tiles, by area and rank, made by `evaluate`.
 fn areas(tiles: u32, evaluate: impl Fn(u32, &[Vec<u8>]) -> Vec<u8>) -> Vec<Vec<u8>> {
     let mut areas = vec![vec![]];
@@ -40,7 +44,7 @@ fn slow(area: u32, areas: &[Vec<u8>]) -> Vec<u8> {
                 }
                 after.retain(|&row| row > 0);
                 let after = Partition::new(after).unwrap();
-                let value = areas[after.area() as usize][after.rank() as usize];
+                let value = areas[after.area() as usize][size(after.rank())];
                 reached[usize::from(value)] = true;
             }
         }
@@ -58,7 +62,7 @@ fn values_are_those_of_the_definition() {
 fn value(areas: &[Vec<u8>], rows: &[u32]) -> u8 {
     let rows = rows.iter().copied().filter(|&row| row > 0).collect();
     let partition = Partition::new(rows).unwrap();
-    areas[partition.area() as usize][usize::try_from(partition.rank()).unwrap()]
+    areas[partition.area() as usize][size(partition.rank())]
 }
 
 /// The value of two rows n ≥ m, as the theorem has it.
@@ -110,7 +114,8 @@ fn losing_positions_are_as_many_as_others_found_and_those_of_the_bits_table() {
     let losing = chomp_table::definition::losing(16);
     for (area, known) in (1..).zip(LOSING) {
         let values = &areas[area as usize];
-        assert_eq!(values.iter().filter(|&&value| value == 0).count(), known);
+        let found: usize = values.iter().map(|&value| usize::from(value == 0)).sum();
+        assert_eq!(found, known);
         for (rank, &value) in (0..).zip(values) {
             let position = Position::try_from(&Partition::at(area, rank)).unwrap();
             let index = chomp_table::definition::index_of((&position).into());
@@ -147,7 +152,7 @@ fn ranges_chunks_windows_and_passes_change_nothing() {
                 let these = (1..area).filter(|&area| passes[area as usize] == pass);
                 evaluation.apply(&only_needed(area, &ranks, &areas, these, chunk_bits));
             }
-            let expected = &all[ranks.start as usize..ranks.end as usize];
+            let expected = &all[size(ranks.start)..size(ranks.end)];
             assert_eq!(evaluation.finish(), expected, "{area} {ranks:?}");
         }
     }
@@ -162,7 +167,7 @@ fn only_needed<'a>(
 ) -> Lower<'a> {
     let mut lower = Lower::new(chunk_bits);
     for other in these {
-        let values = &areas[other as usize][..needed(area, ranks, other) as usize];
+        let values = &areas[other as usize][..size(needed(area, ranks, other))];
         lower.put(other, values.chunks(1 << chunk_bits).collect());
     }
     lower

@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn one_frame_is_always_kept() {
-        let cache = Cache::new(0);
+        let cache = Cache::<Vec<u64>>::new(0);
         cache.insert(id(1), Arc::default());
         assert!(cache.get(id(1)).is_some());
     }

@@ -82,7 +82,7 @@ impl ShardSize {
     }
 
     /// The shards of one area.
-    pub(super) fn places_of(self, area: u32) -> impl Iterator<Item = ShardPlace> {
+    pub fn places_of(self, area: u32) -> impl Iterator<Item = ShardPlace> {
         let starts = (0..count(area)).step_by(1 << self.shard_bits);
         starts.map(move |start| ShardPlace {
             area,
@@ -186,13 +186,11 @@ impl ValueShardInfo {
             || format!("{} has a length that it cannot have", self.name),
         )?;
         let counts = &self.positions_by_value;
-        let sum = counts
-            .iter()
-            .try_fold(0u64, |sum, &more| sum.checked_add(more));
-        let possible = sum.is_some_and(|sum| (self.stored..=2 * self.stored).contains(&sum));
+        let sum = counts.iter().try_fold(0u64, |sum, &n| sum.checked_add(n));
+        let twice = self.stored.saturating_mul(2);
         ensure(
             self.stored <= place.len()
-                && possible
+                && sum.is_some_and(|sum| (self.stored..=twice).contains(&sum))
                 && counts.len() <= place.area as usize
                 && counts.last() != Some(&0),
             || format!("{} counts values that it cannot have", self.name),
