@@ -73,7 +73,9 @@ fn bits_each(area: u32, chunks: &[Vec<u8>]) -> f64 {
     let (mut bytes, mut stored) = (0, 0);
     for (shard, place) in chunks.chunks(16).zip(ShardSize::PUBLISHED.places_of(area)) {
         let mut writer = ValueShardWriter::new(0, place);
-        shard.iter().for_each(|chunk| writer.push(chunk));
+        for chunk in shard {
+            writer.push(chunk);
+        }
         let (info, _) = writer.finish();
         (bytes, stored) = (bytes + info.bytes, stored + info.stored);
     }
