@@ -35,7 +35,7 @@ fn tables_have_the_fingerprints_on_the_page() {
     let page = include_str!("../../docs/FORMAT.md");
     let manifest = ValuesManifest::new(40, ShardSize::PUBLISHED, 1, "chomp".into(), shards(40));
     let manifest = manifest.unwrap();
-    for tiles in [10, 40] {
+    for tiles in [10, 26, 40] {
         let fingerprint = manifest.fingerprint_of(tiles).unwrap();
         let line = format!("| {tiles} | {fingerprint} |\n");
         assert!(page.contains(&line), "{line}");

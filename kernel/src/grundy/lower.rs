@@ -27,8 +27,9 @@ impl<'a> Lower<'a> {
     ///
     /// # Panics
     ///
-    /// If a chunk but the last has another length than all chunks, or the last is longer.
+    /// If there is no such area, a chunk but the last has another length than all chunks, or the last is longer.
     pub fn put(&mut self, area: u32, chunks: Vec<&'a [u8]>) {
+        assert!(area > 0, "an area has positions");
         let length = 1 << self.chunk_bits;
         let (last, full) = chunks.split_last().expect("an area has positions");
         let fits = last.len() <= length && full.iter().all(|chunk| chunk.len() == length);

@@ -1,3 +1,5 @@
+//! Values by blocks against the definition, theorems, and what others counted.
+
 use chomp_table::Position;
 use chomp_table::chance::Chance;
 
@@ -195,5 +197,6 @@ fn wrong_calls_are_refused() {
         evaluation.apply(&lower(&areas, [2], 20));
         evaluation.apply(&lower(&areas, [2], 20));
     });
+    refused(&|| Lower::new(1).put(0, vec![&[0]]));
     refused(&|| Lower::new(1).put(4, areas[4].chunks(3).collect()));
 }

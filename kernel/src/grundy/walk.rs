@@ -98,7 +98,8 @@ impl Walk<'_> {
             .last()
             .map_or((0, &[0; LIMIT]), |above| (above.first, &above.second));
         let mut own = second[rest + 1];
-        for ones in usize::from(depth == 0)..rest {
+        // Without tiles there is no position: area 0 is never there.
+        for ones in 0..rest {
             let value = self.lower.value(here.size + ones, here.ranks[ones]);
             let set = set_of(value);
             own |= set;

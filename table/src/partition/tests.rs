@@ -1,3 +1,5 @@
+//! Ranks, mirror images and counts against lists of all partitions.
+
 use super::*;
 use crate::chance::Chance;
 

@@ -342,6 +342,16 @@ fn frames_with_other_values_than_their_ranks_have_are_refused() {
     let (mut info, mut bytes) = writer.finish();
     assert!(decode_shard(&bytes, &info, second).is_ok());
     assert!(decode_shard(&bytes, &info, first).is_err());
+    for change in [
+        |info: &mut ValueShardInfo| info.positions_by_value.push(1),
+        |info: &mut ValueShardInfo| info.stored -= 1,
+        |info: &mut ValueShardInfo| info.values_sha256 = Digest::of(b""),
+    ] {
+        let mut other = info.clone();
+        change(&mut other);
+        let refused = decode_shard(&bytes, &other, second).unwrap_err();
+        assert!(refused.to_string().contains("manifest"), "{refused}");
+    }
     // The index says that it is the index of the first.
     let index = usize::try_from(info.index_offset).unwrap();
     bytes[index + 24..index + 32].copy_from_slice(&first.ranks.start.to_le_bytes());
