@@ -47,7 +47,7 @@ mod limits;
 mod writer;
 
 pub use writer::ShardWriter;
-pub(crate) use writer::{push_skippable_frame, sign_index};
+pub(crate) use writer::push_skippable_frame;
 
 pub(crate) const HEADER_MAGIC: u32 = 0x184D_2A50;
 pub(crate) const INDEX_MAGIC: u32 = 0x184D_2A51;

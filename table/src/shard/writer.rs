@@ -184,7 +184,7 @@ pub(super) fn index_frame(frames: &[Frame], last: u64, start: u64) -> Vec<u8> {
 }
 
 /// Puts the digest of an index frame at its end.
-pub(crate) fn sign_index(index: &mut [u8]) {
+pub(super) fn sign_index(index: &mut [u8]) {
     let (content, digest) = index
         .split_last_chunk_mut()
         .expect("an index ends with a digest");

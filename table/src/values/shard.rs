@@ -20,8 +20,6 @@
 //!               4  n, the number of data frames; for each:
 //!               4      its length in bytes
 //!              32      SHA-256 of its bytes
-//!               8  where the index frame starts in the file
-//!              32  SHA-256 of the index frame up to here
 //! ```
 //!
 //! All integers are little-endian. `zstd -d` gives the values of the shard, one after the other. The manifest has the SHA-256 of the shard and of its index frame, and the index that of each data frame:
@@ -43,14 +41,14 @@ use crate::manifest::bounded::at_most;
 use crate::partition::{AREA_MAX, Partition, count};
 use crate::shard::{
     HEADER_LENGTH, HEADER_MAGIC, INDEX_MAGIC, check_skippable_frame, push_skippable_frame,
-    shard_name, sign_index,
+    shard_name,
 };
 
 const HEADER_NAME: [u8; 8] = *b"chompvsd";
 const INDEX_NAME: [u8; 8] = *b"chompvix";
 const VERSION: u32 = 1;
 /// An index frame without its entries.
-const INDEX_FIXED_LENGTH: u64 = 8 + 12 + 20 + 40;
+const INDEX_FIXED_LENGTH: u64 = 8 + 12 + 20;
 const ENTRY_LENGTH: u64 = 36;
 
 /// How many ranks go into a frame and into a shard.
@@ -295,7 +293,7 @@ impl ValueShardWriter {
     pub fn finish(mut self) -> (ValueShardInfo, Vec<u8>) {
         assert_eq!(self.rank, self.place.ranks.end, "ranks are missing");
         let index_offset = self.bytes.len() as u64;
-        let index = index_frame(&self.place, &self.frames, index_offset);
+        let index = index_frame(&self.place, &self.frames);
         self.bytes.extend_from_slice(&index);
         let info = ValueShardInfo {
             name: shard_name(self.number),
@@ -311,7 +309,7 @@ impl ValueShardWriter {
     }
 }
 
-fn index_frame(place: &ShardPlace, frames: &[(u32, Digest)], start: u64) -> Vec<u8> {
+fn index_frame(place: &ShardPlace, frames: &[(u32, Digest)]) -> Vec<u8> {
     let count = u32::try_from(frames.len()).expect("at most 2^24 frames");
     let mut content = [&INDEX_NAME[..], &VERSION.to_le_bytes()].concat();
     content.extend(place.area.to_le_bytes());
@@ -322,11 +320,8 @@ fn index_frame(place: &ShardPlace, frames: &[(u32, Digest)], start: u64) -> Vec<
         content.extend(length.to_le_bytes());
         content.extend(digest.0);
     }
-    content.extend(start.to_le_bytes());
-    content.extend([0; 32]);
     let mut index = Vec::new();
     push_skippable_frame(&mut index, INDEX_MAGIC, &content);
-    sign_index(&mut index);
     index
 }
 
@@ -380,12 +375,9 @@ impl ValueShardIndex {
             offsets.push(end);
             digests.push(Digest(fields.array()?));
         }
-        let start = fields.u64()?;
-        let signed = frame.split_last_chunk::<32>();
-        let is_signed = signed.is_some_and(|(content, digest)| Digest::of(content).0 == *digest);
         ensure(
-            start == info.index_offset && end == start && is_signed,
-            || "the frames of the index do not end where it starts, or its digest is another",
+            end == info.index_offset,
+            || "the frames of the index do not end where it starts",
         )?;
         Ok(ValueShardIndex {
             place: place.clone(),

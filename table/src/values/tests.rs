@@ -330,17 +330,29 @@ fn every_byte_is_checked() {
     }
 }
 
+/// A shard of zeros at the place, and what a manifest says about it.
+fn zeros(place: &shard::ShardPlace) -> (ValueShardInfo, Vec<u8>) {
+    let mut writer = ValueShardWriter::new(0, place.clone());
+    writer.push(&vec![0; size(place.ranks.end - place.ranks.start)]);
+    writer.finish()
+}
+
+/// Changes the index of a shard at a byte of it. All digests are those of the new bytes.
+fn forged(place: &shard::ShardPlace, at: usize, with: &[u8]) -> (ValueShardInfo, Vec<u8>) {
+    let (mut info, mut bytes) = zeros(place);
+    let index = size(info.index_offset);
+    bytes[index + at..index + at + with.len()].copy_from_slice(with);
+    info.index_sha256 = Digest::of(&bytes[index..]);
+    info.sha256 = Digest::of(&bytes);
+    (info, bytes)
+}
+
 #[test]
 fn frames_with_other_values_than_their_ranks_have_are_refused() {
-    // A shard of other ranks, of the same area and as many frames, whose digests are right.
     let places: Vec<_> = SMALL.places(22).filter(|place| place.area == 22).collect();
-    let [first, second, ..] = &places[..] else {
-        panic!("22 tiles have some shards");
-    };
-    let mut writer = ValueShardWriter::new(0, second.clone());
-    writer.push(&[0; 256]);
-    let (mut info, mut bytes) = writer.finish();
-    assert!(decode_shard(&bytes, &info, second).is_ok());
+    let (first, later) = (&places[0], &places[2]);
+    let (info, bytes) = zeros(later);
+    assert!(decode_shard(&bytes, &info, later).is_ok());
     assert!(decode_shard(&bytes, &info, first).is_err());
     for change in [
         |info: &mut ValueShardInfo| info.positions_by_value.push(1),
@@ -349,16 +361,44 @@ fn frames_with_other_values_than_their_ranks_have_are_refused() {
     ] {
         let mut other = info.clone();
         change(&mut other);
-        let refused = decode_shard(&bytes, &other, second).unwrap_err();
+        let refused = decode_shard(&bytes, &other, later).unwrap_err();
         assert!(refused.to_string().contains("manifest"), "{refused}");
     }
-    // The index says that it is the index of the first.
-    let index = usize::try_from(info.index_offset).unwrap();
-    bytes[index + 24..index + 32].copy_from_slice(&first.ranks.start.to_le_bytes());
-    crate::shard::sign_index(&mut bytes[index..]);
-    info.index_sha256 = Digest::of(&bytes[index..]);
-    info.sha256 = Digest::of(&bytes);
-    assert!(shard::ValueShardIndex::parse(&bytes[index..], &info, first).is_ok());
-    let error = decode_shard(&bytes, &info, first).unwrap_err().to_string();
-    assert!(error.contains("frame"), "{error}");
+    // The index says that it is that of other ranks, of the same area and as many frames.
+    for (from, to) in [(first, later), (later, first)] {
+        let (info, bytes) = forged(from, 24, &to.ranks.start.to_le_bytes());
+        let index = &bytes[size(info.index_offset)..];
+        assert!(shard::ValueShardIndex::parse(index, &info, to).is_ok());
+        let error = decode_shard(&bytes, &info, to).unwrap_err().to_string();
+        assert!(error.contains("frame 0 has"), "{error}");
+    }
+}
+
+#[test]
+fn indices_that_do_not_fit_are_refused() {
+    let place = SMALL.places(22).find(|place| place.area == 22).unwrap();
+    let length = zeros(&place).1[size(zeros(&place).0.index_offset) + 40];
+    for (at, with) in [
+        (0, 0),
+        (4, 0),
+        (20, 21),
+        (24, 1),
+        (32, 4),
+        (36, 7),
+        (36, 9),
+        (40, length + 1),
+        (40, length - 1),
+        (42, 1),
+    ] {
+        let (info, bytes) = forged(&place, at, &[with]);
+        let index = &bytes[size(info.index_offset)..];
+        let parsed = shard::ValueShardIndex::parse(index, &info, &place);
+        assert!(
+            matches!(parsed, Err(FormatError::Damaged(_))),
+            "{at} {with}"
+        );
+    }
+    let (info, bytes) = forged(&place, 16, &[2]);
+    let newer = decode_shard(&bytes, &info, &place);
+    assert!(matches!(newer, Err(FormatError::Newer { .. })));
 }
