@@ -23,8 +23,9 @@
 //!
 //! # Columns one and two
 //!
-//! With t = 0 or 1, blocks have one position, α 1…1, and these are as many as there are positions. So here the
-//! walk keeps more for every prefix β without ones. The value of β and q ones is looked up once, for all moves that lead there, and put into
+//! With t = 0 or 1, blocks have one position, α 1…1, and these are as many as there are positions. So here the walk keeps
+//! more for every prefix β without ones. The value of β and q ones is looked up once, for all moves that lead there, and
+//! put into
 //!
 //! ```text
 //! first      the values of all prefixes of β, β itself included
@@ -34,8 +35,9 @@
 //! The moves of α and m ones in the first column lead to `first` of α, and to α with fewer than m ones. Those in the second
 //! column lead to `second[m + 1]` of α without its last row: the row above the ones is cut to one cell, and those above it in turn.
 //!
-//! What this costs: a position of n tiles has n − 1 moves, a byte and an OR of 16 bytes each, and there are as many prefixes without ones as
-//! positions, whose work the positions share. So the cost of a position grows no faster than n: measured, 50 to 70 ns from 50 to 100 tiles.
+//! What this costs: a position of n tiles has n − 1 moves, a byte and an OR of 16 bytes each, and there are as many
+//! prefixes without ones as positions, whose work the positions share. So the cost of a position grows no faster than n:
+//! measured, 50 to 70 ns from 50 to 100 tiles.
 //!
 //! # Windows and passes
 //!

@@ -5,8 +5,8 @@
 //! a table of fewer tiles are the first of those of one of more.
 //!
 //! **Fingerprint**: the leaf of a shard is the SHA-256 of its values, one byte each. The fingerprint of an area is the
-//! SHA-256 of its leaves, and that of a table the SHA-256 of the fingerprints of its areas, 32 bytes each, in their order. With the shards of
-//! published tables it depends on the mathematics alone.
+//! SHA-256 of its leaves, and that of a table the SHA-256 of the fingerprints of its areas, 32 bytes each, in their
+//! order. With the shards of published tables it depends on the mathematics alone.
 //!
 //! Limits: 1 to 120 tiles, 65,536 shards, 32 MiB for the manifest, 256 bytes for the name of the program. The counts have to add up to
 //! the positions of each area, so a manifest cannot promise more than there is.

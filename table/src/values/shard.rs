@@ -22,8 +22,9 @@
 //!              32      SHA-256 of its bytes
 //! ```
 //!
-//! All integers are little-endian. `zstd -d` gives the values of the shard, one after the other. The manifest has the SHA-256 of the shard and of its index frame, and the index that of each data frame:
-//! what was read is checked before it is used.
+//! All integers are little-endian. `zstd -d` gives the values of the shard, one after the other. The manifest has the
+//! SHA-256 of the shard and of its index frame, and the index that of each data frame: what was read is checked before it
+//! is used.
 //!
 //! Limits: f at most 14, s at most 24, f at most s; so at most 1,024 data frames if f is 14. What this program writes has f 14 and s 24.
 //!
