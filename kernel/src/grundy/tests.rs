@@ -33,27 +33,55 @@ fn fast(area: u32, areas: &[Vec<u8>]) -> Vec<u8> {
     evaluation.finish()
 }
 
+/// What the moves of a position lead to.
+fn moves(position: &Partition) -> Vec<Partition> {
+    let rows = position.rows();
+    let mut moves = Vec::new();
+    for (row, &length) in rows.iter().enumerate() {
+        for left in u32::from(row == 0)..length {
+            let mut after = rows.to_vec();
+            for row in &mut after[row..] {
+                *row = left.min(*row);
+            }
+            after.retain(|&row| row > 0);
+            moves.push(Partition::new(after).unwrap());
+        }
+    }
+    moves
+}
+
 /// By definition: the least number that no move leads to.
 fn slow(area: u32, areas: &[Vec<u8>]) -> Vec<u8> {
     let value = |rank| {
-        let rows = Partition::at(area, rank).rows().to_vec();
-        let mut reached = [false; 256];
-        for (row, &length) in rows.iter().enumerate() {
-            for left in u32::from(row == 0)..length {
-                let mut after = rows.clone();
-                for row in &mut after[row..] {
-                    *row = left.min(*row);
-                }
-                after.retain(|&row| row > 0);
-                let after = Partition::new(after).unwrap();
-                let value = areas[after.area() as usize][size(after.rank())];
-                reached[usize::from(value)] = true;
-            }
-        }
-        let value = reached.iter().position(|&is_reached| !is_reached);
-        u8::try_from(value.unwrap()).unwrap()
+        let moves = moves(&Partition::at(area, rank));
+        let reached: Vec<u8> = moves
+            .iter()
+            .map(|after| value(areas, after.rows()))
+            .collect();
+        (0..).find(|value| !reached.contains(value)).unwrap()
     };
     (0..count(area)).map(value).collect()
+}
+
+/// Not all values of large areas can be here, but all moves to small ones.
+#[test]
+fn moves_of_the_largest_areas_to_small_ones() {
+    let areas = areas(30, fast);
+    let mut chance = Chance(2);
+    for area in [63, 64, 65, 101, 119, 120] {
+        let most = count(area) - 300;
+        for start in [0, 3000, chance.below(most), chance.below(most), most] {
+            let mut evaluation = Evaluation::new(area, start..start + 300);
+            evaluation.apply(&lower(&areas, 1..31, 9));
+            for (rank, &found) in (start..).zip(&evaluation.sets) {
+                let moves = moves(&Partition::at(area, rank));
+                let small = moves.iter().filter(|after| after.area() <= 30);
+                let values = small.map(|after| value(&areas, after.rows()));
+                let expected = values.fold(0, |set, value| set | 1 << value);
+                assert_eq!(found, expected, "{area} {rank}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ struct Prefix {
     /// The values of all prefixes of β, β itself included.
     first: Set,
     /// The values of β and q ones, of β without its last row and q + 1 ones, and so on.
-    second: [Set; LIMIT],
+    second: [Set; LIMIT + 1],
 }
 
 struct Walk<'a> {
@@ -38,7 +38,7 @@ pub(super) fn apply(area: u32, start: u64, sets: &mut [Set], lower: &Lower<'_>) 
         size: 0,
         ranks: [0; LIMIT],
         first: 0,
-        second: [0; LIMIT],
+        second: [0; LIMIT + 1],
     };
     let area = area as usize;
     let mut walk = Walk {
@@ -96,7 +96,7 @@ impl Walk<'_> {
         let here = &mut here[0];
         let (mut first, second) = above
             .last()
-            .map_or((0, &[0; LIMIT]), |above| (above.first, &above.second));
+            .map_or((0, &[0; LIMIT + 1]), |above| (above.first, &above.second));
         let mut own = second[rest + 1];
         // Without tiles there is no position: area 0 is never there.
         for ones in 0..rest {
