@@ -53,9 +53,6 @@ use chomp_table::partition::{AREA_MAX, Partition, count, count_within};
 
 pub use lower::Lower;
 
-/// The positions whose sets are in the cache together: 64 KiB.
-const WINDOW: usize = 1 << 12;
-
 /// A set of values.
 type Set = u128;
 
@@ -119,12 +116,7 @@ impl Evaluation {
             assert!(self.applied >> area & 1 == 0, "area {area} twice");
             self.applied |= 1 << area;
         }
-        for (start, sets) in (self.start..)
-            .step_by(WINDOW)
-            .zip(self.sets.chunks_mut(WINDOW))
-        {
-            walk::apply(self.area, start, sets, lower);
-        }
+        walk::apply(self.area, self.start, &mut self.sets, lower);
     }
 
     /// The values, one byte for each position.

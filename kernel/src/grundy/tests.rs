@@ -58,7 +58,9 @@ fn slow(area: u32, areas: &[Vec<u8>]) -> Vec<u8> {
             .iter()
             .map(|after| value(areas, after.rows()))
             .collect();
-        (0..).find(|value| !reached.contains(value)).unwrap()
+        (0..=u8::MAX)
+            .find(|value| !reached.contains(value))
+            .unwrap()
     };
     (0..count(area)).map(value).collect()
 }

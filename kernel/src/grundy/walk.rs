@@ -7,6 +7,8 @@ use chomp_table::partition::{AREA_MAX, counts_within};
 use super::{Lower, Set, set_of};
 
 const LIMIT: usize = AREA_MAX as usize + 1;
+/// The positions whose sets are in the cache together: 64 KiB.
+const WINDOW: usize = 1 << 12;
 /// Prefixes have rows of at least two cells.
 const DEPTH_MAX: usize = AREA_MAX as usize / 2 + 1;
 
@@ -29,26 +31,30 @@ struct Walk<'a> {
     window: Range<u64>,
     sets: &'a mut [Set],
     /// The prefixes on the way from the root, which is the first.
-    path: Vec<Prefix>,
+    path: &'a mut [Prefix],
 }
 
 /// Applies all moves of the positions of `area` from rank `start` on, one for each set, to the areas of `lower`.
 pub(super) fn apply(area: u32, start: u64, sets: &mut [Set], lower: &Lower<'_>) {
+    let area = area as usize;
     let root = Prefix {
         size: 0,
         ranks: [0; LIMIT],
         first: 0,
         second: [0; LIMIT + 1],
     };
-    let area = area as usize;
-    let mut walk = Walk {
-        area,
-        lower,
-        window: start..start + sets.len() as u64,
-        sets,
-        path: vec![root; DEPTH_MAX],
-    };
-    walk.visit(0, area, area, 0);
+    let path = &mut vec![root; DEPTH_MAX];
+    for (start, sets) in (start..).step_by(WINDOW).zip(sets.chunks_mut(WINDOW)) {
+        let window = start..start + sets.len() as u64;
+        let mut walk = Walk {
+            area,
+            lower,
+            window,
+            sets,
+            path,
+        };
+        walk.visit(0, area, area, 0);
+    }
 }
 
 impl Walk<'_> {
