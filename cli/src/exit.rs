@@ -155,6 +155,7 @@ impl Exit {
             TableError::Damaged { .. } => Some(Exit::Damaged),
             TableError::Newer { .. }
             | TableError::Beyond { .. }
+            | TableError::BeyondTiles { .. }
             | TableError::NotInShard { .. } => Some(Exit::Refused),
             // What a table on a server could not be read for.
             TableError::Io { source, .. } => {

@@ -27,6 +27,10 @@
 //! A move that ends at the last 0 leaves trailing 1s: a shorter word, whose value is known from a
 //! range of a lower layer. [`trailing`] applies these.
 //!
+//! # Grundy values
+//!
+//! [`grundy`] is apart from all this: values of positions by their area, as sets of bytes.
+//!
 //! # Instruction sets
 //!
 //! There is one implementation, written on arrays of eight `u64`; it is compiled once for each
@@ -42,6 +46,7 @@ mod chunk;
 mod draw;
 mod evaluate;
 mod fingerprint;
+pub mod grundy;
 mod isa;
 mod masks;
 mod pyramid;

@@ -6,9 +6,11 @@
 //! |---|---|
 //! | [`word`], [`position`] | the two ways to write a position, its moves, its mirror image |
 //! | [`definition`] | W by its definition: slow, obvious, the oracle of every test |
+//! | [`partition`] | positions by area: their ranks, and which of a mirror pair is kept |
 //! | [`head`], [`sources`] | ranges, layers, and which ranges a range draws on |
 //! | [`digest`], [`format`](mod@format) | SHA-256 digests; why bytes are refused |
 //! | [`gaps`], [`classes`], [`range`], [`shard`], [`manifest`] | the bytes, as `docs/FORMAT.md` describes them |
+//! | [`values`] | the same for tables of Grundy values: bytes, manifest, reader |
 //! | [`chance`] | numbers that look random and are the same for everybody |
 //! | [`fingerprint`], [`known`] | the one number that names a table's content; those that are published |
 //! | [`reader`] | opens a published table and looks positions up |
@@ -95,15 +97,18 @@ pub mod gaps;
 pub mod head;
 pub mod known;
 pub mod manifest;
+pub mod partition;
 pub mod position;
 pub mod range;
 pub mod reader;
 pub mod shard;
 pub mod sources;
+pub mod values;
 pub mod word;
 
 pub use digest::Digest;
 pub use head::{Head, RangeBits};
+pub use partition::Partition;
 pub use position::{Cell, Position};
 pub use range::{Range, RangeSummary};
 pub use reader::{ShardFile, Table, TableError};

@@ -22,7 +22,7 @@ use crate::format::{Damage, FormatError, ensure};
 use crate::head::RangeBits;
 use crate::shard::{ShardInfo, shard_name};
 
-mod bounded;
+pub(crate) mod bounded;
 
 use bounded::at_most;
 
@@ -44,7 +44,7 @@ const LENGTHS_MAX: usize = u64::BITS as usize + 1;
 /// Of a file name that is none, so much is shown.
 const NAME_CHARS_SHOWN: usize = 80;
 /// The most bytes of the name of a program.
-const SOFTWARE_BYTES_MAX: usize = 256;
+pub(crate) const SOFTWARE_BYTES_MAX: usize = 256;
 
 /// The folder of the published table of `bits` bits in the directory of a table.
 pub fn folder_name(bits: u32) -> String {
@@ -92,8 +92,8 @@ pub struct Manifest {
 
 /// The part of a manifest that every format has.
 #[derive(Deserialize)]
-struct AnyFormat {
-    format: u32,
+pub(crate) struct AnyFormat {
+    pub(crate) format: u32,
 }
 
 impl Manifest {
@@ -354,9 +354,21 @@ const fn losing_max(bits: u32) -> u64 {
 
 /// The content of `SHA256SUMS` for the table of `manifest`, whose bytes are `manifest_bytes`.
 pub fn sha256sums(manifest_bytes: &[u8], manifest: &Manifest) -> String {
+    let shards = manifest.shards.iter();
+    sums(
+        manifest_bytes,
+        shards.map(|shard| (&shard.name[..], shard.sha256)),
+    )
+}
+
+/// The digests of a manifest and of some files, each with its name.
+pub(crate) fn sums<'a>(
+    manifest_bytes: &[u8],
+    files: impl Iterator<Item = (&'a str, Digest)>,
+) -> String {
     let mut sums = format!("{}  {MANIFEST_NAME}\n", Digest::of(manifest_bytes));
-    for shard in &manifest.shards {
-        writeln!(sums, "{}  {}", shard.sha256, shard.name).expect("a string takes any text");
+    for (name, digest) in files {
+        writeln!(sums, "{digest}  {name}").expect("a string takes any text");
     }
     sums
 }

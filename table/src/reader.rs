@@ -30,7 +30,8 @@ pub use alone::ShardFile;
 pub use cache::CACHE_BYTES;
 pub use files::{Files, Part};
 
-use files::Folder;
+pub(crate) use cache::{Cache, FrameId};
+pub(crate) use files::Folder;
 use shards::Shards;
 
 /// A published table that is open for reading.
@@ -91,6 +92,14 @@ pub enum TableError {
         /// The bits of the table.
         table_bits: u32,
     },
+    /// The position is not covered by the table of values.
+    #[error("the position has {tiles} tiles, and the table covers those of 1 to {table_tiles}")]
+    BeyondTiles {
+        /// The tiles of the position.
+        tiles: u32,
+        /// The most tiles of the table.
+        table_tiles: u32,
+    },
     /// A shard without its table does not know about the position.
     #[error(
         "{file} holds the words from {first} to {last}, and the position has the word {word}: \
@@ -133,7 +142,7 @@ impl Table {
     ///
     /// If there is none.
     pub fn locate(path: &Path) -> Result<PathBuf, TableError> {
-        find(path).map(|(folder, _)| folder)
+        find(path, folders()).map(|(folder, _)| folder)
     }
 
     /// The same, and up to `cache_bytes` of the words that were read last stay in memory.
@@ -142,7 +151,7 @@ impl Table {
     ///
     /// As for [`Table::open`].
     pub fn open_with_cache(path: &Path, cache_bytes: u64) -> Result<Table, TableError> {
-        let (folder, bits) = find(path)?;
+        let (folder, bits) = find(path, folders())?;
         Table::from_files(Box::new(Folder(folder)), bits, cache_bytes)
     }
 
@@ -156,7 +165,7 @@ impl Table {
         bits: Option<u32>,
         cache_bytes: u64,
     ) -> Result<Table, TableError> {
-        let manifest = read_manifest(&*files)?;
+        let manifest = read_manifest(&*files, Manifest::parse, sha256sums)?;
         if bits.is_some_and(|bits| bits != manifest.bits) {
             return Err(TableError::Damaged {
                 file: files.place(MANIFEST_NAME),
@@ -362,8 +371,16 @@ impl Table {
     }
 }
 
-/// The folder of the published table at `path`, and its bits if the folder's name tells them.
-fn find(path: &Path) -> Result<(PathBuf, Option<u32>), TableError> {
+/// The folders of published tables by their bits, the most bits first.
+fn folders() -> impl Iterator<Item = (String, u32)> {
+    (0..=u64::BITS).rev().map(|bits| (folder_name(bits), bits))
+}
+
+/// The folder of the published table at `path`: that itself, or the first of `folders` in it, with its number.
+pub(crate) fn find(
+    path: &Path,
+    folders: impl Iterator<Item = (String, u32)>,
+) -> Result<(PathBuf, Option<u32>), TableError> {
     let has_manifest = |folder: &Path| {
         let file = folder.join(MANIFEST_NAME);
         match file.try_exists() {
@@ -375,10 +392,10 @@ fn find(path: &Path) -> Result<(PathBuf, Option<u32>), TableError> {
     if has_manifest(path)? {
         return Ok((path.to_owned(), None));
     }
-    for bits in (0..=u64::BITS).rev() {
-        let folder = path.join(folder_name(bits));
+    for (name, number) in folders {
+        let folder = path.join(name);
         if has_manifest(&folder)? {
-            return Ok((folder, Some(bits)));
+            return Ok((folder, Some(number)));
         }
     }
     Err(TableError::NotFound {
@@ -386,12 +403,16 @@ fn find(path: &Path) -> Result<(PathBuf, Option<u32>), TableError> {
     })
 }
 
-fn read_manifest(files: &dyn Files) -> Result<Manifest, TableError> {
+/// The manifest of the table in `files`, and that `SHA256SUMS` is what `sums` makes of it.
+pub(crate) fn read_manifest<M>(
+    files: &dyn Files,
+    parse: impl FnOnce(&[u8]) -> Result<M, FormatError>,
+    sums: impl FnOnce(&[u8], &M) -> String,
+) -> Result<M, TableError> {
     let bytes = files.whole(MANIFEST_NAME, MANIFEST_BYTES_MAX)?;
-    let manifest =
-        Manifest::parse(&bytes).map_err(|error| refused(files.place(MANIFEST_NAME), error))?;
+    let manifest = parse(&bytes).map_err(|error| refused(files.place(MANIFEST_NAME), error))?;
 
-    let expected = sha256sums(&bytes, &manifest);
+    let expected = sums(&bytes, &manifest);
     let found = files.whole(SHA256SUMS_NAME, expected.len() as u64)?;
     if found == expected.as_bytes() {
         return Ok(manifest);
@@ -421,7 +442,7 @@ fn first_difference<'a, T: PartialEq>(
     Some((place, found, said))
 }
 
-fn refused(file: PathBuf, error: FormatError) -> TableError {
+pub(crate) fn refused(file: PathBuf, error: FormatError) -> TableError {
     match error {
         FormatError::Newer {
             what: _,

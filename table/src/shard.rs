@@ -47,9 +47,10 @@ mod limits;
 mod writer;
 
 pub use writer::ShardWriter;
+pub(crate) use writer::push_skippable_frame;
 
-const HEADER_MAGIC: u32 = 0x184D_2A50;
-const INDEX_MAGIC: u32 = 0x184D_2A51;
+pub(crate) const HEADER_MAGIC: u32 = 0x184D_2A50;
+pub(crate) const INDEX_MAGIC: u32 = 0x184D_2A51;
 const HEADER_NAME: [u8; 8] = *b"chompshd";
 const INDEX_NAME: [u8; 8] = *b"chompidx";
 const VERSION: u32 = 1;
@@ -364,7 +365,7 @@ fn parse_entry(bytes: &[u8]) -> Result<Frame, Damage> {
     })
 }
 
-fn check_skippable_frame(fields: &mut Fields<'_>, magic: u32) -> Result<(), Damage> {
+pub(crate) fn check_skippable_frame(fields: &mut Fields<'_>, magic: u32) -> Result<(), Damage> {
     let (found, length) = (fields.u32()?, fields.u32()?);
     ensure(found == magic, || {
         format!("a frame with the magic number {found:08x}, not {magic:08x}")

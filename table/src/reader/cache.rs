@@ -18,20 +18,20 @@ const FRAME_BYTES: u64 = ShardSize::PUBLISHED.frame_words as u64 * 8;
 
 /// Which data frame of which shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct FrameId {
-    pub(super) shard: usize,
-    pub(super) frame: usize,
+pub(crate) struct FrameId {
+    pub(crate) shard: usize,
+    pub(crate) frame: usize,
 }
 
 /// Frames; the least recently used goes first.
 #[derive(Debug)]
-pub(super) struct Cache {
-    frames: Mutex<LruCache<FrameId, Arc<Vec<u64>>>>,
+pub(crate) struct Cache<T = Vec<u64>> {
+    frames: Mutex<LruCache<FrameId, Arc<T>>>,
 }
 
-impl Cache {
+impl<T> Cache<T> {
     /// Keeps as many full frames as fit in `bytes`, and one at the least.
-    pub(super) fn new(bytes: u64) -> Cache {
+    pub(crate) fn new(bytes: u64) -> Cache<T> {
         let frames = usize::try_from(bytes / FRAME_BYTES).unwrap_or(usize::MAX);
         let frames = NonZeroUsize::new(frames).unwrap_or(NonZeroUsize::MIN);
         // What is kept is limited, and not reserved beforehand.
@@ -42,12 +42,12 @@ impl Cache {
         }
     }
 
-    pub(super) fn get(&self, id: FrameId) -> Option<Arc<Vec<u64>>> {
+    pub(crate) fn get(&self, id: FrameId) -> Option<Arc<T>> {
         let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
         frames.get(&id).map(Arc::clone)
     }
 
-    pub(super) fn insert(&self, id: FrameId, words: Arc<Vec<u64>>) {
+    pub(crate) fn insert(&self, id: FrameId, words: Arc<T>) {
         let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
         frames.put(id, words);
     }
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn one_frame_is_always_kept() {
-        let cache = Cache::new(0);
+        let cache = Cache::<Vec<u64>>::new(0);
         cache.insert(id(1), Arc::default());
         assert!(cache.get(id(1)).is_some());
     }

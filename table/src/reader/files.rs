@@ -46,7 +46,7 @@ pub trait Files: fmt::Debug + Send + Sync {
 
 /// The files in a folder.
 #[derive(Debug)]
-pub(super) struct Folder(pub(super) PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Files for Folder {
     fn place(&self, name: &str) -> PathBuf {

@@ -152,7 +152,7 @@ impl ShardWriter {
     }
 }
 
-pub(super) fn push_skippable_frame(bytes: &mut Vec<u8>, magic: u32, content: &[u8]) {
+pub(crate) fn push_skippable_frame(bytes: &mut Vec<u8>, magic: u32, content: &[u8]) {
     let length = u32::try_from(content.len()).expect("a shard has at most 2^22 frames");
     bytes.extend_from_slice(&magic.to_le_bytes());
     bytes.extend_from_slice(&length.to_le_bytes());

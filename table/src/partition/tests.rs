@@ -1,0 +1,137 @@
+//! Ranks, mirror images and counts against lists of all partitions.
+
+use super::*;
+use crate::chance::Chance;
+
+/// All partitions of `area` with rows of at most `longest`, made row by row.
+fn all(area: u32, longest: u32) -> Vec<Vec<u32>> {
+    if area == 0 {
+        return vec![vec![]];
+    }
+    let with = |row: u32| {
+        let rest = all(area - row, row);
+        rest.into_iter().map(move |rest| [vec![row], rest].concat())
+    };
+    (1..=longest.min(area)).flat_map(with).collect()
+}
+
+#[test]
+fn ranks_are_places_in_the_sorted_list_of_all() {
+    for area in 0..=30 {
+        let mut sorted = all(area, area);
+        sorted.sort();
+        assert_eq!(sorted.len() as u64, count(area));
+        let mut walked = Partition::first(area);
+        for (rank, rows) in (0..).zip(&sorted) {
+            let partition = Partition::new(rows.clone()).unwrap();
+            assert_eq!(partition.rank(), rank, "{partition}");
+            assert_eq!(Partition::at(area, rank), partition);
+            assert_eq!(walked, partition);
+            assert_eq!(partition.area(), area);
+            assert_eq!(walked.advance(), rank + 1 < count(area));
+        }
+        assert_eq!(walked.rows(), sorted.last().unwrap(), "the last one stays");
+    }
+}
+
+#[test]
+fn counts_are_those_of_the_lists() {
+    for area in 0..=25 {
+        for longest in 0..=area + 2 {
+            let made = all(area, longest).len() as u64;
+            assert_eq!(count_within(area, longest), made, "{area} {longest}");
+            assert!(longest > area || counts_within(longest as usize)[area as usize] == made);
+        }
+    }
+    for (area, known) in [(82, 20_506_255), (90, 56_634_173), (100, 190_569_292)] {
+        assert_eq!(count(area), known);
+    }
+    assert_eq!((1..=100).map(count).sum::<u64>(), 1_642_992_567);
+    assert_eq!(count(AREA_MAX), 1_844_349_560);
+}
+
+/// The columns, counted cell by cell.
+fn columns(rows: &[u32]) -> Vec<u32> {
+    let longer = |column| rows.iter().filter(move |&&row| row > column).count();
+    let columns = 0..rows.first().copied().unwrap_or(0);
+    columns
+        .map(|column| u32::try_from(longer(column)).unwrap())
+        .collect()
+}
+
+fn check_mirror(partition: &Partition) {
+    let mirror = partition.mirror();
+    assert_eq!(mirror.rows(), columns(partition.rows()));
+    assert_eq!(mirror.mirror(), *partition);
+    let is_first = partition.rank() <= mirror.rank();
+    assert_eq!(partition.is_representative(), is_first, "{partition}");
+    let representative = partition.clone().representative();
+    assert_eq!(representative, mirror.representative());
+    assert!(representative.is_representative());
+}
+
+#[test]
+fn one_of_each_mirror_pair_is_the_representative() {
+    for area in 0..=24 {
+        let partitions = (0..count(area)).map(|rank| Partition::at(area, rank));
+        let counted: Vec<u64> = partitions
+            .inspect(check_mirror)
+            .map(|partition| partition.stands_for())
+            .collect();
+        let representatives = counted.iter().filter(|&&positions| positions > 0);
+        assert_eq!(representatives.count() as u64, count_representatives(area));
+        assert_eq!(counted.iter().sum::<u64>(), count(area));
+    }
+}
+
+#[test]
+fn random_partitions_of_any_area() {
+    let mut chance = Chance(1);
+    for _ in 0..20_000 {
+        let area = u32::try_from(chance.below(121)).unwrap();
+        let rank = chance.below(count(area));
+        let partition = Partition::at(area, rank);
+        assert_eq!((partition.area(), partition.rank()), (area, rank));
+        assert_eq!(
+            Partition::new(partition.rows.clone()),
+            Some(partition.clone())
+        );
+        check_mirror(&partition);
+        let mut next = partition.clone();
+        if next.advance() {
+            assert_eq!(next.rank(), rank + 1, "{partition}");
+        } else {
+            assert_eq!(rank + 1, count(area));
+        }
+    }
+}
+
+#[test]
+fn only_partitions_are_partitions() {
+    for rows in [
+        vec![1, 2],
+        vec![3, 0],
+        vec![0],
+        vec![121],
+        vec![60, 60, 1],
+        vec![u32::MAX, 1],
+    ] {
+        assert_eq!(Partition::new(rows.clone()), None, "{rows:?}");
+    }
+    assert!(Partition::new(vec![]).is_some());
+    assert!(Partition::new(vec![120]).is_some());
+}
+
+#[test]
+fn positions_and_partitions_are_the_same_rows() {
+    for text in ["0", "5,4,2,1", "8x8", "63"] {
+        let position: Position = text.parse().unwrap();
+        let partition = Partition::try_from(&position).unwrap();
+        assert_eq!(partition.rows(), position.rows());
+        assert_eq!(Position::try_from(&partition), Ok(position));
+    }
+    let large = "11x11".parse::<Position>().unwrap();
+    assert_eq!(Partition::try_from(&large), Err(TooManyTiles));
+    let wide = Partition::new(vec![64]).unwrap();
+    assert!(Position::try_from(&wide).is_err(), "65 bits");
+}

@@ -1,0 +1,151 @@
+//! The values of consecutive ranks of one area, and their bytes, the **value record**.
+//!
+//! ```text
+//!  0   8  "chompval"
+//!  8   4  format version, 1
+//! 12   4  area
+//! 16   8  the first rank
+//! 24   8  n, the number of values
+//! 32  32  the digest: SHA-256 of the bytes 0 to 31 and then of the values
+//! 64   …  one zstd frame, with a checksum and its length, of the values: n bytes, both of a mirror pair
+//! ```
+//!
+//! All integers are little-endian. The digest names the content, however zstd wrote it: two records of the same ranks have the same
+//! digest if and only if they have the same values. Whoever compares digests compares that of the summary, which [`decode`]
+//! makes again from the values.
+//!
+//! Limits: areas 1 to 120, 1 to 2^24 values, each below its area, no ranks that the area does not have; a record has at most
+//! [`max_record_len`] bytes.
+//!
+//! Version history: 1 is the first.
+
+use crate::digest::Digest;
+use crate::format::{Damage, Fields, FormatError, ensure};
+use crate::gaps;
+use crate::partition::{AREA_MAX, count};
+
+const MAGIC: [u8; 8] = *b"chompval";
+/// The version of the format.
+pub const VERSION: u32 = 1;
+const NAMED_LENGTH: usize = 32;
+const HEADER_LENGTH: u64 = 64;
+/// The most values of a record.
+pub const VALUES_MAX: u64 = 1 << 24;
+
+/// What is known of a record without its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordSummary {
+    /// The number of tiles.
+    pub area: u32,
+    /// The first rank.
+    pub first: u64,
+    /// The number of values.
+    pub count: u64,
+    /// The digest of the content.
+    pub digest: Digest,
+}
+
+/// The longest record of `count` values.
+pub const fn max_record_len(count: u64) -> u64 {
+    HEADER_LENGTH + gaps::frame_len_max(count)
+}
+
+/// The record of the values of `area` from rank `first` on, and its summary.
+///
+/// # Panics
+///
+/// If these are no values of that area: such a record could not be read back.
+pub fn encode(area: u32, first: u64, values: &[u8]) -> (RecordSummary, Vec<u8>) {
+    let count = values.len() as u64;
+    check(area, first, count).expect("ranks of the area");
+    check_values(area, values).expect("values of the area");
+    let named = named(area, first, count);
+    let digest = Digest::of_parts(&[&named, values]);
+    let record = [&named[..], &digest.0, &gaps::compress(values, values.len())].concat();
+    let summary = RecordSummary {
+        area,
+        first,
+        count,
+        digest,
+    };
+    (summary, record)
+}
+
+/// The summary that is in the header of a record. Whether the record has values with this digest, [`decode`] tells.
+///
+/// # Errors
+///
+/// If this is not a record, as far as the header tells.
+pub fn summary(record: &[u8]) -> Result<RecordSummary, FormatError> {
+    Ok(parse(record)?.0)
+}
+
+/// The values in `record`, everything checked, and its summary.
+///
+/// Takes memory for the values that the header tells, after it has seen that the frame can hold so many.
+///
+/// # Errors
+///
+/// If this is not a record.
+pub fn decode(record: &[u8]) -> Result<(RecordSummary, Vec<u8>), FormatError> {
+    let (summary, frame) = parse(record)?;
+    let RecordSummary {
+        area,
+        first,
+        count,
+        digest,
+    } = summary;
+    let values = gaps::decompress(frame, count)?;
+    ensure(values.len() as u64 == count, || {
+        format!("{} values where the header says {count}", values.len())
+    })?;
+    let found = Digest::of_parts(&[&named(area, first, count), &values]);
+    ensure(found == digest, || {
+        format!("the values have the digest {found} instead of {digest}")
+    })?;
+    check_values(area, &values)?;
+    Ok((summary, values))
+}
+
+fn parse(record: &[u8]) -> Result<(RecordSummary, &[u8]), FormatError> {
+    let mut fields = Fields::new("a value record", record);
+    fields.version(MAGIC, VERSION)?;
+    let summary = RecordSummary {
+        area: fields.u32()?,
+        first: fields.u64()?,
+        count: fields.u64()?,
+        digest: Digest(fields.array()?),
+    };
+    check(summary.area, summary.first, summary.count)?;
+    Ok((summary, fields.rest()))
+}
+
+/// The part of the header that the digest is of.
+fn named(area: u32, first: u64, count: u64) -> [u8; NAMED_LENGTH] {
+    let mut bytes = [0; NAMED_LENGTH];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[12..16].copy_from_slice(&area.to_le_bytes());
+    bytes[16..24].copy_from_slice(&first.to_le_bytes());
+    bytes[24..].copy_from_slice(&count.to_le_bytes());
+    bytes
+}
+
+fn check(area: u32, first: u64, values: u64) -> Result<(), Damage> {
+    ensure((1..=AREA_MAX).contains(&area), || {
+        format!("an area of {area} tiles")
+    })?;
+    let end = first.checked_add(values);
+    let has = (1..=VALUES_MAX).contains(&values) && end.is_some_and(|end| end <= count(area));
+    ensure(has, || {
+        format!("{values} values from rank {first} on, of {area} tiles")
+    })
+}
+
+/// Whether all values are below the area, as those of its positions are.
+pub(super) fn check_values(area: u32, values: &[u8]) -> Result<(), Damage> {
+    let largest = values.iter().fold(0, |largest, &value| value.max(largest));
+    ensure(u32::from(largest) < area, || {
+        format!("the value {largest} where all are below {area}")
+    })
+}

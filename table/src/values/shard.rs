@@ -1,0 +1,474 @@
+//! Value shards: the files of a published table of values.
+//!
+//! A shard holds the values of 2^s consecutive ranks of one area, the last of an area those that are left. They are
+//! cut into frames of 2^f ranks. A frame holds the values of the representatives among its ranks, in their order: one byte for each mirror
+//! pair. Where a value is follows from ranks alone: count the representatives from the start of the frame.
+//!
+//! ```text
+//! header frame  4  0x184D2A50, a skippable frame of zstd
+//!               4  12, the length of what follows
+//!               8  "chompvsd"
+//!               4  format version, 1
+//! data frames   …  each one zstd frame, with a checksum and its length, of its values; no bytes if it has none
+//! index frame   4  0x184D2A51, a skippable frame of zstd
+//!               4  the length of what follows
+//!               8  "chompvix"
+//!               4  format version, 1
+//!               4  area
+//!               8  the first rank
+//!               4  f
+//!               4  n, the number of data frames; for each:
+//!               4      its length in bytes
+//!              32      SHA-256 of its bytes
+//! ```
+//!
+//! All integers are little-endian. `zstd -d` gives the values of the shard, one after the other. The manifest has the
+//! SHA-256 of the shard and of its index frame, and the index that of each data frame: what was read is checked before it
+//! is used.
+//!
+//! Limits: f at most 14, s at most 24, f at most s; so at most 1,024 data frames if f is 14. What this program writes has f 14 and s 24.
+//!
+//! Version history: 1 is the first.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::record::check_values;
+use crate::digest::{Digest, DigestBuilder};
+use crate::format::{Damage, Fields, FormatError, ensure};
+use crate::gaps;
+use crate::manifest::bounded::at_most;
+use crate::partition::{AREA_MAX, Partition, count};
+use crate::shard::{
+    HEADER_LENGTH, HEADER_MAGIC, INDEX_MAGIC, check_skippable_frame, push_skippable_frame,
+    shard_name,
+};
+
+const HEADER_NAME: [u8; 8] = *b"chompvsd";
+const INDEX_NAME: [u8; 8] = *b"chompvix";
+const VERSION: u32 = 1;
+/// An index frame without its entries.
+const INDEX_FIXED_LENGTH: u64 = 8 + 12 + 20;
+const ENTRY_LENGTH: u64 = 36;
+
+/// How many ranks go into a frame and into a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardSize {
+    /// A frame is of 2^`frame_bits` ranks.
+    pub frame_bits: u32,
+    /// A shard is of 2^`shard_bits` ranks.
+    pub shard_bits: u32,
+}
+
+impl ShardSize {
+    /// What published tables have. It is also the largest that can be read.
+    pub const PUBLISHED: ShardSize = ShardSize {
+        frame_bits: 14,
+        shard_bits: 24,
+    };
+
+    /// Whether this is within the limits.
+    pub fn is_valid(self) -> bool {
+        let most = ShardSize::PUBLISHED;
+        self.frame_bits <= most.frame_bits.min(self.shard_bits)
+            && self.shard_bits <= most.shard_bits
+    }
+
+    /// The shards of a table of `tiles` tiles, in their order: by area, then by ranks.
+    pub fn places(self, tiles: u32) -> impl Iterator<Item = ShardPlace> {
+        (1..=tiles).flat_map(move |area| self.places_of(area))
+    }
+
+    /// The shards of one area.
+    pub fn places_of(self, area: u32) -> impl Iterator<Item = ShardPlace> {
+        let starts = (0..count(area)).step_by(1 << self.shard_bits);
+        starts.map(move |start| ShardPlace {
+            area,
+            ranks: start..count(area).min(start + (1 << self.shard_bits)),
+            frame_bits: self.frame_bits,
+        })
+    }
+}
+
+/// The ranks of a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardPlace {
+    /// The number of tiles.
+    pub area: u32,
+    /// The ranks.
+    pub ranks: Range<u64>,
+    /// A frame is of 2^`frame_bits` ranks.
+    pub frame_bits: u32,
+}
+
+impl ShardPlace {
+    fn len(&self) -> u64 {
+        self.ranks.end - self.ranks.start
+    }
+
+    /// The number of frames.
+    pub fn frames(&self) -> usize {
+        let frames = self.len().div_ceil(1 << self.frame_bits);
+        usize::try_from(frames).expect("at most 2^24")
+    }
+
+    /// The ranks of a frame.
+    pub fn frame(&self, number: usize) -> Range<u64> {
+        let start = self.ranks.start + ((number as u64) << self.frame_bits);
+        start..self.ranks.end.min(start + (1 << self.frame_bits))
+    }
+
+    /// The frame that has a rank, and how many values are before it in the frame if it is that of a representative.
+    pub(super) fn find(&self, rank: u64) -> (usize, usize) {
+        let frame = usize::try_from((rank - self.ranks.start) >> self.frame_bits);
+        let frame = frame.expect("at most 2^24 frames");
+        let first = self.frame(frame).start;
+        let mut walk = Walk::new(self.area, first);
+        let before = (first..rank).filter(|_| walk.step() > 0).count();
+        (frame, before)
+    }
+
+    fn index_length(&self) -> u64 {
+        INDEX_FIXED_LENGTH + ENTRY_LENGTH * self.frames() as u64
+    }
+}
+
+/// How many positions each value stands for, rank after rank.
+#[derive(Debug)]
+struct Walk(Partition);
+
+impl Walk {
+    fn new(area: u32, rank: u64) -> Walk {
+        Walk(Partition::at(area, rank))
+    }
+
+    fn step(&mut self) -> u64 {
+        let positions = self.0.stands_for();
+        self.0.advance();
+        positions
+    }
+}
+
+/// What a manifest says about a shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ValueShardInfo {
+    /// The name of the file.
+    pub name: String,
+    /// The number of values.
+    pub stored: u64,
+    /// The length of the file in bytes.
+    pub bytes: u64,
+    /// SHA-256 of the file.
+    pub sha256: Digest,
+    /// Where the index frame starts; it ends with the file.
+    pub index_offset: u64,
+    /// SHA-256 of the index frame.
+    pub index_sha256: Digest,
+    /// The leaf of the fingerprint: SHA-256 of the values, one byte each.
+    pub values_sha256: Digest,
+    /// Index v holds how many positions with the value v have their representative here; the last number is not 0.
+    #[serde(deserialize_with = "at_most::<_, _, { AREA_MAX as usize }>")]
+    pub positions_by_value: Vec<u64>,
+}
+
+impl ValueShardInfo {
+    /// Whether the shard with these ranks can be what this says.
+    pub(super) fn check(&self, place: &ShardPlace) -> Result<(), Damage> {
+        let frame_max = gaps::frame_len_max(1 << place.frame_bits);
+        let data = self.index_offset.checked_sub(HEADER_LENGTH);
+        let end = self.index_offset.checked_add(place.index_length());
+        ensure(
+            data.is_some_and(|data| data <= frame_max * place.frames() as u64)
+                && end == Some(self.bytes),
+            || format!("{} has a length that it cannot have", self.name),
+        )?;
+        let counts = &self.positions_by_value;
+        let sum = counts.iter().try_fold(0u64, |sum, &n| sum.checked_add(n));
+        let twice = self.stored.saturating_mul(2);
+        ensure(
+            self.stored <= place.len()
+                && sum.is_some_and(|sum| (self.stored..=twice).contains(&sum))
+                && counts.len() <= place.area as usize
+                && counts.last() != Some(&0),
+            || format!("{} counts values that it cannot have", self.name),
+        )
+    }
+}
+
+/// Writes one shard into memory.
+#[derive(Debug)]
+pub struct ValueShardWriter {
+    number: usize,
+    place: ShardPlace,
+    bytes: Vec<u8>,
+    frames: Vec<(u32, Digest)>,
+    walk: Walk,
+    /// The next rank.
+    rank: u64,
+    /// The values of the frame that is not full yet.
+    values: Vec<u8>,
+    tally: Tally,
+}
+
+/// What is counted of the values of a shard.
+#[derive(Debug, Default)]
+struct Tally {
+    stored: u64,
+    positions: Vec<u64>,
+    leaf: DigestBuilder,
+}
+
+impl Tally {
+    fn add(&mut self, value: u8, positions: u64) {
+        let value = usize::from(value);
+        if self.positions.len() <= value {
+            self.positions.resize(value + 1, 0);
+        }
+        self.positions[value] += positions;
+        self.stored += 1;
+    }
+}
+
+impl ValueShardWriter {
+    /// The shard at `place`, which is number `number` of its table, counted from 0.
+    pub fn new(number: usize, place: ShardPlace) -> ValueShardWriter {
+        let mut bytes = Vec::new();
+        let header = [&HEADER_NAME[..], &VERSION.to_le_bytes()].concat();
+        push_skippable_frame(&mut bytes, HEADER_MAGIC, &header);
+        ValueShardWriter {
+            number,
+            bytes,
+            frames: Vec::new(),
+            walk: Walk::new(place.area, place.ranks.start),
+            rank: place.ranks.start,
+            place,
+            values: Vec::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Takes the values of the next ranks, both of each mirror pair.
+    ///
+    /// # Panics
+    ///
+    /// If they are more than the shard has left, or no values of its area.
+    pub fn push(&mut self, values: &[u8]) {
+        check_values(self.place.area, values).expect("values of the area");
+        for &value in values {
+            assert!(
+                self.rank < self.place.ranks.end,
+                "no more ranks than the shard has"
+            );
+            let positions = self.walk.step();
+            if positions > 0 {
+                self.tally.add(value, positions);
+                self.values.push(value);
+            }
+            self.rank += 1;
+            if self.rank == self.place.frame(self.frames.len()).end {
+                self.finish_frame();
+            }
+        }
+    }
+
+    fn finish_frame(&mut self) {
+        self.tally.leaf.push(&self.values);
+        let frame = if self.values.is_empty() {
+            Vec::new()
+        } else {
+            gaps::compress(&self.values, self.values.len())
+        };
+        let length = u32::try_from(frame.len()).expect("little more than 2^14 bytes");
+        self.frames.push((length, Digest::of(&frame)));
+        self.bytes.extend_from_slice(&frame);
+        self.values.clear();
+    }
+
+    /// The finished shard.
+    ///
+    /// # Panics
+    ///
+    /// If ranks are missing.
+    pub fn finish(mut self) -> (ValueShardInfo, Vec<u8>) {
+        assert_eq!(self.rank, self.place.ranks.end, "ranks are missing");
+        let index_offset = self.bytes.len() as u64;
+        let index = index_frame(&self.place, &self.frames);
+        self.bytes.extend_from_slice(&index);
+        let info = ValueShardInfo {
+            name: shard_name(self.number),
+            stored: self.tally.stored,
+            bytes: self.bytes.len() as u64,
+            sha256: Digest::of(&self.bytes),
+            index_offset,
+            index_sha256: Digest::of(&index),
+            values_sha256: self.tally.leaf.finish(),
+            positions_by_value: self.tally.positions,
+        };
+        (info, self.bytes)
+    }
+}
+
+fn index_frame(place: &ShardPlace, frames: &[(u32, Digest)]) -> Vec<u8> {
+    let count = u32::try_from(frames.len()).expect("at most 2^24 frames");
+    let mut content = [&INDEX_NAME[..], &VERSION.to_le_bytes()].concat();
+    content.extend(place.area.to_le_bytes());
+    content.extend(place.ranks.start.to_le_bytes());
+    content.extend(place.frame_bits.to_le_bytes());
+    content.extend(count.to_le_bytes());
+    for (length, digest) in frames {
+        content.extend(length.to_le_bytes());
+        content.extend(digest.0);
+    }
+    let mut index = Vec::new();
+    push_skippable_frame(&mut index, INDEX_MAGIC, &content);
+    index
+}
+
+/// The index of a shard: where its frames are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueShardIndex {
+    place: ShardPlace,
+    /// Where each frame starts, and the last one ends.
+    offsets: Vec<u64>,
+    digests: Vec<Digest>,
+}
+
+impl ValueShardIndex {
+    /// The index in `frame`, the bytes of the shard from `info.index_offset` on.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not the index of that shard at `place`.
+    pub fn parse(
+        frame: &[u8],
+        info: &ValueShardInfo,
+        place: &ShardPlace,
+    ) -> Result<ValueShardIndex, FormatError> {
+        let found = Digest::of(frame);
+        let expected = info.index_sha256;
+        ensure(found == expected, || {
+            format!("the index has the SHA-256 {found} instead of {expected}")
+        })?;
+        let mut fields = Fields::new("a value shard index", frame);
+        check_skippable_frame(&mut fields, INDEX_MAGIC)?;
+        fields.version(INDEX_NAME, VERSION)?;
+        let (area, first) = (fields.u32()?, fields.u64()?);
+        let (frame_bits, count) = (fields.u32()?, fields.u32()?);
+        ensure(
+            (area, first, frame_bits) == (place.area, place.ranks.start, place.frame_bits)
+                && count as usize == place.frames()
+                && frame.len() as u64 == place.index_length(),
+            || "the index is that of other ranks",
+        )?;
+        let mut offsets = vec![HEADER_LENGTH];
+        let mut digests = Vec::with_capacity(place.frames());
+        let mut end = HEADER_LENGTH;
+        for number in 0..place.frames() {
+            let length = u64::from(fields.u32()?);
+            let ranks = place.frame(number);
+            ensure(
+                length <= gaps::frame_len_max(ranks.end - ranks.start),
+                || format!("frame {number} of the index has {length} bytes"),
+            )?;
+            end += length;
+            offsets.push(end);
+            digests.push(Digest(fields.array()?));
+        }
+        ensure(
+            end == info.index_offset,
+            || "the frames of the index do not end where it starts",
+        )?;
+        Ok(ValueShardIndex {
+            place: place.clone(),
+            offsets,
+            digests,
+        })
+    }
+
+    /// Where the bytes of a frame are in the file.
+    pub fn location(&self, number: usize) -> Range<u64> {
+        self.offsets[number]..self.offsets[number + 1]
+    }
+
+    /// The values in `bytes`, the data frame with this number.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not those that the index names, or no values.
+    pub fn decode_frame(&self, number: usize, bytes: &[u8]) -> Result<Vec<u8>, FormatError> {
+        let (found, expected) = (Digest::of(bytes), self.digests[number]);
+        ensure(found == expected, || {
+            format!("frame {number} has the SHA-256 {found} instead of {expected}")
+        })?;
+        if bytes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ranks = self.place.frame(number);
+        let values = gaps::decompress(bytes, ranks.end - ranks.start)?;
+        ensure(!values.is_empty(), || {
+            format!("frame {number} is empty and has bytes")
+        })?;
+        check_values(self.place.area, &values)?;
+        Ok(values)
+    }
+}
+
+/// All values of a shard, those of the representatives, of which every byte, the counts and the leaf are checked.
+///
+/// # Errors
+///
+/// If `bytes` are not the shard that `info` describes, at `place`.
+pub fn decode_shard(
+    bytes: &[u8],
+    info: &ValueShardInfo,
+    place: &ShardPlace,
+) -> Result<Vec<u8>, FormatError> {
+    let found = Digest::of(bytes);
+    ensure(found == info.sha256, || {
+        format!(
+            "the shard has the SHA-256 {found} instead of {}",
+            info.sha256
+        )
+    })?;
+    let part = |range: Range<u64>| {
+        let start = usize::try_from(range.start).ok();
+        let part = start.zip(usize::try_from(range.end).ok());
+        let part = part.and_then(|(start, end)| bytes.get(start..end));
+        part.ok_or_else(|| Damage::new(format!("the shard ends before byte {}", range.end)))
+    };
+    let mut header = Fields::new("a value shard", part(0..HEADER_LENGTH)?);
+    check_skippable_frame(&mut header, HEADER_MAGIC)?;
+    header.version(HEADER_NAME, VERSION)?;
+    let index = part(info.index_offset..bytes.len() as u64)?;
+    let index = ValueShardIndex::parse(index, info, place)?;
+
+    let mut walk = Walk::new(place.area, place.ranks.start);
+    let mut tally = Tally::default();
+    let mut all = Vec::new();
+    for number in 0..place.frames() {
+        let values = index.decode_frame(number, part(index.location(number))?)?;
+        let positions = place.frame(number).map(|_| walk.step());
+        let positions: Vec<u64> = positions.filter(|&positions| positions > 0).collect();
+        ensure(positions.len() == values.len(), || {
+            format!(
+                "frame {number} has {} values of {}",
+                values.len(),
+                positions.len()
+            )
+        })?;
+        for (&value, &positions) in values.iter().zip(&positions) {
+            tally.add(value, positions);
+        }
+        tally.leaf.push(&values);
+        all.extend(values);
+    }
+    ensure(
+        tally.stored == info.stored
+            && tally.positions == info.positions_by_value
+            && tally.leaf.finish() == info.values_sha256,
+        || "the values are not those that the manifest counts",
+    )?;
+    Ok(all)
+}

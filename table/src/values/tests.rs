@@ -1,0 +1,404 @@
+//! Records, shards, manifest and reader of tables of values. The values are made up: what they mean does not matter here.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::manifest::{ValuesManifest, folder_name};
+use super::record::{self, max_record_len};
+use super::shard::{ShardSize, ValueShardInfo, ValueShardWriter, decode_shard};
+use super::*;
+use crate::chance::mix;
+use crate::format::FormatError;
+use crate::manifest::{MANIFEST_NAME, SHA256SUMS_NAME};
+use crate::partition::{Partition, count, count_representatives};
+use crate::reader::{Files, Part};
+use crate::{Digest, TableError};
+
+const SMALL: ShardSize = ShardSize {
+    frame_bits: 5,
+    shard_bits: 8,
+};
+
+fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap()
+}
+
+/// A number below the area, the same for both of a mirror pair.
+fn made_up(position: &Partition) -> u8 {
+    let area = position.area();
+    let seed = u64::from(area) << 32 | position.clone().representative().rank();
+    u8::try_from(mix(seed) % u64::from(area)).unwrap()
+}
+
+fn area(tiles: u32) -> Vec<u8> {
+    let positions = (0..count(tiles)).map(|rank| Partition::at(tiles, rank));
+    positions.map(|position| made_up(&position)).collect()
+}
+
+/// The shards of a table, and what a manifest says about them.
+fn shards(tiles: u32) -> Vec<(ValueShardInfo, Vec<u8>)> {
+    let places = (0..).zip(SMALL.places(tiles));
+    let shard = |(number, place): (usize, shard::ShardPlace)| {
+        let values = area(place.area);
+        let values = &values[size(place.ranks.start)..size(place.ranks.end)];
+        let mut writer = ValueShardWriter::new(number, place);
+        let (some, others) = values.split_at(values.len() / 3);
+        writer.push(some);
+        writer.push(others);
+        writer.finish()
+    };
+    places.map(shard).collect()
+}
+
+fn manifest(tiles: u32, shards: &[(ValueShardInfo, Vec<u8>)]) -> ValuesManifest {
+    let infos = shards.iter().map(|(info, _)| info.clone()).collect();
+    ValuesManifest::new(tiles, SMALL, 1, "chomp 0.1.0".into(), infos).unwrap()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a folder that only this test sees"
+)]
+fn publish(folder: &Path, manifest: &ValuesManifest, shards: &[(ValueShardInfo, Vec<u8>)]) {
+    std::fs::create_dir_all(folder).unwrap();
+    for (info, bytes) in shards {
+        std::fs::write(folder.join(&info.name), bytes).unwrap();
+    }
+    let bytes = manifest.to_bytes();
+    std::fs::write(folder.join(SHA256SUMS_NAME), manifest.sha256sums(&bytes)).unwrap();
+    std::fs::write(folder.join(MANIFEST_NAME), bytes).unwrap();
+}
+
+#[test]
+fn records_come_back_and_their_digest_is_that_of_the_content() {
+    for (tiles, ranks) in [(1, 0..1), (9, 0..30), (9, 7..8), (20, 100..600)] {
+        let values = &area(tiles)[ranks.clone()];
+        let (summary, bytes) = record::encode(tiles, ranks.start as u64, values);
+        assert_eq!(record::summary(&bytes), Ok(summary));
+        assert_eq!(record::decode(&bytes), Ok((summary, values.to_vec())));
+        assert!(bytes.len() as u64 <= max_record_len(values.len() as u64));
+        assert_eq!(summary.digest, Digest::of_parts(&[&bytes[..32], values]));
+        let again = [&bytes[..64], &zstd::bulk::compress(values, 9).unwrap()].concat();
+        assert_eq!(record::decode(&again).unwrap().0, summary);
+        for length in 0..bytes.len() {
+            assert!(record::decode(&bytes[..length]).is_err(), "{length}");
+        }
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 4;
+            let decoded = record::decode(&damaged);
+            assert!(
+                decoded.is_err() || decoded == record::decode(&bytes),
+                "{at}"
+            );
+            assert!(at >= 64 || record::decode(&damaged).is_err(), "{at}");
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        assert!(record::decode(&longer).is_err());
+    }
+}
+
+#[test]
+fn records_of_what_no_area_has_are_refused() {
+    // Their digest is right, so it is the content that is refused.
+    let (_, honest) = record::encode(5, 2, &[0; 5]);
+    let made = |at: usize, bytes: &[u8], values: &[u8]| {
+        let mut record = honest.clone();
+        record[at..at + bytes.len()].copy_from_slice(bytes);
+        let digest = Digest::of_parts(&[&record[..32], values]);
+        record[32..64].copy_from_slice(&digest.0);
+        record.truncate(64);
+        record.extend(zstd::bulk::compress(values, 1).unwrap());
+        record::decode(&record)
+    };
+    assert!(made(0, b"chomp", &[0; 5]).is_ok(), "the same again");
+    for (at, bytes, values) in [
+        (12, &[0][..], &[0; 5][..]),
+        (12, &[4], &[0; 5]),
+        (12, &[121], &[0; 5]),
+        (16, &[3], &[0; 5]),
+        (16, &[255; 8], &[0; 5]),
+        (24, &[0], &[]),
+        (24, &[4], &[0; 5]),
+        (24, &[5], &[0; 4]),
+        (24, &[255; 8], &[0; 5]),
+        (24, &[5], &[5; 5]),
+        (8, &[0], &[0; 5]),
+    ] {
+        let error = made(at, bytes, values).unwrap_err();
+        assert!(matches!(error, FormatError::Damaged(_)), "{at} {bytes:?}");
+    }
+    let newer = made(8, &[2], &[0; 5]);
+    assert!(matches!(newer, Err(FormatError::Newer { found: 2, .. })));
+}
+
+#[test]
+fn a_table_answers_for_both_of_each_mirror_pair() {
+    let directory = tempfile::tempdir().unwrap();
+    let tiles = 18;
+    let shards = shards(tiles);
+    let manifest = manifest(tiles, &shards);
+    publish(&directory.path().join(folder_name(7)), &manifest, &[]);
+    publish(
+        &directory.path().join(folder_name(tiles)),
+        &manifest,
+        &shards,
+    );
+    let table = Values::open(directory.path()).unwrap();
+    assert_eq!(table.manifest(), &manifest);
+    for tiles in 1..=tiles {
+        let positions = (0..count(tiles)).map(|rank| Partition::at(tiles, rank));
+        let positions: Vec<Partition> = positions.collect();
+        assert_eq!(table.values(&positions).unwrap(), area(tiles));
+    }
+    let one_by_one = Values::open(&directory.path().join(folder_name(tiles))).unwrap();
+    for rank in (0..count(tiles)).rev().step_by(7) {
+        let position = Partition::at(tiles, rank);
+        assert_eq!(one_by_one.value(&position).unwrap(), made_up(&position));
+    }
+    for tiles in [0, 19] {
+        let error = table.value(&Partition::first(tiles)).unwrap_err();
+        assert!(matches!(
+            error,
+            TableError::BeyondTiles {
+                table_tiles: 18,
+                ..
+            }
+        ));
+    }
+    assert!(matches!(
+        Values::open(&directory.path().join("nothing")),
+        Err(TableError::NotFound { .. })
+    ));
+}
+
+#[test]
+fn manifests_count_what_the_shards_hold() {
+    let tiles = 17;
+    let shards = shards(tiles);
+    let manifest = manifest(tiles, &shards);
+    assert_eq!(
+        ValuesManifest::parse(&manifest.to_bytes()),
+        Ok(manifest.clone())
+    );
+    let mut all = SMALL.places(tiles).zip(&shards).peekable();
+    for info in &manifest.areas {
+        let mut counts = vec![0; 17];
+        for value in area(info.tiles) {
+            counts[usize::from(value)] += 1;
+        }
+        while counts.last() == Some(&0) {
+            counts.pop();
+        }
+        assert_eq!(info.positions_by_value(), counts);
+        let mut stored = Vec::new();
+        while let Some((place, (info, bytes))) = all.next_if(|(p, _)| p.area == info.tiles) {
+            stored.extend(decode_shard(bytes, info, &place).unwrap());
+        }
+        let representatives = (0..count(info.tiles)).map(|rank| Partition::at(info.tiles, rank));
+        let representatives = representatives.filter(Partition::is_representative);
+        assert!(
+            representatives
+                .map(|one| made_up(&one))
+                .eq(stored.iter().copied())
+        );
+        assert_eq!(stored.len() as u64, count_representatives(info.tiles));
+    }
+    // A table of fewer tiles is the first files of one of more.
+    let fewer = self::shards(16);
+    assert_eq!(fewer, shards[..fewer.len()]);
+    let fewer = self::manifest(16, &fewer);
+    assert_eq!(manifest.fingerprint_of(16), Some(fewer.fingerprint));
+    assert_eq!(manifest.fingerprint_of(18), None);
+    // The fingerprint by hand.
+    let area = |area: &manifest::AreaInfo| {
+        let leaves = area.shards.iter().flat_map(|shard| shard.values_sha256.0);
+        Digest::of(&leaves.collect::<Vec<u8>>()).0
+    };
+    let areas: Vec<u8> = manifest.areas.iter().flat_map(area).collect();
+    assert_eq!(manifest.fingerprint, Digest::of(&areas));
+}
+
+#[test]
+fn manifests_that_contradict_themselves_are_refused() {
+    let manifest = manifest(12, &shards(12));
+    let honest: Value = serde_json::from_slice(&manifest.to_bytes()).unwrap();
+    for (pointer, value) in [
+        ("/format", json!(0)),
+        ("/tiles", json!(11)),
+        ("/tiles", json!(121)),
+        ("/frame_bits", json!(15)),
+        ("/frame_bits", json!(4)),
+        ("/shard_bits", json!(4)),
+        ("/shard_bits", json!(25)),
+        ("/replicas", json!(0)),
+        ("/software", json!("a".repeat(257))),
+        ("/fingerprint", json!(Digest::of(b""))),
+        ("/areas/3/fingerprint", json!(Digest::of(b""))),
+        ("/areas/3/tiles", json!(5)),
+        ("/areas/3/shards", json!([])),
+        ("/areas/3/shards/0/name", json!("../shard-0003.zst")),
+        ("/areas/3/shards/0/stored", json!(4)),
+        ("/areas/3/shards/0/stored", json!(u64::MAX)),
+        ("/areas/3/shards/0/bytes", json!(400)),
+        ("/areas/3/shards/0/index_offset", json!(u64::MAX)),
+        ("/areas/3/shards/0/values_sha256", json!(Digest::of(b""))),
+        ("/areas/3/shards/0/positions_by_value", json!([2, 2])),
+        ("/areas/3/shards/0/positions_by_value", json!([5, 0])),
+        (
+            "/areas/3/shards/0/positions_by_value",
+            json!([1, 1, 1, 1, 1]),
+        ),
+        ("/areas/3/shards/0/positions_by_value", json!(vec![1; 121])),
+        ("/areas/3/shards/0/positions_by_value", json!([u64::MAX, 6])),
+    ] {
+        let mut changed = honest.clone();
+        *changed.pointer_mut(pointer).unwrap() = value.clone();
+        let parsed = ValuesManifest::parse(changed.to_string().as_bytes());
+        assert!(
+            matches!(parsed, Err(FormatError::Damaged(_))),
+            "{pointer} {value}"
+        );
+    }
+    let mut newer = honest;
+    newer["format"] = json!(2);
+    newer["more"] = json!(1);
+    let newer = ValuesManifest::parse(newer.to_string().as_bytes());
+    assert!(matches!(newer, Err(FormatError::Newer { .. })));
+    let infos = |tiles| shards(tiles).into_iter().map(|(info, _)| info).collect();
+    for (tiles, shards) in [(0, 1), (121, 1), (3, 4), (4, 3)] {
+        let made = ValuesManifest::new(tiles, SMALL, 1, String::new(), infos(shards));
+        assert!(made.is_err(), "{tiles}");
+    }
+}
+
+/// The files of a table, in memory.
+#[derive(Clone, Debug, Default)]
+struct Memory(BTreeMap<String, Vec<u8>>);
+
+impl Files for Memory {
+    fn place(&self, name: &str) -> PathBuf {
+        name.into()
+    }
+
+    fn whole(&self, name: &str, _most: u64) -> Result<Vec<u8>, TableError> {
+        Ok(self.0[name].clone())
+    }
+
+    fn parts(&self, parts: &[Part<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
+        let part = |part: &Part<'_>| {
+            let bytes = &self.0[part.name];
+            let [start, end] = [part.range.start, part.range.end].map(size);
+            bytes[start..bytes.len().min(end)].to_vec()
+        };
+        Ok(parts.iter().map(part).collect())
+    }
+}
+
+#[test]
+fn every_byte_is_checked() {
+    let tiles = 11;
+    let shards = shards(tiles);
+    let manifest = manifest(tiles, &shards);
+    let mut files = Memory::default();
+    let bytes = manifest.to_bytes();
+    let sums = manifest.sha256sums(&bytes).into_bytes();
+    files.0.insert(SHA256SUMS_NAME.into(), sums);
+    files.0.insert(MANIFEST_NAME.into(), bytes);
+    for (info, bytes) in shards {
+        files.0.insert(info.name, bytes);
+    }
+    let column = Partition::first(tiles);
+    let check = |files: &Memory| {
+        let table = Values::from_files(Box::new(files.clone()))?;
+        let answer = table.value(&column);
+        assert!(answer.is_err() || answer.unwrap() == made_up(&column));
+        (0..manifest.shards().count()).try_for_each(|shard| table.read_shard(shard).map(drop))
+    };
+    assert!(check(&files).is_ok());
+    for (name, bytes) in files.0.clone() {
+        for at in 0..bytes.len() {
+            files.0.get_mut(&name).unwrap()[at] ^= 1;
+            assert!(check(&files).is_err(), "{name} {at}");
+            files.0.get_mut(&name).unwrap()[at] ^= 1;
+        }
+        files.0.insert(name.clone(), bytes[1..].to_vec());
+        assert!(check(&files).is_err(), "{name}");
+        files.0.insert(name, bytes);
+    }
+}
+
+/// A shard of zeros at the place, and what a manifest says about it.
+fn zeros(place: &shard::ShardPlace) -> (ValueShardInfo, Vec<u8>) {
+    let mut writer = ValueShardWriter::new(0, place.clone());
+    writer.push(&vec![0; size(place.ranks.end - place.ranks.start)]);
+    writer.finish()
+}
+
+/// Changes the index of a shard at a byte of it. All digests are those of the new bytes.
+fn forged(place: &shard::ShardPlace, at: usize, with: &[u8]) -> (ValueShardInfo, Vec<u8>) {
+    let (mut info, mut bytes) = zeros(place);
+    let index = size(info.index_offset);
+    bytes[index + at..index + at + with.len()].copy_from_slice(with);
+    info.index_sha256 = Digest::of(&bytes[index..]);
+    info.sha256 = Digest::of(&bytes);
+    (info, bytes)
+}
+
+#[test]
+fn frames_with_other_values_than_their_ranks_have_are_refused() {
+    let places: Vec<_> = SMALL.places(22).filter(|place| place.area == 22).collect();
+    let (first, later) = (&places[0], &places[2]);
+    let (info, bytes) = zeros(later);
+    assert!(decode_shard(&bytes, &info, later).is_ok());
+    assert!(decode_shard(&bytes, &info, first).is_err());
+    for change in [
+        |info: &mut ValueShardInfo| info.positions_by_value.push(1),
+        |info: &mut ValueShardInfo| info.stored -= 1,
+        |info: &mut ValueShardInfo| info.values_sha256 = Digest::of(b""),
+    ] {
+        let mut other = info.clone();
+        change(&mut other);
+        let refused = decode_shard(&bytes, &other, later).unwrap_err();
+        assert!(refused.to_string().contains("manifest"), "{refused}");
+    }
+    // The index says that it is that of other ranks, of the same area and as many frames.
+    for (from, to) in [(first, later), (later, first)] {
+        let (info, bytes) = forged(from, 24, &to.ranks.start.to_le_bytes());
+        let index = &bytes[size(info.index_offset)..];
+        assert!(shard::ValueShardIndex::parse(index, &info, to).is_ok());
+        let error = decode_shard(&bytes, &info, to).unwrap_err().to_string();
+        assert!(error.contains("frame 0 has"), "{error}");
+    }
+}
+
+#[test]
+fn indices_that_do_not_fit_are_refused() {
+    let place = SMALL.places(22).find(|place| place.area == 22).unwrap();
+    let length = zeros(&place).1[size(zeros(&place).0.index_offset) + 40];
+    for (at, with) in [
+        (0, 0),
+        (4, 0),
+        (20, 21),
+        (24, 1),
+        (32, 4),
+        (36, 7),
+        (36, 9),
+        (40, length + 1),
+        (40, length - 1),
+        (42, 1),
+    ] {
+        let (info, bytes) = forged(&place, at, &[with]);
+        let index = &bytes[size(info.index_offset)..];
+        let parsed = shard::ValueShardIndex::parse(index, &info, &place);
+        assert!(
+            matches!(parsed, Err(FormatError::Damaged(_))),
+            "{at} {with}"
+        );
+    }
+    let (info, bytes) = forged(&place, 16, &[2]);
+    let newer = decode_shard(&bytes, &info, &place);
+    assert!(matches!(newer, Err(FormatError::Newer { .. })));
+}
