@@ -29,6 +29,8 @@ let play = null;
 let board = null;
 let game = null;
 let hints = false;
+/** Whether the focus is on the board, or was until its square was taken. */
+let held = false;
 /** Counts what the visitor does: an answer that was asked for before the last of it is dropped. */
 let turn = 0;
 
@@ -110,7 +112,9 @@ function asProblem(error) {
 // --- What is shown --------------------------------------------------------------------------------
 
 function draw() {
-  const held = byId("board").contains(document.activeElement);
+  // The square that had the focus may be gone before it is known that the game is over.
+  const focused = document.activeElement;
+  held = byId("board").contains(focused) || (held && focused === document.body);
   drawBoard([]);
   document.body.dataset.turn = game.turn ?? "over";
   const [headline, sentence] = told(game.at > 0 ? game.moves[game.at - 1] : null);

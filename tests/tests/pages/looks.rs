@@ -184,6 +184,8 @@ fn every_page_is_in_order_on_every_screen() {
             browser.picture(&name);
             let overflow = "document.documentElement.scrollWidth - innerWidth";
             assert_eq!(browser.value(overflow), 0, "{name}");
+            let nav = "document.querySelector('nav').getBoundingClientRect().right <= document.documentElement.clientWidth";
+            assert_eq!(browser.value(nav), true, "{name}");
             assert_eq!(texts(&browser.run(FAINT)), [""; 0], "{name}");
             assert_eq!(texts(&browser.run(NAMELESS)), [""; 0], "{name}");
             let complaints = browser.complaints();

@@ -17,7 +17,7 @@ const WON: [(&str, &str); 7] = [
     ("nim", "3,4,5"),
     ("nim", "1,2,4@misere"),
     ("towers", "1-8,2-6,5-3"),
-    ("horse", "8,7"),
+    ("horse", "6,8"),
 ];
 
 /// Outcomes and values by their definition, from the moves alone.
@@ -45,10 +45,11 @@ impl Twin {
         (losing, value)
     }
 
+    /// Those that are no way back come first.
     fn winning_moves(&mut self, game: &str, position: &str) -> Vec<Move> {
         let told = answer(game, position).unwrap();
-        let winning =
-            moves(game, position, &told.moves).filter(|choice| self.of(game, &choice.position).0);
+        let winning = told.moves.iter();
+        let winning = winning.filter(|choice| self.of(game, &choice.position).0);
         winning.map(|choice| choice.name.clone()).collect()
     }
 }
@@ -250,7 +251,7 @@ fn go_to(browser: &Browser, wanted: &Move) {
         (found[0].as_u64().unwrap(), found[1].as_u64().unwrap())
     };
     let to = place(&format!("document.querySelector({:?})", square(wanted)));
-    for step in 0..100 {
+    for step in 0..400 {
         let at = place("document.activeElement");
         if at == to {
             return;
@@ -258,6 +259,12 @@ fn go_to(browser: &Browser, wanted: &Move) {
         let down = if at.0 < to.0 { Key::Down } else { Key::Up };
         let right = if at.1 < to.1 { Key::Right } else { Key::Left };
         let is_down = at.1 == to.1 || at.0 != to.0 && step % 2 == 0;
+        // Where something is in the way, another way leads there.
+        let around = [Key::Up, Key::Left, Key::Down, Key::Right];
+        if step % 5 == 4 {
+            browser.press(&around[step / 5 % 4..][..1]);
+            continue;
+        }
         browser.press(&[if is_down { down } else { right }]);
     }
     panic!("{wanted:?} is not reached");
@@ -277,7 +284,7 @@ fn games_are_taken_back_linked_to_and_their_values_hidden() {
     let before = told(&browser);
     browser.reload();
     browser
-        .wait("document.body.dataset.turn === 'you' && document.querySelector('#board .playable')");
+        .wait("document.body.dataset.turn === 'you' && document.querySelector('#board .playable') !== null");
     assert_eq!(told(&browser), before);
     browser.click("#undo");
     assert_eq!(browser.game("ichomp").position, "3x4/4x3/2x4/3x3");
@@ -342,16 +349,15 @@ fn random_starts_can_be_won_and_mistakes_are_made_if_wanted() {
             );
         }
     }
-    // Who makes no mistake wins each of these; who makes some loses one at last.
+    // The computer can win this, and does not always.
+    browser.open(&site.url("/games/horse"));
+    browser.wait("document.querySelector('#board .playable') !== null");
     browser.click("label:has([value=human])");
+    browser.click("label:has([name=first][value=computer])");
     let mut twin = Twin::default();
-    for _ in 0..60 {
-        let mut shown = browser.game("horse");
-        browser.open("about:blank");
-        shown.position.clear();
-        browser.open(&site.url("/games/horse#start=12,12&first=computer"));
-        browser.click("label:has([value=human])");
-        browser.wait("location.hash.includes('moves')");
+    assert!(!twin.of("horse", "6,8").0);
+    for _ in 0..80 {
+        browser.click("#new-game");
         let shown = browser.wait_for_game("horse", 1);
         if shown.turn == "you" && !twin.of("horse", &shown.position).0 {
             return;
