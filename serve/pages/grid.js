@@ -55,7 +55,7 @@ export class Grid {
       "div",
       { class: "line", role: "row" },
       number(rows[r]),
-      ...line.map((button) => (button ? element("div", { role: "gridcell" }, button) : element("div", { role: "presentation", class: "hole" }))),
+      ...line.map((button) => (button ? element("div", { role: "gridcell" }, button) : element("div", { role: "presentation", class: "gap" }))),
     ));
     for (const button of lines.flat()) if (button) button.tabIndex = -1;
     this.#grid.style.setProperty("--columns", columns.length || 1);

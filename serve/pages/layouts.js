@@ -26,7 +26,7 @@ const boardOf = (text) => rowsOf(withoutRules(text));
 const poisonsOf = (text) => text.split("@").slice(1);
 
 /** A figure in a square, drawn by a path in 24 units. */
-const figure = (path, kind) => () => drawn("svg", { viewBox: "0 0 24 24", class: `figure ${kind}`, "aria-hidden": "true" }, drawn("path", { d: path }));
+const figure = (path, kind) => () => drawn("svg", { viewBox: "0 0 24 24", class: `piece ${kind}`, "aria-hidden": "true" }, drawn("path", { d: path }));
 const TOWER = "M5 3h3v2.500h2.500V3h3v2.500H16V3h3v6l-2 2v5.500l2 2V21H5v-2.500l2-2V11L5 9z";
 const HORSE = "M6 21v-2.500l2-1.500c0-3.500 3-4 3.500-7-1.500.5-2.500 1.500-4 1.500L5 13l-1.500-2.500L7 6.500 7.500 3l2.500 2c5.500.5 9 4 9 9.500V21z";
 
