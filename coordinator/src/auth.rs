@@ -48,7 +48,7 @@ pub const CALLS: [(&str, Rule); 9] = [
 ];
 
 /// The rules of the HTTP routes. After the first five come those of the finished tables.
-pub const ROUTES: [(&str, Rule); 18] = [
+pub const ROUTES: [(&str, Rule); 24] = [
     ("/healthz", Open),
     ("/readyz", Open),
     ("/status", Status),
@@ -61,10 +61,16 @@ pub const ROUTES: [(&str, Rule); 18] = [
     ("/api/position/{position}", Open),
     ("/api/openings", Open),
     ("/api/openings/{board}", Open),
+    ("/api/games", Open),
+    ("/api/games/{game}/{position}", Open),
+    ("/api/games/{game}/losing/{size}", Open),
+    ("/api/games/{game}/picture/{fixed}/{size}", Open),
     ("/api/status", Status),
     ("/openapi.json", Open),
     ("/play", Open),
     ("/explore", Open),
+    ("/games", Open),
+    ("/games/{game}", Open),
     ("/job", Open),
     ("/assets/{name}", Open),
 ];

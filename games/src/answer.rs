@@ -119,7 +119,7 @@ impl<G: Theory> Playable for G {
         let winning_moves: Vec<Move> = winning.map(|choice| choice.name.clone()).collect();
         let reply = winning_moves.first().or_else(|| {
             let choices = moves.iter().zip(left).rev();
-            let most = choices.max_by_key(|(_, left)| self.moves(left).len());
+            let most = choices.max_by_key(|(_, left)| self.choices(left));
             most.map(|(choice, _)| &choice.name)
         });
         let mut answer = Answer {

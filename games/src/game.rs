@@ -14,6 +14,11 @@ pub(crate) trait Game {
     /// All moves, and what each leaves. The game is over where there is none.
     fn moves(&self, position: &Self::Position) -> Vec<(Move, Self::Position)>;
 
+    /// How many moves there are.
+    fn choices(&self, position: &Self::Position) -> usize {
+        self.moves(position).len()
+    }
+
     /// Whether who is to move has won where the game is over: never in normal play, where who takes the last
     /// piece wins, and always in misère play.
     fn end_is_won(&self, _position: &Self::Position) -> bool {

@@ -15,7 +15,7 @@ use crate::board::{self, Rows};
 use crate::error::GameError;
 use crate::game::{Game, Move};
 use crate::poisons::Poisons;
-use crate::search::search;
+use crate::search::{MOVES_MAX, search_within};
 use crate::sum::{Sum, balanced};
 
 const QUADRANTS: usize = 4;
@@ -29,7 +29,13 @@ const LIST_MAX: usize = 16;
 ///
 /// If too many positions come of them.
 pub fn by_search(boards: &[Rows]) -> Result<Vec<u32>, GameError> {
-    let solution = search(&Poisons(vec![(1, 1)]), boards.iter().cloned())?;
+    by_search_within(boards, MOVES_MAX)
+}
+
+/// The same for a caller who wants fewer moves to be followed.
+pub(crate) fn by_search_within(boards: &[Rows], moves_max: usize) -> Result<Vec<u32>, GameError> {
+    let chomp = Poisons(vec![(1, 1)], moves_max);
+    let solution = search_within(&chomp, boards.iter().cloned(), moves_max)?;
     let value = |rows| solution.verdict(rows)?.value;
     let value = |rows| value(rows).expect("the game goes on, and ends");
     Ok(boards.iter().map(value).collect())
@@ -44,7 +50,7 @@ impl<F: Fn(&[Rows]) -> Result<Vec<u32>, GameError>> Game for IChomp<F> {
     type Position = Vec<Rows>;
 
     fn moves(&self, position: &Vec<Rows>) -> Vec<(Move, Vec<Rows>)> {
-        Sum(Poisons(Vec::new())).moves(position)
+        Sum(Poisons(Vec::new(), MOVES_MAX)).moves(position)
     }
 }
 

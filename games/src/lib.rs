@@ -32,8 +32,10 @@ mod tests;
 pub use answer::{Answer, Choice, Playable};
 pub use error::GameError;
 pub use game::Move;
+use ichomp::by_search_within;
 pub use ichomp::{IChomp, by_search};
 pub use poisons::{Picture, Poisons};
+use search::MOVES_MAX;
 pub use sum::Part;
 
 /// The names of the games.
@@ -45,9 +47,23 @@ pub const NAMES: [&str; 5] = ["ichomp", "poisons", "nim", "towers", "horse"];
 ///
 /// If there is no such game, or it has no such rules.
 pub fn open(name: &str, rules: &str) -> Result<Box<dyn Playable>, GameError> {
+    open_within(name, rules, MOVES_MAX)
+}
+
+/// The same for a caller who has less time: no search for an answer follows more moves than `moves_max`.
+///
+/// # Errors
+///
+/// As of [`open`].
+pub fn open_within(
+    name: &str,
+    rules: &str,
+    moves_max: usize,
+) -> Result<Box<dyn Playable>, GameError> {
+    let values = move |boards: &[Vec<u32>]| by_search_within(boards, moves_max);
     Ok(match (name, rules) {
-        ("ichomp", "") => Box::new(IChomp(by_search)),
-        ("poisons", _) => Box::new(Poisons::parse(rules)?),
+        ("ichomp", "") => Box::new(IChomp(values)),
+        ("poisons", _) => Box::new(Poisons(Poisons::parse(rules)?.0, moves_max)),
         ("nim", _) => Box::new(nim::Nim::parse(rules)?),
         ("towers", "") => Box::new(towers::CHESSBOARD),
         ("horse", "") => Box::new(horse::Horse),

@@ -56,6 +56,10 @@ impl Game for Nim {
         board::cells(heaps).map(take).collect()
     }
 
+    fn choices(&self, heaps: &Vec<u32>) -> usize {
+        heaps.iter().sum::<u32>() as usize
+    }
+
     fn end_is_won(&self, _: &Vec<u32>) -> bool {
         self.misere
     }

@@ -15,16 +15,17 @@ use crate::answer::{Answer, Theory};
 use crate::board::{self, COLUMNS_MAX, Rows};
 use crate::error::GameError;
 use crate::game::{Game, Move, Verdict};
-use crate::search::search;
+use crate::search::{MOVES_MAX, search_within};
 use crate::text::{cell, list, number};
 
 const POISONS_MAX: usize = 2;
 /// The most columns of three rows for which values are searched too.
 const VALUES_COLUMNS_MAX: u32 = 60;
 
-/// Chomp with some poisoned cells: usually (1,1). Without any, who takes the last cell wins.
+/// Chomp with some poisoned cells: usually (1,1). Without any, who takes the last cell wins. A search for an answer follows
+/// so many moves.
 #[derive(Debug)]
-pub struct Poisons(pub(crate) Vec<(u32, u32)>);
+pub struct Poisons(pub(crate) Vec<(u32, u32)>, pub(crate) usize);
 
 /// Points, and lines that show them.
 pub type Picture = (Vec<(u32, u32)>, Vec<String>);
@@ -37,7 +38,7 @@ impl Poisons {
     /// If they are no poisons, too many, or none that a board may have.
     pub fn parse(rules: &str) -> Result<Poisons, GameError> {
         if rules.is_empty() {
-            return Ok(Poisons(vec![(1, 1)]));
+            return Ok(Poisons(vec![(1, 1)], MOVES_MAX));
         }
         let poisons = rules.split('@').map(|text| cell(text, COLUMNS_MAX));
         let poisons: Option<Vec<_>> = poisons.collect();
@@ -45,6 +46,7 @@ impl Poisons {
         let form = "one or two poisons, each as @row,column, as @1,1@2,2";
         Ok(Poisons(
             poisons.ok_or_else(|| GameError::syntax(rules, form))?,
+            MOVES_MAX,
         ))
     }
 
@@ -154,7 +156,11 @@ impl Theory for Poisons {
     fn verdicts(&self, all: &[Rows], _: &[Vec<u32>]) -> Result<Vec<Verdict>, GameError> {
         let (three_rows, columns) = (all[0].len() <= 3, all[0].first().copied().unwrap_or(0));
         let is_searched = !three_rows || columns <= VALUES_COLUMNS_MAX;
-        let solution = search(self, is_searched.then(|| all[0].clone()))?;
+        let found = search_within(self, is_searched.then(|| all[0].clone()), self.1);
+        let solution = match found {
+            Err(GameError::TooLarge(..)) if three_rows => search_within(self, None, 0)?,
+            found => found?,
+        };
         let losing = three_rows.then(|| self.of_three_rows(columns));
         let is_losing = |rows: &Rows| {
             let row = |index| rows.get(index).copied().unwrap_or(0);

@@ -34,10 +34,20 @@ struct Node {
     valued: bool,
 }
 
-/// Visits `starts` and all positions that can come of them.
+/// [`search_within`] the limit for whoever asks at home.
+#[cfg(test)]
 pub(crate) fn search<G: Game>(
     game: &G,
     starts: impl IntoIterator<Item = G::Position>,
+) -> Result<Solution<G::Position>, GameError> {
+    search_within(game, starts, MOVES_MAX)
+}
+
+/// Visits `starts` and all positions that can come of them, along at most so many moves.
+pub(crate) fn search_within<G: Game>(
+    game: &G,
+    starts: impl IntoIterator<Item = G::Position>,
+    moves_max: usize,
 ) -> Result<Solution<G::Position>, GameError> {
     let (mut numbers, mut positions) = (HashMap::new(), Vec::new());
     let mut number = |position: G::Position, positions: &mut Vec<G::Position>| {
@@ -66,7 +76,7 @@ pub(crate) fn search<G: Game>(
             .map(|(_, left)| number(left, &mut positions));
         let next: Vec<u32> = next.collect();
         GameError::check(positions.len(), POSITIONS_MAX, "positions to come of it")?;
-        GameError::check(followed, MOVES_MAX, "moves to come of it")?;
+        GameError::check(followed, moves_max, "moves to come of it")?;
         nodes.resize_with(positions.len(), Node::default);
         let node = &mut nodes[at];
         (node.entered, node.end_is_won, node.next) = (true, end_is_won, next.clone());

@@ -78,14 +78,19 @@ export async function ask(path) {
 
 const answers = new Map();
 
-/** What the table says of a position. Answers are kept: a table never changes. */
-export function askPosition(rows) {
-  const text = rows.length === 0 ? "0" : rows.join(",");
-  const known = answers.get(text);
+/** The same, if it may be kept: what is said of a position never changes. */
+function askOnce(path) {
+  const known = answers.get(path);
   if (known) return known;
   if (answers.size >= ANSWERS_MAX) answers.clear();
-  const answer = ask(`/api/position/${text}`);
-  answers.set(text, answer);
-  answer.catch(() => answers.delete(text));
+  const answer = ask(path);
+  answers.set(path, answer);
+  answer.catch(() => answers.delete(path));
   return answer;
 }
+
+/** What the table says of a position. */
+export const askPosition = (rows) => askOnce(`/api/position/${rows.length === 0 ? "0" : rows.join(",")}`);
+
+/** What is known of a position of a small game; or of its losing positions, as `losing/20`. */
+export const askGame = (game, text) => askOnce(`/api/games/${game}/${text}`);

@@ -1,29 +1,14 @@
-// The board: a position drawn in cells, to look at, to aim at, and to move on.
+// The board: a position drawn in squares, to look at, to aim at, and to move on.
 //
-// The poisoned corner is at the top left. Each cell is a button in a grid: the arrow keys go from
-// cell to cell, Enter and Space take. Cells that are gone leave their places, so nothing moves.
+// Each square is a button in a grid. Squares that are gone leave their places, so nothing moves. What the squares of a
+// game are, its layout says; a square is named by the move that is made on it.
 
 import { drawn, element } from "./dom.js";
-import { areaOf, has, same, take, takes } from "./rules.js";
-
-const KEYS = {
-  ArrowUp: ([row, column]) => [row - 1, column],
-  ArrowDown: ([row, column]) => [row + 1, column],
-  ArrowLeft: ([row, column]) => [row, column - 1],
-  ArrowRight: ([row, column]) => [row, column + 1],
-};
-
-/** Where a key leads from a cell; null if it is no key for that, or there is no cell. */
-export function keyLeadsTo(event, rows, cell) {
-  if (event.altKey || event.metaKey) return null;
-  let to = KEYS[event.key]?.(cell) ?? null;
-  if (event.key === "Home") to = event.ctrlKey ? [1, 1] : [cell[0], 1];
-  if (event.key === "End") to = event.ctrlKey ? [rows.length, rows.at(-1)] : [cell[0], rows[cell[0] - 1]];
-  return to && has(rows, to) ? to : null;
-}
+import { Grid } from "./grid.js";
+import { has, movesOf, nameOf, same, take, takes } from "./rules.js";
 
 /** The drawing on the poisoned cell. */
-function skull() {
+export function skull() {
   return drawn(
     "svg",
     { viewBox: "0 0 24 24", class: "skull", "aria-hidden": "true" },
@@ -36,167 +21,120 @@ function skull() {
   );
 }
 
+/** The layout of Chomp: the poisoned corner is at the top left. */
+export const CHOMP_BOARD = {
+  build: (start) => ({
+    lines: start.map((length, r) => Array.from({ length }, (_, c) => [r + 1, c + 1])),
+    columns: Array.from({ length: start[0] ?? 0 }, (_, c) => String(c + 1)),
+    rows: start.map((_, r) => String(r + 1)),
+  }),
+  has,
+  takes: (rows, [row, column], square) => square[0] >= row && square[1] >= column,
+  face: (rows, square) => (same(square, [1, 1]) ? { kind: "poison", draw: skull } : {}),
+  words(rows, square) {
+    const taking = takes(rows, square);
+    const alone = rows.length === 1 && rows[0] === 1;
+    const poison = same(square, [1, 1]) ? (alone ? ", the poison" : ", the poison and all") : "";
+    return `takes ${taking} ${taking === 1 ? "cell" : "cells"}${poison}`;
+  },
+  place: ([row, column]) => `row ${row}, column ${column}`,
+  /** What a move leaves, for who aims at it. */
+  leaves(rows, move) {
+    const left = take(rows, move);
+    return left.length === 0 ? "nothing" : nameOf(left);
+  },
+  count: takes,
+  moves: movesOf,
+};
+
 export class Board {
-  #place;
   #grid;
-  #buttons = [];
-  #start = [];
-  #rows = [];
-  #focus = [1, 1];
-  #playable = false;
-  #onMove;
+  #layout;
+  #squares = [];
+  #built = null;
+  #position = null;
+  #moves = [];
   #onAim;
 
   /**
-   * `place` becomes the board. `onMove` is told of each move that is made on it, `onAim` of the cell
-   * that is pointed at or focused, or null when there is none.
+   * `place` becomes the board. `onMove` is told of each move that is made on it, `onAim` of the move that is
+   * pointed at or focused, or null when there is none.
    */
-  constructor(place, { label, onMove, onAim = () => {} }) {
-    this.#place = place;
-    this.#onMove = onMove;
+  constructor(place, { label, layout = CHOMP_BOARD, onMove, onAim = () => {} }) {
+    this.#layout = layout;
     this.#onAim = onAim;
-    this.#grid = element("div", { class: "cells", role: "grid", "aria-label": label });
     place.classList.add("board");
-    place.replaceChildren(this.#grid);
-    this.#grid.addEventListener("click", (event) => this.#clicked(event));
-    this.#grid.addEventListener("keydown", (event) => this.#pressed(event));
-    this.#grid.addEventListener("pointerover", (event) => this.#aim(this.#cellAt(event)));
-    this.#grid.addEventListener("pointerleave", () => this.#aim(null));
-    this.#grid.addEventListener("pointercancel", () => this.#aim(null));
-    this.#grid.addEventListener("focusin", (event) => this.#focused(event));
-    this.#grid.addEventListener("focusout", () => this.#aim(null));
+    this.#grid = new Grid(place, {
+      label,
+      kind: layout.kind,
+      leaps: layout.leaps,
+      onChoose: (button) => {
+        const move = this.#moveOn(button);
+        if (move) onMove(move);
+      },
+      onPoint: (button) => this.#aim(button && this.#moveOn(button)),
+    });
   }
 
   /**
    * Shows what is left of a start.
    *
-   * `playable`: whether moves may be made; `last`: the move that led here; `marks`: for each cell a
-   * class and words, such as ["hint", "a winning move"], or null.
+   * `moves`: the moves that may be made; `last`: the move that led here, and `before` the position it was made in;
+   * `marks`: for each square a class and words, such as ["hint", "a winning move"], or null; `face`: what else is on it.
    */
-  show(start, rows, { playable, last = null, marks = () => null }) {
-    if (String(start) !== String(this.#start)) this.#build(start);
-    this.#rows = rows;
-    this.#playable = playable;
-    this.#grid.classList.toggle("playable", playable);
-    const held = this.#grid.contains(document.activeElement);
-    const taken = (cell) => last && cell[0] >= last[0] && cell[1] >= last[1];
-    const alone = areaOf(rows) === 1;
-    this.#buttons.forEach((line, r) => line.forEach((button, c) => {
-      const cell = [r + 1, c + 1];
-      const there = has(rows, cell);
-      const mark = there ? marks(cell) : null;
-      const classes = ["cell"];
-      if (r === 0 && c === 0) classes.push("poison");
-      if (!there) classes.push("gone");
-      if (!there && taken(cell)) classes.push("last");
-      if (!there && last && same(cell, last)) classes.push("corner");
-      if (mark) classes.push(mark[0]);
-      button.className = classes.join(" ");
+  show(start, position, { moves, last = null, before = position, marks = () => null, face = () => null }) {
+    const held = this.#grid.isHeld;
+    if (String(start) !== this.#built) this.#build(start);
+    this.#position = position;
+    this.#moves = moves;
+    this.#grid.element.classList.toggle("playable", moves.length > 0);
+    const legal = new Set(moves.map(String));
+    for (const { button, square } of this.#squares) {
+      const there = this.#layout.has(position, square);
+      const mark = there ? marks(square) : null;
+      const [own, more] = [this.#layout.face(position, square), face(square)];
+      const drawing = { ...own, ...more };
+      const taken = !there && last && this.#layout.takes(before, last, square);
+      const kinds = ["cell", own.kind, more?.kind, !there && "gone", taken && "last", last && same(square, last) && "corner", mark?.[0], legal.has(String(square)) && "legal"];
+      button.className = kinds.filter(Boolean).join(" ");
       button.disabled = !there;
-      button.tabIndex = -1;
-      const taking = takes(rows, cell);
-      button.dataset.takes = taking;
-      const poison = r === 0 && c === 0 ? (alone ? ", the poison" : ", the poison and all") : "";
-      const words = `row ${r + 1}, column ${c + 1}: takes ${taking} ${taking === 1 ? "cell" : "cells"}${poison}`;
-      button.setAttribute("aria-label", there ? words + (mark ? `, ${mark[1]}` : "") : `row ${r + 1}, column ${c + 1}: gone`);
+      button.dataset.takes = there && this.#layout.count && !drawing.text ? this.#layout.count(position, square) : "";
+      button.replaceChildren(...(drawing.draw ? [drawing.draw()] : []), drawing.text ?? "");
+      const words = [there ? this.#layout.words(position, square) : "gone", mark?.[1], drawing.words, this.#layout.kind === "chess" && legal.has(String(square)) && "a move"].filter(Boolean);
+      button.setAttribute("aria-label", [this.#layout.place(square), words.join(", ")].filter(Boolean).join(": "));
       button.parentElement.setAttribute("aria-hidden", String(!there));
-    }));
+    }
     this.#aim(null);
-    this.#keepFocus(held);
-  }
-
-  /** Puts the keyboard's focus on the board. */
-  focus() {
-    this.#button(this.#focus)?.focus();
+    this.#grid.keepStop(held);
   }
 
   #build(start) {
-    this.#start = start;
-    this.#focus = [1, 1];
-    this.#grid.style.setProperty("--columns", start[0] ?? 1);
-    this.#grid.style.setProperty("--rows", start.length || 1);
-    const numbers = Array.from({ length: start[0] ?? 0 }, (_, c) => element("span", {}, String(c + 1)));
-    const head = element("div", { class: "line numbers", role: "presentation", "aria-hidden": "true" }, element("span", { class: "number" }), ...numbers);
-    this.#buttons = start.map((length, r) => Array.from({ length }, (_, c) => {
+    this.#built = String(start);
+    const { lines, columns, rows } = this.#layout.build(start);
+    this.#squares = [];
+    const buttons = lines.map((line, r) => line.map((square, c) => {
+      if (square === null) return null;
       const button = element("button", { type: "button" });
       button.dataset.row = r + 1;
       button.dataset.column = c + 1;
-      if (r === 0 && c === 0) button.append(skull());
+      button.dataset.move = square.join("-");
+      this.#squares.push({ button, square });
       return button;
     }));
-    const lines = this.#buttons.map((line, r) => element(
-      "div",
-      { class: "line", role: "row" },
-      element("span", { class: "number", "aria-hidden": "true" }, String(r + 1)),
-      ...line.map((button) => element("div", { role: "gridcell" }, button)),
-    ));
-    this.#grid.replaceChildren(head, ...lines);
+    this.#grid.build(buttons, columns, rows);
   }
 
-  #button([row, column]) {
-    return this.#buttons[row - 1]?.[column - 1];
+  #moveOn(button) {
+    const square = this.#squares.find((other) => other.button === button)?.square;
+    return square && this.#moves.find((move) => same(move, square)) || null;
   }
 
-  #cellAt(event) {
-    // The gap around a cell belongs to it.
-    const button = event.target.closest("[role=gridcell]")?.firstElementChild;
-    return button ? [Number(button.dataset.row), Number(button.dataset.column)] : null;
-  }
-
-  #clicked(event) {
-    const cell = this.#cellAt(event);
-    // The second click of a double click is none.
-    if (!cell || event.detail > 1 || !this.#playable || !has(this.#rows, cell)) return;
-    this.#onMove(cell);
-  }
-
-  #pressed(event) {
-    const cell = this.#cellAt(event);
-    const to = cell && keyLeadsTo(event, this.#rows, cell);
-    if (!to) return;
-    event.preventDefault();
-    this.#button(to).focus();
-  }
-
-  #focused(event) {
-    const cell = this.#cellAt(event);
-    if (!cell) return;
-    this.#setFocus(cell);
-    if (event.target.matches(":focus-visible")) this.#aim(cell);
-  }
-
-  #setFocus(cell) {
-    const before = this.#button(this.#focus);
-    if (before) before.tabIndex = -1;
-    this.#focus = cell;
-    const now = this.#button(cell);
-    if (now) now.tabIndex = 0;
-  }
-
-  // The cell that has the focus may be gone: then the nearest one gets it.
-  #keepFocus(held) {
-    if (this.#rows.length === 0) return;
-    const row = Math.min(this.#focus[0], this.#rows.length);
-    const cell = [row, Math.min(this.#focus[1], this.#rows[row - 1])];
-    this.#setFocus(cell);
-    if (held) {
-      const button = this.#button(cell);
-      if (document.activeElement === button) this.#aimIfKeyboard(cell);
-      else button.focus({ preventScroll: true });
+  #aim(move) {
+    for (const { button, square } of this.#squares) {
+      const aimed = move !== null && this.#layout.has(this.#position, square) && this.#layout.takes(this.#position, move, square);
+      button.classList.toggle("aimed", aimed);
+      button.classList.toggle("aim", aimed && same(square, move));
     }
-  }
-
-  #aimIfKeyboard(cell) {
-    if (this.#button(cell).matches(":focus-visible")) this.#aim(cell);
-  }
-
-  #aim(cell) {
-    const aimed = cell && this.#playable && has(this.#rows, cell) ? cell : null;
-    this.#buttons.forEach((line, r) => line.forEach((button, c) => {
-      const taken = aimed !== null && r + 1 >= aimed[0] && c + 1 >= aimed[1] && has(this.#rows, [r + 1, c + 1]);
-      button.classList.toggle("aimed", taken);
-      button.classList.toggle("aim", taken && same([r + 1, c + 1], aimed));
-    }));
-    this.#onAim(aimed === null ? null : { move: aimed, takes: takes(this.#rows, aimed), leaves: take(this.#rows, aimed) });
+    this.#onAim(move);
   }
 }

@@ -11,7 +11,7 @@ export const number = (value) => NUMBER.format(value);
 export const count = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
 
 /** A move as people write it. */
-export const cellName = ([row, column]) => `(${row}, ${column})`;
+export const cellName = (move) => `(${move.join(", ")})`;
 
 /** Names in a row: `a`, `a and b`, `a, b and c`. */
 export const listed = (names) =>

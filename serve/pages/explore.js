@@ -1,11 +1,12 @@
 // The Explore page: the map of all boards, any position with its moves, and how many there are.
 
 import { ask, askPosition, Problem } from "./api.js";
-import { Board } from "./board.js";
+import { Board, CHOMP_BOARD } from "./board.js";
 import { drawChart } from "./chart.js";
 import { byId, cellName, count, element, isCalm, listed, Notice, number, pause, persist, say, tableFacts, tellTable } from "./dom.js";
 import { boardWords, drawMap } from "./map.js";
-import { areaOf, bitsOf, Game, nameOf, parse, same, take, textOf, YOU } from "./rules.js";
+import { Game, YOU } from "./record.js";
+import { areaOf, bitsOf, CHOMP, movesOf, parse, same, take, takes, textOf } from "./rules.js";
 
 const FIRST_POSITION = "8x10";
 const COUNTING_MS = 1_000;
@@ -63,7 +64,7 @@ async function show(rows) {
   const isRectangle = rows.length > 0 && rows[0] === rows.at(-1);
   markOnMap(isRectangle ? rows.length : 0, rows[0]);
   byId("play-it").hidden = rows.length === 0;
-  byId("play-it").href = rows.length === 0 ? "play" : `play#${new Game(rows, YOU).toFragment()}`;
+  byId("play-it").href = rows.length === 0 ? "play" : `play#${new Game(CHOMP, rows, YOU).toFragment()}`;
   if (tableBits === null) return;
   try {
     const answer = await askPosition(rows);
@@ -77,7 +78,7 @@ async function show(rows) {
 function drawOutcomes(answer) {
   const wins = (cell) => answer.winning_moves.some((move) => same(move, cell));
   board.show(shown, shown, {
-    playable: shown.length > 0,
+    moves: movesOf(shown),
     marks: (cell) => answer && (wins(cell) ? ["wins", "a winning move"] : ["loses", "a losing move"]),
   });
   say(byId("outcome"), answer ? outcome(answer) : "\u00a0");
@@ -112,8 +113,8 @@ function follow(cell) {
   open(textOf(take(shown, cell)));
 }
 
-function tellAim(aim) {
-  const text = aim && `${cellName(aim.move)} takes ${count(aim.takes, "cell")} and leaves ${aim.leaves.length === 0 ? "nothing" : nameOf(aim.leaves)}.`;
+function tellAim(move) {
+  const text = move && `${cellName(move)} takes ${count(takes(shown, move), "cell")} and leaves ${CHOMP_BOARD.leaves(shown, move)}.`;
   say(byId("aim"), text ?? "\u00a0");
 }
 

@@ -1,4 +1,4 @@
-// The rules of Chomp, and the record of a game. Nothing here knows of pages or servers.
+// The rules of Chomp. Nothing here knows of pages or servers.
 //
 // A position is the list of its row lengths, longest first, from the poisoned corner outwards; the
 // empty list is the position without cells. A move is [row, column], counted from 1, with the
@@ -30,7 +30,7 @@ export const movesOf = (rows) =>
   rows.flatMap((length, index) => Array.from({ length }, (_, column) => [index + 1, column + 1]));
 
 /** Whether two moves are the same. */
-export const same = (a, b) => a[0] === b[0] && a[1] === b[1];
+export const same = (a, b) => a.every((number, index) => number === b[index]);
 
 /** A position as text: `5,4,2,1`, and `0` for the empty one. */
 export const textOf = (rows) => (rows.length === 0 ? "0" : rows.join(","));
@@ -108,118 +108,13 @@ export function randomPosition(rows, columns, random = Math.random) {
   return fromDigits(`1${steps.join("")}0`);
 }
 
-/** The two who play. */
-export const YOU = "you";
-export const COMPUTER = "computer";
-const other = (player) => (player === YOU ? COMPUTER : YOU);
-
-/**
- * A game: where it started, who began, the moves, and the step that is looked at. It never
- * changes: what is done to it gives another one.
- */
-export class Game {
-  /** Throws a RangeError if a move takes a cell that is not there. */
-  constructor(start, first, moves = [], at = moves.length) {
-    this.start = start;
-    this.first = first;
-    this.moves = moves;
-    /** The position before each move, and the one after the last. */
-    this.positions = [start];
-    for (const [index, move] of moves.entries()) {
-      if (!has(this.positions[index], move)) {
-        throw new RangeError(`Move ${index + 1} takes a cell that is not there.`);
-      }
-      this.positions.push(take(this.positions[index], move));
-    }
-    this.at = Math.max(0, Math.min(at, moves.length));
-  }
-
-  /** The position that is looked at. */
-  get rows() {
-    return this.positions[this.at];
-  }
-
-  /** Who makes the move of this index. */
-  mover(index) {
-    return index % 2 === 0 ? this.first : other(this.first);
-  }
-
-  /** Who is to move; null when the poison is taken. */
-  get turn() {
-    return this.rows.length === 0 ? null : this.mover(this.at);
-  }
-
-  /** Whether later moves are known. */
-  get isReplay() {
-    return this.at < this.moves.length;
-  }
-
-  /** Who has won at the step that is looked at; null if nobody has. */
-  get winner() {
-    return this.at > 0 && this.rows.length === 0 ? this.mover(this.at) : null;
-  }
-
-  /** The game after a move at the step that is looked at; moves after it are forgotten. */
-  play(move) {
-    return new Game(this.start, this.first, [...this.moves.slice(0, this.at), move]);
-  }
-
-  /** The same game, looked at after so many moves. */
-  look(at) {
-    return new Game(this.start, this.first, this.moves, at);
-  }
-
-  /** The step where you moved last; null if you did not. */
-  get before() {
-    for (let at = this.at - 1; at >= 0; at -= 1) if (this.mover(at) === YOU) return at;
-    return null;
-  }
-
-  /** The next step where you are to move, or the last; null if this is the last. */
-  get after() {
-    for (let at = this.at + 1; at < this.moves.length; at += 1) if (this.mover(at) === YOU) return at;
-    return this.isReplay ? this.moves.length : null;
-  }
-
-  /**
-   * The last move by which the loser of the game gave the win away: its index, or null if there is
-   * none, because the start was lost already. `answers` says of each position what the table says.
-   */
-  turningPoint(answers) {
-    const loser = this.mover(this.moves.length - 1);
-    for (let index = this.moves.length - 1; index >= 0; index -= 1) {
-      const given = !answers[index].losing && !answers[index + 1].losing;
-      if (this.mover(index) === loser && given) return index;
-    }
-    return null;
-  }
-
-  /** The game as the fragment of an address. */
-  toFragment() {
-    const moves = this.moves.map((move) => move.join("-")).join("_");
-    return [
-      `start=${textOf(this.start)}`,
-      `first=${this.first}`,
-      ...(moves ? [`moves=${moves}`] : []),
-      ...(this.isReplay ? [`at=${this.at}`] : []),
-    ].join("&");
-  }
-
-  /** The game in the fragment of an address. Throws a RangeError if there is none. */
-  static fromFragment(fragment) {
-    const fields = new URLSearchParams(fragment);
-    const start = parse(fields.get("start") ?? "");
-    if (start.length === 0) throw new RangeError("A game starts with one cell at least.");
-    const first = fields.get("first") ?? YOU;
-    if (first !== YOU && first !== COMPUTER) throw new RangeError("It does not say who began.");
-    const texts = (fields.get("moves") ?? "").split("_").filter((text) => text !== "");
-    const moves = texts.map((text) => {
-      const cell = /^(\d{1,2})-(\d{1,2})$/.exec(text);
-      if (!cell) throw new RangeError(`“${shortened(text)}” is no move.`);
-      return [Number(cell[1]), Number(cell[2])];
-    });
-    const at = fields.get("at") ?? String(moves.length);
-    if (!/^\d{1,4}$/.test(at)) throw new RangeError("It does not say which step to look at.");
-    return new Game(start, first, moves, Number(at));
-  }
-}
+/** What the record of a game has to know. */
+export const CHOMP = {
+  textOf,
+  follow(rows, move) {
+    if (!has(rows, move)) throw new RangeError("takes a cell that is not there");
+    return take(rows, move);
+  },
+  /** Who is to move when nothing is left has won: the other one took the poison. */
+  end: (rows) => (rows.length === 0 ? "won" : null),
+};

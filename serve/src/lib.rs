@@ -12,7 +12,8 @@
 //! | `current` | the table that answers questions |
 //! | `api` | the questions about positions, boards and the table |
 //! | `openings`, `counts`, `facts` | what is found out of a table once |
-//! | `lookups` | the threads that read tables, and the queue for them |
+//! | `games` | the small games beside Chomp |
+//! | `lookups` | the threads that work answers out, and the queues for them |
 //! | [`status`] | how a job gets on, once or as events |
 //! | `pages` | the pages for people, and their files |
 //! | [`answer`] | answers that are short texts |
@@ -30,6 +31,7 @@ mod counts;
 mod current;
 mod door;
 mod facts;
+mod games;
 mod lookups;
 pub mod net;
 mod openings;

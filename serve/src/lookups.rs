@@ -1,4 +1,4 @@
-//! Work that reads a table: beside the threads that serve calls, and not too much of it at once.
+//! Work that takes time, as reading a table: beside the threads that serve calls, and not too much of it at once.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -40,7 +40,17 @@ impl Lookups {
     pub(crate) fn new(shared: bool) -> Lookups {
         let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = THREADS_EACH * cpus;
-        let queue = Slots::shared(threads + WAITING_MAX, WAITING_PER_ADDRESS, shared);
+        Lookups::beside(threads, WAITING_MAX, WAITING_PER_ADDRESS, shared)
+    }
+
+    /// For work that is not to delay any other: threads of its own, a queue of its own.
+    pub(crate) fn beside(
+        threads: usize,
+        waiting: usize,
+        waiting_per_address: usize,
+        shared: bool,
+    ) -> Lookups {
+        let queue = Slots::shared(threads + waiting, waiting_per_address, shared);
         Lookups::with_limits(threads, queue)
     }
 

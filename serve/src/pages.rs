@@ -10,6 +10,7 @@ use http::header::{
     ACCEPT, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, X_FRAME_OPTIONS,
 };
 
+use crate::games::{About, GAMES};
 use crate::published::Whole;
 use crate::tables::{nothing, whole};
 
@@ -24,10 +25,126 @@ pub(crate) type File = (&'static str, &'static str, &'static [u8]);
 /// The page that browsers get at `/`.
 const FIRST: &str = "/play";
 
-pub(crate) const FILES: [File; 15] = [
-    ("/play", HTML, include_bytes!("../pages/play.html")),
-    ("/explore", HTML, include_bytes!("../pages/explore.html")),
-    ("/job", HTML, include_bytes!("../pages/job.html")),
+/// A page: a frame that all have, and what is in it.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) path: &'static str,
+    title: &'static str,
+    description: &'static str,
+    /// Where the page belongs, in the words of the frame.
+    place: &'static str,
+    /// Its first module; none if it does nothing.
+    script: &'static str,
+    main: &'static str,
+    rules: &'static str,
+}
+
+const FRAME: &str = include_str!("../pages/frame.html");
+
+const GAME: Page = Page {
+    path: "",
+    title: "",
+    description: "Play a small game against a computer that knows who wins, and see why.",
+    place: "Games",
+    script: "game",
+    main: include_str!("../pages/play.html"),
+    rules: "",
+};
+
+const fn game(path: &'static str, about: &'static About) -> Page {
+    Page {
+        path,
+        title: about.title,
+        rules: about.rules,
+        ..GAME
+    }
+}
+
+pub(crate) const PAGES: [Page; 9] = [
+    Page {
+        path: "/play",
+        title: "Chomp",
+        description: "Play Chomp against a table that knows every losing position.",
+        place: "Play",
+        script: "play",
+        rules: "Squares of chocolate lie in rows. A move takes a square and everything to the right of it and below. The square in the upper left corner is poisoned. Who takes it loses. A position is losing if no move leads to a losing one.",
+        ..GAME
+    },
+    Page {
+        path: "/explore",
+        title: "Explore",
+        description: "What the table of losing Chomp positions says: winning first moves, counts, and any position.",
+        place: "Explore",
+        script: "explore",
+        main: include_str!("../pages/explore.html"),
+        ..GAME
+    },
+    Page {
+        path: "/games",
+        title: "Games",
+        description: "Small games beside Chomp, each with its theory, to play against the computer.",
+        script: "",
+        main: include_str!("../pages/games.html"),
+        ..GAME
+    },
+    game("/games/ichomp", &GAMES[0]),
+    game("/games/poisons", &GAMES[1]),
+    game("/games/nim", &GAMES[2]),
+    game("/games/towers", &GAMES[3]),
+    game("/games/horse", &GAMES[4]),
+    Page {
+        path: "/job",
+        title: "Job",
+        description: "How far the job is that computes the table of losing Chomp positions.",
+        place: "Job",
+        script: "job",
+        main: include_str!("../pages/job.html"),
+        ..GAME
+    },
+];
+
+impl Page {
+    /// The page in its frame. What is filled in are texts of the program, none of which needs escapes.
+    pub(crate) fn html(&self) -> String {
+        let root = if self.path.matches('/').count() > 1 {
+            "../"
+        } else {
+            ""
+        };
+        let place = format!(">{}</a>", self.place);
+        FRAME
+            .replace(&place, &format!(" aria-current=\"page\"{place}"))
+            .replace("{main}", self.main)
+            .replace("{modules}", &self.modules(root))
+            .replace("{root}", root)
+            .replace("{title}", self.title)
+            .replace("{description}", self.description)
+            .replace("{rules}", self.rules)
+    }
+
+    /// Its first module, and those that this one names, so that a browser asks for all at once.
+    fn modules(&self, root: &str) -> String {
+        let path = format!("/assets/{}.js", self.script);
+        let Some((_, _, script)) = FILES.iter().find(|(file, ..)| *file == path) else {
+            return String::new();
+        };
+        let script = std::str::from_utf8(script).expect("a text of ours");
+        let named = script
+            .split("\"./")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next());
+        let link = |name| format!("<link rel=\"modulepreload\" href=\"{root}assets/{name}\">\n");
+        let links: String = named.map(link).collect();
+        links
+            + &format!(
+                "<script type=\"module\" src=\"{root}assets/{}.js\"></script>\n",
+                self.script
+            )
+    }
+}
+
+/// The files that pages name.
+pub(crate) const FILES: [File; 18] = [
     ("/assets/api.js", SCRIPT, include_bytes!("../pages/api.js")),
     (
         "/assets/board.js",
@@ -35,23 +152,53 @@ pub(crate) const FILES: [File; 15] = [
         include_bytes!("../pages/board.js"),
     ),
     (
-        "/assets/play.js",
-        SCRIPT,
-        include_bytes!("../pages/play.js"),
-    ),
-    (
-        "/assets/explore.js",
-        SCRIPT,
-        include_bytes!("../pages/explore.js"),
-    ),
-    ("/assets/job.js", SCRIPT, include_bytes!("../pages/job.js")),
-    (
         "/assets/chart.js",
         SCRIPT,
         include_bytes!("../pages/chart.js"),
     ),
     ("/assets/dom.js", SCRIPT, include_bytes!("../pages/dom.js")),
+    (
+        "/assets/explore.js",
+        SCRIPT,
+        include_bytes!("../pages/explore.js"),
+    ),
+    (
+        "/assets/game.js",
+        SCRIPT,
+        include_bytes!("../pages/game.js"),
+    ),
+    (
+        "/assets/grid.js",
+        SCRIPT,
+        include_bytes!("../pages/grid.js"),
+    ),
+    ("/assets/job.js", SCRIPT, include_bytes!("../pages/job.js")),
+    (
+        "/assets/layouts.js",
+        SCRIPT,
+        include_bytes!("../pages/layouts.js"),
+    ),
     ("/assets/map.js", SCRIPT, include_bytes!("../pages/map.js")),
+    (
+        "/assets/match.js",
+        SCRIPT,
+        include_bytes!("../pages/match.js"),
+    ),
+    (
+        "/assets/picture.js",
+        SCRIPT,
+        include_bytes!("../pages/picture.js"),
+    ),
+    (
+        "/assets/play.js",
+        SCRIPT,
+        include_bytes!("../pages/play.js"),
+    ),
+    (
+        "/assets/record.js",
+        SCRIPT,
+        include_bytes!("../pages/record.js"),
+    ),
     (
         "/assets/rules.js",
         SCRIPT,
@@ -93,8 +240,10 @@ impl Pages {
     pub(crate) fn new() -> Pages {
         let file =
             |(path, kind, bytes): File| (path, (kind, Whole::new(Bytes::from_static(bytes))));
+        let page = |page: &Page| (page.path, (HTML, Whole::new(Bytes::from(page.html()))));
+        let files = FILES.into_iter().map(file);
         Pages {
-            files: Arc::new(FILES.into_iter().map(file).collect()),
+            files: Arc::new(files.chain(PAGES.iter().map(page)).collect()),
         }
     }
 

@@ -18,6 +18,7 @@ use crate::complaints::Complaints;
 use crate::current::{Current, Keeper};
 use crate::door::Door;
 use crate::door::Readers::{self, All, Own};
+use crate::games::{self, Games, Texts};
 use crate::net::Caller;
 use crate::pages::{Pages, wants_page};
 use crate::published::Published;
@@ -59,6 +60,7 @@ pub struct Site {
     pub(crate) tables: Tables,
     current: Current,
     api: Api,
+    games: Games,
     pages: Pages,
     door: Door,
     /// Whether an address has less than all.
@@ -80,6 +82,7 @@ impl Site {
         Site {
             tables: Tables::new(published, complaints.clone(), shared),
             api: Api::new(current.clone(), complaints, shared),
+            games: Games::new(shared),
             shared,
             current,
             pages: Pages::new(),
@@ -91,6 +94,7 @@ impl Site {
     pub fn routes(&self, status: Source) -> Vec<(&'static str, MethodRouter)> {
         let mut routes = self.of_tables();
         routes.extend(self.of_api());
+        routes.extend(self.of_games());
         routes.push(("/openapi.json", get(openapi), All));
         routes.extend(self.of_pages());
         let (told, readers) = match status {
@@ -166,12 +170,50 @@ impl Site {
         ]
     }
 
+    fn of_games(&self) -> Vec<(&'static str, MethodRouter, Readers)> {
+        let [position, losing, picture] = [(); 3].map(|()| self.games.clone());
+        vec![
+            ("/api/games", get(games::list), All),
+            (
+                "/api/games/{game}/{position}",
+                get(async move |texts: Texts<_>, request: Request| {
+                    let caller = Caller::of(request.extensions());
+                    position.position(texts, &caller).await
+                }),
+                All,
+            ),
+            (
+                "/api/games/{game}/losing/{size}",
+                get(async move |texts: Texts<_>, request: Request| {
+                    let caller = Caller::of(request.extensions());
+                    losing.losing(texts, &caller).await
+                }),
+                All,
+            ),
+            (
+                "/api/games/{game}/picture/{fixed}/{size}",
+                get(async move |texts: Texts<_>, request: Request| {
+                    let caller = Caller::of(request.extensions());
+                    picture.picture(texts, &caller).await
+                }),
+                All,
+            ),
+        ]
+    }
+
     fn of_pages(&self) -> Vec<(&'static str, MethodRouter, Readers)> {
         let file = || {
             let pages = self.pages.clone();
             get(async move |request: Request| pages.file(request.uri().path(), request.headers()))
         };
-        let paths = ["/play", "/explore", "/job", "/assets/{name}"];
+        let paths = [
+            "/play",
+            "/explore",
+            "/games",
+            "/games/{game}",
+            "/job",
+            "/assets/{name}",
+        ];
         paths.map(|path| (path, file(), Own)).into()
     }
 }

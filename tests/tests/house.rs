@@ -18,7 +18,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("chomp-plan", &["chomp-table"]),
     (
         "chomp-serve",
-        &["chomp-files", "chomp-query", "chomp-table"],
+        &["chomp-files", "chomp-games", "chomp-query", "chomp-table"],
     ),
     (
         "chomp-coordinator",

@@ -57,9 +57,15 @@ fn every_call_has_its_rule_and_every_rule_its_call() {
         "/api/position/{position}",
         "/api/openings",
         "/api/openings/{board}",
+        "/api/games",
+        "/api/games/{game}/{position}",
+        "/api/games/{game}/losing/{size}",
+        "/api/games/{game}/picture/{fixed}/{size}",
         "/openapi.json",
         "/play",
         "/explore",
+        "/games",
+        "/games/{game}",
         "/job",
         "/assets/{name}",
     ];
@@ -102,6 +108,12 @@ fn asked(route: &'static str) -> (&'static str, &'static str) {
         "/api/table" | "/api/counts" | "/api/openings" => (route, "HTTP/1.1 503"),
         "/api/position/{position}" => ("/api/position/3,1", "HTTP/1.1 503"),
         "/api/openings/{board}" => ("/api/openings/2x3", "HTTP/1.1 503"),
+        "/api/games/{game}/{position}" => ("/api/games/nim/3,4", "HTTP/1.1 200"),
+        "/api/games/{game}/losing/{size}" => ("/api/games/nim/losing/4", "HTTP/1.1 200"),
+        "/api/games/{game}/picture/{fixed}/{size}" => {
+            ("/api/games/poisons/picture/3=0/4", "HTTP/1.1 200")
+        }
+        "/games/{game}" => ("/games/nim", "HTTP/1.1 200"),
         path => (path, "HTTP/1.1 200"),
     }
 }

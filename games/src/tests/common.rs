@@ -4,7 +4,7 @@ use crate::answer::Theory;
 use crate::by_search;
 use crate::game::Game;
 use crate::poisons::Poisons;
-use crate::search::search;
+use crate::search::{MOVES_MAX, search};
 
 /// All positions that can come of one.
 pub(super) fn everything<G: Game>(game: &G, start: G::Position) -> Vec<G::Position> {
@@ -57,10 +57,10 @@ pub(super) fn value_of(rows: &[u32]) -> u32 {
 
 /// Plain Chomp.
 pub(super) fn corner() -> Poisons {
-    Poisons(vec![(1, 1)])
+    Poisons(vec![(1, 1)], MOVES_MAX)
 }
 
 /// Boards whose corners may be taken.
 pub(super) fn none() -> Poisons {
-    Poisons(Vec::new())
+    Poisons(Vec::new(), MOVES_MAX)
 }

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use crate::GameError;
 use crate::game::{Game, Move, Verdict, mex};
 use crate::horse::Horse;
 use crate::nim::Nim;
 use crate::search::{POSITIONS_MAX, search};
 use crate::sum::Sum;
+use crate::{GameError, open_within};
 
 use super::common::{corner, everything, none, rules};
 
@@ -152,4 +152,31 @@ fn searches_have_a_limit() {
         error.to_string().ends_with("16777216 moves to come of it"),
         "{error}"
     );
+}
+
+/// Who has less time gets no answer, or one without the values where another way tells who wins.
+#[test]
+fn who_wants_fewer_moves_waits_for_no_more() {
+    let answer = |name, text: &str| open_within(name, "", 100)?.answer(text);
+    let (small, large) = (answer("ichomp", "2x3").unwrap(), answer("ichomp", "4x4"));
+    assert_eq!(small, crate::answer("ichomp", "2x3").unwrap());
+    assert!(
+        matches!(large, Err(GameError::TooLarge(100, _))),
+        "{large:?}"
+    );
+    assert!(answer("poisons", "4x4").is_err());
+    let (told, all) = (
+        answer("poisons", "3x9").unwrap(),
+        crate::answer("poisons", "3x9").unwrap(),
+    );
+    assert_eq!((told.value, told.winning_moves), (None, all.winning_moves));
+    assert!(all.value.is_some());
+}
+
+/// The largest position of all, whose moves are too many to look beyond each.
+#[test]
+fn a_reply_is_found_among_many_moves() {
+    let answer = crate::answer("nim", &vec!["1000"; 32].join(",")).unwrap();
+    assert!(answer.losing && answer.moves.len() == 32_000);
+    assert_eq!(answer.reply, Some(vec![1, 999]));
 }

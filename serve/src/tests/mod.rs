@@ -1,6 +1,7 @@
 //! What is served, over real connections.
 
 mod api;
+mod games;
 mod open;
 mod status;
 mod tables;

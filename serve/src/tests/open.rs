@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{Tested, publish, publish_in_frames, site, start};
-use crate::pages::FILES;
+use crate::pages::{FILES, PAGES};
 use crate::site::{Options, Site, Source};
 
 const PAGE: (&str, &str) = (
@@ -16,7 +16,7 @@ const PAGE: (&str, &str) = (
 );
 
 /// A path for each route, and what it answers with.
-const PATHS: [(&str, &str); 13] = [
+const PATHS: [(&str, &str); 19] = [
     ("/", "application/json"),
     ("/table-14/SHA256SUMS", "text/plain; charset=utf-8"),
     ("/api/table", "application/json"),
@@ -24,10 +24,16 @@ const PATHS: [(&str, &str); 13] = [
     ("/api/position/5,4,2,1", "application/json"),
     ("/api/openings", "application/json"),
     ("/api/openings/3x5", "application/json"),
+    ("/api/games", "application/json"),
+    ("/api/games/nim/3,4,5", "application/json"),
+    ("/api/games/nim/losing/4", "application/json"),
+    ("/api/games/poisons/picture/1=5/9", "application/json"),
     ("/api/status", "application/json"),
     ("/openapi.json", "application/json"),
     ("/play", "text/html; charset=utf-8"),
     ("/explore", "text/html; charset=utf-8"),
+    ("/games", "text/html; charset=utf-8"),
+    ("/games/nim", "text/html; charset=utf-8"),
     ("/job", "text/html; charset=utf-8"),
     ("/assets/style.css", "text/css; charset=utf-8"),
 ];
@@ -116,6 +122,8 @@ async fn pages_may_load_nothing_from_elsewhere() {
         "/",
         "/play",
         "/explore",
+        "/games",
+        "/games/horse",
         "/job",
         "/assets/style.css",
         "/assets/api.js",
@@ -164,7 +172,7 @@ async fn pages_may_load_nothing_from_elsewhere() {
 #[tokio::test]
 async fn pages_find_their_files() {
     let (tested, _directory) = tested().await;
-    let mut paths: Vec<String> = ["/play", "/explore", "/job"].map(str::to_owned).to_vec();
+    let mut paths: Vec<String> = PAGES.map(|page| page.path.to_owned()).to_vec();
     let mut seen = BTreeSet::new();
     while let Some(path) = paths.pop() {
         if !seen.insert(path.clone()) {
@@ -183,12 +191,14 @@ async fn pages_find_their_files() {
         for quoted in text.split(['"', '\'']) {
             let beside = quoted.strip_prefix("./");
             let beside = beside.filter(|_| path.starts_with("/assets/"));
-            if let Some(name) = beside.or_else(|| quoted.strip_prefix("assets/")) {
+            if let Some(name) =
+                beside.or_else(|| quoted.trim_start_matches("../").strip_prefix("assets/"))
+            {
                 paths.push(format!("/assets/{name}"));
             }
         }
     }
-    assert_eq!(seen.len(), FILES.len(), "{seen:?}");
+    assert_eq!(seen.len(), FILES.len() + PAGES.len(), "{seen:?}");
 }
 
 async fn limited(directory: &Path, a_second: u32) -> Tested {
@@ -273,7 +283,14 @@ async fn the_description_is_that_of_the_answers() {
         .collect();
     let routes = site(directory.path()).await.routes(Source::Table);
     // Pages are for people.
-    let for_people = ["/play", "/explore", "/job", "/assets/{name}"];
+    let for_people = [
+        "/play",
+        "/explore",
+        "/games",
+        "/games/{game}",
+        "/job",
+        "/assets/{name}",
+    ];
     let routes: BTreeSet<&str> = routes
         .iter()
         .map(|(path, _)| *path)
@@ -282,6 +299,10 @@ async fn the_description_is_that_of_the_answers() {
     assert_eq!(described, routes);
 
     while tested.get("/api/counts").await.json()["losing_by_area"].is_null() {}
+    let [game, list, picture] = ["{position}", "losing/{size}", "picture/{fixed}/{size}"];
+    let [game, list, picture] =
+        [game, list, picture].map(|end| format!("/api/games/{{game}}/{end}"));
+    let [game, list, picture] = [&*game, &*list, &*picture];
     for (path, asked, status) in [
         ("/", "/", "200"),
         ("/api/table", "/api/table", "200"),
@@ -293,6 +314,16 @@ async fn the_description_is_that_of_the_answers() {
         ("/api/openings", "/api/openings", "200"),
         ("/api/openings/{board}", "/api/openings/3x5", "200"),
         ("/api/openings/{board}", "/api/openings/30x50", "400"),
+        ("/api/games", "/api/games", "200"),
+        (game, "/api/games/ichomp/4x4%2F3,1%2F2", "200"),
+        (game, "/api/games/poisons/3x8@1,1@2,2", "200"),
+        (game, "/api/games/nim/2,1@misere", "200"),
+        (game, "/api/games/towers/1-8,3-5", "200"),
+        (game, "/api/games/horse/4,6", "200"),
+        (game, "/api/games/nim/0", "200"),
+        (game, "/api/games/chess/1", "400"),
+        (list, "/api/games/towers/losing/2", "200"),
+        (picture, "/api/games/poisons/picture/1=5/9@1,2@2,1", "200"),
         ("/api/status", "/api/status", "200"),
     ] {
         let answer = tested.get(asked).await;

@@ -17,4 +17,5 @@ mod job;
 mod looks;
 mod record;
 mod site;
+mod small;
 mod troubles;

@@ -1,0 +1,184 @@
+// The boards of the small games: which squares there are, what is on them, and what a move does.
+//
+// A position is its text, as the server has it: docs/GAMES.md describes them.
+
+import { skull } from "./board.js";
+import { drawn } from "./dom.js";
+import { areaOf, has, randomPosition, rectangle, take, takes, textOf } from "./rules.js";
+
+const some = (least, most) => least + Math.floor(Math.random() * (most - least + 1));
+const several = (least, most, make) => Array.from({ length: some(least, most) }, make);
+const numbers = (length) => Array.from({ length }, (_, index) => index + 1);
+const labels = (length) => numbers(length).map(String);
+const withoutRules = (text) => text.split("@")[0];
+const cells = (count) => `${count} ${count === 1 ? "square" : "squares"}`;
+
+/** The rows of a board of Chomp. */
+function rowsOf(text) {
+  const sides = /^(\d+)x(\d+)$/.exec(text);
+  return sides ? rectangle(Number(sides[1]), Number(sides[2])) : text.split(",").map(Number).filter((length) => length > 0);
+}
+
+const quadrantsOf = (text) => text.split("/").map(rowsOf);
+const heapsOf = (text) => withoutRules(text).split(",").map(Number);
+const columnsOf = (text) => text.split(",").map((column) => column.split("-").map(Number));
+const boardOf = (text) => rowsOf(withoutRules(text));
+const poisonsOf = (text) => text.split("@").slice(1);
+
+/** A figure in a square, drawn by a path in 24 units. */
+const figure = (path, kind) => () => drawn("svg", { viewBox: "0 0 24 24", class: `piece ${kind}`, "aria-hidden": "true" }, drawn("path", { d: path }));
+const TOWER = "M5 3h3v2.500h2.500V3h3v2.500H16V3h3v6l-2 2v5.500l2 2V21H5v-2.500l2-2V11L5 9z";
+const HORSE = "M6 21v-2.500l2-1.500c0-3.500 3-4 3.500-7-1.500.5-2.500 1.500-4 1.500L5 13l-1.500-2.500L7 6.500 7.500 3l2.500 2c5.500.5 9 4 9 9.500V21z";
+
+const ichomp = {
+  form: "Up to four boards: 4x4/3,1/2",
+  // Quadrants that touch at their corners only have no line in common.
+  leaps: true,
+  starts: ["3x4/4x3/2x4/3x3", "5x5/4x4/3x3/2x2", "4x6/4x5", "7,5,3,1/6,4,2/5,3,1/4,2"],
+  random: () => numbers(4).map(() => textOf(randomPosition(some(1, 4), some(1, 4)))).join("/"),
+  // The quadrants lie as they are read: 1 and 2 above, 3 and 4 below. Rows and columns count from the middle.
+  build(start) {
+    const all = quadrantsOf(start);
+    const most = (sizes) => Math.max(...sizes);
+    const [up, down] = [most([all[0].length, all[1].length]), most([all[2].length, all[3].length])];
+    const wide = (index) => all[index][0] ?? 0;
+    const [left, right] = [most([wide(0), wide(2)]), most([wide(1), wide(3)])];
+    const rows = [...numbers(up).reverse().map((row) => [0, row]), ...numbers(down).map((row) => [2, row])];
+    const columns = [...numbers(left).reverse().map((column) => [0, column]), ...numbers(right).map((column) => [1, column])];
+    const square = (quadrant, row, column) => (has(all[quadrant], [row, column]) ? [quadrant + 1, row, column] : null);
+    return {
+      lines: rows.map(([lower, row]) => columns.map(([side, column]) => square(lower + side, row, column))),
+      columns: columns.map(([, column]) => String(column)),
+      rows: rows.map(([, row]) => String(row)),
+    };
+  },
+  has: (text, [quadrant, ...cell]) => has(quadrantsOf(text)[quadrant - 1], cell),
+  takes: (text, move, square) => move[0] === square[0] && square[1] >= move[1] && square[2] >= move[2],
+  count: (text, [quadrant, ...cell]) => takes(quadrantsOf(text)[quadrant - 1], cell),
+  face(text, [quadrant, row, column]) {
+    const sides = [column === 1 && (quadrant % 2 === 1 ? "mid-right" : "mid-left"), row === 1 && (quadrant < 3 ? "mid-below" : "mid-above")];
+    return { kind: sides.filter(Boolean).join(" ") };
+  },
+  words: (text, square) => `takes ${cells(ichomp.count(text, square))}`,
+  place: ([quadrant, row, column]) => `quadrant ${quadrant}, row ${row}, column ${column}`,
+  took: (text, move) => `took quadrant ${move[0]}, row ${move[1]}, column ${move[2]}: ${cells(ichomp.count(text, move))}`,
+  ending: (start, winner) => `${winner} took the last square.`,
+  /** The value of the quadrant that a move leaves. */
+  value: (answer, choice) => answer.value ^ answer.parts[choice.move[0] - 1].value ^ choice.value,
+};
+
+const poisons = {
+  form: "A board and its poisons: 3x8@1,1@2,2",
+  starts: ["3x8@1,1@2,2", "3x8@1,1@2,1", "3x8@1,1@1,2", "3x8@1,2@2,1", "5x6@3,3", "4x7@1,1"],
+  random() {
+    const rows = randomPosition(some(2, 4), some(4, 8));
+    const inside = () => {
+      const row = some(1, rows.length);
+      return `@${row},${some(1, rows[row - 1])}`;
+    };
+    return textOf(rows) + [...new Set(several(1, 2, inside))].join("");
+  },
+  build(start) {
+    const rows = boardOf(start);
+    return {
+      lines: rows.map((length, r) => numbers(length).map((column) => [r + 1, column])),
+      columns: labels(rows[0] ?? 0),
+      rows: labels(rows.length),
+    };
+  },
+  has: (text, square) => has(boardOf(text), square),
+  takes: (text, move, square) => square[0] >= move[0] && square[1] >= move[1],
+  count: (text, square) => takes(boardOf(text), square),
+  isPoison: (text, square) => poisonsOf(text).includes(square.join(",")),
+  face: (text, square) => (poisons.isPoison(text, square) ? { kind: "poison", draw: skull } : {}),
+  words(text, square) {
+    const kills = poisonsOf(text).some((poison) => poisons.takes(text, square, poison.split(",").map(Number)));
+    return `takes ${cells(poisons.count(text, square))}${poisons.isPoison(text, square) ? ", a poison" : kills ? " and a poison" : ""}`;
+  },
+  place: ([row, column]) => `row ${row}, column ${column}`,
+  took: (text, move) => `took row ${move[0]}, column ${move[1]}: ${cells(areaOf(boardOf(text)) - areaOf(take(boardOf(text), move)))}`,
+  ending: (start, winner, loser) => `${loser} took a poison.`,
+  value: (answer, choice) => choice.value,
+};
+
+const nim = {
+  form: "Heaps: 3,4,5, or 3,4,5@misere",
+  kind: "counters",
+  starts: ["3,4,5", "1,3,5,7", "3,4,5@misere", "1,3,5,7@misere", "10,12,14"],
+  random: () => several(3, 5, () => some(1, 8)).join(",") + (Math.random() < 0.25 ? "@misere" : ""),
+  // A counter is named by the move that takes it and all to its right: the heap, and what is left of it.
+  build(start) {
+    const heaps = heapsOf(start);
+    return {
+      lines: heaps.map((heap, h) => numbers(heap).map((counter) => [h + 1, counter - 1])),
+      columns: labels(Math.max(...heaps)),
+      rows: labels(heaps.length),
+    };
+  },
+  has: (text, [heap, left]) => heapsOf(text)[heap - 1] > left,
+  takes: (text, move, square) => move[0] === square[0] && square[1] >= move[1],
+  count: (text, [heap, left]) => heapsOf(text)[heap - 1] - left,
+  face: () => ({}),
+  words: (text, move) => `takes ${nim.count(text, move)}, leaves ${move[1]}`,
+  place: ([heap, left]) => `heap ${heap}, counter ${left + 1}`,
+  took: (text, move) => `took ${nim.count(text, move)} from heap ${move[0]} and left ${move[1]}`,
+  ending: (start, winner, loser) => `${start.endsWith("@misere") ? loser : winner} took the last counter.`,
+};
+
+const towers = {
+  form: "Rows of your tower and the other one: 1-8,3-5",
+  kind: "chess",
+  starts: ["1-8,2-6,1-4,3-8", "1-8,2-6,1-4,3-8,1-7,2-5,1-6,4-7", "1-8,3-5", "4-5,2-7,6-1"],
+  random: () => several(3, 6, () => {
+    const own = some(1, 8);
+    return `${own}-${((own + some(1, 7) - 1) % 8) + 1}`;
+  }).join(","),
+  // Row 8 is on top, as on a chessboard.
+  build(start) {
+    const columns = columnsOf(start);
+    return {
+      lines: numbers(8).reverse().map((row) => columns.map((_, c) => [c + 1, row])),
+      columns: labels(columns.length),
+      rows: labels(8).reverse(),
+    };
+  },
+  has: () => true,
+  takes: (text, move, square) => String(move) === String(square),
+  face: () => ({}),
+  words: () => "",
+  place: ([column, row]) => `column ${column}, row ${row}`,
+  took: (text, [column, row]) => `moved the tower of column ${column} to row ${row}`,
+  ending: (start, winner, loser) => `${loser} cannot move.`,
+  /** What stands on a square. The text of a position begins with the tower of who is to move. */
+  stands(text, [column, row], isYourTurn) {
+    const at = columnsOf(text)[column - 1].indexOf(row);
+    if (at < 0) return null;
+    const isYours = (at === 0) === isYourTurn;
+    return { draw: figure(TOWER, isYours ? "yours" : "theirs"), words: isYours ? "your tower" : "the computer’s tower" };
+  },
+};
+
+const horse = {
+  form: "Row and column of the horse: 7,8",
+  kind: "chess",
+  starts: ["6,8", "8,6", "12,10", "15,15"],
+  random: () => `${some(4, 12)},${some(4, 12)}`,
+  build(start) {
+    const [rows, columns] = start.split(",").map(Number);
+    return {
+      lines: numbers(rows).map((row) => numbers(columns).map((column) => [row, column])),
+      columns: labels(columns),
+      rows: labels(rows),
+    };
+  },
+  has: () => true,
+  takes: (text, move, square) => String(move) === String(square),
+  face: (text, square) => (text === square.join(",") ? { draw: figure(HORSE, "yours"), words: "the horse" } : {}),
+  words: () => "",
+  place: ([row, column]) => `row ${row}, column ${column}`,
+  took: (text, [row, column]) => `moved the horse to row ${row}, column ${column}`,
+  ending: (start, winner, loser) => `${loser} cannot move.`,
+};
+
+/** The games by their names. */
+export const LAYOUTS = { ichomp, poisons, nim, towers, horse };

@@ -1,0 +1,238 @@
+//! `/api/games`: the small games beside Chomp, which need no table, as JSON.
+//!
+//! | path | answers |
+//! |---|---|
+//! | `/api/games` | which games there are, with their rules |
+//! | `/api/games/{game}/{position}` | one position: who wins, all moves and what they leave, why |
+//! | `/api/games/{game}/losing/{size}` | the losing positions up to a size |
+//! | `/api/games/{game}/picture/{fixed}/{size}` | those of poisons with one row of a length |
+//!
+//! Questions are worked out on a thread of their own, so none delays a question to the table. One takes a tenth of a second at the
+//! most, and counts as many requests as it takes milliseconds.
+
+use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
+use axum::response::Response;
+use chomp_games::{GameError, Poisons};
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::answer::{busy, json as told, problem};
+use crate::door::Cost;
+use crate::lookups::{Lookups, NotDone};
+use crate::net::Caller;
+
+/// The threads that work questions out, and the questions that may wait for them, in all and of one address.
+const THREADS: usize = 1;
+const WAITING_MAX: usize = 64;
+const WAITING_PER_ADDRESS: usize = 16;
+/// The longest text of a position: 32 heaps of four digits and commas, and rules.
+const TEXT_BYTES_MAX: usize = 256;
+/// The most moves that a search follows: boards of 8x8 are in, in 10 MiB.
+const MOVES_MAX: usize = 1 << 20;
+/// The most moves of an answer, of some 200 bytes each: those of 3x1000.
+const LISTED_MOVES_MAX: usize = 3000;
+/// The most positions of a list, of some 100 bytes each at the most.
+const LISTED_MAX: usize = 1 << 14;
+/// The most columns of lists and pictures of poisons.
+const COLUMNS_MAX: u32 = 300;
+
+/// A game, as it is told to people and programs.
+#[derive(Debug, Serialize)]
+pub(crate) struct About {
+    /// Its name in paths.
+    pub(crate) name: &'static str,
+    /// Its name for people.
+    pub(crate) title: &'static str,
+    /// Its rules, in five sentences.
+    pub(crate) rules: &'static str,
+}
+
+/// The games.
+pub(crate) const GAMES: [About; 5] = [
+    About {
+        name: "ichomp",
+        title: "iChomp",
+        rules: "Four boards of Chomp, the quadrants, meet in the middle of a bar of chocolate. A move takes a square and all beyond it, outwards in both directions, in its quadrant. No square is poisoned. Who takes the last square wins. The value of a quadrant is the smallest number that no move there leads to, and who leaves values whose XOR is 0 can win.",
+    },
+    About {
+        name: "poisons",
+        title: "Chomp with poisons",
+        rules: "One or two squares of the board are poisoned, anywhere. A move takes a square and all that is neither above nor left of it. Who takes a poison loses. Nobody may pass. A position is losing if every move either takes a poison or leaves a winning position.",
+    },
+    About {
+        name: "nim",
+        title: "Nim",
+        rules: "Counters lie in heaps. A move takes any number of counters, one at least, from one heap. Who takes the last counter wins; in misère play, who takes it loses. Write each heap in binary, one below the other. Who leaves an even number of ones in every column can win.",
+    },
+    About {
+        name: "towers",
+        title: "Towers on a chessboard",
+        rules: "In each column stands one tower of yours and one of the computer. A move takes one of your own towers along its column, forwards or back, as far as you like. It may not move onto the other tower or past it. Who cannot move loses. The gaps between the towers are heaps of Nim, and who moves back only lets the other one follow.",
+    },
+    About {
+        name: "horse",
+        title: "The Trojan horse",
+        rules: "One horse stands on a board, and both players move it. A move takes it two columns to the left and one row up, or one column to the left and two rows up. It may not leave the board. Who cannot move loses. The number in a square is the smallest that no move from there leads to, and who moves to a 0 can win.",
+    },
+];
+
+/// What answers questions about games.
+#[derive(Clone, Debug)]
+pub(crate) struct Games {
+    lookups: Lookups,
+}
+
+/// Texts in a path, decoded; or why they are none.
+pub(crate) type Texts<T> = Result<Path<T>, PathRejection>;
+
+/// Why a question is not answered.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("the path is not UTF-8")]
+    NotText,
+    #[error("no position takes more than {TEXT_BYTES_MAX} characters")]
+    TooLong,
+    #[error(transparent)]
+    Game(#[from] GameError),
+    #[error("this is too large to be told here: the limit is {0} {1}")]
+    TooLarge(usize, &'static str),
+    #[error("\"{0}\" is no size: write a number, and rules behind it, as 20 or 20@misere")]
+    Size(String),
+    #[error("there are pictures of the game poisons only")]
+    NoPicture,
+    #[error(transparent)]
+    NotDone(#[from] NotDone),
+}
+
+impl Games {
+    /// An address has all places in the queue unless they are `shared`.
+    pub(crate) fn new(shared: bool) -> Games {
+        Games {
+            lookups: Lookups::beside(THREADS, WAITING_MAX, WAITING_PER_ADDRESS, shared),
+        }
+    }
+
+    pub(crate) async fn position(
+        &self,
+        texts: Texts<(String, String)>,
+        caller: &Caller,
+    ) -> Response {
+        self.ask(texts, caller, |(game, text)| {
+            let (position, rules) = text.split_once('@').unwrap_or((&text, ""));
+            let answer = chomp_games::open_within(&game, rules, MOVES_MAX)?.answer(position)?;
+            within(answer.moves.len(), LISTED_MOVES_MAX, "moves")?;
+            Ok(told(StatusCode::OK, &answer))
+        })
+        .await
+    }
+
+    pub(crate) async fn losing(&self, texts: Texts<(String, String)>, caller: &Caller) -> Response {
+        self.ask(texts, caller, |(game, size)| {
+            let (columns, rules) = sized(&size)?;
+            let found = chomp_games::open_within(&game, rules, MOVES_MAX)?;
+            if game == "poisons" {
+                within(columns as usize, COLUMNS_MAX as usize, "columns")?;
+            }
+            let losing = found.list(columns)?;
+            within(losing.len(), LISTED_MAX, "positions")?;
+            Ok(listed(&game, rules, columns, &Value::Null, &json!(losing)))
+        })
+        .await
+    }
+
+    pub(crate) async fn picture(
+        &self,
+        texts: Texts<(String, String, String)>,
+        caller: &Caller,
+    ) -> Response {
+        self.ask(texts, caller, |(game, fixed, size)| {
+            let (columns, rules) = sized(&size)?;
+            if game != "poisons" {
+                return Err(Refusal::NoPicture);
+            }
+            within(columns as usize, COLUMNS_MAX as usize, "columns")?;
+            let (points, _) = Poisons::parse(rules)?.picture(columns, &fixed)?;
+            Ok(listed(&game, rules, columns, &json!(fixed), &json!(points)))
+        })
+        .await
+    }
+
+    /// Works an answer out, on a thread that may take the time. That is its cost.
+    async fn ask<T: Lengths + Send + 'static>(
+        &self,
+        texts: Texts<T>,
+        caller: &Caller,
+        question: impl FnOnce(T) -> Result<Response, Refusal> + Send + 'static,
+    ) -> Response {
+        let texts = match texts {
+            Ok(Path(texts)) if texts.are_short() => texts,
+            Ok(_) => return refused(&Refusal::TooLong),
+            Err(_) => return refused(&Refusal::NotText),
+        };
+        let asked = self.lookups.run(caller.address, move || {
+            let begun = Instant::now();
+            let answer = question(texts);
+            let mut response = answer.unwrap_or_else(|refusal| refused(&refusal));
+            let taken = u32::try_from(begun.elapsed().as_millis()).unwrap_or(u32::MAX);
+            response.extensions_mut().insert(Cost(taken));
+            response
+        });
+        let answer = asked.await;
+        answer.unwrap_or_else(|not_done| refused(&Refusal::NotDone(not_done)))
+    }
+}
+
+/// Which games there are.
+pub(crate) async fn list() -> Response {
+    told(StatusCode::OK, &GAMES)
+}
+
+/// Texts that may be too long.
+trait Lengths {
+    fn are_short(&self) -> bool;
+}
+
+impl Lengths for (String, String) {
+    fn are_short(&self) -> bool {
+        self.0.len().max(self.1.len()) <= TEXT_BYTES_MAX
+    }
+}
+
+impl Lengths for (String, String, String) {
+    fn are_short(&self) -> bool {
+        self.0.len().max(self.1.len()).max(self.2.len()) <= TEXT_BYTES_MAX
+    }
+}
+
+fn within(size: usize, limit: usize, what: &'static str) -> Result<(), Refusal> {
+    let fits = size <= limit;
+    fits.then_some(()).ok_or(Refusal::TooLarge(limit, what))
+}
+
+/// A size, and the rules behind it.
+fn sized(text: &str) -> Result<(u32, &str), Refusal> {
+    let (size, rules) = text.split_once('@').unwrap_or((text, ""));
+    let digits = size.bytes().all(|digit| digit.is_ascii_digit());
+    let number = size.parse().ok().filter(|_| digits);
+    let number = number.ok_or_else(|| Refusal::Size(text.to_owned()))?;
+    Ok((number, rules))
+}
+
+fn listed(game: &str, rules: &str, size: u32, fixed: &Value, losing: &Value) -> Response {
+    let list =
+        json!({"game": game, "rules": rules, "size": size, "fixed": fixed, "losing": losing});
+    told(StatusCode::OK, &list)
+}
+
+fn refused(refusal: &Refusal) -> Response {
+    let what = refusal.to_string();
+    match refusal {
+        Refusal::TooLong => problem(StatusCode::URI_TOO_LONG, &what),
+        Refusal::NotDone(NotDone::Full) => busy(&what, 1),
+        Refusal::NotDone(NotDone::Lost) => problem(StatusCode::INTERNAL_SERVER_ERROR, &what),
+        _ => problem(StatusCode::BAD_REQUEST, &what),
+    }
+}

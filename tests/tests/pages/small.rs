@@ -1,0 +1,411 @@
+//! The small games: each is played and won by clicks and by keys, and what a page shows is what follows from the moves alone.
+
+use std::collections::HashMap;
+
+use chomp_games::{Choice, Move, answer};
+use serde_json::{Value, json};
+use thirtyfour::Key;
+
+use crate::browser::Browser;
+use crate::site::{Site, list};
+
+/// Games that who begins can win.
+const WON: [(&str, &str); 7] = [
+    ("ichomp", "2x3/3x2/3,1/2"),
+    ("poisons", "3x5@1,1@2,2"),
+    ("poisons", "3,3,2,1@2,1"),
+    ("nim", "3,4,5"),
+    ("nim", "1,2,4@misere"),
+    ("towers", "1-8,2-6,5-3"),
+    ("horse", "6,8"),
+];
+
+/// Outcomes and values by their definition, from the moves alone.
+#[derive(Debug, Default)]
+struct Twin(HashMap<String, (bool, Option<u32>)>);
+
+impl Twin {
+    /// Whether a position is losing, and its value: the smallest number that no move leads to.
+    fn of(&mut self, game: &str, position: &str) -> (bool, Option<u32>) {
+        if let Some(&known) = self.0.get(position) {
+            return known;
+        }
+        let told = answer(game, position).unwrap();
+        let next: Vec<_> = moves(game, position, &told.moves)
+            .map(|choice| self.of(game, &choice.position))
+            .collect();
+        let losing = match told.over {
+            true => told.losing,
+            false => next.iter().all(|&(losing, _)| !losing),
+        };
+        let reached = |value: &u32| next.iter().any(|&(_, next)| next == Some(*value));
+        let value = (0..).find(|value| !reached(value));
+        let value = value.filter(|_| !(told.over && !told.losing));
+        self.0.insert(position.to_owned(), (losing, value));
+        (losing, value)
+    }
+
+    /// Those that are no way back come first.
+    fn winning_moves(&mut self, game: &str, position: &str) -> Vec<Move> {
+        let told = answer(game, position).unwrap();
+        let winning = told.moves.iter();
+        let winning = winning.filter(|choice| self.of(game, &choice.position).0);
+        winning.map(|choice| choice.name.clone()).collect()
+    }
+}
+
+/// All moves, but those of towers that go back: they may go round in circles, and never win.
+fn moves<'a>(game: &str, position: &str, all: &'a [Choice]) -> impl Iterator<Item = &'a Choice> {
+    let gaps = |text: &str| -> u32 {
+        let columns = text.split(',').filter_map(|column| column.split_once('-'));
+        let row = |text: &str| text.parse::<u32>().unwrap();
+        columns
+            .map(|(own, other)| row(own).abs_diff(row(other)))
+            .sum()
+    };
+    let (is_towers, now) = (
+        game == "towers",
+        gaps(if game == "towers" { position } else { "" }),
+    );
+    all.iter()
+        .filter(move |choice| !is_towers || gaps(&choice.position) < now)
+}
+
+/// What a page of a game shows.
+#[derive(Debug)]
+struct Shown {
+    turn: String,
+    position: String,
+    moves: usize,
+}
+
+impl Browser {
+    fn game(&self, game: &str) -> Shown {
+        let found = self.run(
+            "const fields = new URLSearchParams(location.hash.slice(1));
+             return [document.body.dataset.turn, fields.get('start'), fields.get('moves') ?? '', fields.get('at') ?? ''];",
+        );
+        let text = |index: usize| found[index].as_str().unwrap_or("").to_owned();
+        let mut position = answer(game, &text(1)).unwrap().position;
+        let all = text(2);
+        let all: Vec<&str> = all.split('_').filter(|name| !name.is_empty()).collect();
+        let at = text(3).parse().unwrap_or(all.len());
+        for name in &all[..at] {
+            let name: Move = name
+                .split('-')
+                .map(|number| number.parse().unwrap())
+                .collect();
+            let told = answer(game, &position).unwrap();
+            let choice = told.moves.iter().find(|choice| choice.name == name);
+            position = choice.expect("a legal move").position.clone();
+        }
+        Shown {
+            turn: text(0),
+            position,
+            moves: all.len(),
+        }
+    }
+
+    /// Waits until so many moves were made, it is not the computer's turn, and the server has answered.
+    fn wait_for_game(&self, game: &str, moves: usize) -> Shown {
+        self.wait(&format!(
+            "document.body.dataset.turn === 'over' || document.body.dataset.turn === 'you'
+             && document.querySelector('#board .playable') !== null
+             && (new URLSearchParams(location.hash.slice(1)).get('moves') ?? '').split('_').filter((m) => m).length >= {moves}"
+        ));
+        self.game(game)
+    }
+
+    fn open_game(&self, site: &Site, game: &str, start: &str) -> Shown {
+        self.open("about:blank");
+        self.open(&site.url(&format!(
+            "/games/{game}#start={}&first=you",
+            start.replace('@', "%40").replace('/', "%2F")
+        )));
+        self.wait("document.body.dataset.turn !== undefined");
+        self.wait_for_game(game, 0)
+    }
+}
+
+fn square(name: &Move) -> String {
+    let numbers: Vec<String> = name.iter().map(u32::to_string).collect();
+    format!("#board button[data-move=\"{}\"]", numbers.join("-"))
+}
+
+/// The texts in the squares, by their moves.
+fn texts(browser: &Browser) -> HashMap<String, String> {
+    let found = browser.run(
+        "return Object.fromEntries([...document.querySelectorAll('#board button.valued:not(.gone)')]
+            .map((button) => [button.dataset.move, button.textContent]));",
+    );
+    serde_json::from_value(found).unwrap()
+}
+
+/// Compares the values in the squares and below the board with the definition.
+fn compare(browser: &Browser, twin: &mut Twin, game: &str, position: &str) {
+    let told = answer(game, position).unwrap();
+    let shown = texts(browser);
+    for choice in &told.moves {
+        let name: Vec<String> = choice.name.iter().map(u32::to_string).collect();
+        let expected = match game {
+            "ichomp" => {
+                let quadrant = choice.name[0] as usize - 1;
+                twin.of(game, choice.position.split('/').nth(quadrant).unwrap())
+                    .1
+            }
+            "poisons" | "horse" => twin.of(game, &choice.position).1,
+            _ => None,
+        };
+        assert_eq!(
+            shown.get(&name.join("-")),
+            expected.map(|value| value.to_string()).as_ref(),
+            "{game} {position} {name:?}"
+        );
+    }
+    if game == "ichomp" {
+        let values = browser.value("[...document.querySelectorAll('.parts tbody tr')].map((row) => [Number(row.cells[1].textContent), row.cells[2].textContent])");
+        let mut total = 0;
+        let parts: Vec<u32> = position
+            .split('/')
+            .map(|board| twin.of(game, board).1.unwrap())
+            .collect();
+        for (value, row) in parts.iter().zip(list(&values)) {
+            total ^= value;
+            assert_eq!(row[0], json!(value), "{position}");
+            assert_eq!(
+                u32::from_str_radix(row[1].as_str().unwrap(), 2).unwrap(),
+                *value
+            );
+        }
+        assert_eq!(list(&values)[4][0], json!(total), "{position}");
+    }
+}
+
+#[test]
+fn each_game_is_won_by_clicks_and_shows_what_the_definition_says() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    for (game, start) in WON {
+        let mut twin = Twin::default();
+        let mut shown = browser.open_game(&site, game, start);
+        browser.run("if (document.getElementById('hints').ariaPressed === 'false') document.getElementById('hints').click();");
+        while shown.turn == "you" {
+            compare(&browser, &mut twin, game, &shown.position);
+            let winning = twin.winning_moves(game, &shown.position);
+            let told = format!("{} winning move", winning.len());
+            browser.wait_to_say("#hint", &told);
+            let marked = "document.querySelectorAll('#board .hint').length";
+            assert_eq!(
+                browser.value(marked),
+                json!(winning.len()),
+                "{game} {shown:?}"
+            );
+            browser.click(&square(&winning[0]));
+            shown = browser.wait_for_game(game, shown.moves + 2);
+        }
+        assert_eq!(browser.text("#turn"), "You won", "{game} {start} {shown:?}");
+        browser.wait_to_say("#verdict", "The start was lost for the computer already");
+    }
+    browser.is_content();
+}
+
+#[test]
+fn each_game_is_won_by_keys() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    for (game, start) in WON {
+        let mut twin = Twin::default();
+        let mut shown = browser.open_game(&site, game, start);
+        let mut tabs = 0;
+        while browser.value("document.activeElement.closest('#board') !== null") == false {
+            browser.press(&[Key::Tab]);
+            tabs += 1;
+            assert!(tabs < 12, "{game}");
+        }
+        while shown.turn == "you" {
+            let wanted = twin.winning_moves(game, &shown.position).remove(0);
+            go_to(&browser, &wanted);
+            browser.press(&[Key::Enter]);
+            shown = browser.wait_for_game(game, shown.moves + 2);
+        }
+        assert_eq!(browser.text("#turn"), "You won", "{game} {start}");
+        assert_eq!(
+            browser.value("document.activeElement.id"),
+            "new-game",
+            "{game}"
+        );
+    }
+    browser.is_content();
+}
+
+/// Goes to a square with the arrow keys, along the column first where there is one.
+fn go_to(browser: &Browser, wanted: &Move) {
+    let place = |css: &str| {
+        let found = browser.value(&format!(
+            "[{css}.dataset.row, {css}.dataset.column].map(Number)"
+        ));
+        (found[0].as_u64().unwrap(), found[1].as_u64().unwrap())
+    };
+    let to = place(&format!("document.querySelector({:?})", square(wanted)));
+    for step in 0..400 {
+        let at = place("document.activeElement");
+        if at == to {
+            return;
+        }
+        let down = if at.0 < to.0 { Key::Down } else { Key::Up };
+        let right = if at.1 < to.1 { Key::Right } else { Key::Left };
+        let is_down = at.1 == to.1 || at.0 != to.0 && step % 2 == 0;
+        // Where something is in the way, another way leads there.
+        let around = [Key::Up, Key::Left, Key::Down, Key::Right];
+        if step % 5 == 4 {
+            browser.press(&around[step / 5 % 4..][..1]);
+            continue;
+        }
+        browser.press(&[if is_down { down } else { right }]);
+    }
+    panic!("{wanted:?} is not reached");
+}
+
+#[test]
+fn games_are_taken_back_linked_to_and_their_values_hidden() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    browser.open_game(&site, "ichomp", "3x4/4x3/2x4/3x3");
+    browser.click(&square(&vec![4, 2, 2]));
+    let shown = browser.wait_for_game("ichomp", 2);
+    let told =
+        |browser: &Browser| ["#turn", "#said", "#moves", "#extra"].map(|id| browser.text(id));
+    let before = told(&browser);
+    browser.reload();
+    browser
+        .wait("document.body.dataset.turn === 'you' && document.querySelector('#board .playable') !== null");
+    assert_eq!(told(&browser), before);
+    browser.click("#undo");
+    assert_eq!(browser.game("ichomp").position, "3x4/4x3/2x4/3x3");
+    browser.click("#redo");
+    assert_eq!(browser.game("ichomp").position, shown.position);
+    assert!(!texts(&browser).is_empty() && !browser.is_hidden("#extra"));
+    browser.click("#values");
+    assert!(texts(&browser).is_empty() && browser.is_hidden("#extra"));
+    browser.is_content();
+}
+
+#[test]
+fn what_is_no_position_or_link_is_refused() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    for (game, typed, reason) in [
+        ("nim", "", "Write a position"),
+        ("nim", "0,0", "over before it begins"),
+        ("nim", "3,x", "is not understood"),
+        ("ichomp", "12x12", "too large"),
+        ("horse", "100,100", "too large to be drawn"),
+        (
+            "towers",
+            "<img src=x onerror=alert(1)>",
+            "is not understood",
+        ),
+    ] {
+        browser.open(&site.url(&format!("/games/{game}")));
+        browser.wait("document.querySelector('#board .playable') !== null");
+        browser.click("label:has([value=typed])");
+        browser.write("#typed", typed);
+        browser.click("#new-game");
+        browser.wait_to_say("#wrong", reason);
+    }
+    browser.open("about:blank");
+    browser.open(&site.url("/games/nim#start=3,4,5&moves=1-7"));
+    browser.wait_to_say("#notice", "Move 1 is none that can be made");
+    // The browser writes down each answer that is a refusal.
+    browser.complaints();
+}
+
+#[test]
+fn random_starts_can_be_won_and_mistakes_are_made_if_wanted() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    for game in chomp_games::NAMES {
+        browser.open(&site.url(&format!("/games/{game}")));
+        browser.wait("document.querySelector('#board .playable') !== null");
+        browser.click("label:has([value=random])");
+        for _ in 0..4 {
+            browser.run("history.replaceState(null, '', '#waiting');");
+            browser.click("#new-game");
+            browser.wait("location.hash.startsWith('#start=')");
+            let shown = browser.wait_for_game(game, 0);
+            assert!(
+                !answer(game, &shown.position).unwrap().losing,
+                "{game} {shown:?}"
+            );
+        }
+    }
+    // The computer can win this, and does not always.
+    browser.open(&site.url("/games/horse"));
+    browser.wait("document.querySelector('#board .playable') !== null");
+    browser.click("label:has([value=human])");
+    browser.click("label:has([name=first][value=computer])");
+    let mut twin = Twin::default();
+    assert!(!twin.of("horse", "6,8").0);
+    for _ in 0..80 {
+        browser.click("#new-game");
+        let shown = browser.wait_for_game("horse", 1);
+        if shown.turn == "you" && !twin.of("horse", &shown.position).0 {
+            return;
+        }
+    }
+    panic!("no mistake was made");
+}
+
+#[test]
+fn the_picture_has_the_losing_positions() {
+    let Some(browser) = Browser::calm() else {
+        return;
+    };
+    let site = Site::new();
+    browser.open(&site.url("/games/poisons"));
+    browser.wait("document.querySelector('#drawing rect') !== null");
+    browser.write("#picture-poisons", "1,2@2,1");
+    browser.write("#picture-length", "9");
+    browser.write("#picture-columns", "12");
+    browser.click(".picture-form button");
+    browser.wait_to_say(".picture [role=status]", "with 9 in row 1");
+    let found = browser.value("[...document.querySelectorAll('#drawing rect')].map((rect) => [rect.x.baseVal.value / 4, rect.y.baseVal.value / 4])");
+    let mut twin = Twin::default();
+    let mut expected: Vec<Value> = Vec::new();
+    for longer in 0..=9 {
+        for shorter in 0..=longer {
+            let position = format!("9,{longer},{shorter}@1,2@2,1");
+            if twin
+                .of("poisons", &answer("poisons", &position).unwrap().position)
+                .0
+            {
+                expected.push(json!([longer, shorter]));
+            }
+        }
+    }
+    assert!(expected.len() > 2, "{expected:?}");
+    let points: Vec<(u64, u64)> = list(&found)
+        .iter()
+        .map(|point| {
+            (
+                point[0].as_f64().unwrap() as u64,
+                point[1].as_f64().unwrap() as u64,
+            )
+        })
+        .collect();
+    assert_eq!(json!(points), json!(expected));
+    browser.write("#picture-length", "13");
+    browser.click(".picture-form button");
+    browser.wait_to_say(".picture .wrong", "1=50");
+    browser.complaints();
+}
