@@ -352,7 +352,7 @@ fn what_follows_from_a_lie_is_nobodys_fault() {
 #[test]
 fn a_liar_is_not_trusted_in_shards_either() {
     let wrong_shard = Digest([1; 32]);
-    let shards = [0, 1].map(|number| Unit::Shard(number));
+    let shards = [0, 1].map(Unit::Shard);
     let found = shards.map(|unit| (unit, A.participant)).into_iter();
     let past = Past {
         ranges: summaries(0..4),
