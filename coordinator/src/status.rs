@@ -210,3 +210,61 @@ impl WorkerStatus {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use chomp_plan::{Plan, Settings};
+
+    use super::*;
+    use crate::list::List;
+
+    #[test]
+    fn a_status_is_that_of_the_job() {
+        let range_bits = RangeBits::new(12).unwrap();
+        let plan = Plan::new(Settings::new(16, range_bits), &chomp_plan::Past::default());
+        let progress = chomp_plan::Progress {
+            ranges_done: 3,
+            shards: 4,
+            shards_done: 1,
+            work: 100,
+            work_done: 40,
+            publication_work: 20,
+            ..plan.unwrap().0.progress()
+        };
+        let told = Told {
+            bits: 16,
+            range_bits,
+            replicas: 1,
+            epoch: 5,
+        };
+        let of = |progress: &Progress| {
+            let snapshot = Snapshot {
+                phase: progress.phase.clone(),
+                progress: progress.clone(),
+                layers: vec![(1, 1)],
+                waits_for: None,
+                ranges_per_second: 2.0,
+                time_left: None,
+                workers: Vec::new(),
+            };
+            Status::of(&told, snapshot, &Roster::new(List::default(), None))
+        };
+        let status = of(&progress);
+        assert_eq!(status.phase, JobPhase::Running);
+        assert_eq!(
+            (status.positions, status.positions_done),
+            (1 << 15, 3 << 11)
+        );
+        let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}");
+        near(status.positions_per_second, 4096.0);
+        // A quarter of the publication, too.
+        near(status.done, 45.0 / 120.0);
+        let mut ending = progress;
+        ending.layer = ending.layers;
+        assert_eq!(of(&ending).phase, JobPhase::Publishing);
+        ending.phase = Phase::Finished;
+        let status = of(&ending);
+        assert_eq!(status.phase, JobPhase::Finished);
+        near(status.done, 1.0);
+    }
+}
