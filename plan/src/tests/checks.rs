@@ -40,6 +40,7 @@ fn another_worker_checks_before_all_else() {
     assert_eq!(heads(&bench.task(B)), to_heads(&[4]));
     assert_eq!(bench.want(A), []);
     assert_eq!(bench.plan.progress().submissions, 1);
+    assert_eq!(bench.plan.waits_for(), None);
     let (check, actions) = bench.check(B, task.lease, summaries([3]));
     assert_eq!(
         actions,
@@ -99,6 +100,11 @@ fn a_worker_alone_is_not_checked() {
 fn what_nobody_may_check_any_more_is_committed() {
     let mut bench = checked();
     let (submission, _) = bench.submit(A, LeaseId(9), summaries([3]));
+    let waits = bench.plan.waits_for();
+    assert_eq!(
+        waits.unwrap(),
+        "1 ranges wait for a worker that checks them"
+    );
     let actions = bench.tell(Event::Left { worker: B });
     assert_eq!(actions, [commit(submission, &[3])]);
 

@@ -182,13 +182,19 @@ fn a_worker_that_fails_at_everything_is_benched_alone_and_its_participant_when_t
     let fresh = WorkerId::new(1, 200);
     bench.join(fresh, 1);
     assert!(!bench.plan.is_there(fresh));
+    // Worse may be said of it later, once.
+    let participant = A.participant;
+    for worse in [vec![&Misdeed::Revoked], vec![]] {
+        let actions = bench.tell(Event::Revoked { participant });
+        let said: Vec<_> = quarantined(&actions).iter().map(|one| one.1).collect();
+        assert_eq!(said, worse);
+    }
     // The owner trusts it again, with all its workers, and no others.
     bench.join(B, 1);
     assert_eq!(
         [fail(&mut bench, B), fail(&mut bench, B)],
         [vec![], vec![B]]
     );
-    let participant = A.participant;
     bench.tell(Event::Readmitted { participant });
     for worker in [A2, out[0], B] {
         bench.join(worker, 1);

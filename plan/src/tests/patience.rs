@@ -164,6 +164,11 @@ fn what_is_usual_follows_the_many() {
     let old = old(usual);
     assert!((1_500..=1_600).contains(&old), "{old}");
     usual.note(u64::MAX);
+    // What takes as long as usual raises nothing.
+    let mut usual = Usual::default();
+    usual.note(100);
+    usual.note(100);
+    assert_eq!(usual.old_after(3_000), 8 * 98);
 }
 
 fn some_task(actions: &[Action]) -> Option<Task> {

@@ -152,3 +152,29 @@ fn a_unit_is_news_for_whoever_could_not_have_it() {
     assert!(!board.update(unit, true, failed));
     assert!(!board.update(unit, true, |_| {}), "nothing has changed");
 }
+
+#[test]
+fn people_are_told_that_another_participant_is_needed() {
+    for (replicas, text) in [(1, "no worker asks for a task"), (2, "by 2 participants")] {
+        let settings = Settings {
+            replicas,
+            ..settings(13)
+        };
+        let mut bench = Bench::new(settings, &[]);
+        bench.join(A, 1);
+        let (worker, lease) = (A, bench.task(A).lease);
+        if replicas == 1 {
+            let reason = String::new();
+            bench.tell(Event::Failed {
+                worker,
+                lease,
+                reason,
+            });
+            assert!(bench.plan.board.is_shared());
+        } else {
+            bench.submit(A, lease, summaries([0]));
+        }
+        let waits = bench.plan.waits_for().unwrap();
+        assert!(waits.contains(text), "{waits}");
+    }
+}
