@@ -245,7 +245,21 @@ mod tests {
                 waits_for: None,
                 ranges_per_second: 2.0,
                 time_left: None,
-                workers: Vec::new(),
+                workers: vec![WorkerSnapshot {
+                    progress: chomp_plan::WorkerProgress {
+                        id: chomp_plan::WorkerId::new(7, 1),
+                        name: "w".to_owned(),
+                        threads: 2,
+                        leases: 0,
+                        ranges: 3,
+                        failures: 0,
+                        heard: chomp_plan::Millis(0),
+                        misdeed: None,
+                    },
+                    ranges_per_second: 0.5,
+                    last_contact: std::time::Duration::from_secs(2),
+                    stats: crate::job::WorkerStats::default(),
+                }],
             };
             Status::of(&told, snapshot, &Roster::new(List::default(), None))
         };
@@ -257,6 +271,10 @@ mod tests {
         );
         let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}");
         near(status.positions_per_second, 4096.0);
+        let worker = &status.workers[0];
+        near(worker.positions_per_second, 1024.0);
+        assert_eq!((worker.ranges, worker.last_contact_ms), (3, 2000));
+        assert_eq!((&*worker.name, &*worker.participant), ("w", "number 7"));
         // A quarter of the publication, too.
         near(status.done, 45.0 / 120.0);
         let mut ending = progress;

@@ -234,10 +234,11 @@ async fn the_end_is_told_and_time_goes_on() {
         replicas: 1,
         seed: 0,
     };
-    let (mut job, _handle, progress) = Job::new(plan, tools, subject, None);
+    let (mut job, handle, progress) = Job::new(plan, tools, subject, None);
     job.after();
     assert!(!progress.has_changed().unwrap());
-    job.handle(Event::Shutdown);
+    handle.tell(Event::Shutdown).unwrap();
+    take_all(&mut job);
     job.after();
     let told = progress.borrow().phase.clone();
     assert_eq!(told, Phase::Stopped(StopReason::Shutdown));
