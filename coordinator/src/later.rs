@@ -51,3 +51,22 @@ impl<T: Send + 'static> Later<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_simulation_has_one_thread() {
+        assert!(threads().is_none());
+        assert!(matches!(Later::begin(async { 7 }).await, Later::Done(7)));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn work_is_kept_off_the_threads_of_calls() {
+        let here = std::thread::current().id();
+        let work = Later::begin(async { std::thread::current().id() }).await;
+        assert!(matches!(work, Later::UnderWay(_)));
+        assert_ne!(work.end().await.unwrap(), here);
+    }
+}

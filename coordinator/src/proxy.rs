@@ -179,7 +179,11 @@ async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
             Err(error) => return failed(&error),
         }
     };
-    let rest = range.start + count..if ends { range.start + count } else { range.end };
+    let rest = if ends {
+        0..0
+    } else {
+        range.start + count..range.end
+    };
     let body = Outgoing::new(&proxy, key, start, rest, exact, turn);
     match asked {
         Asked::All => whole(body, exact),

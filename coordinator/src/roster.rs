@@ -43,10 +43,9 @@ impl Roster {
     }
 
     /// What people call a participant.
-    pub(crate) fn name(&self, ParticipantId(number): ParticipantId) -> String {
-        let list = self.read();
-        let known = list.get(number).map(|known| known.name.clone());
-        known.unwrap_or_else(|| format!("number {number}"))
+    pub(crate) fn name(&self, participant: ParticipantId) -> String {
+        let known = self.list.name(participant);
+        known.unwrap_or_else(|| format!("number {}", participant.0))
     }
 
     /// What the plan is told when it begins.
@@ -162,5 +161,30 @@ mod tests {
         list.add("eve").unwrap();
         list.revoke("eve").unwrap();
         assert_eq!(roster.change(list), [revoked_event(3)]);
+    }
+
+    /// What is in the file counts: at once for who has a newer credential, and for the others soon.
+    #[tokio::test(start_paused = true)]
+    async fn the_list_is_read_again_when_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("participants.json");
+        let change = |change: fn(&mut Participants) -> Option<Holder>| {
+            Participants::change(&path, |list| Ok(change(list))).unwrap()
+        };
+        let ann = change(|list| list.add("ann").ok()).unwrap();
+        let (handle, _job) = Handle::of_rights(|_, _| false);
+        let list = List::new(Participants::read(&path).unwrap());
+        let roster = Roster::new(list, Some((path.clone(), handle)));
+        assert!(roster.admit(ann).await.is_ok());
+        let again = change(|list| list.renew("ann").ok()).unwrap();
+        assert!(roster.admit(again).await.is_ok());
+        let mut following = tokio::task::JoinSet::new();
+        following.spawn(roster.clone().follow());
+        change(|list| list.revoke("ann").map(|()| None).ok().flatten());
+        let mut looks = 0..100;
+        while roster.admit(again).await.is_ok() && looks.next().is_some() {
+            tokio::time::sleep(EVERY).await;
+        }
+        assert_eq!(roster.revoked(), [revoked_event(1)]);
     }
 }

@@ -210,3 +210,79 @@ impl WorkerStatus {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use chomp_plan::{Plan, Settings};
+
+    use super::*;
+    use crate::list::List;
+
+    #[test]
+    fn a_status_is_that_of_the_job() {
+        let range_bits = RangeBits::new(12).unwrap();
+        let plan = Plan::new(Settings::new(16, range_bits), &chomp_plan::Past::default());
+        let progress = chomp_plan::Progress {
+            ranges_done: 3,
+            shards: 4,
+            shards_done: 1,
+            work: 100,
+            work_done: 40,
+            publication_work: 20,
+            ..plan.unwrap().0.progress()
+        };
+        let told = Told {
+            bits: 16,
+            range_bits,
+            replicas: 1,
+            epoch: 5,
+        };
+        let of = |progress: &Progress| {
+            let snapshot = Snapshot {
+                phase: progress.phase.clone(),
+                progress: progress.clone(),
+                layers: vec![(1, 1)],
+                waits_for: None,
+                ranges_per_second: 2.0,
+                time_left: None,
+                workers: vec![WorkerSnapshot {
+                    progress: chomp_plan::WorkerProgress {
+                        id: chomp_plan::WorkerId::new(7, 1),
+                        name: "w".to_owned(),
+                        threads: 2,
+                        leases: 0,
+                        ranges: 3,
+                        failures: 0,
+                        heard: chomp_plan::Millis(0),
+                        misdeed: None,
+                    },
+                    ranges_per_second: 0.5,
+                    last_contact: std::time::Duration::from_secs(2),
+                    stats: crate::job::WorkerStats::default(),
+                }],
+            };
+            Status::of(&told, snapshot, &Roster::new(List::default(), None))
+        };
+        let status = of(&progress);
+        assert_eq!(status.phase, JobPhase::Running);
+        assert_eq!(
+            (status.positions, status.positions_done),
+            (1 << 15, 3 << 11)
+        );
+        let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found}");
+        near(status.positions_per_second, 4096.0);
+        let worker = &status.workers[0];
+        near(worker.positions_per_second, 1024.0);
+        assert_eq!((worker.ranges, worker.last_contact_ms), (3, 2000));
+        assert_eq!((&*worker.name, &*worker.participant), ("w", "number 7"));
+        // A quarter of the publication, too.
+        near(status.done, 45.0 / 120.0);
+        let mut ending = progress;
+        ending.layer = ending.layers;
+        assert_eq!(of(&ending).phase, JobPhase::Publishing);
+        ending.phase = Phase::Finished;
+        let status = of(&ending);
+        assert_eq!(status.phase, JobPhase::Finished);
+        near(status.done, 1.0);
+    }
+}

@@ -362,9 +362,7 @@ impl Plan {
 
     /// Files a unit, of which nothing was done since it was filed last.
     pub(super) fn reconsider(&mut self, unit: Unit) {
-        if self.units.contains(unit) && self.units.state(unit) == State::Ready {
-            self.refile(unit, |_| {});
-        }
+        self.refile(unit, |_| {});
     }
 
     /// Whether copies of this unit may be given out.

@@ -312,7 +312,7 @@ impl Plan {
             self.heard(now, worker);
         }
         self.take_event(now, event, out);
-        if !self.is_running() && self.checks.held() > 0 {
+        if !self.is_running() {
             self.end_holds(out);
         }
         self.release_for_debtors(out);

@@ -14,7 +14,7 @@ use chomp_table::Head;
 use super::copies::below;
 use super::ids::{LeaseId, Millis, RequestId, Unit, WorkerId};
 use super::messages::{Action, Answer, Task, Work};
-use super::units::{SHARDS, State, place, unit_at};
+use super::units::{SHARDS, place, unit_at};
 use super::workers::Worker;
 use super::{Phase, Plan};
 
@@ -73,12 +73,12 @@ impl Plan {
             Bound::Excluded((self.looked, LeaseId(u64::MAX))),
             Bound::Included((now, LeaseId(u64::MAX))),
         );
-        if self.looked < now && self.singles.range(became_slow).next().is_some() {
+        if self.singles.range(became_slow).next().is_some() {
             self.news = true;
         }
         let is_due = |at: Option<Millis>| at.is_some_and(|at| at <= now);
         self.news |= is_due(self.next_read_back()) || is_due(self.next_patience());
-        self.looked = self.looked.max(now);
+        self.looked = now;
         while let Some(worker) = self.callers.pop_first() {
             while let Some(entry) = self.workers.get(&worker)
                 && let Some(&request) = entry.requests.first()
@@ -237,8 +237,7 @@ impl Plan {
                 .work
                 .units()
                 .filter(|&unit| {
-                    self.units.state(unit) == State::Ready
-                        && self.is_open(unit)
+                    self.is_open(unit)
                         && place(unit).0 < below
                         && self.board.may_double(worker, others, unit)
                 })

@@ -397,13 +397,13 @@ pub(super) fn draws_on(head: Head, source: Head, range_bits: RangeBits) -> bool 
     let left = low(source);
     // It crosses into the low bits and leaves some 1s at the end of the head…
     let crosses = (left + 1).is_power_of_two() && left.count_ones() < ones;
-    // …or ends inside, at a 0, with everything between sorted.
+    // …or ends inside, with everything between sorted. To end at a 1 would be to end at the next 0 before it.
     let ends_at = |end: u32| {
         let below = (1 << end) - 1;
         let sorted = (1u64 << (low(head) >> end).count_ones()) - 1;
         left == sorted << end | low(head) & below
     };
-    crosses || (0..bit).any(|end| head.0 >> end & 1 == 0 && ends_at(end))
+    crosses || (0..bit).any(ends_at)
 }
 
 #[cfg(test)]
@@ -411,6 +411,24 @@ mod tests {
     use chomp_table::sources::sources;
 
     use super::*;
+
+    /// Each range that draws on one of these, or on one that follows from them.
+    #[test]
+    fn followers_are_those_of_the_sources() {
+        let settings = Settings::new(18, RangeBits::new(12).unwrap());
+        let ranges = Ranges::new(&settings, &[], &[]).unwrap();
+        let by_layer = || ranges.layers.iter().flatten();
+        for first in (0..64).map(Head) {
+            let mut follows = vec![first];
+            for &head in by_layer() {
+                let sources = sources(head, settings.range_bits);
+                if sources.iter().any(|source| follows.contains(source)) {
+                    follows.push(head);
+                }
+            }
+            assert_eq!(ranges.followers(&[first]), follows[1..], "{first}");
+        }
+    }
 
     #[test]
     fn the_reverse_of_sources() {

@@ -70,12 +70,12 @@ impl Fresh {
             return;
         }
         let region = number >> self.shift;
-        let (first, last) = (region << self.shift, ((region + 1) << self.shift) - 1);
+        let first = region << self.shift;
         let mut theirs = Vec::new();
         if let Some(pile) = self.piles.get(&None) {
             let mut from = (0, first);
             while let Some(&(layer, number)) = pile.range(from..).next() {
-                if (first..=last).contains(&number) && layer != SHARDS {
+                if number >> self.shift == region && layer != SHARDS {
                     theirs.push((layer, number));
                     from = (layer, number + 1);
                 } else if number < first {
@@ -161,11 +161,13 @@ mod tests {
     #[test]
     fn a_region_is_its_owners_until_that_goes() {
         let mut fresh = Fresh::new(11);
-        let places = [(5, 4), (6, 7), (6, 9), (7, 5), (7, 8)];
+        let places = [(5, 4), (6, 3), (6, 7), (6, 9), (7, 5), (7, 8)];
         for place in places {
             fresh.insert(place);
         }
         fresh.claim(B, (6, 7));
+        fresh.check(|worker| worker == B);
+        assert!(fresh.remove((6, 3)));
         fresh.claim(A, (7, 5));
         fresh.check(|worker| worker == B);
         assert_eq!(first(&fresh, A, true), Some((6, 9)), "nobody's first");
@@ -187,11 +189,12 @@ mod tests {
     #[test]
     fn shards_are_nobodys() {
         let mut fresh = Fresh::new(11);
-        fresh.insert((SHARDS, 3));
-        fresh.claim(A, (SHARDS, 3));
+        fresh.insert((SHARDS, 0));
+        fresh.claim(A, (SHARDS, 0));
         fresh.claim(A, (1, 1));
-        assert_eq!(fresh.owner((SHARDS, 3)), None);
+        assert_eq!(fresh.owner((SHARDS, 0)), None);
         assert!(fresh.pile(B, false, SHARDS).is_none());
+        assert!(!fresh.is_wanted(true, SHARDS) && fresh.is_wanted(true, SHARDS + 1));
         assert!(fresh.pile(B, false, SHARDS + 1).is_some());
     }
 }

@@ -471,3 +471,16 @@ async fn a_route_without_a_rule_is_for_nobody() {
         assert_eq!(response.status(), status, "{path}");
     }
 }
+
+#[test]
+fn who_asks_for_too_much_is_told_when_to_come_back() {
+    let call = (CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    let call = HeaderMap::from_iter([call]);
+    let flood = TooMuch::Calls(std::time::Duration::from_millis(2500));
+    for (too_much, seconds) in [(flood, "3"), (TooMuch::Connections, "10")] {
+        let response = busy(too_much, &HeaderMap::new());
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(response.headers()[RETRY_AFTER], seconds);
+        assert_eq!(busy(too_much, &call).headers()["grpc-status"], "8");
+    }
+}

@@ -178,6 +178,7 @@ mod tests {
         assert!((told - left).abs() < 1e-6, "{told} {left}");
         let ranges = as_f64(now.ranges_done - before.ranges_done);
         assert!((pace.of_all() - ranges / 20.0).abs() < 1e-9);
+        assert_eq!(rate_since(RATE_AFTER, 0), None);
         // Only the last minute counts.
         for second in 21..90 {
             pace.note(at(second), &plan(6));

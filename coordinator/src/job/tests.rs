@@ -1,5 +1,6 @@
 //! What the job does with calls that are dropped, and how results come into the journal.
 
+mod faults;
 mod restarts;
 
 use std::task::{Context, Poll, Waker};

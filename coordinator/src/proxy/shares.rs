@@ -103,6 +103,10 @@ mod tests {
         };
         let (waiting, ()) = tokio::join!(waiting, honest);
         assert!(waiting.is_none());
+        assert!(
+            take(1, 1).await.is_none(),
+            "another came, and nothing changed"
+        );
         drop(hostile);
         drop(take(3, 1).await.unwrap());
         assert_eq!(shares.left(), 8);

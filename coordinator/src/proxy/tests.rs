@@ -161,6 +161,7 @@ async fn every_range_is_that_of_the_object() {
                     let exact = format!("bytes {first}-{}/*", end.min(length) - 1);
                     let inexact = last >= length && found.len() >= chunk;
                     assert!(named == exact || inexact, "{named} for {range} of {length}");
+                    assert!(first > 0 || !inexact, "it is all of it");
                 }
             }
         }
@@ -211,6 +212,7 @@ async fn workers_read_what_tasks_need_and_nothing_else() {
         "bytes=-5",
         "bytes=1-2,4-5",
         "bytes=+1-2",
+        "bytes=1-18446744073709551615",
         "lines=1-2",
         "bytes=1",
     ] {
@@ -252,7 +254,9 @@ async fn workers_write_their_leases_and_nothing_else() {
     let body = || Body::from("bytes");
     let name = "chomp-worker";
     assert_eq!(served.put(PART, set(name, "8"), body()).await, 403);
-    assert_eq!(served.put(PART, set(name, "-7"), body()).await, 400);
+    assert_eq!(served.put(PART, set(name, "+7"), body()).await, 400);
+    let twice = |headers: &mut HeaderMap| assert!(headers.append(name, "7".parse().unwrap()));
+    assert_eq!(served.put(PART, twice, body()).await, 400);
     assert_eq!(served.put(PART, remove(name), body()).await, 400);
     assert_eq!(served.put(PART, remove("if-none-match"), body()).await, 428);
     assert_eq!(
@@ -307,7 +311,13 @@ async fn a_storage_that_fails_is_told_as_such() {
     let request = request.header(RANGE, "bytes=0-2999999");
     let response = served.send(request.body(Body::empty()).unwrap()).await;
     assert_eq!(response.status(), StatusCode::PARTIAL_CONTENT);
+    assert_eq!(response.body().size_hint().exact(), Some(3_000_000));
     assert!(response.into_body().collect().await.is_err());
+    served.storage.overwrite(&key(SHARD), "bytes");
+    let request = Request::get(format!("{OBJECTS_PATH}{SHARD}")).body(Body::empty());
+    let mut body = served.send(request.unwrap()).await.into_body();
+    assert!(!body.is_end_stream());
+    assert!(body.frame().await.unwrap().is_ok() && body.is_end_stream());
     assert_eq!(served.get(PART, None).await.2.len(), 3 << 20);
     served.storage.crash_at(served.storage.calls());
     assert_eq!(served.get(PART, None).await.0, 500);

@@ -137,3 +137,21 @@ impl Teller {
         self.status.send_replace(Arc::new(status));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn another_status_is_another_text() {
+        let teller = Teller::fixed(Status::default());
+        let first = teller.look_at_text().await;
+        let layers = 7;
+        teller.set(Status {
+            layers,
+            ..Status::default()
+        });
+        let second = teller.look_at_text().await;
+        assert_ne!(format!("{first:?}"), format!("{second:?}"));
+    }
+}

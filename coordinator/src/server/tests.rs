@@ -56,6 +56,11 @@ async fn dropping_it_ends_it() {
     let (coordinator, _) = start(storage.clone(), Limits::default()).await;
     tokio::task::yield_now().await;
     assert!(Arc::strong_count(&storage) > 1);
+    {
+        let mut ended = std::pin::pin!(coordinator.ended());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(ended.as_mut().poll(&mut context).is_pending());
+    }
     drop(coordinator);
     for _ in 0..1000 {
         if Arc::strong_count(&storage) == 1 {

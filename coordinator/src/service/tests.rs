@@ -22,6 +22,7 @@ use crate::list::List;
 use crate::server::{Opened, Wishes};
 
 mod costs;
+mod limits;
 
 const BITS: u32 = 14;
 const TABLE: u64 = 0xdead_beef;
@@ -216,6 +217,7 @@ async fn a_true_result_is_taken_and_told_of_in_the_journal() {
     let status = served.client.clone().lease(request).await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
     assert!(status.message().contains("has not joined"), "{status:?}");
+    limits::strangers_have_no_part(&served).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -320,7 +322,9 @@ async fn workers_that_would_do_harm_do_not_join() {
         hello.software = "y".repeat(1 << 20);
     };
     refuse(long, failed, &["yyy"]).await;
-    served.client.clone().join(hello()).await.unwrap();
+    let mut largest = hello();
+    (largest.name, largest.threads) = ("x".repeat(64), 1 << 12);
+    served.client.clone().join(largest).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -367,6 +371,8 @@ async fn results_that_are_none_are_refused() {
     }
     // The form is right, and the plan sees that it is not of the job.
     let told = served.complete(0, evaluated(&[])).await;
+    assert!(matches!(told, Ok(Told::Rejected(_))), "{told:?}");
+    let told = served.complete(0, next(|_| ())).await;
     assert!(matches!(told, Ok(Told::Rejected(_))), "{told:?}");
     let told = served.complete(0, with(|range| range.head = 4)).await;
     assert!(matches!(told, Ok(Told::Rejected(_))), "{told:?}");
@@ -442,25 +448,6 @@ fn texts_of_workers_are_cut_and_cannot_garble_a_terminal() {
     );
     assert_eq!(excerpt(&"é".repeat(1000), 3), "ééé");
     assert_eq!(excerpt("", 3), "");
-}
-
-#[tokio::test(start_paused = true)]
-async fn reasons_of_workers_are_cut() {
-    let served = serve().await;
-    served.client.clone().join(hello()).await.unwrap();
-    let task = served.lease().await;
-    let request = v1::ReturnRequest {
-        worker: WORKER,
-        lease: task.lease,
-        failure: "\n".repeat(10),
-    };
-    served.client.clone().r#return(request).await.unwrap();
-    let again = served.lease().await;
-    assert!(again.lease > task.lease);
-    assert_eq!(
-        again.attempt, 2,
-        "a failure that says nothing is one all the same"
-    );
 }
 
 /// One holder joins under ever new numbers. Others are not kept out by that.

@@ -330,3 +330,62 @@ fn the_same_job_takes_the_same_time() {
     };
     assert_eq!(run(20, cluster), run(20, cluster));
 }
+
+#[test]
+fn small_numbers_are_as_expected() {
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
+    near(positions(12), 2048.0);
+    // Two of 16: three bits and log2 e for each.
+    near(
+        entropy_bytes(2.0, 16.0),
+        (3.0 + std::f64::consts::LOG2_E) / 4.0,
+    );
+    near(entropy_bytes(0.0, 16.0), 0.0);
+    let forecast = Forecast::new(20, range_bits(12));
+    let half = losing_total(20) / 2.0;
+    near(
+        forecast.shard_bytes(3.0),
+        3.0 * entropy_bytes(half, positions(20)),
+    );
+    let large = Forecast::new(30, range_bits(20));
+    let bytes = large.memory_bytes(Head(1));
+    assert_eq!(bytes, 256 + 2 * round(large.losing(Head(1))) + 8 * 4);
+    assert_eq!(large.cache_bytes(Head(1)), bytes / 4 * 5);
+    let costs = costs();
+    near(costs.control(3), 4.0 * costs.control);
+    let scattered = forecast.scattered(Head(5));
+    assert!(scattered > 0.0);
+    near(
+        costs.evaluation(&forecast, Head(5)),
+        costs.position * 2048.0 + costs.scattered * scattered,
+    );
+    let double = Costs {
+        range: 3.0 * costs.range,
+        ..costs
+    };
+    near(Costs::mean(&[costs, double]).range, 2.0 * costs.range);
+    near(Costs::mean(&[costs, double]).commit, costs.commit);
+}
+
+/// Position by position: what is put into bitmaps, if the losing ones lie everywhere with equal chance.
+#[test]
+fn what_is_scattered_are_the_positions_that_moves_lead_from() {
+    let forecast = Forecast::new(20, range_bits(12));
+    for head in (1..1 << 8).map(Head) {
+        let mut expected = 0.0;
+        for start in starts(head) {
+            expected += start.inside().map(|at| forecast.losing(at)).sum::<f64>();
+            let mut share = 1.0;
+            for d in 1..=start.ones {
+                // The last has all that are left.
+                share /= if d < start.ones { 2.0 } else { 1.0 };
+                expected += share * forecast.losing(start.crossing(d));
+            }
+        }
+        let found = forecast.scattered(head);
+        assert!(
+            (found - expected).abs() < 1e-9,
+            "{head}: {found} {expected}"
+        );
+    }
+}

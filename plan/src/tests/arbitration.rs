@@ -223,7 +223,9 @@ fn an_arbitration_that_was_not_asked_for_is_a_bug() {
 fn resumed() -> (Bench, Vec<Action>) {
     let past = Past {
         ranges: summaries(0..3).into_iter().chain([wrong(3)]).collect(),
-        found: vec![(range(2), A.participant), (range(3), A.participant)],
+        found: [2, 3, 1 << 20]
+            .map(|head| (range(head), A.participant))
+            .to_vec(),
         doubted: vec![range(3), range(1 << 20)],
         outcasts: vec![(B.participant, "it lied".to_owned())],
         ..Past::default()
@@ -265,4 +267,150 @@ fn what_the_coordinator_finds_too_is_confirmed() {
     let (mut bench, _) = resumed();
     let (own, actions) = bench.arbitrate(wrong(3));
     assert_eq!(actions, [confirmed(3), forget(own)]);
+}
+
+/// What the coordinator computes from what is withdrawn meanwhile is of no use, and nobody is blamed by it.
+#[test]
+fn what_is_computed_from_a_lost_range_says_nothing() {
+    let mut bench = delivered(false);
+    bench.submit(B, LeaseId(9), vec![wrong(4)]);
+    bench.lose(2);
+    let (own, actions) = bench.arbitrate(wrong(4));
+    assert_eq!(actions, [forget(own)]);
+    assert_eq!(bench.plan.progress().arbitrations, 1, "when 2 is back");
+    let again = bench.begin_commit(B, LeaseId(9), &[2]);
+    let actions = bench.committed(again);
+    assert_eq!(actions, [accepted(again), arbitrate(4)]);
+}
+
+#[test]
+fn a_shard_that_is_none_any_more_is_not_decided() {
+    let shards = [(0, shard_digest(0))];
+    let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &shards);
+    bench.join(A, 1);
+    let unit = Unit::Shard(0);
+    bench.merge(A, LeaseId(9), 0, Digest([1; 32]));
+    assert_eq!(bench.lose(3), [lose(3)]);
+    assert_eq!(bench.plan.progress().arbitrations, 0);
+    let submission = bench.new_submission();
+    let (range, digest) = (None, shard_digest(0));
+    let actions = bench.tell(Event::Arbitrated {
+        submission,
+        unit,
+        range,
+        digest,
+    });
+    assert_eq!(actions, [forget(submission)]);
+    assert_eq!(bench.plan.misdeed(A), None);
+    // The coordinator merges one of the new cut as any other.
+    let task = bench.task(A);
+    bench.finish(A, &task);
+    let lease = bench.task(A).lease;
+    let (merged, _) = bench.merge(A, lease, 0, Digest([1; 32]));
+    bench.committed(merged);
+    bench.merge(A, lease, 0, shard_digest(0));
+    let submission = bench.new_submission();
+    let actions = bench.tell(Event::Arbitrated {
+        submission,
+        unit,
+        range,
+        digest,
+    });
+    assert!(actions.contains(&commit_units(submission, &[unit], &[])));
+    assert_eq!(bench.committed(submission)[0], accepted(submission));
+    assert_eq!(bench.plan.progress().shards_done, 1);
+}
+
+/// What is said of a range that is withdrawn, and what was delivered of it, count no more.
+#[test]
+fn what_follows_from_a_lie_is_nobodys_fault() {
+    let past = Past {
+        ranges: vec![summary(0), summary(1), wrong(2), wrong(3)],
+        found: vec![(range(2), A.participant), (range(3), B.participant)],
+        ..Past::default()
+    };
+    let (mut bench, _) = Bench::resumed(settings(16), &past);
+    for worker in [B, C] {
+        bench.join(worker, 1);
+    }
+    bench.submit(C, LeaseId(9), summaries([2]));
+    bench.submit(C, LeaseId(9), summaries([3]));
+    assert_eq!(bench.plan.progress().arbitrations, 2);
+    let (own, _) = bench.arbitrate(summary(2));
+    assert_eq!(bench.plan.progress().arbitrations, 0);
+    let actions = bench.committed(own);
+    assert_eq!(actions, [accepted(own)]);
+    // C finds range 3 now, and B, which is not trusted any more, has no part in that.
+    let three = bench.begin_commit(C, LeaseId(10), &[3]);
+    bench.committed(three);
+    let participant = B.participant;
+    bench.tell(Event::Revoked { participant });
+    assert_eq!(bench.plan.progress().arbitrations, 0);
+}
+
+/// Shards of whoever is not trusted any more are merged again; what others found stands.
+#[test]
+fn a_liar_is_not_trusted_in_shards_either() {
+    let wrong_shard = Digest([1; 32]);
+    let shards = [0, 1].map(Unit::Shard);
+    let found = shards.map(|unit| (unit, A.participant)).into_iter();
+    let past = Past {
+        ranges: summaries(0..4),
+        shards: vec![(0, wrong_shard), (1, shard_digest(1))],
+        found: found.chain([(range(3), B.participant)]).collect(),
+        ..Past::default()
+    };
+    let settings = Settings {
+        shard_words: 5,
+        ..settings(14)
+    };
+    let (mut bench, _) = Bench::resumed(settings, &past);
+    bench.join(C, 1);
+    bench.merge(C, LeaseId(9), 0, shard_digest(0));
+    let mut told = Vec::new();
+    for shard in [0, 1] {
+        let (range, digest) = (None, shard_digest(shard));
+        let submission = bench.new_submission();
+        told = bench.tell(Event::Arbitrated {
+            submission,
+            unit: shards[shard as usize],
+            range,
+            digest,
+        });
+        if shard == 0 {
+            assert!(told.contains(&Action::Arbitrate { unit: shards[1] }));
+        }
+    }
+    assert!(bench.plan.misdeed(A).is_some(), "{told:?}");
+    let participant = B.participant;
+    let actions = bench.tell(Event::Revoked { participant });
+    assert!(actions.contains(&arbitrate(3)), "{actions:?}");
+}
+
+#[test]
+fn whoever_waits_hears_that_nothing_is_in_doubt() {
+    let past = Past {
+        ranges: summaries(0..4),
+        doubted: vec![range(3)],
+        ..Past::default()
+    };
+    let (mut bench, _) = Bench::resumed(settings(14), &past);
+    bench.join(A, 1);
+    assert_eq!(bench.want(A), []);
+    let (own, actions) = bench.arbitrate(summary(3));
+    assert_eq!(actions[..2], [confirmed(3), forget(own)]);
+    assert!(matches!(given(&actions[2]).work, Work::Merge { .. }));
+}
+
+/// After a fault nothing is withdrawn any more.
+#[test]
+fn what_is_decided_after_a_fault_changes_nothing() {
+    let mut bench = delivered(true);
+    bench.submit(B, LeaseId(9), vec![summary(4)]);
+    let submission = bench.begin_commit(B, LeaseId(9), &[8]);
+    let reason = "disk full".to_owned();
+    bench.tell(Event::CommitFailed { submission, reason });
+    let (own, actions) = bench.arbitrate(summary(4));
+    assert_eq!(actions, [quarantine(A, 4), forget(own)]);
+    assert_eq!(bench.lose(2), []);
 }

@@ -40,6 +40,7 @@ fn another_worker_checks_before_all_else() {
     assert_eq!(heads(&bench.task(B)), to_heads(&[4]));
     assert_eq!(bench.want(A), []);
     assert_eq!(bench.plan.progress().submissions, 1);
+    assert_eq!(bench.plan.waits_for(), None);
     let (check, actions) = bench.check(B, task.lease, summaries([3]));
     assert_eq!(
         actions,
@@ -56,8 +57,10 @@ fn what_chance_does_not_choose_is_not_held_up() {
     bench.plan.settings.check_one_in = 2;
     bench.plan.settings.checks_first = 0;
     let mut halves = [0, 0];
+    let mut none = 0;
     for chance in 0..100 {
         let chosen = bench.plan.sample(A, &summaries([3, 4]), chance);
+        none += u32::from(chosen.is_empty());
         for (half, head) in halves.iter_mut().zip([3, 4]) {
             *half += u32::from(chosen.contains(&Head(head)));
         }
@@ -66,6 +69,7 @@ fn what_chance_does_not_choose_is_not_held_up() {
         halves.iter().all(|half| (30..70).contains(half)),
         "{halves:?}"
     );
+    assert!((15..35).contains(&none), "{none}");
     // Of the first results one is checked, even if chance chooses none.
     bench.plan.settings.checks_first = 1;
     bench.plan.settings.check_one_in = 1_000_000;
@@ -96,6 +100,11 @@ fn a_worker_alone_is_not_checked() {
 fn what_nobody_may_check_any_more_is_committed() {
     let mut bench = checked();
     let (submission, _) = bench.submit(A, LeaseId(9), summaries([3]));
+    let waits = bench.plan.waits_for();
+    assert_eq!(
+        waits.unwrap(),
+        "1 ranges wait for a worker that checks them"
+    );
     let actions = bench.tell(Event::Left { worker: B });
     assert_eq!(actions, [commit(submission, &[3])]);
 
@@ -241,6 +250,12 @@ fn a_check_is_about_its_ranges() {
 /// Ranges that lie together are checked together, and each by itself: what is not handed in waits for another.
 #[test]
 fn one_task_checks_several_ranges() {
+    let mut bench = checked();
+    bench.submit(A, LeaseId(9), summaries([3, 4]));
+    bench.plan.settings.task_positions_min = 2048;
+    let (layer, heads) = (3, to_heads(&[3]));
+    assert_eq!(bench.task(B).work, Work::Check { layer, heads });
+
     let mut bench = checked();
     bench.plan.settings.task_positions_min = 1 << 20;
     let (submission, actions) = bench.submit(A, LeaseId(9), summaries([3, 4]));
@@ -389,4 +404,62 @@ fn a_check_that_is_slow_goes_to_another() {
     let (check, actions) = bench.check(C, again.lease, summaries([3]));
     let commit = commit_by(submission, &[3], &[A, C]);
     assert_eq!(actions, [commit, accepted(check)]);
+}
+
+#[test]
+fn ranges_that_were_checked_in_vain_are_checked_alone() {
+    let mut bench = checked();
+    bench.plan.settings.task_positions_min = 1 << 20;
+    bench.submit(A, LeaseId(9), summaries([3, 4]));
+    assert_eq!(
+        bench.plan.progress().arbitrations,
+        0,
+        "what is held is not doubted"
+    );
+    let lease = bench.task(B).lease;
+    bench.tell(Event::Returned { worker: B, lease });
+    let again = bench.task(B);
+    let (layer, heads) = (3, to_heads(&[3]));
+    assert_eq!(
+        (again.attempt, again.work),
+        (2, Work::Check { layer, heads })
+    );
+}
+
+/// Who found the range does not get the check, however slow it is.
+#[test]
+fn a_slow_check_stays_where_it_is_if_nobody_else_may() {
+    let mut bench = checked();
+    bench.plan.settings.straggler_ms = 30;
+    let (_, task) = begin(&mut bench);
+    assert_eq!(heads(&bench.task(A)), to_heads(&[4]));
+    assert_eq!(bench.want(A), []);
+    bench.now += 30;
+    assert_eq!(bench.tell(Event::Tick), []);
+    assert!(bench.plan.holds(B, task.lease));
+}
+
+/// A tick is due when a check has waited for too long, and not when it is in hand.
+#[test]
+fn it_is_known_when_a_check_is_overdue() {
+    for is_taken in [false, true] {
+        let mut bench = checked();
+        bench.submit(A, LeaseId(9), summaries([3]));
+        bench.now = 49;
+        bench.renew(A, LeaseId(0));
+        bench.renew(B, LeaseId(0));
+        bench.now = 98;
+        bench.renew(A, LeaseId(0));
+        if is_taken {
+            bench.task(B);
+        } else {
+            bench.renew(B, LeaseId(0));
+        }
+        assert_eq!(bench.plan.next_deadline(), Some(Millis(100)));
+        bench.now = 100;
+        let unit = range(3);
+        let actions = bench.tell(Event::Tick);
+        assert_eq!(!actions.contains(&Action::Arbitrate { unit }), is_taken);
+        assert!(bench.plan.next_deadline() > Some(Millis(100)));
+    }
 }

@@ -135,3 +135,27 @@ fn nothing_is_merged_while_a_range_is_doubted() {
     };
     assert!(actions.iter().any(merges), "{actions:?}");
 }
+
+/// Nobody checks what is being written, what its sources are missing of, or what the coordinator is at.
+#[test]
+fn some_doubts_are_for_the_coordinator_alone() {
+    for case in 0..3 {
+        let mut bench = Bench::at_layer(settings(16), 3);
+        for worker in [A, B] {
+            bench.join(worker, 1);
+        }
+        let submission = bench.begin_commit(A, LeaseId(9), &[4]);
+        if case > 0 {
+            bench.committed(submission);
+        }
+        match case {
+            1 => drop(bench.lose(2)),
+            2 => drop(bench.submit(B, LeaseId(9), vec![wrong(4)])),
+            _ => {}
+        }
+        let participant = A.participant;
+        bench.tell(Event::Revoked { participant });
+        assert_eq!(bench.plan.checks.doubts(), 0, "{case}");
+        assert_eq!(bench.plan.progress().arbitrations, 1, "{case}");
+    }
+}

@@ -182,6 +182,30 @@ fn a_worker_that_fails_at_everything_is_benched_alone_and_its_participant_when_t
     let fresh = WorkerId::new(1, 200);
     bench.join(fresh, 1);
     assert!(!bench.plan.is_there(fresh));
+    // Worse may be said of it later, once.
+    let participant = A.participant;
+    for worse in [vec![&Misdeed::Revoked], vec![]] {
+        let actions = bench.tell(Event::Revoked { participant });
+        let said: Vec<_> = quarantined(&actions).iter().map(|one| one.1).collect();
+        assert_eq!(said, worse);
+    }
+    // The owner trusts it again, with all its workers, and no others.
+    bench.join(B, 1);
+    assert_eq!(
+        [fail(&mut bench, B), fail(&mut bench, B)],
+        [vec![], vec![B]]
+    );
+    bench.tell(Event::Readmitted { participant });
+    for worker in [A2, out[0], B] {
+        bench.join(worker, 1);
+    }
+    assert!(bench.plan.is_there(A2) && bench.plan.is_there(out[0]));
+    assert!(!bench.plan.is_there(B));
+    assert_eq!(bench.plan.workers_of(participant), 2);
+    assert_eq!(fail(&mut bench, A2), []);
+    let mut workers = bench.plan.workers();
+    assert!(workers.any(|worker| worker.id == A2 && worker.failures == 1));
+    drop(workers);
     assert_eq!(*bench.plan.phase(), Phase::Running);
 }
 
@@ -259,4 +283,91 @@ fn what_one_failed_at_waits_for_nobody_for_ever() {
     }
     let unit = range(0);
     assert_eq!(bench.tell(Event::Tick), [Action::Arbitrate { unit }]);
+
+    // Nor does the coordinator do what somebody is at, or what is none any more.
+    let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &[]);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    for taken in [true, false] {
+        let (worker, reason) = (A, "no memory".to_owned());
+        let lease = bench.task(A).lease;
+        bench.tell(Event::Failed {
+            worker,
+            lease,
+            reason,
+        });
+        bench.now += 50;
+        let lease = if taken {
+            bench.task(B).lease
+        } else {
+            bench.lose(3);
+            LeaseId(0)
+        };
+        bench.now += 60;
+        bench.renew(B, lease);
+        bench.renew(A, LeaseId(0));
+        assert_eq!(bench.tell(Event::Tick), []);
+        bench.tell(Event::Left { worker: B });
+        bench.join(B, 1);
+        if taken {
+            bench.plan.board.close(Unit::Shard(0));
+            bench.plan.reconsider(Unit::Shard(0));
+        }
+    }
+}
+
+/// To contradict oneself is to lie, whichever is the truth.
+#[test]
+fn two_words_of_one_participant_are_not_both_true() {
+    let mut bench = twice();
+    bench.submit(A, LeaseId(9), summaries([3]));
+    let (_, actions) = bench.submit(A2, LeaseId(10), vec![wrong(3)]);
+    assert!(actions.contains(&Action::Arbitrate { unit: range(3) }));
+    let (_, actions) = bench.arbitrate(summary(3));
+    assert_eq!(quarantined(&actions).len(), 1, "{actions:?}");
+}
+
+/// What is slow is doubled by somebody who has not said what it is, or by another worker of who is alone.
+#[test]
+fn slow_tasks_are_for_whom_they_are_of_use() {
+    let mut bench = twice();
+    bench.join(B, 1);
+    bench.submit(A, LeaseId(9), summaries([3, 4]));
+    let held = bench.task(B);
+    assert_eq!(heads(&held), to_heads(&[3]));
+    bench.join(C, 1);
+    assert_eq!(heads(&bench.task(C)), to_heads(&[4]));
+    bench.now += bench.plan.settings.straggler_ms;
+    for worker in [B, C] {
+        bench.renew(worker, LeaseId(0));
+    }
+    assert_eq!(bench.want(A), [], "it has said what it is");
+    assert_eq!(heads(&bench.task(C)), to_heads(&[3]));
+
+    let mut bench = Bench::new(settings(13), &[]);
+    for worker in [A, A2] {
+        bench.join(worker, 1);
+    }
+    let held = bench.task(A);
+    bench.now += bench.plan.settings.straggler_ms;
+    assert_eq!(bench.task(A2).work, held.work);
+}
+
+/// Who comes back may not check what it has found, nor may others of the participant that was there alone.
+#[test]
+fn whoever_comes_second_ends_the_checks_among_friends() {
+    let mut bench = twice();
+    bench.plan.settings.check_one_in = 1;
+    bench.plan.settings.check_own_one_in = 1;
+    bench.submit(B, LeaseId(9), summaries([3]));
+    bench.tell(Event::Left { worker: B });
+    let (submission, actions) = bench.submit(A, LeaseId(10), summaries([3]));
+    assert_eq!(actions, [settled(submission, Verdict::Held)]);
+    let (worker, name, threads) = (B, String::new(), 1);
+    let actions = bench.tell(Event::Joined {
+        worker,
+        name,
+        threads,
+    });
+    assert_eq!(actions, [commit_by(submission, &[3], &[A, B])]);
 }

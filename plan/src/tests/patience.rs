@@ -160,9 +160,15 @@ fn what_is_usual_follows_the_many() {
     for _ in 0..40 {
         usual.note(200);
     }
+    usual.note(10);
     let old = old(usual);
     assert!((1_500..=1_600).contains(&old), "{old}");
     usual.note(u64::MAX);
+    // What takes as long as usual raises nothing.
+    let mut usual = Usual::default();
+    usual.note(100);
+    usual.note(100);
+    assert_eq!(usual.old_after(3_000), 8 * 98);
 }
 
 fn some_task(actions: &[Action]) -> Option<Task> {
@@ -241,4 +247,57 @@ fn what_waits_for_a_check_by_who_has_to_wait_now_is_committed() {
         actions = bench.tell(Event::Returned { worker: B, lease });
     }
     assert_eq!(actions, [commit(submission, &[head])]);
+}
+
+/// Others may finish what somebody holds; that says nothing of it unless it was slow.
+#[test]
+fn nobody_pays_for_what_was_not_slow() {
+    let mut bench = busy(1_000_000);
+    for _ in 0..8 {
+        let head = heads(&bench.task(A))[0].0;
+        bench.begin_commit(B, LeaseId(9), &[head]);
+    }
+    assert!(some_task(&bench.want(A)).is_some());
+}
+
+/// It has used its credit up, and earns one more task.
+#[test]
+fn who_owes_nothing_earns_credit() {
+    let mut bench = busy(1_000_000);
+    for _ in 0..3 {
+        let lease = bench.task(A).lease;
+        give_back(&mut bench, A, lease);
+    }
+    let task = bench.task(A);
+    bench.finish(A, &task);
+    for is_free in [true, false] {
+        let lease = bench.task(A).lease;
+        give_back(&mut bench, A, lease);
+        let request = bench.want(A);
+        assert_eq!(some_task(&request).is_some(), is_free);
+        if let Some(task) = some_task(&request) {
+            bench.finish(A, &task);
+            let lease = bench.task(A).lease;
+            give_back(&mut bench, A, lease);
+        }
+    }
+}
+
+/// Nobody asks, so there is nothing to wake up for. Then one asks while another worker of its holds a task, and gets one
+/// when that has ended.
+#[test]
+fn who_waits_goes_on_when_its_other_task_has_ended() {
+    let mut bench = busy(1_000_000);
+    let kept = bench.task(A);
+    for _ in 0..4 {
+        let lease = bench.task(A).lease;
+        give_back(&mut bench, A, lease);
+    }
+    assert!(bench.plan.next_deadline() > Some(Millis(10_000)));
+    assert_eq!(bench.want(A2), []);
+    bench.now += 200;
+    assert_eq!(bench.tell(Event::Tick), []);
+    let head = heads(&kept)[0].0;
+    let (_, actions) = bench.submit(B, LeaseId(9), summaries([head]));
+    assert!(some_task(&actions).is_some(), "{actions:?}");
 }

@@ -210,3 +210,14 @@ fn what_the_coordinator_read_before_says_nothing_of_new_shards() {
         assert_eq!(actions, reads);
     }
 }
+
+/// When all are in hand nothing is due before their leases end.
+#[test]
+fn nobody_is_woken_up_for_shards_that_are_read() {
+    let mut bench = merged();
+    bench.now = 50;
+    reads(&bench.task(A), 1);
+    reads(&bench.task(B), 0);
+    assert!(!bench.plan.read_backs.is_wanted() && !bench.plan.checks.is_wanted());
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(150)));
+}

@@ -132,3 +132,49 @@ fn a_worker_alone_is_told_why_nothing_goes_on() {
     let reason = bench.plan.waits_for().unwrap();
     assert!(reason.contains("by 2 participants"), "{reason}");
 }
+
+/// A unit that is filed anew is news if somebody may have it now who could not before.
+#[test]
+fn a_unit_is_news_for_whoever_could_not_have_it() {
+    let mut board = copies::Board::new(2, 4);
+    let unit = range(3);
+    let layer = Head(3).layer();
+    assert!(!board.is_wanted(true, layer + 1));
+    assert!(board.update(unit, true, |_| {}), "nobody could have it");
+    assert!(!board.update(unit, true, |_| {}));
+    let held = board.update(unit, true, |copies| copies.leases.push((LeaseId(1), A)));
+    assert!(!held && board.is_shared());
+    assert!(board.is_wanted(false, layer + 1) && !board.is_wanted(true, layer));
+    assert!(!board.update(unit, false, |_| {}), "nobody may have it");
+    assert!(board.update(unit, true, |copies| copies.leases.clear()));
+    assert!(!board.is_shared());
+    let failed = |copies: &mut copies::Copies| copies.failed = BTreeSet::from([A.participant]);
+    assert!(!board.update(unit, true, failed));
+    assert!(!board.update(unit, true, |_| {}), "nothing has changed");
+}
+
+#[test]
+fn people_are_told_that_another_participant_is_needed() {
+    for (replicas, text) in [(1, "no worker asks for a task"), (2, "by 2 participants")] {
+        let settings = Settings {
+            replicas,
+            ..settings(13)
+        };
+        let mut bench = Bench::new(settings, &[]);
+        bench.join(A, 1);
+        let (worker, lease) = (A, bench.task(A).lease);
+        if replicas == 1 {
+            let reason = String::new();
+            bench.tell(Event::Failed {
+                worker,
+                lease,
+                reason,
+            });
+            assert!(bench.plan.board.is_shared());
+        } else {
+            bench.submit(A, lease, summaries([0]));
+        }
+        let waits = bench.plan.waits_for().unwrap();
+        assert!(waits.contains(text), "{waits}");
+    }
+}

@@ -437,3 +437,63 @@ fn what_belongs_to_another_worker_is_for_one_that_would_idle() {
     assert_eq!(bench.want(B), []);
     assert_eq!(bench.task(A).work, tasks[0].work);
 }
+
+/// Only somebody who waits is to be told that a lease has become old.
+#[test]
+fn nobody_is_woken_up_for_a_slow_task_that_nobody_wants() {
+    let settings = Settings {
+        straggler_ms: 50,
+        ..settings(13)
+    };
+    let mut bench = Bench::new(settings, &[]);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    bench.task(A);
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(100)));
+    assert!(!bench.plan.is_anybody_idle() && bench.plan.would_idle(B));
+    assert!(!bench.plan.would_idle(A) && !bench.plan.would_idle(C));
+    assert_eq!(bench.want(A), []);
+    assert!(!bench.plan.is_anybody_idle());
+    assert_eq!(bench.want(B), []);
+    assert!(bench.plan.is_anybody_idle());
+    assert_eq!(bench.plan.next_deadline(), Some(Millis(50)));
+}
+
+/// Shards are neither merged nor doubled while a range is in doubt.
+#[test]
+fn a_slow_merge_is_not_doubled_in_doubt() {
+    let settings = Settings {
+        straggler_ms: 50,
+        ..settings(14)
+    };
+    let (mut bench, _) = Bench::with(settings, &summaries(0..4), &[]);
+    for worker in [A, B, C] {
+        bench.join(worker, 1);
+    }
+    bench.task(A);
+    bench.submit(B, LeaseId(9), vec![wrong(3)]);
+    bench.now = 50;
+    assert_eq!(bench.want(C), []);
+    let (_, actions) = bench.arbitrate(summary(3));
+    assert!(matches!(
+        given(&actions[3]).work,
+        Work::Merge { shard: 0, .. }
+    ));
+}
+
+/// Its task is done by another, so it would idle, and takes what is that one's.
+#[test]
+fn who_has_nothing_left_to_do_is_looked_at() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    bench.task(A);
+    assert!(!bench.plan.has_delivered(A) && !bench.plan.has_delivered(B));
+    let (worker, lease) = (B, bench.task(B).lease);
+    bench.tell(Event::Returned { worker, lease });
+    assert_eq!(bench.want(A), []);
+    let (submission, actions) = bench.submit(B, LeaseId(9), summaries([3]));
+    assert_eq!(actions[0], commit_by(submission, &[3], &[B]));
+    assert_eq!(heads(given(&actions[1])), to_heads(&[4]));
+    assert!(bench.plan.has_delivered(B) && !bench.plan.has_delivered(A));
+}

@@ -72,11 +72,11 @@ fn leases_that_ended_long_ago_are_forgotten() {
     let work = |heads| Work::Evaluate { layer: 3, heads };
     let many = (0..1 << 16).map(Head).collect::<Vec<_>>();
     let mut ended = crate::leases::Ended::default();
-    for lease in 0..3 {
+    for lease in 0..4 {
         ended.note(LeaseId(lease), A, work(many.clone()));
     }
     let known = |lease| ended.work_of(A, LeaseId(lease)).is_some();
-    assert_eq!([0, 1, 2].map(known), [false, true, true]);
+    assert_eq!([0, 1, 2, 3].map(known), [false, false, true, true]);
     let (late, actions) = bench.submit_as_it_is(A, task.lease, summaries([3, 4]));
     assert_eq!(actions, [commit(late, &[3, 4])]);
 }
@@ -229,4 +229,58 @@ fn only_who_has_joined_hands_in() {
     let task = bench.task(A);
     assert!(task.lease == LeaseId(0) && heads(&task).contains(&Head(3)));
     assert!(matches!(bench.tell(event)[..], [Action::Commit { .. }]));
+}
+
+/// What of a result was to be written after a fault is not.
+#[test]
+fn a_fault_ends_a_result_that_is_half_written() {
+    for condemned in [false, true] {
+        let settings = Settings {
+            check_one_in: 1,
+            ..settings(16)
+        };
+        let done = [summary(0), summary(1), wrong(2)];
+        let mut bench = Bench::new(settings, &done);
+        for worker in [A, B, C] {
+            bench.join(worker, 1);
+        }
+        let (submission, actions) = bench.submit(A, LeaseId(9), summaries([3, 4]));
+        assert_eq!(actions, [settled(submission, Verdict::Held)]);
+        bench.plan.settings.task_positions_min = 0;
+        for head in [3, 4] {
+            let task = bench.task(B);
+            bench.check(B, task.lease, summaries([head]));
+        }
+        bench.submit(C, LeaseId(9), summaries([2]));
+        let unit = range(2);
+        if condemned {
+            let (_, actions) = bench.arbitrate(summary(2));
+            assert_eq!(actions[0], withdraw(&[2, 3, 4]));
+            let stale = bench.committed(submission);
+            assert_eq!(stale[0], withdraw(&[3]));
+            continue;
+        }
+        let reason = "no memory".to_owned();
+        bench.tell(Event::ArbitrationFailed { unit, reason });
+        let actions = bench.committed(submission);
+        assert_eq!(actions, [Action::Forget { submission }]);
+        assert_eq!(bench.plan.progress().ranges_done, 4);
+        assert!(bench.plan.is_quiet());
+    }
+}
+
+/// What others have done of a task costs no attempt when the rest of it fails.
+#[test]
+fn only_what_is_left_of_a_task_has_failed() {
+    let (mut bench, task) = two_ranges();
+    bench.plan.settings.failures_max = 1;
+    bench.begin_commit(B, LeaseId(9), &[3]);
+    let (worker, lease, reason) = (A, task.lease, String::new());
+    let actions = bench.tell(Event::Failed {
+        worker,
+        lease,
+        reason,
+    });
+    let unit = range(4);
+    assert_eq!(actions, [Action::Arbitrate { unit }]);
 }

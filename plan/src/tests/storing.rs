@@ -67,6 +67,7 @@ fn the_table_is_cut_when_all_ranges_are_done_and_published_when_all_shards_are()
     // A result that comes even later is still compared.
     let (late, actions) = bench.submit(A, LeaseId(0), summaries([2]));
     assert_eq!(actions, [duplicate(late)]);
+    assert_eq!(bench.lose(2), []);
     // Who is asked to go after the end has not stopped early.
     assert_eq!(bench.tell(Event::Shutdown), []);
     assert_eq!(*bench.plan.phase(), Phase::Finished);
@@ -376,4 +377,58 @@ fn a_finished_job_has_nothing_to_do_and_says_so() {
     let answer = Answer::Finished;
     assert_eq!(actions, [Action::Answer { request, answer }]);
     assert!(plan.is_quiet());
+}
+
+/// A shard whose write failed is open again, as is the range.
+#[test]
+fn a_shard_that_could_not_be_written_is_not_done() {
+    let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &[]);
+    bench.join(A, 1);
+    let lease = bench.task(A).lease;
+    let (submission, _) = bench.merge(A, lease, 0, shard_digest(0));
+    fail_commit(&mut bench, submission);
+    assert_eq!(bench.plan.units.state(Unit::Shard(0)), units::State::Ready);
+}
+
+#[test]
+fn nothing_is_decided_while_the_manifest_is_written() {
+    let mut bench = publishing();
+    let (bad, actions) = bench.submit(B, LeaseId(9), vec![wrong(3)]);
+    let unit = range(3);
+    let disagreement = Rejection::Disagreement { unit };
+    assert_eq!(actions, [rejected(bad, disagreement)]);
+    assert_eq!(bench.tell(Event::Published), []);
+}
+
+#[test]
+fn people_are_told_of_layers_work_and_what_a_job_waits_for() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    let layers: Vec<(u64, u64)> = bench.plan.layer_progress().collect();
+    assert_eq!(layers[..5], [(1, 1), (1, 1), (1, 1), (2, 0), (2, 0)]);
+    let work = forecast::Work::new(16, settings(16).range_bits);
+    let of_layer = |(each, (count, _)): (&u64, &(u64, u64))| each * count;
+    let progress = bench.plan.progress();
+    let total = work.ranges.iter().zip(&layers).map(of_layer).sum::<u64>();
+    assert_eq!(
+        (progress.work, progress.work_done, progress.publication_work),
+        (total, work.ranges[..3].iter().sum(), work.publication)
+    );
+    let waits = |bench: &Bench| bench.plan.waits_for().unwrap_or_default();
+    assert_eq!(waits(&bench), "no worker is there");
+    bench.join(A, 1);
+    assert_eq!(waits(&bench), "no worker asks for a task");
+    let task = bench.task(A);
+    assert_eq!(waits(&bench), "");
+    let submission = bench.begin_commit(A, task.lease, &[3]);
+    assert_eq!(waits(&bench), "", "it is being written");
+    bench.committed(submission);
+    bench.submit(A, LeaseId(9), vec![wrong(3)]);
+    let text = "1 ranges or shards are computed again, since whoever found them is not trusted";
+    assert_eq!(waits(&bench), text);
+    let reason = "no memory".to_owned();
+    let unit = range(3);
+    bench.tell(Event::ArbitrationFailed { unit, reason });
+    assert!(waits(&bench).contains("range 3"), "{}", waits(&bench));
+    assert_eq!(waits(&publishing()), "the manifest is being written");
+    assert_eq!(Plan::finished(settings(16), 0).unwrap().waits_for(), None);
 }

@@ -161,3 +161,24 @@ fn who_confirms_a_range_is_its_finder() {
     let finders = ledger.found(2).map(|(_, _, finders)| finders.iter().last());
     assert!(finders.eq([Some(chomp_store::DISTRUSTED), Some(2)]));
 }
+
+/// Results of leases from before a withdrawal may follow from what was wrong.
+#[test]
+fn leases_from_before_a_withdrawal_count_no_more() {
+    let first = started(&tested(|_| ()).storage, &List::default(), |_| ());
+    let heads = vec![Head(1)];
+    let withdrawn = chomp_store::Entry::Withdrawn { heads };
+    ready(first.tools.journal.append(vec![withdrawn])).unwrap();
+    let mut second = started(&first.storage, &List::default(), |_| ());
+    second.join(1);
+    let epoch = second.tools.journal.epoch();
+    assert!(epoch > 1);
+    let (reply, mut verdict) = oneshot::channel();
+    let (worker, lease) = (WorkerId::only(1), LeaseId((epoch - 1) << 32));
+    let handed = Handed::Ranges(vec![placed(0)]);
+    second
+        .desk
+        .complete(second.now, worker, lease, handed, reply);
+    let reason = Rejection::Stale;
+    assert_eq!(verdict.try_recv().unwrap(), Verdict::Rejected { reason });
+}

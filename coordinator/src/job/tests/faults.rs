@@ -1,0 +1,247 @@
+//! What ends a job and what does not, and who may write what.
+
+use chomp_plan::{SubmissionId, Unit};
+use chomp_store::{Entry, Finders};
+
+use super::*;
+use crate::arbiter::Arbitrated;
+use crate::errands::Batch;
+
+/// A desk in whose journal all ranges are done.
+fn complete() -> Tested {
+    let first = tested(|_| ());
+    let done = |head| Entry::Done {
+        part: PartName {
+            layer: Head(head).layer(),
+            lease: 1,
+        },
+        replicas: 1,
+        finders: Finders::default(),
+        ranges: vec![placed(head)],
+    };
+    let entries = (0..range_bits().heads(BITS)).map(done).collect();
+    ready(first.tools.journal.append(entries)).unwrap();
+    started(&first.storage, &List::default(), |_| ())
+}
+
+fn lease(tested: &mut Tested, worker: u32) -> chomp_plan::Task {
+    let (reply, mut answer) = oneshot::channel();
+    let (request, worker) = (RequestId(next()), WorkerId::only(worker));
+    tested.desk.lease(tested.now, request, worker, reply);
+    match answer.try_recv().unwrap().answer {
+        Answer::Task(task) => task,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn workers_write_what_their_leases_are_about() {
+    let mut tested = tested(|_| ());
+    tested.join(7);
+    let task = lease(&mut tested, 7);
+    let may = |tested: &Tested, worker, target| {
+        let worker = WorkerId::only(worker);
+        tested.desk.may_put(worker, target)
+    };
+    let lease_number = task.lease.0;
+    let part = |layer| {
+        Target::Part(PartName {
+            layer,
+            lease: lease_number,
+        })
+    };
+    assert!(may(&tested, 7, part(0)) && !may(&tested, 7, part(1)));
+    assert!(!may(&tested, 8, part(0)));
+
+    let mut tested = complete();
+    for worker in [7, 8] {
+        tested.join(worker);
+    }
+    let task = lease(&mut tested, 7);
+    assert!(matches!(task.work, Work::Merge { shard: 0, .. }));
+    assert!(may(&tested, 7, Target::Shard(0)) && !may(&tested, 7, Target::Shard(1)));
+    assert!(!may(&tested, 8, Target::Shard(0)));
+    let (worker, lease) = (WorkerId::only(7), task.lease);
+    let returned = Event::Returned { worker, lease };
+    tested.desk.handle(tested.now, returned);
+    assert!(!may(&tested, 7, Target::Shard(0)));
+}
+
+/// The parts that coordinators write have names of their own.
+#[test]
+fn what_a_coordinator_decides_is_named_by_its_epoch() {
+    let first = tested(|_| ());
+    let second = started(&first.storage, &List::default(), |_| ());
+    let epoch = second.tools.journal.epoch();
+    assert!(epoch > 0);
+    let unit = Unit::Range(Head(0));
+    let decided = ready(second.tools.arbiter.decide(SubmissionId(5), unit)).unwrap();
+    let Arbitrated::Range { part, .. } = decided else {
+        panic!("a range is none");
+    };
+    assert_eq!(part.lease, epoch * (1 << 32) + (1 << 31) + 5);
+}
+
+/// Who is wrong about hundreds of records is told when to say more.
+#[test]
+fn false_alarms_are_not_heard_for_a_while() {
+    let mut tested = complete();
+    let worker = WorkerId::only(7);
+    let records = [(Head(0), placed(0).summary.digest)];
+    for _ in 0..257 {
+        let report = tested.desk.report(tested.now, worker, &records);
+        assert!(report.is_ok(), "{report:?}");
+        tested.desk.errands.clear();
+        let done = Done {
+            looked: Some((worker, Head(0))),
+            is_in_order: true,
+            ..Done::default()
+        };
+        tested.desk.done(tested.now, done);
+    }
+    let report = tested.desk.report(tested.now, worker, &records);
+    assert!(matches!(report, Err(Refusal::FalseAlarms(1))), "{report:?}");
+}
+
+#[test]
+fn why_an_errand_failed_is_told() {
+    let tested = complete();
+    let done = ready(Errand::Publish.perform(&tested.tools));
+    let fault = done.fault;
+    assert!(matches!(fault, Some(JobError::Publish(_))), "{fault:?}");
+    let none = self::tested(|_| ());
+    let (submission, unit) = (SubmissionId(1), Unit::Range(Head(5)));
+    let errand = Errand::Arbitrate { submission, unit };
+    let fault = ready(errand.perform(&none.tools)).fault;
+    assert!(matches!(fault, Some(JobError::Arbiter(_))), "{fault:?}");
+}
+
+/// The coordinator cannot decide what two say of a range: that is why the job ends. What fails
+/// without need is no reason.
+#[test]
+fn a_job_ends_for_what_it_needs() {
+    let mut tested = tested(|_| ());
+    let fault = || Some(JobError::Stopped(StopReason::Shutdown));
+    let done = Done {
+        fault: fault(),
+        ..Done::default()
+    };
+    tested.desk.done(tested.now, done);
+    assert!(tested.desk.fault.is_none());
+    let (unit, reason) = (Unit::Range(Head(0)), "no memory".to_owned());
+    tested.join(7);
+    tested.complete(7, 1, &[0]);
+    tested.do_errand();
+    let participant = chomp_plan::ParticipantId(7);
+    let revoked = Event::Revoked { participant };
+    tested.desk.handle(tested.now, revoked);
+    let done = Done {
+        events: vec![Event::ArbitrationFailed { unit, reason }],
+        fault: fault(),
+        ..Done::default()
+    };
+    tested.desk.done(tested.now, done);
+    assert!(tested.desk.fault.is_some());
+}
+
+/// What is under way and what waits fail with the journal.
+#[test]
+fn whatever_waits_for_a_journal_that_fails_has_failed() {
+    let mut tested = tested(|settings| {
+        (settings.task_positions_min, settings.task_positions_max) = (0, 1);
+    });
+    tested.join(7);
+    tested.complete(7, 1, &[0]);
+    assert!(tested.desk.is_writing());
+    tested.do_errand();
+    assert!(!tested.desk.is_writing());
+    let taken = some_taken(&mut tested);
+    tested.rest();
+    let verdicts = [2, 3].map(|lease| {
+        let at = usize::try_from(lease).unwrap();
+        tested.complete(7, lease, &taken[at..=at])
+    });
+    assert_eq!(tested.desk.errands.len(), 1, "the other one waits");
+    let call = tested.storage.calls();
+    tested.storage.set_fault(Some(Fault {
+        call,
+        sticky: true,
+        moment: Moment::Before,
+    }));
+    tested.do_errand();
+    for mut verdict in verdicts {
+        assert!(matches!(verdict.try_recv(), Ok(Verdict::Rejected { .. })));
+    }
+    assert!(!tested.desk.is_writing());
+    assert!(tested.desk.errands.is_empty() && tested.desk.plan.progress().submissions == 0);
+}
+
+/// What different participants found is told apart in the journal.
+#[test]
+fn each_range_has_its_own_finders() {
+    let mut tested = tested(|settings| {
+        (settings.task_positions_min, settings.task_positions_max) = (0, 1);
+    });
+    tested.join(7);
+    tested.complete(7, 1, &[0]);
+    tested.do_errand();
+    let taken = some_taken(&mut tested);
+    tested.desk.plan = {
+        let settings = Settings {
+            replicas: 2,
+            check_one_in: 0,
+            ..Settings::new(BITS, range_bits())
+        };
+        begin(settings, &tested.tools.journal, &List::default())
+            .unwrap()
+            .0
+    };
+    for worker in 1..=3 {
+        tested.join(worker);
+    }
+    let pair = |&one: &u64| {
+        let alike = |&&next: &&u64| next > one && Head(next).layer() == Head(one).layer();
+        taken.iter().find(alike).map(|&next| [one, next])
+    };
+    let heads = taken.iter().find_map(pair).unwrap();
+    for (worker, head) in (1..).zip(heads) {
+        let mut verdict = tested.complete(worker, 11, &[head]);
+        assert_eq!(verdict.try_recv().unwrap(), Verdict::Noted, "{heads:?}");
+    }
+    tested.rest();
+    tested.desk.errands.clear();
+    tested.complete(3, 13, &heads);
+    tested.rest();
+    let Some(Errand::Append(Batch { entries, .. })) = tested.desk.errands.pop() else {
+        panic!("two agree");
+    };
+    let finders = |entry: &Entry| match entry {
+        Entry::Done { finders, .. } => finders.iter().collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let finders: Vec<_> = entries.iter().map(finders).collect();
+    assert_eq!(finders, [[1, 3], [2, 3]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_is_told_and_time_goes_on() {
+    let Tested { tools, .. } = tested(|_| ());
+    let settings = Settings::new(BITS, range_bits());
+    let (plan, _) = begin(settings, &tools.journal, &List::default()).unwrap();
+    let subject = Subject {
+        list: List::default(),
+        bits: BITS,
+        replicas: 1,
+        seed: 0,
+    };
+    let (mut job, handle, progress) = Job::new(plan, tools, subject, None);
+    job.after();
+    assert!(!progress.has_changed().unwrap());
+    handle.tell(Event::Shutdown).unwrap();
+    take_all(&mut job);
+    job.after();
+    let told = progress.borrow().phase.clone();
+    assert_eq!(told, Phase::Stopped(StopReason::Shutdown));
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!(job.now(), Millis(5000));
+}
