@@ -52,7 +52,12 @@ fn answers_are_json_of_one_shape() {
     {
         let answer: Answer = answer(name, text).unwrap();
         let json = serde_json::to_value(&answer).unwrap();
-        let keys: BTreeSet<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
+        let keys: BTreeSet<&str> = json
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
         let expected = [
             "explanation",
             "game",
