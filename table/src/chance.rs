@@ -60,4 +60,33 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn choices_follow_from_the_numbers() {
+        let numbers = |seed| {
+            std::iter::repeat_with({
+                let mut chance = Chance(seed);
+                move || chance.next()
+            })
+        };
+        let mut chance = Chance(7);
+        for number in numbers(7).take(20) {
+            assert_eq!(chance.below(10), number % 10);
+        }
+        let mut chance = Chance(7);
+        for number in numbers(7).take(20) {
+            assert_eq!(chance.once_in(3), number.is_multiple_of(3));
+        }
+        let mut chance = Chance(7);
+        assert_eq!(chance.index(0), None);
+        for number in numbers(7).take(20) {
+            assert_eq!(chance.index(5), usize::try_from(number % 5).ok());
+        }
+        let all: Vec<usize> = (0..300).collect();
+        let some = Chance(7).some(&all);
+        assert!(
+            some.is_sorted() && (180..220).contains(&some.len()),
+            "two of three"
+        );
+    }
 }

@@ -117,6 +117,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn heads_are_shown_in_base_sixteen() {
+        assert_eq!(Head(0x1f).to_string(), "1f");
+    }
+
+    #[test]
     fn limits_of_range_bits() {
         for (bits, valid) in [
             (0, false),

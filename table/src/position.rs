@@ -197,6 +197,7 @@ mod tests {
             (" 3 , 1 ", vec![3, 1]),
             ("0b101011010", vec![5, 4, 2, 1]),
             (" 0b0010 ", vec![1]),
+            ("63", vec![63]),
             ("0b0", vec![]),
         ] {
             assert_eq!(text.parse::<Position>().unwrap().rows(), rows, "{text}");

@@ -95,6 +95,11 @@ mod tests {
     use crate::word::Word;
 
     #[test]
+    fn ones_behind_a_head_leave_the_head() {
+        assert_eq!(corner(Head(0b110)), crate::word::Word::new(0b110));
+    }
+
+    #[test]
     fn sources_are_of_lower_layers() {
         let range_bits = RangeBits::new(12).unwrap();
         for head in (1..1 << 14)

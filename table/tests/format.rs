@@ -1,9 +1,10 @@
 //! The test vectors of `docs/FORMAT.md`: what the page says is what the program reads.
 
 use chomp_table::fingerprint::{LeafBuilder, combine};
+use chomp_table::format::describe;
 use chomp_table::range;
 use chomp_table::shard::{ShardInfo, decode_shard, shard_name};
-use chomp_table::{Digest, Head, Range, RangeBits};
+use chomp_table::{Digest, Head, Range, RangeBits, TableError};
 
 /// The bytes of the code block of this name.
 fn vector(name: &str) -> Vec<u8> {
@@ -59,4 +60,17 @@ fn the_shard() {
     assert_eq!(Some(leaf.digest), info.words_sha256);
     let fingerprints = combine(34, &[leaf]).unwrap();
     assert_eq!(vector("shard-fingerprint"), fingerprints.by_bits[34].0);
+}
+
+#[test]
+fn errors_are_told_with_their_causes() {
+    let error = TableError::Io {
+        file: "table-32/manifest.json".into(),
+        source: std::io::Error::other("no light"),
+    };
+    let text = describe(&error);
+    assert!(
+        text.contains("manifest.json") && text.ends_with(": no light"),
+        "{text}"
+    );
 }

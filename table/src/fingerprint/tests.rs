@@ -180,6 +180,12 @@ fn words_out_of_order_are_refused() {
 
 #[test]
 #[should_panic(expected = "ascend")]
+fn words_are_not_repeated() {
+    FingerprintBuilder::new(10).push(&[4, 4]);
+}
+
+#[test]
+#[should_panic(expected = "ascend")]
 fn leaves_out_of_order_are_refused() {
     let mut builder = FingerprintBuilder::with_leaf(10, 1);
     builder.push(&[4, 2]);

@@ -181,6 +181,17 @@ fn highs_of_every_length() {
 }
 
 #[test]
+#[should_panic(expected = "beyond the range")]
+fn positions_beyond_the_range_are_not_written() {
+    let range = Range {
+        head: Head(1),
+        losing: vec![1 << 11],
+        edges: 0,
+    };
+    encode(&range, bits(12));
+}
+
+#[test]
 #[should_panic(expected = "ascend")]
 fn positions_that_do_not_ascend_are_not_written() {
     let range = Range {

@@ -128,6 +128,32 @@ fn a_full_shard_returns_the_words_without_room() {
     assert_eq!(decode_shard(&bytes, &info).unwrap(), [2, 4, 6]);
 }
 
+/// Frames are cut by the number of words, however many come at a time.
+#[test]
+fn words_in_pieces_give_the_same_shard() {
+    let words = true_words();
+    let whole = write(&words, SMALL);
+    for piece in [1, 3, SMALL.frame_words - 1, SMALL.frame_words + 1] {
+        let mut writer = ShardWriter::new(7, SMALL);
+        for words in words.chunks(piece) {
+            assert!(writer.push(words).is_empty());
+            assert!(!writer.is_empty());
+        }
+        assert!(writer.finish() == whole, "{piece}");
+    }
+}
+
+/// What is kept of indices is bounded by this.
+#[test]
+fn the_memory_of_an_index_follows_from_its_frames() {
+    let (info, bytes) = write(&true_words(), SMALL);
+    let start = usize::try_from(info.index_offset).unwrap();
+    let index = ShardIndex::parse(&bytes[start..], &info).unwrap();
+    let frames = index.len() * size_of::<Frame>();
+    let most = size_of::<ShardIndex>() + 2 * frames;
+    assert!((frames..=most).contains(&index.memory()));
+}
+
 #[test]
 fn other_words_are_refused() {
     for words in [&[2, 3][..], &[4, 4], &[4, 2]] {

@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use chomp_table::definition::{index_of, losing};
+use chomp_table::shard::TRAILER_LENGTH;
 use chomp_table::{ShardFile, TableError, Word};
 
 use crate::common::{SMALL, publish_small};
@@ -112,6 +113,15 @@ fn other_files_are_refused() {
         let error = ShardFile::open(&folder.join(name)).unwrap_err();
         assert!(matches!(error, TableError::Damaged { .. }), "{error}");
     }
+    // A long index is not read to see that it is none.
+    let long = dir.path().join("long.zst");
+    let mut bytes = fs::read(folder.join("shard-0000.zst")).unwrap();
+    let trailer = bytes.split_off(bytes.len() - TRAILER_LENGTH);
+    bytes.resize(bytes.len() + (2 << 20), 0);
+    bytes.extend(trailer);
+    fs::write(&long, bytes).unwrap();
+    let error = ShardFile::open(&long).unwrap_err().to_string();
+    assert!(error.contains("does not end with the index"), "{error}");
     // The user who names a link means the file; a pipe is not waited for.
     let link = dir.path().join("link");
     symlink(folder.join("shard-0000.zst"), &link).unwrap();

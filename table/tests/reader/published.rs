@@ -228,6 +228,67 @@ fn damage_is_named_by_its_part() {
     assert!(error.contains(second), "{error}");
 }
 
+/// What a start of a server relies on.
+#[test]
+fn indices_that_are_damaged_are_found_before_they_are_needed() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = publish_small(dir.path(), 13, SMALL);
+    let manifest = Table::open(&folder).unwrap().manifest().clone();
+    let check =
+        |folder: &Path| Table::with_manifest(folder.to_owned(), manifest.clone()).check_indices();
+    check(&folder).unwrap();
+    for shard in &manifest.shards {
+        let path = folder.join(&shard.name);
+        let whole = fs::read(&path).unwrap();
+        let mut damaged = whole.clone();
+        damaged[usize::try_from(shard.index_offset).unwrap() + 20] ^= 1;
+        for bytes in [&damaged[..], &whole[1..]] {
+            fs::write(&path, bytes).unwrap();
+            let error = check(&folder).unwrap_err();
+            assert!(matches!(error, TableError::Damaged { .. }), "{error}");
+            assert!(error.to_string().contains(&shard.name), "{error}");
+        }
+        fs::remove_file(&path).unwrap();
+        let error = check(&folder).unwrap_err();
+        assert!(matches!(error, TableError::Damaged { .. }), "{error}");
+        assert!(error.to_string().contains("it is missing"), "{error}");
+        fs::write(&path, whole).unwrap();
+    }
+    // Not even a folder: that says nothing of the table.
+    let error = check(&folder.join("manifest.json")).unwrap_err();
+    assert!(matches!(error, TableError::Io { .. }), "{error}");
+}
+
+/// Who asks is charged for what is read for it: each index and each frame once, and nothing that is in memory.
+#[test]
+fn what_is_read_for_a_question_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    publish_small(dir.path(), 13, SMALL);
+    let table = Table::open(dir.path()).unwrap();
+    let asked: Vec<Word> = words(13).into_iter().map(Word::new).collect();
+    let read = std::cell::Cell::new(0);
+    let ask = || {
+        let losing = table.are_losing_metered(&asked, &read).unwrap();
+        assert!(losing.iter().all(|&losing| losing));
+        read.take()
+    };
+    let shards = &table.manifest().shards;
+    let frames = |entries: u64| entries.div_ceil(SMALL.frame_words as u64);
+    let frames: u64 = shards.iter().map(|shard| frames(shard.entries)).sum();
+    assert_eq!(u64::from(ask()), shards.len() as u64 + frames);
+    assert_eq!(ask(), 0);
+}
+
+/// One shard with one word, and others that are as small as tables can be.
+#[test]
+fn the_smallest_tables_are_read() {
+    for bits in 2..=6 {
+        let dir = tempfile::tempdir().unwrap();
+        publish_small(dir.path(), bits, ShardSize::PUBLISHED);
+        assert_eq!(read_all(dir.path()).unwrap(), words(bits), "{bits}");
+    }
+}
+
 /// Somebody else may have filled the folder.
 #[test]
 fn what_is_no_file_is_named_and_not_waited_for() {
