@@ -195,11 +195,9 @@ fn planted_secrets_are_refused() {
 #[test]
 fn copied_secrets_are_good_again_for_who_adopts_them() {
     let folder = tempfile::tempdir().unwrap();
-    let [path, moved] = ["secrets.json", "moved.json"].map(|name| folder.path().join(name));
+    let path = folder.path().join("secrets.json");
     let table = Issuer::open(&path, NOW).unwrap().table_id();
     let bytes = fs::read(&path).unwrap();
-    fs::rename(&path, &moved).unwrap();
-    assert_eq!(Issuer::open(&moved, NOW).unwrap().table_id(), table);
     private::write(&path, &bytes).unwrap();
     assert!(Issuer::open(&path, NOW).is_err());
     Issuer::adopt(&path).unwrap();

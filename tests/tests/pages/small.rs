@@ -34,13 +34,14 @@ impl Twin {
         let next: Vec<_> = moves(game, position, &told.moves)
             .map(|choice| self.of(game, &choice.position))
             .collect();
-        let losing = match told.over {
-            true => told.losing,
-            false => next.iter().all(|&(losing, _)| !losing),
+        let losing = if told.over {
+            told.losing
+        } else {
+            next.iter().all(|&(losing, _)| !losing)
         };
         let reached = |value: &u32| next.iter().any(|&(_, next)| next == Some(*value));
-        let value = (0..).find(|value| !reached(value));
-        let value = value.filter(|_| !(told.over && !told.losing));
+        let value = (0..=u32::MAX).find(|value| !reached(value));
+        let value = value.filter(|_| !told.over || told.losing);
         self.0.insert(position.to_owned(), (losing, value));
         (losing, value)
     }
@@ -97,7 +98,7 @@ impl Browser {
                 .collect();
             let told = answer(game, &position).unwrap();
             let choice = told.moves.iter().find(|choice| choice.name == name);
-            position = choice.expect("a legal move").position.clone();
+            position.clone_from(&choice.expect("a legal move").position);
         }
         Shown {
             turn: text(0),
@@ -394,16 +395,14 @@ fn the_picture_has_the_losing_positions() {
         }
     }
     assert!(expected.len() > 2, "{expected:?}");
-    let points: Vec<(u64, u64)> = list(&found)
+    let number = |value: &Value| value.as_f64().unwrap();
+    let points = list(&found)
         .iter()
-        .map(|point| {
-            (
-                point[0].as_f64().unwrap() as u64,
-                point[1].as_f64().unwrap() as u64,
-            )
-        })
-        .collect();
-    assert_eq!(json!(points), json!(expected));
+        .map(|point| [0, 1].map(|at| number(&point[at])));
+    let expected = expected
+        .iter()
+        .map(|point| [0, 1].map(|at| number(&point[at])));
+    assert!(points.eq(expected), "{found}");
     browser.write("#picture-length", "13");
     browser.click(".picture-form button");
     browser.wait_to_say(".picture .wrong", "1=50");
