@@ -68,3 +68,52 @@ pub async fn manifest(storage: &dyn Storage, bits: u32) -> Result<Option<Bytes>,
         Err(error) => Err(error.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::SimulatedStorage;
+    use crate::ready;
+
+    #[test]
+    fn what_was_left_is_replaced_until_there_is_a_manifest() {
+        let storage = SimulatedStorage::new(0);
+        let shard = key(19, "00").unwrap();
+        let put = |bytes: &'static [u8]| ready(put(&storage, 19, &shard, bytes.into()));
+        // What is there may begin with all that is put.
+        for bytes in [
+            &b"torn"[..],
+            b"right",
+            b"right and more",
+            b"right",
+            b"right",
+        ] {
+            put(bytes).unwrap();
+            assert_eq!(storage.objects()[&shard], bytes);
+        }
+        assert_eq!(ready(manifest(&storage, 19)).unwrap(), None);
+        storage.overwrite(&keys::manifest(19), &b"manifest"[..]);
+        put(b"right").unwrap();
+        assert!(matches!(put(b"wrong"), Err(StoreError::Damaged { key, .. }) if key == shard));
+        assert!(matches!(put(b"righ"), Err(StoreError::Damaged { .. })));
+        assert_eq!(storage.objects()[&shard], &b"right"[..]);
+    }
+
+    #[test]
+    fn a_manifest_has_its_most_bytes_and_no_more() {
+        let storage = SimulatedStorage::new(0);
+        let most = usize::try_from(MANIFEST_BYTES_MAX).unwrap();
+        for (bytes, fits) in [
+            (0, true),
+            (most, true),
+            (most + 1, false),
+            (most + 2, false),
+        ] {
+            storage.overwrite(&keys::manifest(19), vec![b' '; bytes]);
+            match ready(manifest(&storage, 19)) {
+                Ok(read) => assert!(fits && read.unwrap().len() == bytes, "{bytes}"),
+                Err(error) => assert!(!fits && matches!(error, StoreError::Damaged { .. })),
+            }
+        }
+    }
+}
