@@ -194,3 +194,165 @@ fn check(
     }
     Ok(record)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::SimulatedStorage;
+    use crate::ready;
+
+    const RANGE_BITS: u32 = 12;
+
+    fn range_bits() -> RangeBits {
+        RangeBits::new(RANGE_BITS).unwrap()
+    }
+
+    fn summary(head: u64) -> RangeSummary {
+        RangeSummary {
+            head: Head(head),
+            count: 3,
+            stored: 2,
+            digest: Digest::of(&head.to_le_bytes()),
+        }
+    }
+
+    /// A part of ranges of layer 3 in a storage, and where they are.
+    fn written() -> (SimulatedStorage, Vec<(Head, Place)>) {
+        let mut part = PartBuilder::default();
+        for (head, record) in [(0b11, &b"eleven"[..]), (0b100, b"a hundred")] {
+            let digest = Digest::of(record);
+            part.push(
+                RangeSummary {
+                    digest,
+                    ..summary(head)
+                },
+                record,
+            );
+        }
+        let (bytes, placed) = part.finish();
+        let place = |placed: &Placed| Place {
+            lease: 5,
+            offset: placed.offset,
+            length: placed.length,
+            replicas: 1,
+            count: 3,
+            stored: 2,
+            digest: placed.summary.digest,
+        };
+        let places: Vec<_> = placed
+            .iter()
+            .map(|one| (one.summary.head, place(one)))
+            .collect();
+        let storage = SimulatedStorage::new(0);
+        storage.overwrite(&places[0].1.part(places[0].0).key(), bytes);
+        (storage, places)
+    }
+
+    /// Whoever reads a record has what the journal says, or learns that it is lost.
+    #[test]
+    fn records_are_read_as_they_were_written_or_lost() {
+        let (storage, places) = written();
+        let read = ready(read_records(&storage, &places));
+        let read: Vec<Bytes> = read.into_iter().map(Result::unwrap).collect();
+        assert_eq!(read, [&b"eleven"[..], b"a hundred"]);
+        for (number, (head, place)) in places.iter().enumerate() {
+            let key = place.part(*head).key();
+            let is_lost = |storage: &SimulatedStorage, head: Head, place: &Place| {
+                let error = ready(read_record(storage, head, place)).unwrap_err();
+                let lost = matches!(&error, StoreError::Lost { head: lost, .. } if *lost == head);
+                assert!(lost, "{error:?}");
+            };
+            assert_eq!(
+                ready(read_record(&storage, *head, place)).unwrap(),
+                read[number]
+            );
+            let (start, end) = (
+                place.offset as usize,
+                (place.offset + place.length) as usize,
+            );
+            for at in start..end {
+                let (storage, _) = written();
+                assert!(storage.flip_bit(&key, at, 3));
+                is_lost(&storage, *head, place);
+            }
+            let (cut, _) = written();
+            assert!(cut.truncate(&key, end - 1));
+            is_lost(&cut, *head, place);
+            is_lost(&storage, *head, &Place { lease: 6, ..*place });
+        }
+    }
+
+    #[test]
+    fn what_no_part_can_have_is_refused() {
+        let good = Placed {
+            summary: summary(1),
+            offset: 16,
+            length: 40,
+        };
+        let most = losing_max(range_bits());
+        let longest = u32::try_from(max_record_len(range_bits())).unwrap();
+        let end = u32::try_from(BYTES_MAX).unwrap();
+        let with = |count, stored| Placed {
+            summary: RangeSummary {
+                count,
+                stored,
+                ..summary(1)
+            },
+            ..good
+        };
+        let headed = |head_bits: u32| Placed {
+            summary: summary(1 << (head_bits - 1)),
+            ..good
+        };
+        let head_most = HEAD_BITS_MAX.min(u64::BITS - RANGE_BITS);
+        for (placed, fits) in [
+            (good, true),
+            (with(most, most), true),
+            (with(most + 1, 1), false),
+            (with(2, 3), false),
+            (headed(head_most), true),
+            (headed(head_most + 1), false),
+            (Placed { offset: 15, ..good }, false),
+            (
+                Placed {
+                    offset: end - 40,
+                    ..good
+                },
+                true,
+            ),
+            (
+                Placed {
+                    offset: end - 39,
+                    ..good
+                },
+                false,
+            ),
+            (Placed { length: 0, ..good }, false),
+            (
+                Placed {
+                    length: longest,
+                    ..good
+                },
+                true,
+            ),
+            (
+                Placed {
+                    length: longest + 1,
+                    ..good
+                },
+                false,
+            ),
+        ] {
+            assert_eq!(placed.check(range_bits()).is_ok(), fits, "{placed:?}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "within its limits")]
+    fn a_part_has_no_more_ranges_than_it_may() {
+        let mut part = PartBuilder::default();
+        for head in 0..=RANGES_MAX as u64 {
+            part.push(summary(head), b"r");
+        }
+    }
+}

@@ -68,6 +68,22 @@ fn every_flip_and_every_cut_is_found() {
     }
 }
 
+/// What was acknowledged may be in later segments: a coordinator that went on at the gap would forget it.
+#[test]
+fn a_segment_that_is_missing_ends_the_start() {
+    let objects = small();
+    let segments = objects.keys().filter(|&key| !is_checkpoint(key)).count();
+    for number in 1..segments - 1 {
+        let storage = restored(&objects);
+        remove_checkpoints(&storage);
+        let key = keys::segment(number as u64);
+        ready(storage.delete(std::slice::from_ref(&key))).unwrap();
+        let error = ready(open(&storage)).unwrap_err();
+        let named = matches!(&error, StoreError::Damaged { key: named, .. } if *named == key);
+        assert!(named, "{number}: {error:?}");
+    }
+}
+
 #[test]
 fn damaged_checkpoints() {
     let objects = small();
