@@ -339,3 +339,21 @@ impl Ledger {
         self.ranges.insert(head, place, finders.clone());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_bits_ascend_up_to_those_of_the_table() {
+        for (numbers, fits) in [
+            (&[][..], true),
+            (&[2, 3, 19], true),
+            (&[3, 2], false),
+            (&[3, 3], false),
+            (&[2, 20], false),
+        ] {
+            assert_eq!(ascend(numbers.iter().copied(), 19), fits, "{numbers:?}");
+        }
+    }
+}

@@ -230,7 +230,7 @@ mod tests {
             );
         }
         let (bytes, placed) = part.finish();
-        let place = |placed: &Placed| Place {
+        let place_of = |placed: &Placed| Place {
             lease: 5,
             offset: placed.offset,
             length: placed.length,
@@ -239,13 +239,13 @@ mod tests {
             stored: 2,
             digest: placed.summary.digest,
         };
-        let places: Vec<_> = placed
+        let all: Vec<_> = placed
             .iter()
-            .map(|one| (one.summary.head, place(one)))
+            .map(|one| (one.summary.head, place_of(one)))
             .collect();
         let storage = SimulatedStorage::new(0);
-        storage.overwrite(&places[0].1.part(places[0].0).key(), bytes);
-        (storage, places)
+        storage.overwrite(&all[0].1.part(all[0].0).key(), bytes);
+        (storage, all)
     }
 
     /// Whoever reads a record has what the journal says, or learns that it is lost.
