@@ -60,3 +60,29 @@ fn changed(name: &str) -> CheckError {
         "reading the table twice gave different answers about {name} and its moves"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use chomp_table::Position;
+
+    use super::*;
+
+    /// Of a right table nothing can be wrong but that it was another when it was read before.
+    #[test]
+    fn a_table_that_now_is_right_was_read_differently() {
+        let fixture = "../table/tests/fixtures/format-1/table-16";
+        let table = Table::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(fixture)).unwrap();
+        for (rows, listed, twice) in [
+            (vec![1], true, true),
+            (vec![2], true, false),
+            (vec![1], false, false),
+            (vec![2], false, true),
+        ] {
+            let word = Word::from(&Position::new(rows).unwrap());
+            let text = contradiction(&table, word, listed).to_string();
+            assert_eq!(text.contains("reading the table twice"), twice, "{text}");
+        }
+    }
+}

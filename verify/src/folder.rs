@@ -134,3 +134,20 @@ fn damaged(folder: &Path, name: &str, what: String) -> TableError {
         what,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_and_what_is_no_file_are_told_apart() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let whole = read(folder, "Cargo.toml", 1 << 20).unwrap();
+        let length = whole.len() as u64;
+        assert_eq!(read(folder, "Cargo.toml", length).unwrap(), whole);
+        let error = read(folder, "Cargo.toml", length - 1).unwrap_err();
+        assert!(matches!(error, TableError::Damaged { .. }), "{error}");
+        let error = read(&folder.join("Cargo.toml"), "inside", 1).unwrap_err();
+        assert!(matches!(error, TableError::Io { .. }), "{error}");
+    }
+}

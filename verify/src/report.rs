@@ -280,3 +280,38 @@ impl Report {
         bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_has_a_line_for_each_check() {
+        for (level, text) in [
+            (Level::Quick, "quick"),
+            (Level::Sample, "sample"),
+            (Level::Full, "full"),
+        ] {
+            assert_eq!((text.parse(), &*level.to_string()), (Ok(level), text));
+        }
+        assert!("fuller".parse::<Level>().is_err());
+        let mut report = Report::new("chomp".into(), Level::Quick, "folder".into());
+        report.take(Check::Files, Ok(3), i32::to_string).unwrap();
+        let wrong: Result<i32, _> = Err(CheckError::Wrong("it is wrong".into()));
+        report
+            .take(Check::Known, wrong, i32::to_string)
+            .unwrap_err();
+        let lines = report.checks.iter();
+        let lines = lines.map(|line| format!("{} {} {}", line.check, line.passed, line.what));
+        let lines: Vec<String> = lines.collect();
+        assert_eq!(lines[0], "files true 3");
+        assert!(lines[1].starts_with("known false it is wrong"), "{lines:?}");
+        let bytes = report.to_bytes();
+        let json: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(
+            (&json["result"], &json["checks"][1]["check"]),
+            (&"damaged".into(), &"known".into())
+        );
+        assert_eq!(bytes.last(), Some(&b'\n'));
+    }
+}

@@ -418,4 +418,18 @@ mod tests {
         let long = (0..100).filter(|_| random.word(64).bits() == 64).count();
         assert!((30..70).contains(&long), "{long}");
     }
+
+    #[test]
+    fn a_pick_is_a_word_or_its_mirror_image() {
+        let fixture = "../table/tests/fixtures/format-1/table-16";
+        let fixture = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(fixture);
+        let table = Table::open(&fixture).unwrap();
+        let picks = [2, 3].map(|chance| Pick {
+            rank: 100,
+            beside: false,
+            chance,
+        });
+        let words = pick(&table, &picks, crate::UNWATCHED).unwrap();
+        assert!(words[0] < words[1] && words[0].mirror() == words[1]);
+    }
 }

@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use chomp_table::manifest::{Manifest, sha256sums};
+use chomp_table::shard::ShardInfo;
 use chomp_table::{Digest, Table, TableError, Word};
 use chomp_verify::bytes::{self, Content, check_shard};
 use chomp_verify::folder::{Lists, strangers};
@@ -114,10 +115,14 @@ fn files_that_nobody_listed_are_a_warning() {
     assert_eq!(warnings.len(), 2);
     assert!(warnings[0].starts_with("b is in the folder and not part of the table"));
     assert!(warnings[1].starts_with("shard-0001.zst "));
-    for number in 0..30 {
-        fs::write(table.folder().join(number.to_string()), "").unwrap();
-    }
-    let warnings = strangers(&table).unwrap();
+    let more = |numbers: std::ops::Range<u32>| {
+        for number in numbers {
+            fs::write(table.folder().join(number.to_string()), "").unwrap();
+        }
+        strangers(&table).unwrap()
+    };
+    assert_eq!(more(0..18).len(), 20);
+    let warnings = more(18..30);
     assert_eq!(
         (warnings.len(), &*warnings[20]),
         (21, "and 12 more that are not part of the table")
@@ -212,6 +217,14 @@ fn how_much_is_done_is_told() {
     };
     let ends = |parts: &[f64]| (parts.last().unwrap() - 1.0).abs() < 1e-9;
     let shards = table.manifest().shards.len();
+    let file = |shard: &ShardInfo| {
+        fs::metadata(table.folder().join(&shard.name))
+            .unwrap()
+            .len()
+    };
+    let longest = table.manifest().shards.iter().map(file).max().unwrap();
+    assert!(shards > 1 && bytes::shard_bytes(&table) >= 8 * 400 + longest);
+    assert!(bytes::shard_bytes(&table) <= (4 << 20) + 8 * 400 + longest);
     let parts = told(&|watch| {
         let shards = (0..shards).map(|number| check_shard(&table, number));
         bytes::check_all(&table, shards, watch).unwrap();

@@ -25,6 +25,11 @@ fn progress_is_believed_only_as_it_was_written() {
     let (table, subject, _dir) = subject();
     let mut progress = Progress::new(subject.clone(), BITS);
     assert_eq!((progress.windows_total(), progress.left()), (1, vec![0]));
+    let larger = Subject {
+        bits: 22,
+        ..subject.clone()
+    };
+    assert_eq!(Progress::new(larger, 20).left(), [0, 1, 2, 3]);
     progress.millis = 17;
     let report = check_window(&table, BITS, 0).unwrap();
     progress.windows.insert(0, report.losing);
@@ -115,7 +120,8 @@ fn windows_suit_the_memory_and_the_threads() {
         assert_eq!(found, expected, "{bits} bits, {threads} threads, {memory}");
     }
     for bits in [0, 1, 7, 19, 20, 21, 30] {
-        let (sizes, least) = (sizes(bits), marking::window_bits_min(bits));
+        let (sizes, least) = (sizes(bits), bits.min(20));
+        assert_eq!(sizes.window_bits_min(), least);
         for threads in [1, 2, 5, 300] {
             for memory in (16..40).step_by(3).map(|shift| 1 << shift) {
                 let Some(plan) = sizes.plan(threads, memory) else {

@@ -2,12 +2,12 @@
 
 mod common;
 
-use chomp_table::{Position, Table, Word};
+use chomp_table::{Cell, Position, Table, Word};
 use chomp_verify::CheckError;
 use chomp_verify::catalogue::check_published;
 use chomp_verify::known::compare;
-use chomp_verify::openings::{check_openings, openings};
-use chomp_verify::survey::Survey;
+use chomp_verify::openings::{Opening, check_openings, openings};
+use chomp_verify::survey::{Counter, Survey};
 use common::{check_all, check_sample, publish, right_words};
 
 const BITS: u32 = 16;
@@ -232,6 +232,40 @@ fn what_is_proved_is_checked() {
     let table = publish(dir.path(), BITS, &changed(&[stored], &[larger]));
     let parts = ["its mirror image has the smaller word", &larger.to_string()];
     assert_has(wrong(Survey::of(&table)).as_ref(), &parts);
+}
+
+#[test]
+fn words_out_of_order_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let words = right_words(BITS);
+    let table = publish(dir.path(), BITS, &words);
+    let counted = |words: &[u64]| {
+        let mut counter = Counter::new(&table);
+        counter.push(words).map(|()| counter)
+    };
+    let (one, two) = (words[100], words[101]);
+    for words in [[two, one], [one, one], [one, two + 1]] {
+        assert_has(wrong(counted(&words)).as_ref(), &["where an even one"]);
+    }
+    let mut later = counted(&[two]).unwrap();
+    let error = later.append(counted(&[one]).unwrap());
+    assert_has(wrong(error).as_ref(), &["where an even one"]);
+}
+
+#[test]
+fn other_openings_than_the_only_one_are_found() {
+    for (rows, columns, row, column) in [(1, 5, 1, 3), (2, 5, 2, 4), (30, 30, 2, 3)] {
+        let moves = vec![Cell { row, column }];
+        let opening = Opening {
+            rows,
+            columns,
+            moves,
+        };
+        assert_has(
+            wrong(check_openings(&[opening])).as_ref(),
+            &["is the only one"],
+        );
+    }
 }
 
 /// The errors of the reader come through.

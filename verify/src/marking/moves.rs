@@ -92,9 +92,8 @@ pub(crate) fn dropped(width: u32, high: u64, mut visit: impl FnMut(u64, u32)) {
         let kept = high & !mask(start + 1);
         // The 1s of the block but the first are the known ones, and some of the low part but its bit 0.
         for free in 0..width {
-            let trailing = known + free + 1;
-            if kept != 0 && trailing <= start + width {
-                visit(kept << width >> trailing, free);
+            if kept != 0 {
+                visit(kept << width >> (known + free + 1), free);
             }
         }
     }

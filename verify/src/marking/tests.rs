@@ -92,3 +92,10 @@ fn what_is_reached_is_that_of_the_definition() {
         }
     }
 }
+
+/// Each bucket of 2^17 words has where it begins, in eight bytes, and there are two more; each word has two bytes.
+#[test]
+fn lists_take_two_bytes_for_each_word() {
+    assert_eq!(Lists::bytes(20, 3, 1000), 8 * 26 + 2000);
+    assert_eq!(Lists::bytes(9, 1, 4), 8 * 3 + 8);
+}

@@ -10,6 +10,7 @@
 //!
 //! Which chunks these are is the same for all tiles of a size, and is found once.
 
+use chomp_table::Word;
 use chomp_table::word::mask;
 
 use super::moves::{above, across, fills};
@@ -35,7 +36,6 @@ type Patterns = [[[u64; CHUNK]; CHUNK]; CHUNK + 1];
 /// which are losing.
 #[derive(Debug)]
 pub(crate) struct Tile {
-    bits: u32,
     /// It has 2^`size_bits` words.
     size_bits: u32,
     first: u64,
@@ -78,7 +78,6 @@ impl Tile {
         );
         let chunks = 1_usize << tile_bits.saturating_sub(CHUNK_BITS);
         Tile {
-            bits,
             size_bits: tile_bits,
             first: 0,
             numbers: vec![0; chunks],
@@ -154,13 +153,9 @@ impl Tile {
 
     /// Marks the words of the first tile with a move to `word` that drops trailing 1s.
     fn mark_longer(&mut self, word: u64) {
-        let room = self.bits - (u64::BITS - word.leading_zeros());
+        let room = self.size_bits - Word::new(word).bits();
         for trailing in 1..=room {
-            let path = word << trailing | mask(trailing);
-            if path.checked_shr(self.size_bits).unwrap_or(0) != 0 {
-                break;
-            }
-            self.mark_trailing(path, trailing);
+            self.mark_trailing(word << trailing | mask(trailing), trailing);
         }
     }
 
