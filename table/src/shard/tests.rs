@@ -55,15 +55,20 @@ fn check_round_trip(words: &[u64], size: ShardSize) {
     );
     assert_eq!(decode_shard(&bytes, &info).unwrap(), words);
 
-    let mut one_by_one = ShardWriter::new(7, size);
-    for &word in words {
-        assert!(one_by_one.push(&[word]).is_empty());
+    for piece in [1, 3] {
+        let mut in_pieces = ShardWriter::new(7, size);
+        for words in words.chunks(piece) {
+            assert!(in_pieces.push(words).is_empty());
+            assert!(!in_pieces.is_empty());
+        }
+        assert_eq!(in_pieces.finish(), (info.clone(), bytes.clone()));
     }
-    assert_eq!(one_by_one.finish(), (info.clone(), bytes.clone()));
 
     let index =
         ShardIndex::parse(&bytes[usize::try_from(info.index_offset).unwrap()..], &info).unwrap();
     assert_eq!(index.len(), words.len().div_ceil(size.frame_words));
+    let frames = index.len() * size_of::<Frame>();
+    assert!((frames..=4 * frames + size_of::<ShardIndex>()).contains(&index.memory()));
     for (number, frame) in words.chunks(size.frame_words).enumerate() {
         let location = index.location(number);
         let stored = &bytes
@@ -126,32 +131,6 @@ fn a_full_shard_returns_the_words_without_room() {
     assert_eq!(writer.push(&[8]), [8]);
     let (info, bytes) = writer.finish();
     assert_eq!(decode_shard(&bytes, &info).unwrap(), [2, 4, 6]);
-}
-
-/// Frames are cut by the number of words, however many come at a time.
-#[test]
-fn words_in_pieces_give_the_same_shard() {
-    let words = true_words();
-    let whole = write(&words, SMALL);
-    for piece in [1, 3, SMALL.frame_words - 1, SMALL.frame_words + 1] {
-        let mut writer = ShardWriter::new(7, SMALL);
-        for words in words.chunks(piece) {
-            assert!(writer.push(words).is_empty());
-            assert!(!writer.is_empty());
-        }
-        assert!(writer.finish() == whole, "{piece}");
-    }
-}
-
-/// What is kept of indices is bounded by this.
-#[test]
-fn the_memory_of_an_index_follows_from_its_frames() {
-    let (info, bytes) = write(&true_words(), SMALL);
-    let start = usize::try_from(info.index_offset).unwrap();
-    let index = ShardIndex::parse(&bytes[start..], &info).unwrap();
-    let frames = index.len() * size_of::<Frame>();
-    let most = size_of::<ShardIndex>() + 2 * frames;
-    assert!((frames..=most).contains(&index.memory()));
 }
 
 #[test]
