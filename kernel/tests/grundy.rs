@@ -37,7 +37,7 @@ fn tables_have_the_fingerprints_on_the_page() {
     let manifest = manifest.unwrap();
     for tiles in [10, 26, 40] {
         let fingerprint = manifest.fingerprint_of(tiles).unwrap();
-        let line = format!("| {tiles} | {fingerprint} |\n");
+        let line = format!("| {tiles} tiles | {fingerprint} |\n");
         assert!(page.contains(&line), "{line}");
     }
     let losing = manifest
