@@ -226,6 +226,14 @@ fn a_missing_source_is_named() {
         let mut known = known.clone();
         known.remove(&source);
         assert_eq!(evaluator.evaluate(head, &known), Err(MissingSource(source)));
+        assert_eq!(evaluator.draw(head, &known), Err(MissingSource(source)));
     }
     assert_eq!(evaluator.evaluate(head, &known).as_ref(), Ok(&all[&head]));
+}
+
+/// The figures of ARCHITECTURE.md, by which workers decide how many ranges fit into their memory.
+#[test]
+fn the_memory_of_an_evaluator() {
+    let halves_of_a_mib = |bits| Evaluator::memory(range_bits(bits)) >> 19;
+    assert_eq!([24, 26].map(halves_of_a_mib), [9, 33]);
 }
