@@ -238,9 +238,9 @@ fn publish_with_losses() -> bool {
 /// Each shard is a task: those of workers that are gone are done by others.
 #[test]
 fn a_publication_that_loses_workers_goes_on() {
-    let in_time = (0..5).any(|_| publish_with_losses());
+    let in_time = (0..20).any(|_| publish_with_losses());
     assert!(
         in_time,
-        "five publications were over before they lost workers"
+        "all publications were over before they lost workers"
     );
 }
