@@ -219,19 +219,19 @@ fn faults_at_random_change_nothing() {
 /// Builds a table, and kills two of three workers when its shards are begun. Whether some were still to be
 /// written then.
 fn publish_with_losses() -> bool {
-    const FINGERPRINT_33: &str = "eb9323696223d7b5f0d02c4f1b55a9ee506d1d5dd24567373ab89929b6157c57";
+    const FINGERPRINT_35: &str = "47455e1b27a58ce493b603253036a71d2ee68c4f720743fa41896492da3c4bf7";
     let cluster = Cluster::new();
-    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(33, 20));
+    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(35, 22));
     let [first, second, third] =
         ["first", "second", "third"].map(|name| cluster.start(&mut cluster.worker(name)));
-    wait_for("shards", || cluster.metric("chomp_shards") == 4);
+    wait_for("shards", || cluster.metric("chomp_shards") > 0);
     first.send(Signal::SIGKILL);
     second.send(Signal::SIGKILL);
-    let in_time = cluster.metric("chomp_shards_done") < 4;
+    let in_time = cluster.metric("chomp_shards_done") < cluster.metric("chomp_shards");
     let killed = [first, second].map(|worker| worker.wait().code.is_none());
     assert_eq!(third.wait().code, Some(0));
     coordinator.send(Signal::SIGTERM);
-    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_33);
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_35);
     in_time && killed == [true, true]
 }
 
