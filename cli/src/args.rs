@@ -17,11 +17,13 @@ pub(crate) use access::{AccessArgs, AccessCommand, IssueArgs};
 pub(crate) use download::DownloadArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use game::GameArgs;
-pub(crate) use job::{CoordinatorArgs, PlanArgs, RunArgs, StatusArgs, Way, WorkerArgs};
+pub(crate) use job::{
+    CoordinatorArgs, GrundyArgs, JobArgs, PlanArgs, RunArgs, StatusArgs, Way, WorkerArgs, wanted,
+};
 pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use query::{OpeningsArgs, QueryArgs, SourceArgs};
 pub(crate) use serve::{RATE, ServeArgs};
-pub(crate) use shared::{ReachArgs, TableArgs};
+pub(crate) use shared::{ReachArgs, TableArgs, Wanted};
 pub(crate) use verify::VerifyArgs;
 
 /// Builds tables of the losing positions of Chomp, asks them and checks them.
@@ -80,6 +82,8 @@ fn of_command(command: clap::Command, above: &str) -> clap::Command {
 pub(crate) enum Command {
     /// Build the table on this machine: start it, continue it, or extend it
     Run(RunArgs),
+    /// Compute the Sprague-Grundy value of every position of at most so many tiles, as `run` builds its table
+    Grundy(GrundyArgs),
     /// Do the same with workers anywhere, and give the finished table to everybody
     Coordinator(CoordinatorArgs),
     /// Compute for a coordinator until its table is finished; may come and go
@@ -115,6 +119,7 @@ impl Command {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Command::Run(_) => "run",
+            Command::Grundy(_) => "grundy",
             Command::Coordinator(_) => "coordinator",
             Command::Worker(_) => "worker",
             Command::Access(_) => "access",
@@ -135,7 +140,8 @@ impl Command {
     /// Whether it goes on for a while and programs listen.
     pub(crate) fn tells_events(&self) -> bool {
         match self {
-            Command::Run(args) => args.table.json,
+            Command::Run(args) => args.job.table.json,
+            Command::Grundy(args) => args.job.table.json,
             Command::Coordinator(args) => args.table.json,
             Command::Worker(args) => args.json,
             Command::Download(args) => args.json,
@@ -207,7 +213,13 @@ mod tests {
             "run --bits 20 --threads 0",
             "run --bits 20 --memory lots",
             "run --bits 20 --isa mmx",
+            "grundy",
+            "grundy --tiles 121",
+            "grundy --tiles 20 --rank-bits 25",
+            "grundy --tiles 20 --bits 20",
             "coordinator",
+            "coordinator --bits 20 --tiles 20",
+            "coordinator --tiles 20 --range-bits 20",
             "coordinator --bits 20 --listen 7171",
             "coordinator --bits 20 --replicas 0",
             "plan",

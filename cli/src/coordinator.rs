@@ -17,7 +17,7 @@ use chomp_table::format::describe;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{self, ACCESS_NAME};
-use crate::args::CoordinatorArgs;
+use crate::args::{CoordinatorArgs, wanted};
 use crate::directory::{Directory, in_table, prune};
 use crate::exit::Exit;
 use crate::machine;
@@ -39,7 +39,8 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let stop = stop_on_signals()?;
     machine::raise_open_files();
     let table = &args.table;
-    let opening = Directory::open(table, THREADS, MEMORY_BYTES);
+    let wanted = wanted(Some(&args.words), Some(&args.values));
+    let opening = Directory::open(wanted, table, THREADS, MEMORY_BYTES);
     let Some(directory) = unless_stopped(&stop, opening).await else {
         return Ok(stopped(display));
     };
@@ -47,10 +48,10 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     if let Some(finished) = &directory.finished
         && !table.keep_parts
     {
-        directory.prune(finished.bits, display).await;
+        directory.prune(finished.size(), display).await;
     }
     let was_finished = directory.finished.is_some();
-    let range_bits = directory.range_bits;
+    let size = wanted.size();
 
     let now = machine::seconds_since_1970();
     // The store may be elsewhere.
@@ -68,8 +69,8 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let doors = Doors::new(&args, listeners.calls.local_addr()?);
     let tls = doors.tls.then(|| issuer.server_config(&doors.names, now));
     let options = Options {
-        bits: table.bits,
-        range_bits,
+        division: directory.division,
+        size,
         replicas: args.replicas,
         check_one_in: args.check_one_in,
         store_hint: Some(directory.location.clone().absolute()?.to_string()),
@@ -106,11 +107,11 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let ended = follow(&coordinator, &stop, display).await;
     if ended == Some(Phase::Finished) {
         if !was_finished && !table.keep_parts {
-            prune(&coordinator.journal(), table.bits, display).await;
+            prune(&coordinator.journal(), size, display).await;
         }
-        let manifest = directory.manifest(table.bits).await?;
-        let folder = directory.published(manifest.bits);
-        report(table, &manifest, &folder, meter.cost())?;
+        let published = directory.manifest(size).await?;
+        let folder = directory.published(published.size());
+        report(table, size, &published, &folder, meter.cost())?;
         if args.exit_when_done {
             say_goodbye(&coordinator).await;
         } else {

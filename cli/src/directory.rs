@@ -8,12 +8,12 @@ use anyhow::Context;
 use chomp_store::location::Location;
 use chomp_store::objects::Storage;
 use chomp_store::{Journal, StoreError, journal, published};
-use chomp_table::RangeBits;
 use chomp_table::format::describe;
-use chomp_table::manifest::Manifest;
 use chomp_table::reader::{Table, TableError};
+use chomp_table::values::Values;
+use chomp_table::{Division, Published};
 
-use crate::args::TableArgs;
+use crate::args::{TableArgs, Wanted};
 use crate::machine;
 use crate::progress::Display;
 
@@ -21,10 +21,10 @@ use crate::progress::Display;
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) range_bits: RangeBits,
-    /// What the published table is, if it has the bits of the job. Every byte of it was checked, if it is in
+    pub(crate) division: Division,
+    /// What the published table is, if it has the bits, or tiles, of the job. Every byte of it was checked, if it is in
     /// a directory.
-    pub(crate) finished: Option<Manifest>,
+    pub(crate) finished: Option<Published>,
     /// Where the store is, for workers and for people.
     pub(crate) location: Location,
     has_parts: bool,
@@ -33,6 +33,7 @@ pub(crate) struct Directory {
 impl Directory {
     /// Opens the store for a job that `threads` threads with so much memory will work on.
     pub(crate) async fn open(
+        wanted: Wanted,
         args: &TableArgs,
         threads: NonZeroUsize,
         memory_bytes: u64,
@@ -40,30 +41,26 @@ impl Directory {
         let location = args.location();
         let storage = location.open(args.journal.as_deref()).await?;
         let ledger = journal::look(&*storage).await;
-        let existing = match &ledger {
-            Ok(Some(ledger)) => Some(ledger.range_bits),
-            _ => None,
+        let usual = wanted.division(threads, memory_bytes);
+        let division = match &ledger {
+            Ok(Some(ledger)) if !wanted.fits(ledger.division) => {
+                let (table, asked) = (ledger.division, usual);
+                return Err(StoreError::OtherRangeBits { table, asked })
+                    .with_context(|| in_table(&location));
+            }
+            Ok(Some(ledger)) => ledger.division,
+            _ => usual,
         };
-        let range_bits = args
-            .range_bits
-            .or(existing)
-            .unwrap_or_else(|| machine::range_bits(args.bits, threads, memory_bytes));
-        if let Some(table) = existing
-            && table != range_bits
-        {
-            let asked = range_bits;
-            return Err(StoreError::OtherRangeBits { table, asked })
-                .with_context(|| in_table(&location));
-        }
-        let bits = args.bits;
+        let size = wanted.size();
         let finished = match &location {
             Location::Directory(folder) => {
                 let folder = folder.clone();
                 // Checking every byte of a table takes long: a signal meanwhile is to be heard.
-                let check = tokio::task::spawn_blocking(move || finished(&folder, bits)).await;
+                let check = tokio::task::spawn_blocking(move || finished(&folder, division, size));
+                let check = check.await;
                 check.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?
             }
-            Location::Bucket(_) => published(&*storage, bits)
+            Location::Bucket(_) => published(&*storage, division, size)
                 .await
                 .with_context(|| in_table(&location))?,
         };
@@ -75,7 +72,7 @@ impl Directory {
         };
         Ok(Directory {
             storage,
-            range_bits,
+            division,
             finished,
             location,
             has_parts,
@@ -83,20 +80,20 @@ impl Directory {
     }
 
     /// Removes working files that a finished table does not need.
-    pub(crate) async fn prune(&self, bits: u32, display: &Display) {
+    pub(crate) async fn prune(&self, size: u32, display: &Display) {
         if !self.has_parts {
             return;
         }
         let opened = machine::random();
         let opened = Journal::open(
             Arc::clone(&self.storage),
-            self.range_bits,
-            bits,
+            self.division,
+            size,
             opened,
             opened,
         );
         match opened.await {
-            Ok(journal) => prune(&journal, bits, display).await,
+            Ok(journal) => prune(&journal, size, display).await,
             Err(error) => display.say(&format!(
                 "the table is finished; its working files are left alone: {}",
                 describe(&error)
@@ -104,41 +101,35 @@ impl Directory {
         }
     }
 
-    /// What the published table of `bits` bits is, or a larger one that was there before.
-    pub(crate) async fn manifest(&self, bits: u32) -> anyhow::Result<Manifest> {
+    /// What the published table of this size is, or a larger one that was there before.
+    pub(crate) async fn manifest(&self, size: u32) -> anyhow::Result<Published> {
         if let Some(finished) = &self.finished {
             return Ok(finished.clone());
         }
-        let bytes = published::manifest(&*self.storage, bits).await?;
-        let bytes = bytes.context("the table that was published is gone")?;
-        Manifest::parse(&bytes).with_context(|| in_table(&self.location))
+        let published = published(&*self.storage, self.division, size).await;
+        let published = published.with_context(|| in_table(&self.location))?;
+        published.context("the table that was published is gone")
     }
 
-    /// Where the published table of `bits` bits is.
-    pub(crate) fn published(&self, bits: u32) -> PathBuf {
-        published_at(&self.location, bits)
+    /// Where the published table of this size is.
+    pub(crate) fn published(&self, size: u32) -> PathBuf {
+        let folder = self.division.folder_name(size);
+        match &self.location {
+            Location::Directory(directory) => directory.join(folder),
+            Location::Bucket(bucket) => PathBuf::from(format!("{bucket}/{folder}")),
+        }
     }
 }
 
-/// What the published table of `bits` bits is, if there is one.
+/// What the published table of this size is, if there is one.
 pub(crate) async fn published(
     storage: &dyn Storage,
-    bits: u32,
-) -> anyhow::Result<Option<Manifest>> {
-    let bytes = published::manifest(storage, bits).await?;
-    Ok(match bytes {
-        Some(bytes) => Some(Manifest::parse(&bytes)?),
-        None => None,
-    })
-}
-
-/// Where the published table of `bits` bits of a store is.
-pub(crate) fn published_at(location: &Location, bits: u32) -> PathBuf {
-    let folder = chomp_table::manifest::folder_name(bits);
-    match location {
-        Location::Directory(directory) => directory.join(folder),
-        Location::Bucket(bucket) => PathBuf::from(format!("{bucket}/{folder}")),
-    }
+    division: Division,
+    size: u32,
+) -> anyhow::Result<Option<Published>> {
+    let bytes = published::manifest(storage, &division.folder_name(size)).await?;
+    let parse = |bytes: bytes::Bytes| Published::parse(&bytes, division);
+    Ok(bytes.map(parse).transpose()?)
 }
 
 /// The store names its objects by their keys, which are paths within it.
@@ -147,8 +138,8 @@ pub(crate) fn in_table(location: &Location) -> String {
 }
 
 /// Removes the working files of a table that is published. It is finished whatever comes of this.
-pub(crate) async fn prune(journal: &Journal, bits: u32, display: &Display) {
-    if let Err(error) = journal.prune(bits).await {
+pub(crate) async fn prune(journal: &Journal, size: u32, display: &Display) {
+    if let Err(error) = journal.prune(size).await {
         display.say(&format!(
             "the table is finished; not all of its working files were removed: {}",
             describe(&error)
@@ -156,15 +147,12 @@ pub(crate) async fn prune(journal: &Journal, bits: u32, display: &Display) {
     }
 }
 
-/// The manifest of the published table, if it has so many bits. Then every byte of it is checked.
-fn finished(directory: &Path, bits: u32) -> anyhow::Result<Option<Manifest>> {
-    let published = Table::open(directory).and_then(|table| {
-        if table.manifest().bits < bits {
-            return Ok(None);
-        }
-        table.verify_bytes()?;
-        Ok(Some(table.manifest().clone()))
-    });
+/// What the published table is, if it is of this size or larger. Then every byte of it is checked.
+fn finished(directory: &Path, division: Division, size: u32) -> anyhow::Result<Option<Published>> {
+    let published = match division {
+        Division::Words(_) => finished_words(directory, size),
+        Division::Ranks(_) => finished_values(directory, size),
+    };
     match published {
         Ok(published) => Ok(published),
         Err(TableError::NotFound { .. }) => Ok(None),
@@ -174,4 +162,24 @@ fn finished(directory: &Path, bits: u32) -> anyhow::Result<Option<Manifest>> {
         ),
         Err(error) => Err(error.into()),
     }
+}
+
+fn finished_words(directory: &Path, bits: u32) -> Result<Option<Published>, TableError> {
+    let table = Table::open(directory)?;
+    if table.manifest().bits < bits {
+        return Ok(None);
+    }
+    table.verify_bytes()?;
+    Ok(Some(Published::Words(table.manifest().clone())))
+}
+
+fn finished_values(directory: &Path, tiles: u32) -> Result<Option<Published>, TableError> {
+    let values = Values::open(directory)?;
+    if values.manifest().tiles < tiles {
+        return Ok(None);
+    }
+    for number in 0..values.manifest().shards().count() {
+        values.read_shard(number)?;
+    }
+    Ok(Some(Published::Values(values.manifest().clone())))
 }

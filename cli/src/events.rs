@@ -47,6 +47,7 @@ pub(crate) enum Event {
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct HowFar {
     bits: u32,
+    tiles: u32,
     /// The part of the work that is done, from 0 to 1.
     done: f64,
     layer: u32,
@@ -66,6 +67,7 @@ impl Event {
     pub(crate) fn progress(status: &Status) -> Event {
         let done = HowFar {
             bits: status.bits,
+            tiles: status.tiles,
             done: status.done,
             layer: status.layer,
             layers: status.layers,

@@ -40,7 +40,7 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::format;
 
-use args::{Args, Command};
+use args::{Args, Command, wanted};
 use events::Event;
 use exit::Exit;
 use progress::Display;
@@ -91,7 +91,8 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
         // make many calls.
         Command::Coordinator(_) => machine::threads().get().div_ceil(2),
         Command::Worker(args) => args.machine.share.threads().get().min(IO_THREADS),
-        Command::Run(args) => args.machine.share.threads().get().min(IO_THREADS),
+        Command::Run(args) => args.job.machine.share.threads().get().min(IO_THREADS),
+        Command::Grundy(args) => args.job.machine.share.threads().get().min(IO_THREADS),
         _ => IO_THREADS,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -101,7 +102,12 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
         .context("cannot start the runtime")?;
     let exit = runtime.block_on(async {
         match command {
-            Command::Run(args) => run::run(args, display).await,
+            Command::Run(args) => {
+                run::run(wanted(Some(&args.words), None), args.job, display).await
+            }
+            Command::Grundy(args) => {
+                run::run(wanted(None, Some(&args.values)), args.job, display).await
+            }
             Command::Coordinator(args) => coordinator::run(args, display).await,
             Command::Worker(args) => worker::run(args, display).await,
             Command::Access(args) => access::run(args),

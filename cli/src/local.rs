@@ -10,7 +10,7 @@ use chomp_coordinator::server::{Coordinator, Listeners, Options};
 use chomp_kernel::Isa;
 use chomp_serve::net::Limits;
 use chomp_store::objects::Storage;
-use chomp_table::RangeBits;
+use chomp_table::Division;
 use chomp_table::shard::ShardSize;
 use chomp_worker::{Config, Evaluation, StoreChoice, WorkerError};
 use tokio::net::TcpListener;
@@ -35,12 +35,13 @@ pub(crate) const COORDINATOR_RANGE_BYTES: u64 = 250;
 /// [`WorkerError::Memory`] if that is too little to work with.
 pub(crate) fn worker_memory(
     memory_bytes: u64,
-    bits: u32,
-    range_bits: RangeBits,
+    size: u32,
+    division: impl Into<Division>,
     threads: NonZeroUsize,
 ) -> Result<u64, WorkerError> {
-    let coordinator = COORDINATOR_BYTES + COORDINATOR_RANGE_BYTES * range_bits.heads(bits);
-    chomp_worker::cache_bytes(memory_bytes, coordinator, threads, range_bits)?;
+    let division = division.into();
+    let coordinator = COORDINATOR_BYTES + COORDINATOR_RANGE_BYTES * division.ranges(size);
+    chomp_worker::cache_bytes(memory_bytes, coordinator, threads, division)?;
     Ok(memory_bytes - coordinator)
 }
 
@@ -48,8 +49,8 @@ pub(crate) fn worker_memory(
 /// somebody wants them.
 pub(crate) async fn start(
     storage: Arc<dyn Storage>,
-    bits: u32,
-    range_bits: RangeBits,
+    size: u32,
+    division: impl Into<Division>,
     means: Means,
     pages: Option<(TcpListener, chomp_serve::Options)>,
 ) -> anyhow::Result<(Coordinator, Config)> {
@@ -61,8 +62,8 @@ pub(crate) async fn start(
     let issuer = Arc::new(Issuer::in_memory(0)?);
     let token = issuer.issue(Holder::OWNER, None);
     let options = Options {
-        bits,
-        range_bits,
+        division: division.into(),
+        size,
         replicas: 1,
         // Nobody else is there to check results.
         check_one_in: Some(0),

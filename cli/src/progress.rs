@@ -97,7 +97,7 @@ impl Display {
                 _ = bar.tick() => false,
             };
             let now = Arc::clone(&status.borrow());
-            if now.bits == 0 {
+            if now.positions == 0 {
                 // The job has not been asked yet.
                 continue;
             }
@@ -249,15 +249,23 @@ impl Write for Display {
     }
 }
 
+/// How large the table of a job is.
+pub(crate) fn size(status: &Status) -> String {
+    match (status.bits, status.tiles) {
+        (bits, 0) => format!("{bits} bits"),
+        (_, tiles) => format!("{tiles} tiles"),
+    }
+}
+
 /// What the job is at.
 fn stage(status: &Status) -> String {
-    let bits = status.bits;
+    let size = size(status);
     if status.phase == JobPhase::Publishing {
         let (done, shards) = (HumanCount(status.shards_done), HumanCount(status.shards));
-        return format!("{bits} bits, writing shards, {done}/{shards}");
+        return format!("{size}, writing shards, {done}/{shards}");
     }
     let layer = (status.layer + 1).min(status.layers);
-    format!("{bits} bits, layer {layer}/{}", status.layers)
+    format!("{size}, layer {layer}/{}", status.layers)
 }
 
 /// How fast it goes, and how long it will take.

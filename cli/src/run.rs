@@ -1,48 +1,48 @@
-//! `chomp run`: a coordinator and a worker in this process, over gRPC on loopback.
+//! `chomp run` and `chomp grundy`: a coordinator and a worker in this process, over gRPC on loopback.
 
 use chomp_coordinator::job::Outcome;
 use chomp_coordinator::server::Coordinator;
 use chomp_kernel::Isa;
 use chomp_plan::Settings;
+use chomp_table::Published;
 use chomp_table::format::describe;
-use chomp_table::manifest::Manifest;
 use chomp_worker::{Config, Report};
 use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
 use anyhow::Context;
 
-use crate::args::{RunArgs, TableArgs};
+use crate::args::{JobArgs, TableArgs, Wanted};
 use crate::directory::{Directory, in_table, prune};
 use crate::exit::Exit;
 use crate::local::{self, Means};
 use crate::progress::Display;
 use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
-use crate::summary::{Cost, Meter, Summary};
+use crate::summary::{Cost, Meter, Summary, ValuesSummary};
 
-pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
+pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> anyhow::Result<Exit> {
     let meter = Meter::start();
     let stop = stop_on_signals()?;
     let threads = args.machine.share.threads();
     let memory_bytes = args.machine.share.memory_bytes()?;
     let (table, isa) = (args.table, args.machine.isa);
-    let opening = Directory::open(&table, threads, memory_bytes);
+    let opening = Directory::open(wanted, &table, threads, memory_bytes);
     let Some(directory) = unless_stopped(&stop, opening).await else {
         return Ok(stopped(display));
     };
     let directory = directory?;
-    let range_bits = directory.range_bits;
+    let (size, division) = (wanted.size(), directory.division);
     if let Some(finished) = &directory.finished {
         if !table.keep_parts {
-            directory.prune(finished.bits, display).await;
+            directory.prune(finished.size(), display).await;
         }
-        let folder = directory.published(finished.bits);
-        return report(&table, finished, &folder, meter.cost());
+        let folder = directory.published(finished.size());
+        return report(&table, size, finished, &folder, meter.cost());
     }
 
-    Settings::new(table.bits, range_bits).check()?;
-    let memory_bytes = local::worker_memory(memory_bytes, table.bits, range_bits, threads)?;
+    Settings::new(size, division).check()?;
+    let memory_bytes = local::worker_memory(memory_bytes, size, division, threads)?;
     let means = Means {
         threads,
         memory_bytes,
@@ -58,8 +58,8 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
     };
     let starting = Box::pin(local::start(
         directory.storage.clone(),
-        table.bits,
-        range_bits,
+        size,
+        division,
         means,
         pages,
     ));
@@ -70,20 +70,20 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
     let journal = coordinator.journal();
     let (outcome, worker) = work(coordinator, config, stop, display).await;
     match outcome {
-        Outcome::Finished(manifest) => {
+        Outcome::Finished(published) => {
             let Report {
                 ranges, evaluation, ..
             } = worker?;
             if !table.keep_parts {
-                prune(&journal, table.bits, display).await;
+                prune(&journal, size, display).await;
             }
             let cost = Cost {
                 evaluation,
                 ranges,
                 ..meter.cost()
             };
-            let folder = directory.published(table.bits);
-            report(&table, &manifest, &folder, cost)
+            let folder = directory.published(size);
+            report(&table, size, &published, &folder, cost)
         }
         Outcome::Interrupted => {
             // Nobody else is there: if this worker is refused, that is since all its tasks failed.
@@ -122,15 +122,30 @@ pub(crate) fn stopped(display: &Display) -> Exit {
 /// Prints what there is now.
 pub(crate) fn report(
     args: &TableArgs,
-    manifest: &Manifest,
+    size: u32,
+    published: &Published,
     table: &Path,
     cost: Cost,
 ) -> anyhow::Result<Exit> {
-    let summary = Summary::new(manifest, args.bits, table.to_owned(), cost);
-    crate::print(&if args.json {
-        summary.json()?
-    } else {
-        summary.text()
-    })?;
+    let table = table.to_owned();
+    let text = match published {
+        Published::Words(manifest) => {
+            let summary = Summary::new(manifest, size, table, cost);
+            if args.json {
+                summary.json()?
+            } else {
+                summary.text()
+            }
+        }
+        Published::Values(manifest) => {
+            let summary = ValuesSummary::new(manifest, size, table, cost);
+            if args.json {
+                summary.json()?
+            } else {
+                summary.text()
+            }
+        }
+    };
+    crate::print(&text)?;
     Ok(Exit::Done)
 }

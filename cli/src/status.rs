@@ -10,8 +10,10 @@ use chomp_coordinator::status::{Status, WorkerStatus};
 use chomp_store::location::Location;
 use chomp_store::objects::LocalStorage;
 use chomp_store::{Ledger, journal};
+use chomp_table::Division;
 use chomp_table::format::shown;
 use chomp_table::reader::{Table, TableError};
+use chomp_table::values::Values;
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use reqwest::StatusCode;
 use reqwest::header::LOCATION;
@@ -155,7 +157,7 @@ async fn ask(access: &Access) -> anyhow::Result<Status> {
 }
 
 fn text(status: &Status) -> String {
-    let mut text = format!("{} bits, {}\n", status.bits, phase(status));
+    let mut text = format!("{}, {}\n", crate::progress::size(status), phase(status));
     let mut line = |name: &str, value: String| {
         // Reasons and names come from others, and each is one line.
         let value = shown(&value, &[]);
@@ -249,6 +251,9 @@ fn describe(worker: &WorkerStatus) -> String {
 struct Found {
     /// The bits of the largest published table.
     published_bits: Option<u32>,
+    /// The tiles of the largest published table of Grundy values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    published_tiles: Option<u32>,
     #[serde(flatten)]
     work: Option<Work>,
 }
@@ -256,7 +261,10 @@ struct Found {
 /// The working files of a table, as its journal tells.
 #[derive(Debug, Serialize)]
 struct Work {
+    /// The bits of a range, of words or of ranks.
     range_bits: u32,
+    #[serde(skip)]
+    division: Division,
     /// The segments of the journal.
     segments: u64,
     ranges_done: u64,
@@ -267,30 +275,41 @@ struct Work {
 
 /// Looks at a table without owning it. Records are not read.
 async fn look(directory: &Path) -> anyhow::Result<Found> {
-    let published = match Table::open(directory) {
-        Ok(table) => Some(table),
-        Err(TableError::NotFound { .. }) => None,
-        Err(error) => return Err(error.into()),
-    };
+    let published_bits = found(Table::open(directory).map(|table| table.manifest().bits))?;
+    let published_tiles = found(Values::open(directory).map(|values| values.manifest().tiles))?;
     let storage = LocalStorage::view(directory)?;
     let location = Location::Directory(directory.to_owned());
     let ledger = journal::look(&storage).await;
     let ledger = ledger.with_context(|| crate::directory::in_table(&location))?;
-    if published.is_none() && ledger.is_none() {
+    if published_bits.is_none() && published_tiles.is_none() && ledger.is_none() {
         let path = directory.to_owned();
         return Err(TableError::NotFound { path }.into());
     }
     Ok(Found {
-        published_bits: published.map(|table| table.manifest().bits),
+        published_bits,
+        published_tiles,
         work: ledger.as_ref().map(Work::of),
     })
+}
+
+/// What there is, if there is something.
+fn found<T>(opened: Result<T, TableError>) -> Result<Option<T>, TableError> {
+    match opened {
+        Ok(found) => Ok(Some(found)),
+        Err(TableError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 impl Work {
     fn of(ledger: &Ledger) -> Work {
         let places = || ledger.done(u64::MAX).map(|(_, place)| place);
         Work {
-            range_bits: ledger.range_bits.get(),
+            range_bits: match ledger.division {
+                Division::Words(bits) => bits.get(),
+                Division::Ranks(bits) => bits.get(),
+            },
+            division: ledger.division,
             segments: ledger.next,
             ranges_done: ledger.len() as u64,
             losing: places().map(|place| place.count).sum(),
@@ -305,14 +324,26 @@ impl Found {
         if let Some(bits) = self.published_bits {
             writeln!(text, "published: the table of {bits} bits").expect("a string takes any text");
         }
+        if let Some(tiles) = self.published_tiles {
+            writeln!(text, "published: the Grundy values of {tiles} tiles")
+                .expect("a string takes any text");
+        }
         if let Some(work) = &self.work {
             writeln!(
                 text,
-                "working files: {} ranges of 2^{} words done, {}; {} losing positions",
+                "working files: {} ranges of 2^{} {} done, {}; {} {}",
                 HumanCount(work.ranges_done),
                 work.range_bits,
+                match work.division {
+                    Division::Words(_) => "words",
+                    Division::Ranks(_) => "Grundy values",
+                },
                 HumanBytes(work.record_bytes),
                 HumanCount(work.losing),
+                match work.division {
+                    Division::Words(_) => "losing positions",
+                    Division::Ranks(_) => "values",
+                },
             )
             .expect("a string takes any text");
         }

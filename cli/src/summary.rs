@@ -1,9 +1,11 @@
 //! What a finished table is, in a few lines or as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use chomp_table::ValuesManifest;
 use chomp_table::manifest::Manifest;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
@@ -106,31 +108,136 @@ impl Summary {
     }
 
     pub(crate) fn text(&self) -> String {
-        let mut text = format!("All Chomp positions of at most {} bits\n", self.bits);
-        let mut line = |name: &str, value: String| {
-            writeln!(text, "  {name:<12} {value}").expect("writing to a string does not fail");
-        };
-        line("positions", HumanCount(self.positions).to_string());
-        line("losing", HumanCount(self.losing).to_string());
-        line(
-            "stored",
-            format!("{} (one of each mirror pair)", HumanCount(self.stored)),
-        );
-        line("fingerprint", self.fingerprint.clone());
-        line(
-            "time",
-            format!("{:.2} s, {:.2} s of CPU", self.seconds, self.cpu_seconds),
-        );
-        let shards = if self.shards == 1 { "shard" } else { "shards" };
-        line(
-            "table",
-            format!(
-                "{} ({} {shards}, {})",
-                self.table.display(),
-                self.shards,
-                HumanBytes(self.bytes)
-            ),
-        );
-        text
+        lines(
+            &format!("All Chomp positions of at most {} bits", self.bits),
+            &[
+                ("positions", HumanCount(self.positions).to_string()),
+                ("losing", HumanCount(self.losing).to_string()),
+                ("stored", stored(self.stored)),
+                ("fingerprint", self.fingerprint.clone()),
+                ("time", time(self.seconds, self.cpu_seconds)),
+                ("table", place(&self.table, self.shards, self.bytes)),
+            ],
+        )
     }
+}
+
+/// The summary of a run that computed Grundy values.
+#[derive(Debug, Serialize)]
+pub(crate) struct ValuesSummary {
+    pub(crate) tiles: u32,
+    pub(crate) positions: u64,
+    /// One of a mirror pair counted.
+    pub(crate) stored: u64,
+    pub(crate) largest: usize,
+    pub(crate) areas: Vec<Area>,
+    pub(crate) fingerprint: String,
+    pub(crate) replicas: u32,
+    pub(crate) seconds: f64,
+    pub(crate) cpu_seconds: f64,
+    pub(crate) evaluation_cpu_seconds: f64,
+    pub(crate) ranges_evaluated: u64,
+    pub(crate) table: PathBuf,
+    pub(crate) shards: usize,
+    pub(crate) bytes: u64,
+}
+
+/// What there is of the positions of so many tiles.
+#[derive(Debug, Serialize)]
+pub(crate) struct Area {
+    pub(crate) tiles: u32,
+    /// Both of a mirror pair counted, here and below.
+    pub(crate) positions: u64,
+    pub(crate) largest: usize,
+    /// How many positions have each value that some have.
+    pub(crate) values: BTreeMap<usize, u64>,
+}
+
+impl ValuesSummary {
+    /// The summary of the first `tiles` tiles of a published table.
+    pub(crate) fn new(
+        manifest: &ValuesManifest,
+        tiles: u32,
+        table: PathBuf,
+        cost: Cost,
+    ) -> ValuesSummary {
+        let infos = &manifest.areas[..tiles as usize];
+        let areas = infos.iter().map(|area| {
+            let counts = area.positions_by_value();
+            let values = counts.iter().copied().enumerate();
+            Area {
+                tiles: area.tiles,
+                positions: counts.iter().sum(),
+                largest: counts.len() - 1,
+                values: values.filter(|&(_, count)| count > 0).collect(),
+            }
+        });
+        let areas: Vec<Area> = areas.collect();
+        let shards = || infos.iter().flat_map(|area| &area.shards);
+        let fingerprint = manifest.fingerprint_of(tiles);
+        ValuesSummary {
+            tiles,
+            positions: areas.iter().map(|area| area.positions).sum(),
+            stored: shards().map(|shard| shard.stored).sum(),
+            largest: areas.iter().map(|area| area.largest).max().unwrap_or(0),
+            areas,
+            fingerprint: fingerprint.unwrap_or_default().to_string(),
+            replicas: manifest.replicas,
+            seconds: cost.wall.as_secs_f64(),
+            cpu_seconds: cost.cpu.as_secs_f64(),
+            evaluation_cpu_seconds: cost.evaluation.as_secs_f64(),
+            ranges_evaluated: cost.ranges,
+            table,
+            shards: shards().count(),
+            bytes: shards().map(|shard| shard.bytes).sum(),
+        }
+    }
+
+    pub(crate) fn json(&self) -> anyhow::Result<String> {
+        Ok(serde_json::to_string(self)? + "\n")
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let tiles = self.tiles;
+        let losing = |area: &Area| area.values.get(&0).copied().unwrap_or(0);
+        let losing: u64 = self.areas.iter().map(losing).sum();
+        lines(
+            &format!("Grundy values of all Chomp positions of at most {tiles} tiles"),
+            &[
+                ("positions", HumanCount(self.positions).to_string()),
+                (
+                    "losing",
+                    format!("{} (those with the value 0)", HumanCount(losing)),
+                ),
+                ("largest", self.largest.to_string()),
+                ("stored", stored(self.stored)),
+                ("fingerprint", self.fingerprint.clone()),
+                ("time", time(self.seconds, self.cpu_seconds)),
+                ("table", place(&self.table, self.shards, self.bytes)),
+            ],
+        )
+    }
+}
+
+/// A heading, and a line for each name with its value.
+fn lines(heading: &str, lines: &[(&str, String)]) -> String {
+    let mut text = format!("{heading}\n");
+    for (name, value) in lines {
+        writeln!(text, "  {name:<12} {value}").expect("writing to a string does not fail");
+    }
+    text
+}
+
+fn stored(stored: u64) -> String {
+    format!("{} (one of each mirror pair)", HumanCount(stored))
+}
+
+fn time(seconds: f64, cpu_seconds: f64) -> String {
+    format!("{seconds:.2} s, {cpu_seconds:.2} s of CPU")
+}
+
+fn place(table: &Path, shards: usize, bytes: u64) -> String {
+    let noun = if shards == 1 { "shard" } else { "shards" };
+    let bytes = HumanBytes(bytes);
+    format!("{} ({shards} {noun}, {bytes})", table.display())
 }

@@ -99,12 +99,12 @@ async fn job(costs: &mut Costs, storage: Arc<dyn Storage>, means: Means) -> anyh
     let report = chomp_worker::run(config, CancellationToken::new()).await;
     let cpu = machine::cpu_time().saturating_sub(before);
     let outcome = coordinator.stop().await;
-    let Outcome::Finished(manifest) = outcome else {
+    let Outcome::Finished(published) = outcome else {
         anyhow::bail!("the job did not come to its end: {outcome:?}");
     };
     let report = report?;
 
-    let losing = number(manifest.losing_by_bits[BITS as usize]);
+    let losing = number(published.counted(BITS));
     let coding = losing * (costs.encode + costs.decode + costs.shard);
     let rest = cpu.saturating_sub(report.evaluation).as_secs_f64() - coding;
     let range = rest.max(0.0) / number(report.ranges);

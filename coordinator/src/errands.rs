@@ -4,10 +4,9 @@
 use std::sync::Arc;
 
 use chomp_plan::{Event, SubmissionId, Unit, WorkerId};
-use chomp_store::{Entry, Journal, Place, Storage, StoreError, part, published};
+use chomp_store::{Entry, Journal, MergedShard, Place, Storage, StoreError, part, published};
 use chomp_table::format::describe;
-use chomp_table::manifest::Manifest;
-use chomp_table::{Digest, Head};
+use chomp_table::{Digest, Head, Published};
 
 use crate::arbiter::{Arbiter, Arbitrated};
 use crate::contradiction::wrong_range;
@@ -50,7 +49,7 @@ pub(crate) struct Tools {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) journal: Arc<Journal>,
     pub(crate) arbiter: Arbiter,
-    /// The bits of the table.
+    /// The bits of the table, or its tiles.
     pub(crate) bits: u32,
 }
 
@@ -68,7 +67,7 @@ pub(crate) struct Done {
     /// What was found out.
     pub(crate) arbitrated: Option<(SubmissionId, Arbitrated)>,
     /// What was published.
-    pub(crate) manifest: Option<Manifest>,
+    pub(crate) published: Option<Published>,
     /// Why it failed, if the job cannot go on then.
     pub(crate) fault: Option<JobError>,
 }
@@ -92,9 +91,9 @@ impl Errand {
 
 async fn publish_table(tools: &Tools) -> Done {
     let error = match publish(&*tools.storage, &tools.journal, tools.bits).await {
-        Ok(manifest) => {
+        Ok(published) => {
             return Done {
-                manifest: Some(manifest),
+                published: Some(published),
                 events: vec![Event::Published],
                 ..Done::default()
             };
@@ -201,22 +200,23 @@ async fn arbitrate(tools: &Tools, submission: SubmissionId, unit: Unit) -> Done 
 }
 
 async fn read_back(tools: &Tools, shard: u32) -> Done {
-    let info = {
+    let (folder, file) = {
         let ledger = tools.journal.ledger();
         let merged = ledger.shard(tools.bits, shard);
-        merged.and_then(|merged| merged.shard.clone())
+        let folder = ledger.division.folder_name(tools.bits);
+        (folder, merged.and_then(MergedShard::file))
     };
-    let is_whole = match info {
+    let is_whole = match file {
         None => true,
-        Some(info) => {
-            let key = published::key(tools.bits, &info.name);
+        Some(file) => {
+            let key = published::key(&folder, &file.name);
             let key = key.expect("the name of a shard can be part of a key");
             match tools
                 .storage
-                .read_at(&key, 0..info.bytes.saturating_add(1))
+                .read_at(&key, 0..file.bytes.saturating_add(1))
                 .await
             {
-                Ok(read) => Digest::of(&read) == info.sha256,
+                Ok(read) => Digest::of(&read) == file.sha256,
                 Err(error) => {
                     tracing::warn!("{}", describe(&error));
                     false

@@ -22,7 +22,7 @@ use chomp_plan::{
     Action, Event, Millis, Phase, Plan, Progress, StopReason, WorkerId, WorkerProgress,
 };
 use chomp_store::StoreError;
-use chomp_table::manifest::Manifest;
+use chomp_table::Published;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -44,7 +44,7 @@ use crate::publish::PublishError;
 #[derive(Debug)]
 pub enum Outcome {
     /// The table is published.
-    Finished(Box<Manifest>),
+    Finished(Box<Published>),
     /// The job was asked to stop, and everything committed so far is kept.
     Interrupted,
     /// The job cannot go on.
@@ -93,18 +93,18 @@ struct Newcomer {
 
 impl Job {
     /// A job, how calls reach it, and how it gets on: what is told of that changes with its phase,
-    /// and whenever somebody [inspects](Handle::inspect) it. `manifest` is that of the table, if it
+    /// and whenever somebody [inspects](Handle::inspect) it. `published` is what the table is, if it
     /// is published already.
     pub(crate) fn new(
         plan: Plan,
         tools: Arc<Tools>,
         subject: Subject,
-        manifest: Option<Manifest>,
+        published: Option<Published>,
     ) -> (Job, Handle, watch::Receiver<Progress>) {
         let (handle, commands) = Handle::new();
         let (progress, watcher) = watch::channel(plan.progress());
         let mut desk = Desk::new(plan, Arc::clone(&tools.journal), subject);
-        desk.manifest = manifest;
+        desk.published = published;
         let job = Job {
             desk,
             tools,
@@ -163,7 +163,7 @@ impl Job {
     fn outcome(self) -> Outcome {
         let Desk {
             plan,
-            manifest,
+            published,
             fault,
             ..
         } = self.desk;
@@ -171,8 +171,8 @@ impl Job {
             (Some(error), _) => Outcome::Failed(error),
             (None, Phase::Stopped(StopReason::Shutdown) | Phase::Running) => Outcome::Interrupted,
             (None, Phase::Stopped(reason)) => Outcome::Failed(JobError::Stopped(reason.clone())),
-            (None, Phase::Finished) => match manifest {
-                Some(manifest) => Outcome::Finished(Box::new(manifest)),
+            (None, Phase::Finished) => match published {
+                Some(published) => Outcome::Finished(Box::new(published)),
                 None => unreachable!("the plan finishes when it is told of the publication"),
             },
         }

@@ -35,8 +35,9 @@ use chomp_serve::answer::problem;
 use chomp_serve::net::Pace;
 use chomp_store::{Key, PartName, Storage, StoreError, part, published};
 use chomp_table::format::describe;
-use chomp_table::manifest::{folder_bits, folder_name};
+use chomp_table::manifest::folder_bits;
 use chomp_table::shard::shard_name;
+use chomp_table::values::manifest::folder_tiles;
 use http::header::{CONTENT_LENGTH, IF_NONE_MATCH, RANGE};
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::Body as _;
@@ -79,7 +80,8 @@ pub(crate) const ROUTE: &str = "/objects/{*key}";
 pub(crate) struct Proxy {
     storage: Arc<dyn Storage>,
     handle: Handle,
-    bits: u32,
+    /// The folder of the table.
+    folder: Arc<str>,
     traffic: Arc<Traffic>,
     waiting: Shares,
     transfers: Shares,
@@ -88,12 +90,12 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// For the job of `bits` bits behind `handle`.
-    pub(crate) fn new(storage: Arc<dyn Storage>, handle: Handle, bits: u32) -> Proxy {
+    /// For the job behind `handle`, whose table will be in this folder.
+    pub(crate) fn new(storage: Arc<dyn Storage>, handle: Handle, folder: &str) -> Proxy {
         Proxy {
             storage,
             handle,
-            bits,
+            folder: folder.into(),
             traffic: Arc::default(),
             waiting: Shares::new(WAITING, WAITING_EACH),
             transfers: Shares::new(TRANSFERS, TRANSFERS_EACH),
@@ -202,8 +204,9 @@ fn chunk(range: &Range<u64>) -> Range<u64> {
 fn may_read(key: &Key) -> bool {
     let folders = ["work/parts/", "work/journal/", "work/checkpoints/"];
     let key = key.as_str();
-    let of_table = || folder_bits(key.split_once('/')?.0);
-    folders.iter().any(|folder| key.starts_with(folder)) || of_table().is_some()
+    let folder = key.split_once('/').map_or("", |(folder, _)| folder);
+    let is_table = folder_bits(folder).is_some() || folder_tiles(folder).is_some();
+    folders.iter().any(|folder| key.starts_with(folder)) || is_table
 }
 
 async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
@@ -237,7 +240,7 @@ async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
             .create(&key, bytes)
             .await
             .map_err(StoreError::from),
-        Target::Shard(_) => published::put(&*proxy.storage, proxy.bits, &key, bytes).await,
+        Target::Shard(_) => published::put(&*proxy.storage, &proxy.folder, &key, bytes).await,
     };
     drop((turn, memory));
     match put {
@@ -253,7 +256,7 @@ type Refused = (StatusCode, &'static str);
 fn judge(proxy: &Proxy, request: &Request<Body>) -> Result<(Target, Key, WorkerId, u64), Refused> {
     let headers = request.headers();
     let key = key_of(request);
-    let target = key.and_then(|key| Some((target_of(&key, proxy.bits)?, key)));
+    let target = key.and_then(|key| Some((target_of(&key, &proxy.folder)?, key)));
     let (target, key) = target.ok_or((
         StatusCode::FORBIDDEN,
         "workers write the parts and shards of their leases, and nothing else",
@@ -292,15 +295,12 @@ fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     (values.next().is_none() && digits).then(|| value.parse().ok())?
 }
 
-/// What of a job of so many bits `key` names, if it is something that workers write.
-fn target_of(key: &Key, bits: u32) -> Option<Target> {
+/// What `key` names of a job whose table will be in `folder`, if it is something that workers write.
+fn target_of(key: &Key, folder: &str) -> Option<Target> {
     if let Some(name) = PartName::of(key) {
         return Some(Target::Part(name));
     }
-    let name = key
-        .as_str()
-        .strip_prefix(&folder_name(bits))?
-        .strip_prefix('/')?;
+    let name = key.as_str().strip_prefix(folder)?.strip_prefix('/')?;
     let number = name.strip_prefix("shard-")?.strip_suffix(".zst")?;
     let number: u32 = number.parse().ok()?;
     let is_name = usize::try_from(number).is_ok_and(|number| shard_name(number) == name);

@@ -7,13 +7,14 @@
 //! was interrupted is done again.
 
 use bytes::Bytes;
-use chomp_store::{Journal, Merged, Storage, StoreError, published};
+use chomp_store::{Journal, Merged, MergedShard, Storage, StoreError, published};
 use chomp_table::fingerprint::{Fingerprints, Leaf, combine};
 use chomp_table::format::{Damage, FormatError};
 use chomp_table::manifest::{
     MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, losing_by_bits, sha256sums,
 };
-use chomp_table::{Digest, known};
+use chomp_table::values::shard::ShardSize;
+use chomp_table::{Digest, Division, Published, RangeBits, ValuesManifest, known};
 
 #[cfg(test)]
 mod tests;
@@ -66,17 +67,39 @@ pub enum PublishError {
         /// What is known.
         known: Digest,
     },
+    /// A smaller table of values is published, and says something else.
+    #[error(
+        "{folder} says something else of its positions: one of the two tables is wrong; verify both, or build this one \
+         anew in another directory"
+    )]
+    OtherValues {
+        /// The folder of the smaller table.
+        folder: String,
+    },
+    /// The number of losing positions of so many tiles is known, and is another.
+    #[error(
+        "of the positions of {area} tiles {found} are losing, where {known} are known to be. Some worker's result is wrong \
+         and was not found out: do not use this table, build it anew in another directory with --replicas 2"
+    )]
+    UnknownCount {
+        /// The tiles.
+        area: u32,
+        /// What the shards count.
+        found: u64,
+        /// What is known.
+        known: u64,
+    },
     /// The manifest of a smaller table cannot be read.
-    #[error("the manifest of {} cannot be used", folder_name(*smaller))]
+    #[error("the manifest of {folder} cannot be used")]
     Manifest {
-        /// The bits of the smaller table.
-        smaller: u32,
+        /// The folder of the smaller table.
+        folder: String,
         /// What is wrong with it.
         source: FormatError,
     },
 }
 
-/// Publishes the table of `bits` bits, whose shards the journal has.
+/// Publishes the table of `bits` bits, or tiles, whose shards the journal has.
 ///
 /// # Errors
 ///
@@ -85,27 +108,87 @@ pub async fn publish(
     storage: &dyn Storage,
     journal: &Journal,
     bits: u32,
-) -> Result<Manifest, PublishError> {
+) -> Result<Published, PublishError> {
     // Nothing new: only who still has the journal can write it, and publish.
     journal.append(Vec::new()).await?;
-    let (shards, range_bits, replicas) = {
+    let (shards, division, replicas) = {
         let ledger = journal.ledger();
-        let shards: Vec<Merged> = ledger.shards(bits).cloned().collect();
-        let heads = ledger.range_bits.heads(bits);
+        let shards: Vec<MergedShard> = ledger.shards(bits).cloned().collect();
+        let heads = ledger.division.ranges(bits);
         let replicas = ledger.done(heads).map(|(_, place)| place.replicas).min();
-        (shards, ledger.range_bits, replicas.unwrap_or(1).max(1))
+        (shards, ledger.division, replicas.unwrap_or(1).max(1))
     };
+    for (number, shard) in (0..).zip(&shards) {
+        if shard.number() != number {
+            let what = format!("shard {number} is missing");
+            return Err(PublishError::Shards(Damage::new(what)));
+        }
+    }
+    let software = concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned();
+    let (published, bytes, sums) = match division {
+        Division::Words(range_bits) => {
+            let manifest = words(bits, range_bits, replicas, software, shards)?;
+            compare(storage, &manifest).await?;
+            let bytes = manifest.to_bytes();
+            let sums = sha256sums(&bytes, &manifest);
+            (Published::Words(manifest), bytes, sums)
+        }
+        Division::Ranks(_) => {
+            let manifest = values(bits, replicas, software, shards)?;
+            compare_values(storage, division, &manifest).await?;
+            let bytes = manifest.to_bytes();
+            let sums = manifest.sha256sums(&bytes);
+            (Published::Values(manifest), bytes, sums)
+        }
+    };
+    let folder = division.folder_name(bits);
+    put(storage, &folder, SHA256SUMS_NAME, sums.into()).await?;
+    put(storage, &folder, MANIFEST_NAME, bytes.into()).await?;
+    Ok(published)
+}
+
+/// What the table of losing positions is that these shards make.
+fn words(
+    bits: u32,
+    range_bits: RangeBits,
+    replicas: u32,
+    software: String,
+    shards: Vec<MergedShard>,
+) -> Result<Manifest, PublishError> {
+    let of_words = shards.into_iter().map(|shard| match shard {
+        MergedShard::Words(words) => Ok(words),
+        MergedShard::Values(_) => Err(PublishError::Shards(Damage::new("shards of values"))),
+    });
+    let shards: Vec<Merged> = of_words.collect::<Result<_, _>>()?;
     let fingerprints = compose(bits, &shards)?;
     let infos: Vec<_> = shards.into_iter().filter_map(|shard| shard.shard).collect();
-    let software = concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned();
     let manifest = Manifest::try_new(range_bits, replicas, software, fingerprints, infos);
     let manifest = manifest.map_err(PublishError::Shards)?;
     recognise(&manifest.fingerprints_by_bits)?;
-    compare(storage, &manifest).await?;
-    let bytes = manifest.to_bytes();
-    let sums = sha256sums(&bytes, &manifest);
-    put(storage, bits, SHA256SUMS_NAME, sums.into()).await?;
-    put(storage, bits, MANIFEST_NAME, bytes.into()).await?;
+    Ok(manifest)
+}
+
+/// What the table of Grundy values is that these shards make.
+fn values(
+    tiles: u32,
+    replicas: u32,
+    software: String,
+    shards: Vec<MergedShard>,
+) -> Result<ValuesManifest, PublishError> {
+    let of_values = shards.into_iter().map(|shard| match shard {
+        MergedShard::Values(values) => Ok(values.shard),
+        MergedShard::Words(_) => Err(PublishError::Shards(Damage::new("shards of words"))),
+    });
+    let infos = of_values.collect::<Result<_, _>>()?;
+    let manifest = ValuesManifest::new(tiles, ShardSize::PUBLISHED, replicas, software, infos);
+    let manifest = manifest.map_err(PublishError::Shards)?;
+    for (area, known) in (1..).zip(known::LOSING_BY_TILES).take(tiles as usize) {
+        let found = manifest.areas[area as usize - 1].positions_by_value();
+        let found = found.first().copied().unwrap_or(0);
+        if found != known {
+            return Err(PublishError::UnknownCount { area, found, known });
+        }
+    }
     Ok(manifest)
 }
 
@@ -113,10 +196,7 @@ pub async fn publish(
 fn compose(bits: u32, shards: &[Merged]) -> Result<Fingerprints, PublishError> {
     let damage = |what: String| PublishError::Shards(Damage::new(what));
     let mut sums = vec![(0, 0_u64); bits as usize + 1];
-    for (number, shard) in (0..).zip(shards) {
-        if shard.number != number {
-            return Err(damage(format!("shard {number} is missing")));
-        }
+    for (number, shard) in shards.iter().enumerate() {
         for length in &shard.sums {
             let sum = sums.get_mut(length.bits as usize);
             let (losing, unpaired) = sum.ok_or_else(|| {
@@ -160,11 +240,14 @@ fn recognise(by_bits: &[Digest]) -> Result<(), PublishError> {
 /// Compares a table with the smaller ones that are published beside.
 async fn compare(storage: &dyn Storage, manifest: &Manifest) -> Result<(), PublishError> {
     for smaller in 0..manifest.bits {
-        let Some(bytes) = published::manifest(storage, smaller).await? else {
+        let Some(bytes) = published::manifest(storage, &folder_name(smaller)).await? else {
             continue;
         };
         let other = Manifest::parse(&bytes);
-        let other = other.map_err(|source| PublishError::Manifest { smaller, source })?;
+        let other = other.map_err(|source| PublishError::Manifest {
+            folder: folder_name(smaller),
+            source,
+        })?;
         let count = |bits: u32| {
             let bits = bits as usize;
             manifest.losing_by_bits[bits] == other.losing_by_bits[bits]
@@ -180,7 +263,35 @@ async fn compare(storage: &dyn Storage, manifest: &Manifest) -> Result<(), Publi
     Ok(())
 }
 
-async fn put(storage: &dyn Storage, bits: u32, name: &str, bytes: Bytes) -> Result<(), StoreError> {
-    let key = published::key(bits, name).expect("these names can be part of a key");
-    published::put(storage, bits, &key, bytes).await
+/// Compares a table of values with the smaller ones that are published beside.
+async fn compare_values(
+    storage: &dyn Storage,
+    division: Division,
+    manifest: &ValuesManifest,
+) -> Result<(), PublishError> {
+    for smaller in 1..manifest.tiles {
+        let folder = division.folder_name(smaller);
+        let Some(bytes) = published::manifest(storage, &folder).await? else {
+            continue;
+        };
+        let other = ValuesManifest::parse(&bytes);
+        let other = other.map_err(|source| PublishError::Manifest {
+            folder: folder.clone(),
+            source,
+        })?;
+        if manifest.fingerprint_of(smaller) != Some(other.fingerprint) {
+            return Err(PublishError::OtherValues { folder });
+        }
+    }
+    Ok(())
+}
+
+async fn put(
+    storage: &dyn Storage,
+    folder: &str,
+    name: &str,
+    bytes: Bytes,
+) -> Result<(), StoreError> {
+    let key = published::key(folder, name).expect("these names can be part of a key");
+    published::put(storage, folder, &key, bytes).await
 }

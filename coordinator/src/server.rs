@@ -21,9 +21,8 @@ use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Server};
 use chomp_serve::{Site, Source};
 use chomp_store::{DISTRUSTED, Finders, Journal, Storage, StoreError};
-use chomp_table::RangeBits;
-use chomp_table::manifest::Manifest;
 use chomp_table::shard::ShardSize;
+use chomp_table::{Division, Published};
 use ring::rand::{SystemRandom, generate};
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
@@ -77,10 +76,10 @@ pub enum StartError {
 /// What a coordinator is told before it starts.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The bits of the table.
-    pub bits: u32,
-    /// The bits of a range.
-    pub range_bits: RangeBits,
+    /// The kind of the table, and how it is cut into ranges.
+    pub division: Division,
+    /// The bits of the table, or its tiles.
+    pub size: u32,
     /// How many workers have to compute each range alike.
     pub replicas: u32,
     /// One in so many ranges is evaluated by another worker too before it counts; 0: none. If it is not said, as
@@ -136,10 +135,10 @@ impl Coordinator {
     pub async fn start(
         storage: Arc<dyn Storage>,
         options: Options,
-        published: Option<Manifest>,
+        published: Option<Published>,
         listeners: Listeners,
     ) -> Result<Coordinator, StartError> {
-        let mut settings = Settings::new(options.bits, options.range_bits);
+        let mut settings = Settings::new(options.size, options.division);
         settings.replicas = options.replicas;
         if let Some(one_in) = options.check_one_in {
             (settings.check_one_in, settings.check_own_one_in) = (one_in, one_in);
@@ -180,8 +179,8 @@ impl Coordinator {
         let follow_roster = follow_roster.then(|| tokio::spawn(roster.clone().follow()));
         let address = listeners.calls.local_addr()?;
         let told = Told {
-            bits: options.bits,
-            range_bits: options.range_bits,
+            size: options.size,
+            division: options.division,
             replicas: options.replicas,
             epoch: journal.epoch(),
         };
@@ -276,7 +275,7 @@ pub(crate) struct Wishes {
     pub(crate) table: u64,
     pub(crate) store_hint: Option<String>,
     /// The largest table that is published.
-    pub(crate) published: Option<Manifest>,
+    pub(crate) published: Option<Published>,
 }
 
 /// A job that nobody works on yet, and what answers calls to it.
@@ -304,42 +303,44 @@ impl Opened {
         let settings = wishes.settings;
         settings.check()?;
         let Settings {
-            bits,
-            range_bits,
+            division,
+            size,
             replicas,
             lease_ms,
             shard_words,
             ..
         } = settings;
         let (coordinator, table) = (wishes.coordinator, wishes.table);
-        let opening = Journal::open(Arc::clone(&storage), range_bits, bits, coordinator, table);
+        let opening = Journal::open(Arc::clone(&storage), division, size, coordinator, table);
         let journal = Arc::new(opening.await?);
-        let finished = wishes.published.filter(|manifest| manifest.bits >= bits);
-        let (plan, first) = if let Some(manifest) = &finished {
-            let losing = manifest.losing_by_bits[bits as usize];
-            (Plan::finished(settings, losing)?, Vec::new())
+        let finished = wishes
+            .published
+            .filter(|published| published.size() >= size);
+        let (plan, first) = if let Some(published) = &finished {
+            let plan = Plan::finished(settings, published.counted(size))?;
+            (plan, Vec::new())
         } else {
             begin(settings, &journal, &wishes.list)?
         };
-        let size = ShardSize {
+        let shard = ShardSize {
             shard_words: usize::try_from(shard_words).unwrap_or(usize::MAX),
             ..ShardSize::PUBLISHED
         };
         let tools = Arc::new(Tools {
-            arbiter: Arbiter::new(Arc::clone(&storage), Arc::clone(&journal), bits, size),
+            arbiter: Arbiter::new(Arc::clone(&storage), Arc::clone(&journal), size, shard),
             storage: Arc::clone(&storage),
             journal: Arc::clone(&journal),
-            bits,
+            bits: size,
         });
         let subject = Subject {
-            bits,
+            bits: size,
             replicas,
             list: wishes.list,
             seed: seed(journal.epoch()),
         };
         let (job, handle, progress) = Job::new(plan, tools, subject, finished);
         let hello = Hello {
-            bits,
+            bits: size,
             lease_ms,
             store: wishes.store_hint,
         };
@@ -351,7 +352,7 @@ impl Opened {
         Ok(Opened {
             job,
             first,
-            proxy: Proxy::new(storage, handle.clone(), bits),
+            proxy: Proxy::new(storage, handle.clone(), &division.folder_name(size)),
             handle,
             journal,
             progress,
@@ -372,7 +373,7 @@ pub(crate) fn begin(
     if ledger.withdrawn {
         settings.oldest_lease = settings.epoch << 32;
     }
-    let heads = settings.range_bits.heads(settings.bits);
+    let heads = settings.division.ranges(settings.size);
     let mut past = Past::default();
     let trace = |past: &mut Past, unit: Unit, finders: &Finders| {
         if finders.is_doubted() {
@@ -390,9 +391,9 @@ pub(crate) fn begin(
         past.lost.push(place.summary(head));
         trace(&mut past, Unit::Range(head), finders);
     }
-    for (merged, finders) in ledger.found_shards(settings.bits) {
-        past.shards.push((merged.number, digest_of(merged)));
-        trace(&mut past, Unit::Shard(merged.number), finders);
+    for (merged, finders) in ledger.found_shards(settings.size) {
+        past.shards.push((merged.number(), digest_of(merged)));
+        trace(&mut past, Unit::Shard(merged.number()), finders);
     }
     // Whose credential was renewed since then is trusted again.
     let outcasts = ledger

@@ -14,9 +14,8 @@ use chomp_plan::{Answer, Event, LeaseId, Rejection, Task, Verdict, Work, WorkerI
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, lease_reply, task};
-use chomp_store::Journal;
+use chomp_store::{Journal, ShardFile};
 use chomp_table::format::shown;
-use chomp_table::shard::ShardInfo;
 use chomp_table::{Digest, Head, range};
 use tokio::sync::OnceCell;
 use tonic::{Request, Response, Status};
@@ -170,13 +169,13 @@ impl Coordinator for Service {
         }
         let joined = self.handle.join(worker, request.name, request.threads);
         joined.await?.map_err(|refusal| refused(&refusal))?;
-        let (range_bits, table) = {
+        let (division, table) = {
             let ledger = self.journal.ledger();
-            (ledger.range_bits.get(), ledger.table)
+            (ledger.division, ledger.table)
         };
         let reply = v1::JoinReply {
             bits: self.hello.bits,
-            range_bits,
+            range_bits: division.code(),
             table,
             lease_ms: self.hello.lease_ms,
             store: self.hello.store.clone().unwrap_or_default(),
@@ -255,14 +254,14 @@ impl Coordinator for Service {
             next,
         } = request.into_inner();
         let lease = LeaseId(lease);
-        let range_bits = self.journal.ledger().range_bits;
+        let division = self.journal.ledger().division;
         let ranges = match &result {
             Some(v1::complete_request::Result::Evaluated(evaluated)) => evaluated.ranges.len(),
             Some(v1::complete_request::Result::Checked(checked)) => checked.ranges.len(),
             _ => 0,
         };
         self.quota.charge_items(worker.participant, ranges);
-        let handed = match incoming::result(result, range_bits, self.hello.bits) {
+        let handed = match incoming::result(result, division, self.hello.bits) {
             Ok(handed) => handed,
             Err(wrong) => {
                 let reason = wrong.to_string();
@@ -371,7 +370,7 @@ fn excerpt(text: &str, chars: usize) -> String {
 }
 
 /// A task as it is sent.
-fn wire(task: Task, journal: u64, read_back: Option<Box<ShardInfo>>) -> v1::Task {
+fn wire(task: Task, journal: u64, read_back: Option<ShardFile>) -> v1::Task {
     let work = match task.work {
         Work::Evaluate { layer, heads } => task::Work::Evaluate(v1::Evaluate {
             layer,
@@ -387,10 +386,10 @@ fn wire(task: Task, journal: u64, read_back: Option<Box<ShardInfo>>) -> v1::Task
             skip,
         }),
         Work::ReadBack { .. } => {
-            let file = read_back.map(|shard| v1::File {
-                name: shard.name,
-                bytes: shard.bytes,
-                sha256: shard.sha256.0.to_vec(),
+            let file = read_back.map(|file| v1::File {
+                name: file.name,
+                bytes: file.bytes,
+                sha256: file.sha256.0.to_vec(),
             });
             task::Work::ReadBack(v1::ReadBack { file })
         }

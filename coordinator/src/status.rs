@@ -1,6 +1,6 @@
 //! What a coordinator tells of its job: the JSON of `/status`, and the source of its metrics.
 
-use chomp_table::RangeBits;
+use chomp_table::Division;
 use serde::{Deserialize, Serialize};
 
 use crate::job::{Snapshot, WorkerSnapshot};
@@ -25,9 +25,12 @@ pub enum JobPhase {
 /// A job at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// The bits of the table.
+    /// The bits of the table; 0 if it is one of Grundy values.
     pub bits: u32,
-    /// The bits of a range.
+    /// The tiles of a table of Grundy values; else 0, and not in the JSON.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tiles: u32,
+    /// The bits of a range, of words or of ranks.
     pub range_bits: u32,
     /// What the job is doing.
     pub phase: JobPhase,
@@ -121,8 +124,8 @@ pub struct WorkerStatus {
 /// What does not change while a coordinator runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
-    pub(crate) bits: u32,
-    pub(crate) range_bits: RangeBits,
+    pub(crate) division: Division,
+    pub(crate) size: u32,
     pub(crate) replicas: u32,
     pub(crate) epoch: u64,
 }
@@ -134,15 +137,28 @@ pub(crate) struct Told {
 impl Status {
     pub(crate) fn of(told: &Told, snapshot: Snapshot, roster: &Roster) -> Status {
         let progress = snapshot.progress;
-        let positions = 1 << (told.bits - 1);
-        let in_ranges = |ranges: u64| (ranges * told.range_bits.positions()).min(positions);
-        let positions_done = in_ranges(progress.ranges_done);
-        let in_range = told.range_bits.positions().min(positions) as f64;
+        let positions = told.division.positions_of(told.size);
+        let (bits, tiles, range_bits) = match told.division {
+            Division::Words(range_bits) => (told.size, 0, range_bits.get()),
+            Division::Ranks(rank_bits) => (0, told.size, rank_bits.get()),
+        };
+        let (positions_done, in_range) = match told.division {
+            Division::Words(range_bits) => (
+                (progress.ranges_done * range_bits.positions()).min(positions),
+                range_bits.positions().min(positions) as f64,
+            ),
+            // The ranges of small areas are small.
+            Division::Ranks(_) => (
+                progress.losing,
+                positions as f64 / progress.ranges.max(1) as f64,
+            ),
+        };
         let positions_per_second = snapshot.ranges_per_second * in_range;
         let finished = snapshot.phase == Phase::Finished;
         Status {
-            bits: told.bits,
-            range_bits: told.range_bits.get(),
+            bits,
+            tiles,
+            range_bits,
             phase: match snapshot.phase {
                 Phase::Running if progress.layer == progress.layers => JobPhase::Publishing,
                 Phase::Running => JobPhase::Running,
@@ -160,7 +176,7 @@ impl Status {
             done: if finished { 1.0 } else { done(&progress) },
             positions,
             positions_done,
-            losing: progress.losing,
+            losing: if tiles == 0 { progress.losing } else { 0 },
             positions_per_second,
             seconds_left: snapshot.time_left.map(|left| left.as_secs_f64()),
             leases: progress.leases,
@@ -181,6 +197,11 @@ impl Status {
                 .collect(),
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The part of the work that is done.
@@ -220,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_status_is_that_of_the_job() {
-        let range_bits = RangeBits::new(12).unwrap();
+        let range_bits = chomp_table::RangeBits::new(12).unwrap();
         let plan = Plan::new(Settings::new(16, range_bits), &chomp_plan::Past::default());
         let progress = chomp_plan::Progress {
             ranges_done: 3,
@@ -232,8 +253,8 @@ mod tests {
             ..plan.unwrap().0.progress()
         };
         let told = Told {
-            bits: 16,
-            range_bits,
+            size: 16,
+            division: range_bits.into(),
             replicas: 1,
             epoch: 5,
         };

@@ -122,7 +122,7 @@ fn apart(mut bucket: Bucket) -> (Bucket, Option<u32>) {
 }
 
 fn key(bits: u32, name: &str) -> Key {
-    published::key(bits, name).expect("names are those that a manifest can have")
+    published::key(&folder_name(bits), name).expect("names are those that a manifest can have")
 }
 
 /// Whether there is a table of so many bits.

@@ -203,6 +203,7 @@ pub(crate) fn read_part(bytes: &[u8]) -> bool {
         return false;
     }
     let place = Place {
+        layer: summary.head.layer(),
         lease: 1,
         offset,
         length: placed.length,
@@ -212,7 +213,7 @@ pub(crate) fn read_part(bytes: &[u8]) -> bool {
         digest: summary.digest,
     };
     let storage = SimulatedStorage::new(1);
-    let key = place.part(summary.head).key();
+    let key = place.part().key();
     storage.overwrite(&key, bytes.to_vec());
     let read = now(part::read_record(&storage, summary.head, &place)).expect("it is there");
     assert_eq!(read, record);
@@ -281,7 +282,7 @@ fn entries() -> Vec<Entry> {
         Entry::Shard {
             finders: Finders::new([1, 3]),
             bits: BITS,
-            merged: merged(0),
+            merged: merged(0).into(),
         },
     ]
 }

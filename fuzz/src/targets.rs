@@ -317,11 +317,11 @@ fn range_header(bytes: &[u8]) -> bool {
 /// What a worker sends a coordinator.
 fn result(bytes: &[u8]) -> bool {
     let sent = v1::CompleteRequest::decode(bytes);
-    sent.is_ok_and(|sent| chomp_coordinator::is_result(sent, range_bits(), BITS))
+    sent.is_ok_and(|sent| chomp_coordinator::is_result(sent, range_bits().into(), BITS))
 }
 
 /// What a coordinator answers a worker.
 fn answer(bytes: &[u8]) -> bool {
     let reply = v1::LeaseReply::decode(bytes);
-    reply.is_ok_and(|reply| chomp_worker::client::is_answer(reply, range_bits(), BITS))
+    reply.is_ok_and(|reply| chomp_worker::client::is_answer(reply, range_bits().into(), BITS))
 }

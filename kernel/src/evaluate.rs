@@ -57,6 +57,11 @@ impl Evaluator {
         }
     }
 
+    /// The bits of the ranges that it evaluates.
+    pub fn range_bits(&self) -> RangeBits {
+        self.range_bits
+    }
+
     /// The instruction set in use.
     pub fn isa(&self) -> Isa {
         self.isa

@@ -42,14 +42,16 @@
 //! # Windows and passes
 //!
 //! The ranks of the range are taken in windows whose sets stay in the cache; the walk leaves out what is not in the window.
-//! Values of other areas may come in any number of groups: moves to areas that are not there lead to no value, and sets only grow.
+//! Values of lower areas may come in any number of groups: moves to values that are not there lead to no value, and sets only grow.
 
 mod lower;
 mod walk;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use chomp_table::partition::{AREA_MAX, Partition, count, count_within};
+use chomp_table::division::needed;
+use chomp_table::partition::{AREA_MAX, count};
 
 pub use lower::Lower;
 
@@ -80,8 +82,10 @@ pub struct Evaluation {
     area: u32,
     start: u64,
     sets: Vec<Set>,
-    /// The areas whose moves were applied.
-    applied: u128,
+    /// The chunks whose moves were applied, by area and number, and their lengths.
+    applied: BTreeMap<(u32, usize), usize>,
+    /// The values of a chunk, once some were applied.
+    chunk_bits: Option<u32>,
 }
 
 impl Evaluation {
@@ -101,20 +105,23 @@ impl Evaluation {
             area,
             start: ranks.start,
             sets: vec![0; length],
-            applied: 0,
+            applied: BTreeMap::new(),
+            chunk_bits: None,
         }
     }
 
-    /// Applies all moves that lead to the areas of `lower`.
+    /// Applies all moves that lead to the values of `lower`.
     ///
     /// # Panics
     ///
-    /// If an area is not a lower one, was applied before, or lacks [values that are needed](needed).
+    /// If a chunk is of an area that is not a lower one, was applied before, or has another size than those before.
     pub fn apply(&mut self, lower: &Lower<'_>) {
-        for area in lower.areas() {
+        let chunk_bits = *self.chunk_bits.get_or_insert_with(|| lower.chunk_bits());
+        assert_eq!(chunk_bits, lower.chunk_bits(), "chunks of another size");
+        for (area, number, length) in lower.chunks() {
             assert!(area < self.area, "area {area} is not below {}", self.area);
-            assert!(self.applied >> area & 1 == 0, "area {area} twice");
-            self.applied |= 1 << area;
+            let before = self.applied.insert((area, number), length);
+            assert_eq!(before, None, "chunk {number} of area {area} twice");
         }
         walk::apply(self.area, self.start, &mut self.sets, lower);
     }
@@ -123,21 +130,25 @@ impl Evaluation {
     ///
     /// # Panics
     ///
-    /// Unless the moves to all lower areas were applied.
+    /// Unless the moves to all values were applied that [are needed](needed).
     pub fn finish(self) -> Vec<u8> {
-        let all = (1 << self.area) - 2;
-        assert_eq!(self.applied, all, "the moves to some area are missing");
+        let ranks = self.start..self.start + self.sets.len() as u64;
+        let size = 1 << self.chunk_bits.unwrap_or(0);
+        for lower in 1..self.area {
+            let needed = needed(self.area, &ranks, lower);
+            for (number, start) in (0..needed).step_by(size).enumerate() {
+                let length = self.applied.get(&(lower, number)).copied().unwrap_or(0);
+                let needed = (needed - start).min(size as u64);
+                assert!(
+                    length as u64 >= needed,
+                    "values of area {lower} are missing"
+                );
+            }
+        }
         let values = self.sets.iter().map(|set| set.trailing_ones());
         let values = values.map(|value| u8::try_from(value).expect("at most 128"));
         values.collect()
     }
-}
-
-/// How many values of the area `lower`, from rank 0 on, the positions of `area` with these ranks can need:
-/// no move makes the first row longer.
-pub fn needed(area: u32, ranks: &Range<u64>, lower: u32) -> u64 {
-    let last = Partition::at(area, ranks.end - 1);
-    count_within(lower, last.rows().first().copied().unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use chomp_table::{Digest, RangeSummary};
+use chomp_table::{Digest, Division, RangeSummary};
 
 use super::Plan;
 use super::copies::Vote;
@@ -25,8 +25,9 @@ struct Claims {
 }
 
 /// The units to be computed by the coordinator.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Arbitrations {
+    division: Division,
     /// Those that wait or are under way.
     queue: BTreeMap<Place, Claims>,
     pub(super) under_way: Option<Unit>,
@@ -37,13 +38,27 @@ pub(super) struct Arbitrations {
 }
 
 impl Arbitrations {
+    pub(super) fn new(division: Division) -> Arbitrations {
+        Arbitrations {
+            division,
+            queue: BTreeMap::new(),
+            under_way: None,
+            is_stale: false,
+            is_new: false,
+        }
+    }
+
+    fn place(&self, unit: Unit) -> Place {
+        place(self.division, unit)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.queue.len()
     }
 
     /// Whether it is being found out what is in this unit.
     pub(super) fn contains(&self, unit: Unit) -> bool {
-        !self.queue.is_empty() && self.queue.contains_key(&place(unit))
+        !self.queue.is_empty() && self.queue.contains_key(&self.place(unit))
     }
 
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
@@ -57,14 +72,16 @@ impl Arbitrations {
 
     /// Notes what somebody says of a unit in doubt.
     pub(super) fn claim(&mut self, unit: Unit, vote: Vote) {
-        if let Some(claims) = self.queue.get_mut(&place(unit)) {
+        let place = self.place(unit);
+        if let Some(claims) = self.queue.get_mut(&place) {
             claims.votes.push(vote);
         }
     }
 
     /// Notes that a unit is in the queue because attempts to compute it were lost.
     pub(super) fn note_loss(&mut self, unit: Unit, attempts: u32, last: &Loss) {
-        if let Some(claims) = self.queue.get_mut(&place(unit)) {
+        let place = self.place(unit);
+        if let Some(claims) = self.queue.get_mut(&place) {
             claims.lost = Some((attempts, last.clone()));
         }
     }
@@ -76,7 +93,8 @@ impl Arbitrations {
 
     /// Forgets what was said of a unit, which is nothing any more.
     pub(super) fn remove(&mut self, unit: Unit) {
-        self.queue.remove(&place(unit));
+        let place = self.place(unit);
+        self.queue.remove(&place);
         self.spoil(|under_way| under_way == unit);
     }
 }
@@ -84,7 +102,8 @@ impl Arbitrations {
 impl Plan {
     /// Has the coordinator find out what is in a unit. Nobody else is given it until then.
     pub(super) fn arbitrate(&mut self, unit: Unit, out: &mut Vec<Action>) {
-        self.arbitrations.queue.entry(place(unit)).or_default();
+        let place = self.arbitrations.place(unit);
+        self.arbitrations.queue.entry(place).or_default();
         self.arbitrations.is_new = true;
         if let Unit::Range(head) = unit {
             self.drop_check(head, None, out);
@@ -198,7 +217,8 @@ impl Plan {
         if std::mem::take(&mut arbitrations.is_stale) {
             return None;
         }
-        let claims = arbitrations.queue.remove(&place(unit));
+        let place = arbitrations.place(unit);
+        let claims = arbitrations.queue.remove(&place);
         // Shards may be merged after the last.
         self.news |= self.in_doubt() == 0;
         Some(claims.unwrap_or_default())

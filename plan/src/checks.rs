@@ -123,11 +123,11 @@ impl Plan {
     pub(super) fn offer_check(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
         let may = |voters: &[WorkerId]| self.may_check(worker, voters);
         // What waits for a check had better not wait for many.
-        let positions = self.settings.range_bits.positions();
+        let positions = self.settings.division.positions();
         let most = self.settings.task_positions_min / positions;
         let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
         let (heads, lost) = self.checks.wanted_by(may, most)?;
-        let layer = heads[0].layer();
+        let layer = self.units.ranges.layer(heads[0]);
         let work = Work::Check {
             layer,
             heads: heads.clone(),

@@ -11,6 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet, btree_set};
 use std::ops::Bound;
 
+use chomp_table::Division;
+
 use super::ids::{LeaseId, ParticipantId, Unit, WorkerId};
 use super::regions::Fresh;
 use super::units::{Content, Place, SHARDS, place};
@@ -95,6 +97,7 @@ type Groups = BTreeMap<Doers, BTreeSet<u64>>;
 /// The copies of all units, and the units of which more are wanted.
 #[derive(Debug)]
 pub(super) struct Board {
+    division: Division,
     replicas: usize,
     copies: BTreeMap<Unit, Copies>,
     pub(super) fresh: Fresh,
@@ -103,8 +106,10 @@ pub(super) struct Board {
 }
 
 impl Board {
-    pub(super) fn new(replicas: u32, head_bits: u32) -> Board {
+    /// For ranges whose numbers have at most `head_bits` bits.
+    pub(super) fn new(replicas: u32, division: Division, head_bits: u32) -> Board {
         Board {
+            division,
             replicas: replicas.max(1) as usize,
             copies: BTreeMap::new(),
             fresh: Fresh::new(head_bits),
@@ -125,7 +130,7 @@ impl Board {
         change(copies);
         let doers = copies.doers();
         let wanted = open && doers.busy.len() < self.replicas;
-        let (layer, number) = place(unit);
+        let (layer, number) = place(self.division, unit);
         let is_fresh = copies.is_empty();
         if is_fresh {
             self.copies.remove(&unit);
@@ -145,7 +150,7 @@ impl Board {
 
     /// Takes a unit out of those that are wanted; gives who was not to have it, if it was one.
     fn unfile(&mut self, unit: Unit) -> Option<Doers> {
-        let place = place(unit);
+        let place = place(self.division, unit);
         if self.fresh.remove(place) {
             return Some(Doers::default());
         }
@@ -262,7 +267,7 @@ impl Board {
             assert!(copies.is_none_or(|copies| !copies.is_empty()));
             let count = copies.map_or(0, |copies| copies.doers().busy.len());
             let wanted = is_open(unit) && count < self.replicas;
-            let place = place(unit);
+            let place = place(self.division, unit);
             fresh.extend((wanted && copies.is_none()).then_some(place));
             begun += usize::from(copies.is_some());
             if let Some(copies) = copies.filter(|_| wanted) {

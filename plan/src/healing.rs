@@ -12,7 +12,6 @@ use chomp_table::{Digest, Head};
 
 use super::ids::{LeaseId, Unit};
 use super::messages::{Action, Rejection, StopReason};
-use super::ranges::draws_on;
 use super::units::State;
 use super::{Phase, Plan};
 
@@ -50,9 +49,9 @@ impl Plan {
 
     /// Takes back what draws on a range that was withdrawn, as far as it is not settled.
     fn block_dependants(&mut self, head: Head, out: &mut Vec<Action>) {
-        let range_bits = self.settings.range_bits;
+        let division = self.settings.division;
         let depends =
-            |unit: Unit| matches!(unit, Unit::Range(other) if draws_on(other, head, range_bits));
+            |unit: Unit| matches!(unit, Unit::Range(other) if division.draws_on(other, head));
         self.arbitrations.spoil(depends);
         // Whatever is ready is wanted or begun, or held back for an arbitration.
         let ready = self.board.ready().chain(self.arbitrations.units());

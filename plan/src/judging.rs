@@ -34,14 +34,15 @@ impl Plan {
     ) -> Result<(), Rejection> {
         self.judge_sender(worker)?;
         let first = ranges.first().ok_or(Rejection::Empty)?;
-        let layer = first.head.layer();
+        let layer_of = |head| self.units.ranges.layer(head);
+        let layer = layer_of(first.head);
         let mut heads = BTreeSet::new();
         for &RangeSummary { head, .. } in ranges {
             let unit = Unit::Range(head);
             if !self.units.contains(unit) {
                 return Err(Rejection::Unknown { unit });
             }
-            if head.layer() != layer {
+            if layer_of(head) != layer {
                 return Err(Rejection::Mixed { head, layer });
             }
             if !heads.insert(head) {

@@ -8,7 +8,7 @@ use super::Plan;
 use super::copies::Copies;
 use super::ids::{LeaseId, Millis, ParticipantId, Unit, WorkerId};
 use super::messages::{Action, Loss, Work};
-use super::units::{Lost, State};
+use super::units::{Lost, State, place};
 
 /// Of so many units it is remembered who had a lease on them that has ended: some minutes of a large job, and 10 MB at
 /// the most.
@@ -355,8 +355,8 @@ impl Plan {
         let open = self.is_open(unit);
         if self.board.update(unit, open, change) {
             self.news = true;
-            self.callers
-                .extend(self.board.fresh.owner(super::units::place(unit)));
+            let place = place(self.settings.division, unit);
+            self.callers.extend(self.board.fresh.owner(place));
         }
     }
 

@@ -139,7 +139,8 @@ impl Plan {
     fn offer_units(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
         let units = self.cut(worker)?;
         for &unit in &units {
-            self.board.fresh.claim(worker, place(unit));
+            let place = place(self.settings.division, unit);
+            self.board.fresh.claim(worker, place);
         }
         let (task, slow) = self.offer(now, worker, &units);
         self.singles.insert((slow, task.lease));
@@ -174,7 +175,7 @@ impl Plan {
         };
         let heads: Vec<Head> = units.iter().filter_map(head).collect();
         Work::Evaluate {
-            layer: heads[0].layer(),
+            layer: self.units.ranges.layer(heads[0]),
             heads,
         }
     }
@@ -208,7 +209,7 @@ impl Plan {
         if layer == SHARDS {
             return 1;
         }
-        let ranges = |positions| positions / self.settings.range_bits.positions();
+        let ranges = |positions| positions / self.settings.division.positions();
         let copies = u64::from(self.settings.replicas.max(1));
         let to_share = self.units.ranges.to_do(layer) as u64 * copies;
         let tasks_per_thread = u64::from(self.settings.tasks_per_thread);
@@ -238,7 +239,7 @@ impl Plan {
                 .units()
                 .filter(|&unit| {
                     self.is_open(unit)
-                        && place(unit).0 < below
+                        && place(self.settings.division, unit).0 < below
                         && self.board.may_double(worker, others, unit)
                 })
                 .collect();

@@ -9,10 +9,9 @@
 
 use std::collections::BTreeMap;
 
-use chomp_table::head::layers;
-use chomp_table::{Head, RangeBits, RangeSummary};
+use chomp_table::{Division, Head, RangeSummary};
 
-use crate::forecast::{Work, each_source};
+use crate::forecast::Work;
 
 use super::ids::Unit;
 use super::messages::PlanError;
@@ -24,7 +23,7 @@ const NOBODY: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(super) struct Ranges {
-    range_bits: RangeBits,
+    division: Division,
     /// The heads of each layer, ascending.
     layers: Vec<Vec<Head>>,
     /// For each layer, its ranges that are not committed.
@@ -57,14 +56,15 @@ impl Ranges {
         lost: &[RangeSummary],
     ) -> Result<Ranges, PlanError> {
         settings.check()?;
-        let layers = layers(settings.bits, settings.range_bits);
+        let division = settings.division;
+        let layers = division.layers(settings.size);
         let count: usize = layers.iter().map(Vec::len).sum();
         let missing: Vec<usize> = layers.iter().map(Vec::len).collect();
-        let work = Work::new(settings.bits, settings.range_bits);
+        let work = Work::of(settings.size, division);
         let of_layers = work.ranges.iter().zip(&missing);
         let work_total = of_layers.map(|(each, &count)| each * count as u64).sum();
         let mut ranges = Ranges {
-            range_bits: settings.range_bits,
+            division,
             layers,
             missing_at_start: Vec::new(),
             missing,
@@ -153,7 +153,7 @@ impl Ranges {
         slot.state = State::Committed;
         let known = slot.known.expect("known before it is written");
         self.committed[index(head) / 64] |= 1 << (head.0 % 64);
-        let layer = head.layer() as usize;
+        let layer = self.layer(head) as usize;
         self.missing[layer] -= 1;
         self.work_done += self.work.ranges[layer];
         self.done += 1;
@@ -168,7 +168,7 @@ impl Ranges {
     pub(super) fn withdraw(&mut self, head: Head) -> bool {
         let known = self.slot(head).known.expect("the range was committed");
         self.committed[index(head) / 64] &= !(1 << (head.0 % 64));
-        let layer = head.layer() as usize;
+        let layer = self.layer(head) as usize;
         self.missing[layer] += 1;
         self.work_done -= self.work.ranges[layer];
         self.done -= 1;
@@ -211,13 +211,14 @@ impl Ranges {
     fn blocker(&self, head: Head) -> Option<Head> {
         // Nothing is ready before half the head is committed, and that is quickly asked.
         let half = Head(head.0 / 2);
-        if !head.is_empty() && !self.is_committed(half) {
+        let is_source = matches!(self.division, Division::Words(_)) && !head.is_empty();
+        if is_source && !self.is_committed(half) {
             return Some(half);
         }
         let mut highest = None;
-        each_source(head, self.range_bits, &mut |source| {
+        self.division.each_source(head, &mut |source| {
             if !self.is_committed(source) {
-                highest = highest.max(Some((source.layer(), source)));
+                highest = highest.max(Some((self.layer(source), source)));
             }
         });
         highest.map(|(_, source)| source)
@@ -238,12 +239,12 @@ impl Ranges {
         for &head in heads {
             of_them[index(head)] = true;
         }
-        let lowest = heads.iter().map(|head| head.layer() as usize).min();
+        let lowest = heads.iter().map(|&head| self.layer(head) as usize).min();
         let above = lowest.map_or(self.layers.len(), |layer| layer + 1);
         let mut followers = Vec::new();
         for &head in self.layers[above..].iter().flatten() {
             let mut follows = false;
-            each_source(head, self.range_bits, &mut |source| {
+            self.division.each_source(head, &mut |source| {
                 follows |= of_them[index(source)];
             });
             if follows && !std::mem::replace(&mut of_them[index(head)], true) {
@@ -251,6 +252,14 @@ impl Ranges {
             }
         }
         followers
+    }
+
+    pub(super) fn division(&self) -> Division {
+        self.division
+    }
+
+    pub(super) fn layer(&self, head: Head) -> u32 {
+        self.division.layer(head)
     }
 
     pub(super) fn contains(&self, head: Head) -> bool {
@@ -326,8 +335,8 @@ impl Ranges {
         for watched in heads() {
             let mut next = self.watchers[index(watched)];
             while next != NOBODY {
-                let source = chomp_table::sources::sources(Head(next.into()), self.range_bits);
-                assert!(source.contains(&watched) && !self.is_committed(watched));
+                let draws_on = self.division.draws_on(Head(next.into()), watched);
+                assert!(draws_on && !self.is_committed(watched));
                 watching.push(Head(next.into()));
                 next = self.next_watcher[next as usize];
             }
@@ -355,7 +364,7 @@ impl Ranges {
         }
         let lowest = self.missing.iter().position(|&missing| missing > 0);
         assert_eq!(self.open, lowest.unwrap_or(self.layers.len()));
-        let work_of = |head: &Head| self.work.ranges[head.layer() as usize];
+        let work_of = |head: &Head| self.work.ranges[self.layer(*head) as usize];
         let work = self.layers.iter().flatten().filter(committed).map(work_of);
         assert_eq!(self.work_done, work.sum::<u64>());
         let done: Vec<&Head> = self.layers.iter().flatten().filter(committed).collect();
@@ -374,38 +383,6 @@ fn as_u32(layers: usize) -> u32 {
     u32::try_from(layers).expect("at most 211 layers, with HEAD_BITS_MAX head bits")
 }
 
-/// Whether the range `head` draws on the range `source`: the reverse of asking for its sources, without a
-/// list of them.
-pub(super) fn draws_on(head: Head, source: Head, range_bits: RangeBits) -> bool {
-    if source >= head {
-        return false;
-    }
-    let shorter = head.len() - source.len();
-    if (1..=range_bits.get()).contains(&shorter) && head.0 >> shorter == source.0 {
-        return true;
-    }
-    if source.is_empty() {
-        // It is what is left of a head that is short enough, and where all 1s from the first on
-        // can be moved out.
-        return true;
-    }
-    // A move turns the 1 at which it starts into a 0 and leaves what is before it, so it starts
-    // at the highest bit in which the two differ.
-    let bit = (head.0 ^ source.0).ilog2();
-    let low = |head: Head| head.0 & ((1 << bit << 1) - 1);
-    let ones = low(head).count_ones();
-    let left = low(source);
-    // It crosses into the low bits and leaves some 1s at the end of the head…
-    let crosses = (left + 1).is_power_of_two() && left.count_ones() < ones;
-    // …or ends inside, with everything between sorted. To end at a 1 would be to end at the next 0 before it.
-    let ends_at = |end: u32| {
-        let below = (1 << end) - 1;
-        let sorted = (1u64 << (low(head) >> end).count_ones()) - 1;
-        left == sorted << end | low(head) & below
-    };
-    crosses || (0..bit).any(ends_at)
-}
-
 #[cfg(test)]
 mod tests {
     use chomp_table::sources::sources;
@@ -415,44 +392,19 @@ mod tests {
     /// Each range that draws on one of these, or on one that follows from them.
     #[test]
     fn followers_are_those_of_the_sources() {
-        let settings = Settings::new(18, RangeBits::new(12).unwrap());
+        let range_bits = chomp_table::RangeBits::new(12).unwrap();
+        let settings = Settings::new(18, range_bits);
         let ranges = Ranges::new(&settings, &[], &[]).unwrap();
         let by_layer = || ranges.layers.iter().flatten();
         for first in (0..64).map(Head) {
             let mut follows = vec![first];
             for &head in by_layer() {
-                let sources = sources(head, settings.range_bits);
+                let sources = sources(head, range_bits);
                 if sources.iter().any(|source| follows.contains(source)) {
                     follows.push(head);
                 }
             }
             assert_eq!(ranges.followers(&[first]), follows[1..], "{first}");
-        }
-    }
-
-    #[test]
-    fn the_reverse_of_sources() {
-        let range_bits = RangeBits::new(12).unwrap();
-        for head in (0..1 << 10).map(Head) {
-            let sources = sources(head, range_bits);
-            for source in (0..1 << 10).map(Head) {
-                assert_eq!(
-                    draws_on(head, source, range_bits),
-                    sources.contains(&source),
-                    "{head} on {source}"
-                );
-            }
-        }
-        let range_bits = RangeBits::new(12).unwrap();
-        for head in [0b1_0000_0000_0000_0000, 0xa_5a5a, 0xf_0000].map(Head) {
-            let sources = sources(head, range_bits);
-            for source in (0..head.0 + 2).map(Head) {
-                assert_eq!(
-                    draws_on(head, source, range_bits),
-                    sources.contains(&source),
-                    "{head} on {source}"
-                );
-            }
         }
     }
 }

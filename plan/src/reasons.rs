@@ -1,6 +1,7 @@
 //! Why something was not done.
 
-use chomp_table::{Head, RangeBits};
+use chomp_table::head::HEAD_BITS_MAX;
+use chomp_table::{Division, Head};
 
 use super::ids::{LeaseId, Unit};
 
@@ -122,15 +123,21 @@ pub enum Misdeed {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// More ranges than a plan keeps in memory.
-    #[error(
-        "{bits} bits with {range_bits} range bits make too many ranges: use at least {least} range bits"
-    )]
-    TooManyRanges {
-        bits: u32,
-        range_bits: RangeBits,
-        least: u32,
-    },
+    #[error("{}", too_many(*division, *size))]
+    TooManyRanges { division: Division, size: u32 },
     /// What is said to be done contradicts itself.
     #[error("the content of {unit} is known in two versions")]
     Disagreement { unit: Unit },
+}
+
+fn too_many(division: Division, size: u32) -> String {
+    match division {
+        Division::Words(range_bits) => format!(
+            "{size} bits with {range_bits} range bits make too many ranges: use at least {} range bits",
+            size - HEAD_BITS_MAX
+        ),
+        Division::Ranks(_) => {
+            format!("{size} tiles with {division} make too many ranges: use larger ones")
+        }
+    }
 }

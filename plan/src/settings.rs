@@ -1,18 +1,19 @@
 //! What a plan is for, and how it shares out the work.
 
-use chomp_table::RangeBits;
+use chomp_table::Division;
 pub use chomp_table::head::HEAD_BITS_MAX;
 use chomp_table::shard::ShardSize;
+use chomp_table::values;
 
 use super::messages::PlanError;
 
 /// What a plan is for, and how it shares out the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The bits of the table.
-    pub bits: u32,
-    /// The low bits of a range.
-    pub range_bits: RangeBits,
+    /// The kind of the table, and how it is cut into ranges.
+    pub division: Division,
+    /// The size of the table: bits, or tiles.
+    pub size: u32,
     /// The number of this owner of the table. Leases are counted from 2^32 times it.
     pub epoch: u64,
     /// Results of leases below this number are not taken, unless the lease stands: their sources may have been
@@ -44,7 +45,7 @@ pub struct Settings {
     pub task_positions_min: u64,
     /// Into how many tasks a layer is cut for each thread, if it has that many ranges.
     pub tasks_per_thread: u32,
-    /// The words of every shard but the last.
+    /// The stored words of every shard but the last; of Grundy values, the ranks of every shard but the last of an area.
     pub shard_words: u64,
     /// One of so many ranges is evaluated by another participant too before it is committed. 0: none is, not
     /// even of a worker's first results.
@@ -56,11 +57,17 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The usual way to share out the work for a table of `bits` bits.
-    pub const fn new(bits: u32, range_bits: RangeBits) -> Settings {
+    /// The usual way to share out the work for a table of this size.
+    pub fn new(size: u32, division: impl Into<Division>) -> Settings {
+        let division = division.into();
+        // About a second of work for one thread.
+        let (task_positions_max, shard_words) = match division {
+            Division::Words(_) => (1 << 31, ShardSize::PUBLISHED.shard_words as u64),
+            Division::Ranks(_) => (1 << 24, 1 << values::shard::ShardSize::PUBLISHED.shard_bits),
+        };
         Settings {
-            bits,
-            range_bits,
+            division,
+            size,
             epoch: 0,
             oldest_lease: 0,
             replicas: 1,
@@ -71,21 +78,21 @@ impl Settings {
             expiries_max: 20,
             worker_failures_max: 20,
             participant_failures_max: 100,
-            // About a second of work for one thread.
-            task_positions_max: 1 << 31,
+            task_positions_max,
             // About a tenth of a second.
-            task_positions_min: 1 << 27,
+            task_positions_min: task_positions_max >> 4,
             tasks_per_thread: 2,
-            shard_words: ShardSize::PUBLISHED.shard_words as u64,
+            shard_words,
             check_one_in: 4,
             check_own_one_in: 16,
             checks_first: 16,
         }
     }
 
-    /// The most bits of a head.
-    pub(super) const fn head_bits(&self) -> u32 {
-        self.bits.saturating_sub(self.range_bits.get())
+    /// The most bits of the number of a range.
+    pub(super) fn head_bits(&self) -> u32 {
+        let last = self.division.ranges(self.size).saturating_sub(1);
+        u64::BITS - last.leading_zeros()
     }
 
     /// A worker that was not heard of for so long, in milliseconds, is not counted on for a check. A heartbeat
@@ -101,13 +108,9 @@ impl Settings {
     ///
     /// [`PlanError::TooManyRanges`].
     pub fn check(&self) -> Result<(), PlanError> {
-        let (bits, range_bits) = (self.bits, self.range_bits);
+        let Settings { division, size, .. } = *self;
         if self.head_bits() > HEAD_BITS_MAX {
-            return Err(PlanError::TooManyRanges {
-                bits,
-                range_bits,
-                least: bits - HEAD_BITS_MAX,
-            });
+            return Err(PlanError::TooManyRanges { division, size });
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The shards: how the table is cut into files when all its ranges are committed.
 
-use chomp_table::Head;
+use chomp_table::{Division, Head};
 
 use super::ids::WorkerId;
 use super::ranges::Ranges;
@@ -17,6 +17,17 @@ struct Shard {
     writer: Option<WorkerId>,
 }
 
+impl Shard {
+    fn new(head: Head, skip: u64) -> Shard {
+        Shard {
+            slot: Slot::new(State::Ready),
+            head,
+            skip,
+            writer: None,
+        }
+    }
+}
+
 /// The shards of the table; none before it is cut.
 #[derive(Debug, Default)]
 pub(super) struct Shards {
@@ -27,32 +38,34 @@ pub(super) struct Shards {
 }
 
 impl Shards {
-    /// Cuts the table, of which all ranges are committed: each shard has `words` stored words, in
-    /// the order of their ranges, and the last has the rest. There is at least one.
-    pub(super) fn cut(&mut self, ranges: &Ranges, words: u64) {
-        let words = words.max(1);
-        let first = Shard {
-            slot: Slot::new(State::Ready),
-            head: Head(0),
-            skip: 0,
-            writer: None,
-        };
-        self.all = vec![first];
+    /// Cuts the table, of which all ranges are committed. Of words, each shard has `size` stored ones, in the order of
+    /// their ranges, and the last has the rest; there is at least one. Of ranks, each has `size` of one area, or the rest of it.
+    pub(super) fn cut(&mut self, ranges: &Ranges, size: u64) {
+        self.done = 0;
+        match ranges.division() {
+            Division::Words(_) => self.cut_words(ranges, size.max(1)),
+            Division::Ranks(bits) => {
+                let starts = (0..ranges.count()).map(Head).filter(|&head| {
+                    let ranks = bits.ranks(head).map(|(_, ranks)| ranks.start);
+                    ranks.is_some_and(|start| start.is_multiple_of(size))
+                });
+                self.all = starts.map(|head| Shard::new(head, 0)).collect();
+            }
+        }
+    }
+
+    fn cut_words(&mut self, ranges: &Ranges, words: u64) {
+        self.all = vec![Shard::new(Head(0), 0)];
         let (mut before, mut next) = (0u64, words);
         for head in (0..ranges.count()).map(Head) {
             let after = before.saturating_add(ranges.stored(head));
             while next < after {
                 let skip = next - before;
-                self.all.push(Shard {
-                    head,
-                    skip,
-                    ..first
-                });
+                self.all.push(Shard::new(head, skip));
                 next = next.saturating_add(words);
             }
             before = after;
         }
-        self.done = 0;
     }
 
     /// Forgets all shards.

@@ -1,7 +1,6 @@
 //! Each rule of the plan, one at a time.
 
 use chomp_table::RangeSummary;
-use chomp_table::head::layers;
 use chomp_table::{Head, RangeBits};
 
 use super::*;
@@ -134,7 +133,7 @@ impl Bench {
 
     /// All layers below `layer` of a table of `bits` bits are done.
     fn at_layer(settings: Settings, layer: u32) -> Bench {
-        let heads = layers(settings.bits, settings.range_bits);
+        let heads = settings.division.layers(settings.size);
         let done = summaries(heads[..layer as usize].iter().flatten().map(|head| head.0));
         Bench::new(settings, &done)
     }

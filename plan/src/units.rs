@@ -1,6 +1,6 @@
 //! What the plan knows of each unit, be it a range or a shard.
 
-use chomp_table::{Digest, Head, RangeSummary};
+use chomp_table::{Digest, Division, Head, RangeSummary};
 
 use super::ids::{SubmissionId, Unit};
 use super::ranges::Ranges;
@@ -12,9 +12,9 @@ pub(super) const SHARDS: u32 = u32::MAX - 1;
 /// Where a unit stands in the order of work: low layers first, and shards last.
 pub(super) type Place = (u32, u64);
 
-pub(super) fn place(unit: Unit) -> Place {
+pub(super) fn place(division: Division, unit: Unit) -> Place {
     match unit {
-        Unit::Range(head) => (head.layer(), head.0),
+        Unit::Range(head) => (division.layer(head), head.0),
         Unit::Shard(number) => (SHARDS, number.into()),
     }
 }

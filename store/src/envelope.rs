@@ -11,7 +11,7 @@
 //! All integers are little-endian. This frame is the same in every version, so that a newer object
 //! is told from a damaged one.
 
-use chomp_table::{Digest, RangeBits};
+use chomp_table::{Digest, Division};
 
 use crate::StoreError;
 use crate::objects::Key;
@@ -154,9 +154,10 @@ impl<'a> Reader<'a> {
         take(&mut self.fields).map(Digest)
     }
 
-    pub(super) fn range_bits(&mut self) -> Result<RangeBits, Wrong> {
-        let bits = self.u32()?;
-        RangeBits::new(bits).ok_or_else(|| Wrong::Damaged(format!("it claims {bits} range bits")))
+    pub(super) fn division(&mut self) -> Result<Division, Wrong> {
+        let code = self.u32()?;
+        let division = Division::from_code(code);
+        division.ok_or_else(|| Wrong::Damaged(format!("it claims {code} range bits")))
     }
 
     /// The next `length` bytes.

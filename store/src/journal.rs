@@ -14,7 +14,7 @@
 //! | 8 | number n; of a checkpoint, that of the first segment that it does not cover |
 //! | 32 | digest of segment n - 1, zeros for n = 0 |
 //! | 8 | a number that names the table |
-//! | 4 | range bits |
+//! | 4 | range bits; of a table of Grundy values, 256 and the [rank bits](chomp_table::RankBits) |
 //! | … | entries, up to the end |
 //!
 //! An entry begins with its kind, 4 bytes:
@@ -53,13 +53,13 @@ mod start;
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use chomp_table::{Head, RangeBits};
+use chomp_table::{Division, Head};
 
 use self::format::{SEGMENT, encode, encode_checkpoint, read_segment, write};
 use self::start::{begin, exists, read_all, read_small, refuse_gap};
 use crate::StoreError;
 use crate::keys;
-use crate::ledger::{Finders, Ledger, Merged, Outcast};
+use crate::ledger::{Finders, Ledger, MergedShard, Outcast};
 use crate::objects::{Key, Storage, StorageError};
 use crate::part::{PartName, Placed};
 
@@ -83,7 +83,7 @@ pub enum Entry {
     Opened {
         /// A random number of its own.
         coordinator: u64,
-        /// The bits of its job.
+        /// The bits of its job, or the tiles.
         bits: u32,
     },
     /// Ranges are done: their records are in this part.
@@ -109,12 +109,12 @@ pub enum Entry {
     },
     /// A shard is done.
     Shard {
-        /// The bits of the table.
+        /// The bits of the table, or the tiles.
         bits: u32,
         /// Who merged it.
         finders: Finders,
         /// The shard.
-        merged: Merged,
+        merged: MergedShard,
     },
     /// Ranges that are done were computed again, and are the same. Who found them before is of no interest any more.
     Confirmed {
@@ -156,7 +156,7 @@ struct Since {
 }
 
 impl Journal {
-    /// Takes over the journal in `storage`, or begins one, for a job of `bits` bits. `coordinator` and
+    /// Takes over the journal in `storage`, or begins one, for a job of `bits` bits, or tiles. `coordinator` and
     /// `table` are random numbers: the first names this writer, the second the table, if it is new.
     ///
     /// # Errors
@@ -166,20 +166,21 @@ impl Journal {
     /// coordinator takes the table over at this very moment.
     pub async fn open(
         storage: Arc<dyn Storage>,
-        range_bits: RangeBits,
+        division: impl Into<Division>,
         bits: u32,
         coordinator: u64,
         table: u64,
     ) -> Result<Journal, StoreError> {
+        let division = division.into();
         let mut since = Since::default();
         let ledger = match read_all(&*storage, &mut since).await? {
             Some(ledger) => ledger,
-            None => Ledger::new(table, range_bits),
+            None => Ledger::new(table, division),
         };
-        if ledger.range_bits != range_bits {
+        if ledger.division != division {
             return Err(StoreError::OtherRangeBits {
-                table: ledger.range_bits,
-                asked: range_bits,
+                table: ledger.division,
+                asked: division,
             });
         }
         refuse_gap(&*storage, ledger.next).await?;
@@ -287,12 +288,12 @@ impl Journal {
     ///
     /// [`StoreError::Fenced`]; [`StoreError::Storage`].
     pub async fn prune(&self, bits: u32) -> Result<bool, StoreError> {
-        let (last, range_bits) = {
+        let (last, division) = {
             let ledger = self.ledger();
-            (ledger.ranges.last(), ledger.range_bits)
+            (ledger.ranges.last(), ledger.division)
         };
-        if last.is_some_and(|head| head.0 >= range_bits.heads(bits))
-            || !exists(&*self.storage, &keys::manifest(bits)).await?
+        if last.is_some_and(|head| head.0 >= division.ranges(bits))
+            || !exists(&*self.storage, &keys::manifest(&division.folder_name(bits))).await?
         {
             return Ok(false);
         }

@@ -5,9 +5,11 @@
 //! | `work/journal/<number, 10 digits>` | [a segment of the journal](super::journal) |
 //! | `work/checkpoints/<number, 10 digits>` | [what all segments below this number add up to](super::journal) |
 //! | `work/parts/<layer, 4 digits>/<lease, 16 hex>` | [the result of a task](super::part) |
-//! | `table-<bits, 2 digits>/<name>` | an object of the published table |
+//! | `table-<bits, 2 digits>/<name>`, `values-<tiles, 3 digits>/<name>` | an object of the published table |
 //!
 //! Numbers are padded with zeros so that keys sort as their numbers do.
+
+use chomp_table::manifest::MANIFEST_NAME;
 
 use crate::objects::{Key, KeyError};
 use crate::part::PartName;
@@ -71,12 +73,12 @@ pub(crate) fn old_job() -> Key {
     key("work/job")
 }
 
-pub(crate) fn published(bits: u32, name: &str) -> Result<Key, KeyError> {
-    Key::new(&format!("table-{bits:02}/{name}"))
+pub(crate) fn published(folder: &str, name: &str) -> Result<Key, KeyError> {
+    Key::new(&format!("{folder}/{name}"))
 }
 
-pub(crate) fn manifest(bits: u32) -> Key {
-    key(&format!("table-{bits:02}/manifest.json"))
+pub(crate) fn manifest(folder: &str) -> Key {
+    key(&format!("{folder}/{MANIFEST_NAME}"))
 }
 
 #[cfg(test)]
@@ -93,8 +95,15 @@ mod tests {
         assert_eq!(part_name(&part(name)), Some(name));
         assert_eq!(number_of(&segment(12)), Some(12));
         assert_eq!(number_of(&checkpoint(SEGMENT_MAX)), Some(SEGMENT_MAX));
-        assert_eq!(published(20, "a.zst").unwrap().as_str(), "table-20/a.zst");
-        assert_eq!(published(20, "manifest.json").unwrap(), manifest(20));
+        let folder = "table-20";
+        assert_eq!(
+            published(folder, "a.zst").unwrap().as_str(),
+            "table-20/a.zst"
+        );
+        assert_eq!(
+            published(folder, "manifest.json").unwrap(),
+            manifest(folder)
+        );
     }
 
     #[test]

@@ -1,47 +1,46 @@
 //! The ledger: what a journal adds up to. It lives in memory, of the coordinator and of each worker.
 
 mod finders;
+mod merged;
 mod ranges;
 
 use std::collections::BTreeMap;
 
-use chomp_table::fingerprint::Leaf;
-use chomp_table::format::Damage;
-use chomp_table::manifest::SHARDS_MAX;
-use chomp_table::shard::{ShardInfo, shard_name};
-use chomp_table::{Digest, Head, RangeBits, RangeSummary};
-use serde::{Deserialize, Serialize};
+use chomp_table::{Digest, Division, Head, RangeSummary};
 
 use crate::journal::Entry;
 use crate::part::{PartName, Placed};
 
 pub use finders::{DISTRUSTED, Finders};
+pub use merged::{LengthSums, Merged, MergedShard, MergedValues, ShardFile};
 pub(crate) use ranges::Ranges;
 
 /// Where the record of a range is, and what is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The lease that its part is named for.
+    /// The lease and the layer that its part is named for.
     pub lease: u64,
+    /// The layer.
+    pub layer: u32,
     /// The first byte of the record in the part.
     pub offset: u32,
     /// The bytes of the record.
     pub length: u32,
     /// How many workers computed the range alike, at least 1.
     pub replicas: u32,
-    /// The number of losing positions.
+    /// The number of losing positions; of Grundy values, that of all.
     pub count: u64,
-    /// How many of them are not larger than their mirror image.
+    /// How many of them are not larger than their mirror image; of Grundy values, that of all.
     pub stored: u64,
     /// The digest of the record.
     pub digest: Digest,
 }
 
 impl Place {
-    /// The part with the record of the range `head`.
-    pub fn part(&self, head: Head) -> PartName {
+    /// The part with the record.
+    pub fn part(&self) -> PartName {
         PartName {
-            layer: head.layer(),
+            layer: self.layer,
             lease: self.lease,
         }
     }
@@ -66,94 +65,6 @@ impl Place {
     }
 }
 
-/// A shard of a table that is being published, and what its words add up to. The words of a shard
-/// come with those that follow the last stored word before them and are not stored themselves.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Merged {
-    /// The number of the shard, from 0.
-    pub number: u32,
-    /// The shard; none if no words are left for it, as at the end of a table of one range.
-    pub shard: Option<ShardInfo>,
-    /// The leaf of the fingerprint that its words are.
-    pub leaf: Leaf,
-    /// What all words that were read add up to, by number of bits, ascending.
-    pub sums: Vec<LengthSums>,
-}
-
-impl Merged {
-    /// Whether a table of so many bits can have this shard.
-    ///
-    /// # Errors
-    ///
-    /// If it contradicts itself, or has what no such table can have.
-    pub fn check(&self, bits: u32) -> Result<(), Damage> {
-        let Merged { leaf, sums, .. } = self;
-        ensure(bits <= u64::BITS, || format!("a table of {bits} bits"))?;
-        let number = usize::try_from(self.number).unwrap_or(usize::MAX);
-        ensure(number < SHARDS_MAX, || {
-            format!("a table has at most {SHARDS_MAX} shards")
-        })?;
-        let words = self.shard.as_ref().map_or(0, |shard| shard.entries);
-        ensure(leaf.words == words, || {
-            format!("a leaf of {} words and a shard of {words}", leaf.words)
-        })?;
-        if let Some(shard) = &self.shard {
-            ensure(shard.name == shard_name(number), || {
-                "another file name".to_owned()
-            })?;
-            shard.check_sizes()?;
-            ensure(u128::from(shard.last) < 1 << bits, || {
-                format!("words from {} to {}", shard.first, shard.last)
-            })?;
-        }
-        let lengths = leaf.lengths.iter();
-        ensure(ascend(lengths.clone().map(|of| of.bits), bits), || {
-            "leaves of lengths out of order".to_owned()
-        })?;
-        ensure(lengths.clone().is_sorted_by_key(|of| of.words), || {
-            "counts of a leaf that fall".to_owned()
-        })?;
-        let ends = lengths.last().is_none_or(|last| last.words == leaf.words);
-        ensure(ends, || {
-            "counts of a leaf that do not end with its words".to_owned()
-        })?;
-        ensure(ascend(sums.iter().map(|sum| sum.bits), bits), || {
-            "sums of lengths out of order".to_owned()
-        })?;
-        let possible = |sum: &LengthSums| u128::from(sum.losing) <= 1 << sum.bits.saturating_sub(1);
-        ensure(sums.iter().all(possible), || {
-            "more losing words than there are".to_owned()
-        })
-    }
-}
-
-fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Damage> {
-    if holds {
-        Ok(())
-    } else {
-        Err(Damage::new(what()))
-    }
-}
-
-/// Whether these are different numbers of bits, ascending, of a table of so many.
-fn ascend(numbers: impl Iterator<Item = u32> + Clone, bits: u32) -> bool {
-    let mut all = numbers.clone();
-    numbers.is_sorted_by(|one, next| one < next) && all.all(|number| number <= bits)
-}
-
-/// What the words of one number of bits add up to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LengthSums {
-    /// The number of bits.
-    pub bits: u32,
-    /// The number of losing words, mirror images too.
-    pub losing: u64,
-    /// The check sum of mirror pairs: 0 once all words of so many bits are in it.
-    pub unpaired: u64,
-}
-
 /// A participant that was found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcast {
@@ -172,8 +83,8 @@ pub struct Ledger {
     pub last: Digest,
     /// Names the table; workers tell by it that they look at the right store.
     pub table: u64,
-    /// The range bits of the table.
-    pub range_bits: RangeBits,
+    /// The kind of the table, and how it is cut into ranges.
+    pub division: Division,
     /// Whether ranges were ever found wrong: what was computed before may have drawn on these.
     pub withdrawn: bool,
     /// The done ranges.
@@ -181,7 +92,7 @@ pub struct Ledger {
     /// Those that were done until their record was lost.
     pub(crate) lost: Ranges,
     /// The shards of tables that are being published, by bits and number.
-    pub(crate) shards: BTreeMap<(u32, u32), (Merged, Finders)>,
+    pub(crate) shards: BTreeMap<(u32, u32), (MergedShard, Finders)>,
     /// The participants that were found out, by number.
     pub(crate) outcasts: BTreeMap<u32, Outcast>,
 }
@@ -218,19 +129,19 @@ impl Ledger {
         self.ranges.is_empty()
     }
 
-    /// The shards of the table of `bits` bits that are there, ascending.
-    pub fn shards(&self, bits: u32) -> impl Iterator<Item = &Merged> {
+    /// The shards of the table of `bits` bits, or tiles, that are there, ascending.
+    pub fn shards(&self, bits: u32) -> impl Iterator<Item = &MergedShard> {
         self.found_shards(bits).map(|(merged, _)| merged)
     }
 
     /// The same, and who found each.
-    pub fn found_shards(&self, bits: u32) -> impl Iterator<Item = (&Merged, &Finders)> {
+    pub fn found_shards(&self, bits: u32) -> impl Iterator<Item = (&MergedShard, &Finders)> {
         let shards = self.shards.range((bits, 0)..=(bits, u32::MAX));
         shards.map(|(_, (merged, finders))| (merged, finders))
     }
 
-    /// A shard of the table of `bits` bits, if it is there.
-    pub fn shard(&self, bits: u32, number: u32) -> Option<&Merged> {
+    /// A shard of the table of `bits` bits, or tiles, if it is there.
+    pub fn shard(&self, bits: u32, number: u32) -> Option<&MergedShard> {
         self.shards.get(&(bits, number)).map(|(merged, _)| merged)
     }
 
@@ -270,7 +181,7 @@ impl Ledger {
                 merged,
             } => {
                 let found = (merged.clone(), finders.clone());
-                self.shards.insert((*bits, merged.number), found);
+                self.shards.insert((*bits, merged.number()), found);
             }
             Entry::Lost { heads } => {
                 for head in heads {
@@ -328,6 +239,7 @@ impl Ledger {
         } = placed.summary;
         let place = Place {
             lease,
+            layer: self.division.layer(head),
             offset: placed.offset,
             length: placed.length,
             replicas,
@@ -337,23 +249,5 @@ impl Ledger {
         };
         self.lost.remove(head);
         self.ranges.insert(head, place, finders.clone());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_of_bits_ascend_up_to_those_of_the_table() {
-        for (numbers, fits) in [
-            (&[][..], true),
-            (&[2, 3, 19], true),
-            (&[3, 2], false),
-            (&[3, 3], false),
-            (&[2, 20], false),
-        ] {
-            assert_eq!(ascend(numbers.iter().copied(), 19), fits, "{numbers:?}");
-        }
     }
 }

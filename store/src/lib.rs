@@ -27,10 +27,12 @@ pub mod objects;
 pub mod part;
 pub mod published;
 
-use chomp_table::{Head, RangeBits};
+use chomp_table::{Division, Head};
 
 pub use journal::{Entry, Follower, Journal};
-pub use ledger::{DISTRUSTED, Finders, Ledger, Merged, Outcast, Place};
+pub use ledger::{
+    DISTRUSTED, Finders, Ledger, Merged, MergedShard, MergedValues, Outcast, Place, ShardFile,
+};
 pub use objects::{Key, KeyError, READS_MAX, Storage, StorageError};
 pub use part::{PartName, Placed};
 
@@ -66,15 +68,15 @@ pub enum StoreError {
         /// What is wrong with it.
         what: String,
     },
-    /// The table was begun with other range bits.
+    /// The table was begun with other ranges.
     #[error(
-        "the table has {table} range bits, {asked} were asked for: leave them out, or use another directory"
+        "the table has {table}, {asked} were asked for: leave them out, or use another directory"
     )]
     OtherRangeBits {
         /// Those of the table.
-        table: RangeBits,
+        table: Division,
         /// Those that were asked for.
-        asked: RangeBits,
+        asked: Division,
     },
     /// Another coordinator has taken the table over.
     #[error("the table was taken over by another coordinator: it wrote {key}")]

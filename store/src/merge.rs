@@ -9,7 +9,9 @@
 //! minus, for one that is its own 0. The words of whole pairs have the sum 0 in any order. Others
 //! have it with a chance of one in 2^64, whatever went wrong by accident.
 //!
-//! Nothing here reads or writes: whoever merges brings the ranges.
+//! Nothing here reads or writes: whoever merges brings the ranges. [`values`] does the same for Grundy values.
+
+pub mod values;
 
 use chomp_table::chance::mix;
 use chomp_table::fingerprint::Leaf;
@@ -81,7 +83,7 @@ impl Cut {
         shard_words: u64,
         (number, head, skip): (u32, Head, u64),
     ) -> Result<Cut, MergeError> {
-        let heads = ledger.range_bits.heads(bits);
+        let heads = ledger.division.ranges(bits);
         let left = ledger.done(heads).filter(|(done, _)| *done >= head);
         let left: u64 = left.map(|(_, place)| place.stored).sum();
         if number > 0 && left <= skip {

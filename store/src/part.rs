@@ -15,8 +15,8 @@
 use bytes::Bytes;
 use chomp_table::format::Damage;
 use chomp_table::head::HEAD_BITS_MAX;
-use chomp_table::range::{losing_max, max_record_len};
-use chomp_table::{Digest, Head, RangeBits, RangeSummary};
+use chomp_table::range::losing_max;
+use chomp_table::{Digest, Division, Head, RangeSummary};
 
 use crate::StoreError;
 use crate::keys;
@@ -65,30 +65,41 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Whether a range with `range_bits` can be this, and its record can be there.
+    /// Whether a range of such a table can be this, and its record can be there.
     ///
     /// # Errors
     ///
     /// If it has more positions, or a longer record, than a range can have, or lies outside a part.
-    pub fn check(&self, range_bits: RangeBits) -> Result<(), Damage> {
+    pub fn check(&self, division: impl Into<Division>) -> Result<(), Damage> {
+        let division = division.into();
         let RangeSummary {
             head,
             count,
             stored,
             ..
         } = self.summary;
-        if head.len() > HEAD_BITS_MAX || head.len() + range_bits.get() > u64::BITS {
+        let counts = match division {
+            Division::Words(bits) => {
+                let fits = head.len() <= HEAD_BITS_MAX && head.len() + bits.get() <= u64::BITS;
+                fits.then(|| (0, losing_max(bits)))
+            }
+            // A range has all its values.
+            Division::Ranks(bits) => bits.ranks(head).map(|(_, ranks)| {
+                let values = ranks.end - ranks.start;
+                (values, values)
+            }),
+        };
+        let Some((least, most)) = counts else {
             return Err(Damage::new(format!("range {head} is not of this table")));
-        }
-        let most = losing_max(range_bits);
-        if stored > count || count > most {
+        };
+        if stored > count || !(least..=most).contains(&count) {
             return Err(Damage::new(format!(
-                "range {head} with {count} losing positions, {stored} of them stored, where {most} are possible"
+                "range {head} with {count} positions, {stored} of them stored, where {most} are possible"
             )));
         }
         let (start, length) = (u64::from(self.offset), u64::from(self.length));
         let fits = HEADER_BYTES <= start && start + length <= BYTES_MAX;
-        if !fits || !(1..=max_record_len(range_bits)).contains(&length) {
+        if !fits || !(1..=division.max_record_len()).contains(&length) {
             return Err(Damage::new(format!(
                 "the record of range {head} cannot be at {start} with {length} bytes"
             )));
@@ -158,10 +169,10 @@ pub async fn read_records(
     storage: &dyn Storage,
     places: &[(Head, Place)],
 ) -> Vec<Result<Bytes, StoreError>> {
-    let parts = places.iter().map(|(head, place)| {
+    let parts = places.iter().map(|(_, place)| {
         let start = u64::from(place.offset);
         let end = start + u64::from(place.length);
-        (place.part(*head).key(), start..end)
+        (place.part().key(), start..end)
     });
     let reads = storage.read_each(parts.collect()).await;
     let places = places.iter().zip(reads);
@@ -176,7 +187,7 @@ fn check(
 ) -> Result<Bytes, StoreError> {
     let lost = |what| StoreError::Lost {
         head,
-        key: place.part(head).key(),
+        key: place.part().key(),
         what,
     };
     let record = match read {
@@ -197,6 +208,8 @@ fn check(
 
 #[cfg(test)]
 mod tests {
+    use chomp_table::RangeBits;
+
     use super::*;
     use crate::objects::SimulatedStorage;
     use crate::ready;
@@ -238,13 +251,14 @@ mod tests {
             count: 3,
             stored: 2,
             digest: placed.summary.digest,
+            layer: 3,
         };
         let all: Vec<_> = placed
             .iter()
             .map(|one| (one.summary.head, place_of(one)))
             .collect();
         let storage = SimulatedStorage::new(0);
-        storage.overwrite(&all[0].1.part(all[0].0).key(), bytes);
+        storage.overwrite(&all[0].1.part().key(), bytes);
         (storage, all)
     }
 
@@ -256,7 +270,7 @@ mod tests {
         let read: Vec<Bytes> = read.into_iter().map(Result::unwrap).collect();
         assert_eq!(read, [&b"eleven"[..], b"a hundred"]);
         for (number, (head, place)) in places.iter().enumerate() {
-            let key = place.part(*head).key();
+            let key = place.part().key();
             let is_lost = |storage: &SimulatedStorage, head: Head, place: &Place| {
                 let error = ready(read_record(storage, head, place)).unwrap_err();
                 let lost = matches!(&error, StoreError::Lost { head: lost, .. } if *lost == head);
@@ -290,7 +304,7 @@ mod tests {
             length: 40,
         };
         let most = losing_max(range_bits());
-        let longest = u32::try_from(max_record_len(range_bits())).unwrap();
+        let longest = u32::try_from(Division::from(range_bits()).max_record_len()).unwrap();
         let end = u32::try_from(BYTES_MAX).unwrap();
         let with = |count, stored| Placed {
             summary: RangeSummary {

@@ -8,13 +8,13 @@ use crate::StoreError;
 use crate::keys;
 use crate::objects::{Key, KeyError, Storage, StorageError};
 
-/// The key of an object of the published table of `bits` bits.
+/// The key of an object of the published table in `folder`.
 ///
 /// # Errors
 ///
 /// If `name` cannot be part of a key.
-pub fn key(bits: u32, name: &str) -> Result<Key, KeyError> {
-    keys::published(bits, name)
+pub fn key(folder: &str, name: &str) -> Result<Key, KeyError> {
+    keys::published(folder, name)
 }
 
 /// Creates an object of a table that is being published.
@@ -28,7 +28,7 @@ pub fn key(bits: u32, name: &str) -> Result<Key, KeyError> {
 /// [`StoreError::Storage`].
 pub async fn put(
     storage: &dyn Storage,
-    bits: u32,
+    folder: &str,
     key: &Key,
     bytes: Bytes,
 ) -> Result<(), StoreError> {
@@ -40,7 +40,7 @@ pub async fn put(
     if matches!(&there, Ok(there) if *there == bytes) {
         return Ok(());
     }
-    if manifest(storage, bits).await?.is_some() {
+    if manifest(storage, folder).await?.is_some() {
         let what = "it is not what the table's parts make of it".to_owned();
         return Err(StoreError::Damaged {
             key: key.clone(),
@@ -51,13 +51,13 @@ pub async fn put(
     Ok(storage.create(key, bytes).await?)
 }
 
-/// The bytes of the manifest of the published table of `bits` bits, if it is published.
+/// The bytes of the manifest of the table in `folder`, if it is published.
 ///
 /// # Errors
 ///
 /// [`StoreError::Damaged`] if it is too large for one; [`StoreError::Storage`].
-pub async fn manifest(storage: &dyn Storage, bits: u32) -> Result<Option<Bytes>, StoreError> {
-    let key = keys::manifest(bits);
+pub async fn manifest(storage: &dyn Storage, folder: &str) -> Result<Option<Bytes>, StoreError> {
+    let key = keys::manifest(folder);
     match storage.read_at(&key, 0..MANIFEST_BYTES_MAX + 1).await {
         Ok(bytes) if bytes.len() as u64 > MANIFEST_BYTES_MAX => Err(StoreError::Damaged {
             key,
@@ -75,11 +75,13 @@ mod tests {
     use crate::objects::SimulatedStorage;
     use crate::ready;
 
+    const FOLDER: &str = "table-19";
+
     #[test]
     fn what_was_left_is_replaced_until_there_is_a_manifest() {
         let storage = SimulatedStorage::new(0);
-        let shard = key(19, "00").unwrap();
-        let put = |bytes: &'static [u8]| ready(put(&storage, 19, &shard, bytes.into()));
+        let shard = key(FOLDER, "00").unwrap();
+        let put = |bytes: &'static [u8]| ready(put(&storage, FOLDER, &shard, bytes.into()));
         // What is there may begin with all that is put.
         for bytes in [
             &b"torn"[..],
@@ -91,8 +93,8 @@ mod tests {
             put(bytes).unwrap();
             assert_eq!(storage.objects()[&shard], bytes);
         }
-        assert_eq!(ready(manifest(&storage, 19)).unwrap(), None);
-        storage.overwrite(&keys::manifest(19), &b"manifest"[..]);
+        assert_eq!(ready(manifest(&storage, FOLDER)).unwrap(), None);
+        storage.overwrite(&keys::manifest(FOLDER), &b"manifest"[..]);
         put(b"right").unwrap();
         assert!(matches!(put(b"wrong"), Err(StoreError::Damaged { key, .. }) if key == shard));
         assert!(matches!(put(b"righ"), Err(StoreError::Damaged { .. })));
@@ -109,8 +111,8 @@ mod tests {
             (most + 1, false),
             (most + 2, false),
         ] {
-            storage.overwrite(&keys::manifest(19), vec![b' '; bytes]);
-            match ready(manifest(&storage, 19)) {
+            storage.overwrite(&keys::manifest(FOLDER), vec![b' '; bytes]);
+            match ready(manifest(&storage, FOLDER)) {
                 Ok(read) => assert!(fits && read.unwrap().len() == bytes, "{bytes}"),
                 Err(error) => assert!(!fits && matches!(error, StoreError::Damaged { .. })),
             }

@@ -8,6 +8,7 @@
 //! | [`definition`] | W by its definition: slow, obvious, the oracle of every test |
 //! | [`partition`] | positions by area: their ranks, and which of a mirror pair is kept |
 //! | [`head`], [`sources`] | ranges, layers, and which ranges a range draws on |
+//! | [`division`] | what a job asks of a table of any kind: its ranges, their layers and sources |
 //! | [`digest`], [`format`](mod@format) | SHA-256 digests; why bytes are refused |
 //! | [`gaps`], [`classes`], [`range`], [`shard`], [`manifest`] | the bytes, as `docs/FORMAT.md` describes them |
 //! | [`values`] | the same for tables of Grundy values: bytes, manifest, reader |
@@ -88,6 +89,7 @@ pub mod chance;
 pub mod classes;
 pub mod definition;
 pub mod digest;
+pub mod division;
 pub mod fingerprint;
 pub mod format;
 #[cfg(feature = "fuzzing")]
@@ -107,9 +109,11 @@ pub mod values;
 pub mod word;
 
 pub use digest::Digest;
+pub use division::{Division, Published, RankBits};
 pub use head::{Head, RangeBits};
 pub use partition::Partition;
 pub use position::{Cell, Position};
 pub use range::{Range, RangeSummary};
 pub use reader::{ShardFile, Table, TableError};
+pub use values::ValuesManifest;
 pub use word::Word;

@@ -87,6 +87,49 @@ pub fn sources(head: Head, range_bits: RangeBits) -> Vec<Head> {
     sources
 }
 
+/// Calls `take` with each source of a range, some of them more than once: [`sources`] without a list.
+pub fn each(head: Head, range_bits: RangeBits, take: &mut impl FnMut(Head)) {
+    for shift in 1..=head.len().min(range_bits.get()) {
+        take(Head(head.0 >> shift));
+    }
+    for start in starts(head) {
+        start.inside().for_each(&mut *take);
+        (1..=start.ones).for_each(|d| take(start.crossing(d)));
+    }
+}
+
+/// Whether the range `head` draws on the range `source`: the reverse of asking for its sources, without a
+/// list of them.
+pub fn draws_on(head: Head, source: Head, range_bits: RangeBits) -> bool {
+    if source >= head {
+        return false;
+    }
+    let shorter = head.len() - source.len();
+    if (1..=range_bits.get()).contains(&shorter) && head.0 >> shorter == source.0 {
+        return true;
+    }
+    if source.is_empty() {
+        // It is what is left of a head that is short enough, and where all 1s from the first on
+        // can be moved out.
+        return true;
+    }
+    // A move turns the 1 at which it starts into a 0 and leaves what is before it, so it starts
+    // at the highest bit in which the two differ.
+    let bit = (head.0 ^ source.0).ilog2();
+    let low = |head: Head| head.0 & ((1 << bit << 1) - 1);
+    let ones = low(head).count_ones();
+    let left = low(source);
+    // It crosses into the low bits and leaves some 1s at the end of the head…
+    let crosses = (left + 1).is_power_of_two() && left.count_ones() < ones;
+    // …or ends inside, with everything between sorted. To end at a 1 would be to end at the next 0 before it.
+    let ends_at = |end: u32| {
+        let below = (1 << end) - 1;
+        let sorted = (1u64 << (low(head) >> end).count_ones()) - 1;
+        left == sorted << end | low(head) & below
+    };
+    crosses || (0..bit).any(ends_at)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -140,6 +183,49 @@ mod tests {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn the_reverse_of_sources() {
+        let range_bits = RangeBits::new(12).unwrap();
+        for head in (0..1 << 10).map(Head) {
+            let sources = sources(head, range_bits);
+            for source in (0..1 << 10).map(Head) {
+                assert_eq!(
+                    draws_on(head, source, range_bits),
+                    sources.contains(&source),
+                    "{head} on {source}"
+                );
+            }
+        }
+        let range_bits = RangeBits::new(12).unwrap();
+        for head in [0b1_0000_0000_0000_0000, 0xa_5a5a, 0xf_0000].map(Head) {
+            let sources = sources(head, range_bits);
+            for source in (0..head.0 + 2).map(Head) {
+                assert_eq!(
+                    draws_on(head, source, range_bits),
+                    sources.contains(&source),
+                    "{head} on {source}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn each_is_a_source_and_none_is_left_out() {
+        for b in [12, 20].map(|bits| RangeBits::new(bits).unwrap()) {
+            for head in (1..1 << 11).map(Head) {
+                let mut found = BTreeSet::new();
+                each(head, b, &mut |source| {
+                    found.insert(source);
+                });
+                let mut all: BTreeSet<Head> = sources(head, b).into_iter().collect();
+                // The range that holds the corner is the first one, or one of those that are shifted.
+                all.remove(&Head(0));
+                found.remove(&Head(0));
+                assert_eq!(found, all, "{head}");
             }
         }
     }

@@ -29,8 +29,8 @@ async fn run(
     let issuer = Arc::new(Issuer::in_memory(0).unwrap());
     let token = issuer.issue(Holder::OWNER, None);
     let options = Options {
-        bits: BITS,
-        range_bits,
+        division: range_bits.into(),
+        size: BITS,
         replicas: 1,
         issuer,
         participants: None,

@@ -125,7 +125,7 @@ async fn reports(access: Access, table: String) {
             continue;
         };
         let ledger = journal.ledger();
-        let done = ledger.done(ledger.range_bits.heads(BITS));
+        let done = ledger.done(ledger.division.ranges(BITS));
         let records = done.map(|(Head(head), place)| v1::LostRecord {
             head,
             digest: place.digest.0.to_vec(),

@@ -11,6 +11,7 @@ use chomp_proto::v1::complete_request::Result as Said;
 use chomp_proto::v1::task::Work;
 use chomp_proto::v1::{self, complete_reply};
 use chomp_store::{Merged, published};
+use chomp_table::manifest::folder_name;
 use chomp_table::shard::shard_name;
 use chomp_table::{Range, Table};
 use common::FINGERPRINT_24;
@@ -287,7 +288,7 @@ fn shards_that_are_wrong() {
                 let mut bytes = bytes.to_vec();
                 lie(&mut merged, &mut bytes);
                 deeds.lies += 1;
-                let key = published::key(BITS, &shard_name(0)).unwrap();
+                let key = published::key(&folder_name(BITS), &shard_name(0)).unwrap();
                 let put = client.objects.put(client.worker, &key, bytes.into()).await;
                 let json = serde_json::to_vec(&merged).unwrap();
                 let said = Said::Merged(v1::Merged { json });

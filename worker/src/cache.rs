@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chomp_kernel::{Source, Sources};
 use chomp_store::Place;
-use chomp_table::{Digest, Head, RangeBits};
+use chomp_table::{Digest, Division, Head};
 use quick_cache::unsync;
 use quick_cache::{OptionsBuilder, Weighter, unsync::DefaultLifecycle};
 
 use crate::client::Stats;
+use crate::known::Known;
 
 /// One in so many positions is losing, as a rule.
 const POSITIONS_PER_LOSING: u64 = 150;
@@ -37,7 +38,7 @@ struct Held {
 #[derive(Clone, Debug)]
 struct Cached {
     digest: Digest,
-    range: Arc<Source>,
+    range: Arc<Known>,
 }
 
 /// Says what a cached range takes.
@@ -47,14 +48,17 @@ struct Bytes;
 /// The sources of one task. They stay in memory until the task is done, whatever the cache does.
 #[derive(Debug, Default)]
 pub(crate) struct TaskSources {
-    ranges: BTreeMap<Head, Arc<Source>>,
+    ranges: BTreeMap<Head, Arc<Known>>,
 }
 
 impl Cache {
-    /// A cache of at most `bytes_max` bytes, for ranges of `range_bits`.
-    pub(crate) fn new(bytes_max: u64, range_bits: RangeBits) -> Cache {
-        let losing = range_bits.positions() / POSITIONS_PER_LOSING;
-        let ranges = bytes_max / (2 * losing + 256);
+    /// A cache of at most `bytes_max` bytes, for such ranges.
+    pub(crate) fn new(bytes_max: u64, division: Division) -> Cache {
+        let each = match division {
+            Division::Words(bits) => 2 * (bits.positions() / POSITIONS_PER_LOSING),
+            Division::Ranks(_) => division.positions(),
+        };
+        let ranges = bytes_max / (each + 256);
         let options = OptionsBuilder::new()
             .estimated_items_capacity(usize::try_from(ranges).unwrap_or(usize::MAX))
             .weight_capacity(bytes_max)
@@ -71,7 +75,7 @@ impl Cache {
     }
 
     /// Adds a range whose record has this digest; forgets others if there is no room.
-    pub(crate) fn insert(&self, digest: Digest, range: Arc<Source>) {
+    pub(crate) fn insert(&self, digest: Digest, range: Arc<Known>) {
         let cached = Cached { digest, range };
         self.held().ranges.insert(cached.range.head(), cached);
     }
@@ -97,7 +101,7 @@ impl Cache {
     }
 
     /// A range, if it is here, for whoever only passes by.
-    pub(crate) fn get(&self, head: Head, place: &Place) -> Option<Arc<Source>> {
+    pub(crate) fn get(&self, head: Head, place: &Place) -> Option<Arc<Known>> {
         let all = self.held();
         let found = all.ranges.peek(&head)?;
         (found.digest == place.digest).then(|| Arc::clone(&found.range))
@@ -125,23 +129,30 @@ impl Cache {
 }
 
 impl Weighter<Head, Cached> for Bytes {
-    /// What a cached range takes, its places in the maps included. Ranges have many sizes, so what is
+    /// What a cached range takes, its places in the maps included. Ranges of words have many sizes, so what is
     /// forgotten leaves holes that are not all filled: about a quarter more, measured.
     fn weight(&self, _: &Head, cached: &Cached) -> u64 {
-        cached.range.memory() * 5 / 4 + 192
+        let bytes = cached.range.memory();
+        let holes = cached.range.words().map_or(0, |_| bytes / 4);
+        bytes + holes + 192
     }
 }
 
 impl TaskSources {
     /// Adds a source.
-    pub(crate) fn insert(&mut self, range: Arc<Source>) {
+    pub(crate) fn insert(&mut self, range: Arc<Known>) {
         self.ranges.insert(range.head(), range);
+    }
+
+    /// All of them, by their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Known> {
+        self.ranges.values().map(Arc::as_ref)
     }
 }
 
 impl Sources for TaskSources {
     fn find(&self, head: Head) -> Option<&Source> {
-        self.ranges.get(&head).map(Arc::as_ref)
+        self.ranges.get(&head)?.words()
     }
 }
 

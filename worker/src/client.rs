@@ -9,7 +9,7 @@ use std::time::Duration;
 use chomp_proto::v1::complete_request::Result as Done;
 use chomp_proto::v1::{self, complete_reply, lease_reply};
 use chomp_store::Placed;
-use chomp_table::{Digest, Head, RangeBits};
+use chomp_table::{Digest, Division, Head};
 
 pub use error::ClientError;
 pub(crate) use task::{File, Task, Work};
@@ -32,10 +32,10 @@ pub(crate) struct Client {
 /// What the coordinator says of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// The bits of the table.
+    /// The bits of the table, or its tiles.
     pub bits: u32,
-    /// The bits of a range.
-    pub range_bits: RangeBits,
+    /// The kind of the table, and how it is cut into ranges.
+    pub division: Division,
     /// Names the table.
     pub table: u64,
     /// How long a lease lasts unless renewed.
@@ -131,10 +131,10 @@ impl Outcome {
 /// Whether a worker of this job takes this answer for one.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
-pub fn is_answer(reply: v1::LeaseReply, range_bits: RangeBits, bits: u32) -> bool {
+pub fn is_answer(reply: v1::LeaseReply, division: Division, bits: u32) -> bool {
     let job = Job {
         bits,
-        range_bits,
+        division,
         table: 0,
         lease: Duration::ZERO,
         store: String::new(),

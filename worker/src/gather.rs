@@ -9,7 +9,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use chomp_kernel::Source;
 use chomp_store::{Place, READS_MAX};
 use chomp_table::Head;
 use chomp_table::format::describe;
@@ -18,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cache::{Cache, TaskSources};
 use crate::client::Lost;
+use crate::known::Known;
 use crate::pool::Pool;
 use crate::store::Store;
 use crate::trouble::Trouble;
@@ -107,7 +107,7 @@ impl Gatherer {
     }
 
     /// A range that is in the cache.
-    pub(crate) fn cached(&self, head: Head, place: &Place) -> Option<Arc<Source>> {
+    pub(crate) fn cached(&self, head: Head, place: &Place) -> Option<Arc<Known>> {
         self.cache.get(head, place)
     }
 
@@ -120,35 +120,35 @@ impl Gatherer {
     ) -> Result<(), Trouble> {
         let reads = store.records(places).await?;
         let (mut records, mut lost) = (Vec::with_capacity(places.len()), Vec::new());
-        for (&place, read) in places.iter().zip(reads) {
+        let mut digests = Vec::with_capacity(places.len());
+        for (&(head, place), read) in places.iter().zip(reads) {
             match read {
-                Ok(record) => records.push((place, record)),
+                Ok(record) => {
+                    records.push((head, record));
+                    digests.push(place.digest);
+                }
                 Err(gone) => lost.push(gone),
             }
         }
+        let heads: Vec<Head> = records.iter().map(|(head, _)| *head).collect();
         let bytes: usize = records.iter().map(|(_, record)| record.len()).sum();
-        let (places, records): (Vec<_>, Vec<_>) = records.into_iter().unzip();
         let decoded = if bytes <= DECODED_HERE_MAX {
             self.pool.decode_here(&records)
         } else {
             self.pool.decode(records).await?
         };
-        for ((head, place), decoded) in places.into_iter().zip(decoded) {
-            let digest = place.digest;
-            let wrong = match decoded {
-                Ok(range) if range.head() == head => {
+        for ((head, digest), decoded) in heads.into_iter().zip(digests).zip(decoded) {
+            match decoded {
+                Ok(range) => {
                     sources.insert(Arc::clone(&range));
                     self.cache.insert(digest, range);
-                    continue;
                 }
-                Ok(range) => format!("it is of range {}", range.head()),
-                Err(error) => describe(&error),
-            };
-            lost.push(Lost {
-                head,
-                digest,
-                reason: wrong,
-            });
+                Err(error) => lost.push(Lost {
+                    head,
+                    digest,
+                    reason: describe(&error),
+                }),
+            }
         }
         if lost.is_empty() {
             Ok(())
@@ -216,6 +216,11 @@ impl Room {
             units: Semaphore::new(units_max as usize),
             units_max,
         }
+    }
+
+    /// How many bytes there are.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.units_max) * UNIT
     }
 
     /// Waits for so many bytes.

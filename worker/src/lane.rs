@@ -10,7 +10,7 @@ use bytes::Bytes;
 use chomp_store::{PartName, Placed, StoreError};
 use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
-use chomp_table::{Digest, Head};
+use chomp_table::{Digest, Division, Head};
 
 use crate::End;
 use crate::cache::Cache;
@@ -170,7 +170,10 @@ impl Lane {
         store: &Store,
         heads: Vec<Head>,
     ) -> Result<(Bytes, Vec<Placed>), Trouble> {
-        let range_bits = self.client.job().range_bits;
+        let range_bits = match self.client.job().division {
+            Division::Words(bits) => bits,
+            Division::Ranks(bits) => return self.evaluate_values(store, heads, bits).await,
+        };
         let needed = heads.iter().flat_map(|&head| sources(head, range_bits));
         let needed: BTreeSet<Head> = needed.collect();
         let gathered = self.gatherer.gather(store, needed);
@@ -199,7 +202,7 @@ impl Lane {
     }
 
     /// What comes of `work`, unless the worker is told to stop before.
-    async fn unless_stopped<T>(
+    pub(crate) async fn unless_stopped<T>(
         &self,
         work: impl Future<Output = Result<T, Trouble>>,
     ) -> Result<T, Trouble> {

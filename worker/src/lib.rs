@@ -7,10 +7,11 @@
 //! | [`client`] | speaks to the coordinator; the wire types end there |
 //! | `store` | opens the store, and follows the journal |
 //! | `proxy` | reaches the store through the coordinator |
-//! | `cache` | keeps ranges in memory, within a bound |
+//! | `known`, `cache` | ranges in memory, which are kept within a bound |
 //! | `gather` | finds the sources of a task |
 //! | `pool` | evaluates, on threads of its own |
 //! | `merge` | writes a shard |
+//! | `values` | the ranges and shards of a table of Grundy values |
 //! | `lane` | takes one task after the other from lease to result |
 //! | `trouble` | says why a task is not done |
 //!
@@ -23,6 +24,7 @@
 mod cache;
 pub mod client;
 mod gather;
+mod known;
 mod lane;
 mod link;
 mod merge;
@@ -33,6 +35,7 @@ mod store;
 mod tests;
 pub mod transport;
 mod trouble;
+mod values;
 
 use std::num::NonZeroUsize;
 use std::pin::pin;
@@ -43,7 +46,7 @@ use chomp_access::Access;
 use chomp_kernel::{Evaluator, Isa};
 use chomp_store::Place;
 use chomp_table::shard::ShardSize;
-use chomp_table::{Digest, Head, RangeBits};
+use chomp_table::{Digest, Division, Head};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -66,6 +69,8 @@ const CACHE_BYTES_MIN: u64 = 16 << 20;
 /// The part of the memory for ranges that is for what the tasks under way have read: one in
 /// so many. The rest is the cache's.
 const SOURCES_SHARE: u64 = 4;
+/// So that reading and writing happen while others evaluate.
+const LANES_PER_THREAD: usize = 2;
 /// How long a worker that stops has for what it has in hand, and for saying so.
 const GRACE: Duration = Duration::from_secs(15);
 
@@ -138,8 +143,8 @@ pub enum WorkerError {
     Client(#[from] ClientError),
     /// The memory is too small for the job's ranges.
     #[error(
-        "{} MiB of memory are too few for {threads} threads with ranges of {range_bits} bits: give at least \
-         {}MiB, fewer threads, or start a table with fewer range bits",
+        "{} MiB of memory are too few for {threads} threads with {division}: give at least {}MiB, fewer threads, or \
+         start a table with smaller ranges",
         given >> 20, needed.div_ceil(1 << 20)
     )]
     Memory {
@@ -149,8 +154,8 @@ pub enum WorkerError {
         needed: u64,
         /// The threads asked for.
         threads: usize,
-        /// The range bits of the job.
-        range_bits: u32,
+        /// The ranges of the job.
+        division: Division,
     },
     /// The evaluation threads cannot be started.
     #[error("cannot start the evaluation threads")]
@@ -161,7 +166,7 @@ pub enum WorkerError {
 }
 
 /// What a worker with so many bytes of memory, of which `besides` are for others, and so many
-/// threads has left to keep ranges of `range_bits` in.
+/// threads has left to keep ranges in.
 ///
 /// # Errors
 ///
@@ -170,37 +175,43 @@ pub fn cache_bytes(
     memory_bytes: u64,
     besides: u64,
     threads: NonZeroUsize,
-    range_bits: RangeBits,
+    division: impl Into<Division>,
 ) -> Result<u64, WorkerError> {
-    let needed = self::memory_bytes(0, threads, range_bits).saturating_add(besides);
+    let division = division.into();
+    let needed = self::memory_bytes(0, threads, division).saturating_add(besides);
     if memory_bytes < needed {
         return Err(WorkerError::Memory {
             given: memory_bytes,
             needed,
             threads: threads.get(),
-            range_bits: range_bits.get(),
+            division,
         });
     }
-    Ok(memory_bytes - besides - fixed_bytes(threads, range_bits))
+    Ok(memory_bytes - besides - fixed_bytes(threads, division))
 }
 
-/// The memory with which a worker of so many threads can keep `bytes` of ranges of `range_bits` in
+/// The memory with which a worker of so many threads can keep `bytes` of ranges in
 /// its cache, and the least that it takes at all when there are none.
-pub fn memory_bytes(bytes: u64, threads: NonZeroUsize, range_bits: RangeBits) -> u64 {
+pub fn memory_bytes(bytes: u64, threads: NonZeroUsize, division: impl Into<Division>) -> u64 {
     let ranges = bytes / (SOURCES_SHARE - 1) * SOURCES_SHARE;
-    fixed_bytes(threads, range_bits).saturating_add(ranges.max(CACHE_BYTES_MIN))
+    fixed_bytes(threads, division.into()).saturating_add(ranges.max(CACHE_BYTES_MIN))
 }
 
 /// The memory that it takes to know where the records of a table are: twice, since a checkpoint is
 /// read in one piece.
-pub fn journal_bytes(bits: u32, range_bits: RangeBits) -> u64 {
+pub fn journal_bytes(size: u32, division: impl Into<Division>) -> u64 {
     let range = 2 * size_of::<(Head, Place)>() as u64;
-    range_bits.heads(bits).saturating_mul(range)
+    division.into().ranges(size).saturating_mul(range)
 }
 
 /// The memory that is not for ranges.
-fn fixed_bytes(threads: NonZeroUsize, range_bits: RangeBits) -> u64 {
-    let evaluators = Evaluator::memory(range_bits).saturating_mul(threads.get() as u64);
+fn fixed_bytes(threads: NonZeroUsize, division: Division) -> u64 {
+    let each = match division {
+        Division::Words(bits) => Evaluator::memory(bits),
+        // Each lane has an evaluation of its own.
+        Division::Ranks(bits) => LANES_PER_THREAD as u64 * values::evaluation_bytes(bits),
+    };
+    let evaluators = each.saturating_mul(threads.get() as u64);
     evaluators.saturating_add(OVERHEAD_BYTES)
 }
 
@@ -245,8 +256,8 @@ pub async fn run_with(
         client = Client::join(link) => client?,
     };
     let job = client.job();
-    let besides = journal_bytes(job.bits, job.range_bits);
-    let cache = cache_bytes(config.memory_bytes, besides, config.threads, job.range_bits);
+    let besides = journal_bytes(job.bits, job.division);
+    let cache = cache_bytes(config.memory_bytes, besides, config.threads, job.division);
     let ranges_bytes = match cache {
         Ok(bytes) => bytes,
         Err(error) => {
@@ -254,17 +265,13 @@ pub async fn run_with(
             return Err(error);
         }
     };
-    let pool = Pool::start(
-        config.evaluation,
-        config.threads,
-        job.range_bits,
-        config.isa,
-    );
+    let pool = Pool::start(config.evaluation, config.threads, job.division, config.isa);
     let pool = Arc::new(pool.map_err(WorkerError::Threads)?);
-    tracing::debug!(threads = config.threads, isa = %config.isa, "joined a job of {} bits", job.bits);
+    let size = job.bits;
+    tracing::debug!(threads = config.threads, isa = %config.isa, "joined a job of size {size} with {}", job.division);
 
     let sources_bytes = ranges_bytes / SOURCES_SHARE;
-    let cache = Arc::new(Cache::new(ranges_bytes - sources_bytes, job.range_bits));
+    let cache = Arc::new(Cache::new(ranges_bytes - sources_bytes, job.division));
     let lane = Lane {
         gatherer: Arc::new(Gatherer::new(
             Arc::clone(&pool),
@@ -279,7 +286,7 @@ pub async fn run_with(
         shard: config.shard,
         stop: stop.child_token(),
     };
-    let end = work(lane, 2 * config.threads.get()).await?;
+    let end = work(lane, LANES_PER_THREAD * config.threads.get()).await?;
     Ok(Report::new(end, pool.done()))
 }
 

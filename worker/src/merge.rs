@@ -8,14 +8,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chomp_kernel::Source;
 use chomp_store::merge::{MergeError, Merger};
-use chomp_store::{Place, published};
+use chomp_store::{MergedShard, Place, published};
 use chomp_table::format::describe;
 use chomp_table::shard::ShardSize;
-use chomp_table::{Head, RangeBits};
+use chomp_table::{Division, Head};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Job, Lost};
 use crate::gather::{Gatherer, MEMORY_PER_LENGTH};
+use crate::known::Known;
 use crate::pool::Pool;
 use crate::store::Store;
 use crate::trouble::Trouble;
@@ -43,7 +44,7 @@ type Batch = Vec<(Head, Place, Ready)>;
 #[derive(Debug)]
 enum Ready {
     /// It was in the cache.
-    Cached(Arc<Source>),
+    Cached(Arc<Known>),
     /// Its record was read.
     Read(Bytes),
 }
@@ -52,7 +53,11 @@ impl Merge<'_> {
     /// Writes shard number `shard`, which begins after `skip` stored words of the range `head`; returns
     /// what is to be said of it, as JSON.
     pub(crate) async fn run(&self, shard: u32, head: Head, skip: u64) -> Result<Vec<u8>, Trouble> {
-        let (bits, range_bits) = (self.job.bits, self.job.range_bits);
+        let (bits, division) = (self.job.bits, self.job.division);
+        let range_bits = match division {
+            Division::Words(range_bits) => range_bits,
+            Division::Ranks(rank_bits) => return self.run_values(shard, rank_bits).await,
+        };
         let words = self.size.shard_words as u64;
         let cut = self.store.cut(bits, words, (shard, head, skip)).await?;
         let _room = self.gatherer.room.take(memory(self.size)).await;
@@ -66,7 +71,7 @@ impl Merge<'_> {
             let next = batch.last().map_or(cut.head, |(head, ..)| Head(head.0 + 1));
             let merge = self
                 .pool
-                .run(false, move |_| push(filling, &batch, range_bits));
+                .run(false, move |_| push(filling, &batch, division));
             let (done, read) = tokio::join!(merge, self.read(next));
             filling = done??;
             if filling.next().is_none() {
@@ -76,17 +81,28 @@ impl Merge<'_> {
         }
         let finished = self.pool.run(false, |_| filling.finish()).await?;
         let (merged, bytes) = finished?;
-        if let (Some(info), Some(bytes)) = (&merged.shard, bytes) {
-            let key = published::key(bits, &info.name).map_err(|error| Trouble::failed(&error))?;
-            self.store.put_shard(bits, &key, bytes.into()).await?;
+        self.put(&merged.into(), bytes).await
+    }
+
+    /// Puts a shard where it belongs; returns what is to be said of it, as JSON.
+    pub(crate) async fn put(
+        &self,
+        merged: &MergedShard,
+        bytes: Option<Vec<u8>>,
+    ) -> Result<Vec<u8>, Trouble> {
+        if let (Some(file), Some(bytes)) = (merged.file(), bytes) {
+            let folder = self.job.division.folder_name(self.job.bits);
+            let key = published::key(&folder, &file.name);
+            let key = key.map_err(|error| Trouble::failed(&error))?;
+            self.store.put_shard(&folder, &key, bytes.into()).await?;
         }
         self.pool.note_merge();
-        serde_json::to_vec(&merged).map_err(|error| Trouble::failed(&error))
+        serde_json::to_vec(merged).map_err(|error| Trouble::failed(&error))
     }
 
     /// The records from `head` on, as many as are merged at a time; none at the end of the table.
     async fn read(&self, head: Head) -> Result<Batch, Trouble> {
-        let heads = (head.0..self.job.range_bits.heads(self.job.bits)).map(Head);
+        let heads = (head.0..self.job.division.ranges(self.job.bits)).map(Head);
         let mut places = self.store.places(heads.take(BATCH_MAX)).await?;
         let mut bytes = 0;
         let fit = places.iter().take_while(|(_, place)| {
@@ -127,7 +143,7 @@ fn memory(size: ShardSize) -> u64 {
 }
 
 /// Merges some ranges.
-fn push(mut merger: Merger, batch: &Batch, range_bits: RangeBits) -> Result<Merger, Trouble> {
+fn push(mut merger: Merger, batch: &Batch, division: Division) -> Result<Merger, Trouble> {
     for (head, place, ready) in batch {
         let lost = |reason| {
             Trouble::Lost(vec![Lost {
@@ -143,15 +159,14 @@ fn push(mut merger: Merger, batch: &Batch, range_bits: RangeBits) -> Result<Merg
         let range = match ready {
             Ready::Cached(range) => range,
             Ready::Read(record) => {
-                decoded =
-                    Source::decode(record, range_bits).map_err(|error| lost(describe(&error)))?;
-                &decoded
+                decoded = Known::decode(*head, record, division);
+                let decoded = decoded.as_ref();
+                decoded.map_err(|error| lost(describe(error)))?
             }
         };
-        let losing = range.losing();
-        if (range.head(), losing.lows.len() as u64) != (*head, place.count) {
-            return Err(lost("it is not what the journal says".to_owned()));
-        }
+        let losing = range.words().map(Source::losing);
+        let losing = losing.filter(|losing| losing.lows.len() as u64 == place.count);
+        let losing = losing.ok_or_else(|| lost("it is not what the journal says".to_owned()))?;
         let pushed = merger.push(*head, losing, place.stored);
         pushed.map_err(|error| match error {
             MergeError::Stored { .. } => lost(error.to_string()),

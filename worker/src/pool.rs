@@ -13,25 +13,27 @@ use chomp_store::Placed;
 use chomp_store::part::PartBuilder;
 use chomp_table::format::FormatError;
 use chomp_table::range;
-use chomp_table::{Head, RangeBits};
+use chomp_table::{Division, Head};
 use nix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::Evaluation;
+use crate::known::Known;
 
 /// Where ranges are evaluated. Its threads end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Pool {
     place: Place,
-    range_bits: RangeBits,
+    division: Division,
+    isa: Isa,
     counters: Counters,
 }
 
 #[derive(Debug)]
 enum Place {
     Threads(Arc<Queue>),
-    Inline(Box<Mutex<Evaluator>>),
+    Inline(Box<Mutex<Option<Evaluator>>>),
 }
 
 /// What comes of a task.
@@ -42,7 +44,7 @@ pub(crate) struct Evaluated {
     /// The ranges and where their records are, in the order of the task.
     pub(crate) placed: Vec<Placed>,
     /// The same ranges, to draw on.
-    pub(crate) ranges: Vec<Arc<Source>>,
+    pub(crate) ranges: Vec<Arc<Known>>,
 }
 
 /// Why a task could not be evaluated.
@@ -78,7 +80,7 @@ pub(crate) struct Done {
 }
 
 impl Pool {
-    /// A pool for ranges of `range_bits`, with the instruction set `isa` at the most.
+    /// A pool for such ranges, with the instruction set `isa` at the most.
     ///
     /// # Errors
     ///
@@ -86,10 +88,10 @@ impl Pool {
     pub(crate) fn start(
         evaluation: Evaluation,
         threads: NonZeroUsize,
-        range_bits: RangeBits,
+        division: Division,
         isa: Isa,
     ) -> std::io::Result<Pool> {
-        let new = move || Evaluator::new(range_bits, isa);
+        let new = move || evaluator(division, isa);
         let place = match evaluation {
             Evaluation::Inline => Place::Inline(Box::new(Mutex::new(new()))),
             Evaluation::Threads => {
@@ -115,7 +117,8 @@ impl Pool {
         };
         Ok(Pool {
             place,
-            range_bits,
+            division,
+            isa,
             counters: Counters::default(),
         })
     }
@@ -123,15 +126,18 @@ impl Pool {
     /// The ranges in `records`, on the next free thread, before any evaluation that waits for one.
     pub(crate) async fn decode(
         &self,
-        records: Vec<Bytes>,
-    ) -> Result<Vec<Result<Arc<Source>, FormatError>>, PoolError> {
-        let range_bits = self.range_bits;
-        self.run(true, move |_| decode(&records, range_bits)).await
+        records: Vec<(Head, Bytes)>,
+    ) -> Result<Vec<Result<Arc<Known>, FormatError>>, PoolError> {
+        let division = self.division;
+        self.run(true, move |_| decode(&records, division)).await
     }
 
     /// The ranges in `records`, on this thread.
-    pub(crate) fn decode_here(&self, records: &[Bytes]) -> Vec<Result<Arc<Source>, FormatError>> {
-        decode(records, self.range_bits)
+    pub(crate) fn decode_here(
+        &self,
+        records: &[(Head, Bytes)],
+    ) -> Vec<Result<Arc<Known>, FormatError>> {
+        decode(records, self.division)
     }
 
     /// Evaluates a task on the next free thread, unless `stop` is cancelled by then.
@@ -146,6 +152,7 @@ impl Pool {
             if stop.is_cancelled() {
                 return Err(PoolError::Stopped);
             }
+            let evaluator = evaluator.as_mut().expect("a job of words has evaluators");
             pool.evaluate_here(&heads, &sources, evaluator)
         })
         .await?
@@ -156,6 +163,21 @@ impl Pool {
         let ranges = ranges as u64;
         self.counters.ranges.fetch_sub(ranges, Ordering::Relaxed);
         self.counters.checks.fetch_add(ranges, Ordering::Relaxed);
+    }
+
+    /// Does work of an evaluation on the next free thread, and takes note of the CPU time.
+    pub(crate) async fn run_timed<T: Send + 'static>(
+        self: &Arc<Pool>,
+        work: impl FnOnce(&mut Option<Evaluator>) -> T + Send + 'static,
+    ) -> Result<T, PoolError> {
+        let pool = Arc::clone(self);
+        let timed = move |evaluator: &mut _| pool.timed(|| work(evaluator));
+        self.run(false, timed).await
+    }
+
+    /// Takes note that a range was evaluated.
+    pub(crate) fn note_evaluated(&self) {
+        self.counters.ranges.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes note that a shard was written.
@@ -178,7 +200,7 @@ impl Pool {
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         first: bool,
-        work: impl FnOnce(&mut Evaluator) -> T + Send + 'static,
+        work: impl FnOnce(&mut Option<Evaluator>) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
         match &self.place {
             Place::Inline(evaluator) => {
@@ -187,13 +209,13 @@ impl Pool {
             }
             Place::Threads(queue) => {
                 let (done, outcome) = oneshot::channel();
-                let range_bits = self.range_bits;
+                let (division, isa) = (self.division, self.isa);
                 queue.add(
                     first,
                     Box::new(move |evaluator| {
                         let run = AssertUnwindSafe(|| work(evaluator));
                         let outcome = std::panic::catch_unwind(run).map_err(|_| {
-                            *evaluator = Evaluator::new(range_bits, evaluator.isa());
+                            *evaluator = self::evaluator(division, isa);
                             PoolError::Panicked
                         });
                         // Nobody waits any more when the lane was dropped: it is not needed.
@@ -214,18 +236,12 @@ impl Pool {
         let mut ranges = Vec::with_capacity(heads.len());
         let mut part = PartBuilder::default();
         for &head in heads {
-            let before = thread_cpu_time();
-            let range = evaluator.evaluate(head, sources)?;
-            let time = thread_cpu_time().saturating_sub(before);
-            let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-            self.counters
-                .evaluation_ns
-                .fetch_add(nanos, Ordering::Relaxed);
-            self.counters.ranges.fetch_add(1, Ordering::Relaxed);
+            let range = self.timed(|| evaluator.evaluate(head, sources))?;
+            self.note_evaluated();
 
-            let (summary, record) = range::encode(&range, self.range_bits);
+            let (summary, record) = range::encode(&range, evaluator.range_bits());
             part.push(summary, &record);
-            ranges.push(Arc::new(Source::new(&range)));
+            ranges.push(Arc::new(Known::Words(Source::new(&range))));
         }
         let (part, placed) = part.finish();
         Ok(Evaluated {
@@ -233,6 +249,27 @@ impl Pool {
             placed,
             ranges,
         })
+    }
+}
+
+impl Pool {
+    /// Does work of an evaluation here, and takes note of the CPU time.
+    fn timed<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = thread_cpu_time();
+        let done = work();
+        let time = thread_cpu_time().saturating_sub(before);
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let all = &self.counters.evaluation_ns;
+        all.fetch_add(nanos, Ordering::Relaxed);
+        done
+    }
+}
+
+/// What a thread evaluates words with.
+fn evaluator(division: Division, isa: Isa) -> Option<Evaluator> {
+    match division {
+        Division::Words(bits) => Some(Evaluator::new(bits, isa)),
+        Division::Ranks(_) => None,
     }
 }
 
@@ -258,7 +295,7 @@ struct Queue {
     ready: Condvar,
 }
 
-type Job = Box<dyn FnOnce(&mut Evaluator) + Send>;
+type Job = Box<dyn FnOnce(&mut Option<Evaluator>) + Send>;
 
 #[derive(Default)]
 struct Jobs {
@@ -301,8 +338,9 @@ impl Queue {
     }
 }
 
-fn decode(records: &[Bytes], range_bits: RangeBits) -> Vec<Result<Arc<Source>, FormatError>> {
-    let decode = |record: &Bytes| Source::decode(record, range_bits).map(Arc::new);
+fn decode(records: &[(Head, Bytes)], division: Division) -> Vec<Result<Arc<Known>, FormatError>> {
+    let decode =
+        |(head, record): &(Head, Bytes)| Known::decode(*head, record, division).map(Arc::new);
     records.iter().map(decode).collect()
 }
 
@@ -313,6 +351,8 @@ fn thread_cpu_time() -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use chomp_table::RangeBits;
+
     use super::*;
     use crate::cache::TaskSources;
 
@@ -327,9 +367,9 @@ mod tests {
 
     #[tokio::test]
     async fn what_comes_of_good_and_bad_tasks() {
-        let range_bits = RangeBits::new(12).unwrap();
+        let division = Division::Words(RangeBits::new(12).unwrap());
         for evaluation in [Evaluation::Threads, Evaluation::Inline] {
-            let pool = Pool::start(evaluation, NonZeroUsize::MIN, range_bits, Isa::detect());
+            let pool = Pool::start(evaluation, NonZeroUsize::MIN, division, Isa::detect());
             let pool = Arc::new(pool.unwrap());
             let go = CancellationToken::new();
             let stopped = CancellationToken::new();
@@ -343,7 +383,7 @@ mod tests {
             let (range, placed) = (evaluated.ranges[0].clone(), evaluated.placed[0]);
             let start = placed.offset as usize;
             let record = evaluated.part.slice(start..start + placed.length as usize);
-            assert_eq!(Source::decode(&record, range_bits).unwrap(), *range);
+            assert_eq!(Known::decode(Head(0), &record, division).unwrap(), *range);
             assert_eq!(placed.summary.digest, chomp_table::Digest::of(&record));
             assert_eq!(pool.done().ranges, 1);
             let missing = pool.evaluate(vec![Head(1)], none(), go.clone()).await;
@@ -351,7 +391,7 @@ mod tests {
             let late = pool.evaluate(vec![Head(0)], none(), stopped).await;
             assert!(matches!(late, Err(PoolError::Stopped)), "{late:?}");
 
-            let records = vec![record.clone(), record.slice(1..)];
+            let records = vec![(Head(0), record.clone()), (Head(0), record.slice(1..))];
             for decoded in [
                 pool.decode_here(&records),
                 pool.decode(records).await.unwrap(),

@@ -13,8 +13,7 @@ use chomp_store::merge::{Cut, MergeError};
 use chomp_store::part::read_records;
 use chomp_store::{Follower, Key, Place, Storage, StorageError, StoreError, published};
 use chomp_table::format::describe;
-use chomp_table::range::max_record_len;
-use chomp_table::{Head, RangeBits};
+use chomp_table::{Division, Head};
 use tokio::sync::{Mutex, RwLock};
 
 use crate::client::{Client, File, Job, Lost};
@@ -57,7 +56,7 @@ pub(crate) struct Stores {
 #[derive(Debug)]
 pub(crate) struct Store {
     table: u64,
-    range_bits: RangeBits,
+    division: Division,
     pub(crate) storage: Arc<dyn Storage>,
     /// Whether the coordinator does what is done there.
     proxied: bool,
@@ -178,7 +177,7 @@ impl Store {
         }
         Ok(Store {
             table: found,
-            range_bits: job.range_bits,
+            division: job.division,
             storage,
             proxied,
             doubtful: AtomicBool::new(false),
@@ -251,7 +250,7 @@ impl Store {
         &self,
         places: &[(Head, Place)],
     ) -> Result<Vec<Result<Bytes, Lost>>, Trouble> {
-        let most = max_record_len(self.range_bits);
+        let most = self.division.max_record_len();
         let fits = |place: &Place| u64::from(place.length) <= most;
         let read: Vec<_> = places
             .iter()
@@ -284,25 +283,26 @@ impl Store {
         self.create(key, bytes).await
     }
 
-    /// Creates a shard of the table of `bits` bits. One that is in its way and not the same is
+    /// Creates a shard of the table in `folder`. One that is in its way and not the same is
     /// replaced, as long as the table is not published.
     pub(crate) async fn put_shard(
         &self,
-        bits: u32,
+        folder: &str,
         key: &Key,
         bytes: Bytes,
     ) -> Result<(), Trouble> {
-        let put = published::put(&*self.storage, bits, key, bytes).await;
+        let put = published::put(&*self.storage, folder, key, bytes).await;
         if let Err(StoreError::Storage(error)) = &put {
             self.doubt(error);
         }
         Ok(put?)
     }
 
-    /// What is in a file of the table of `bits` bits: all of it, or so much that it is seen to be longer than it should
+    /// What is in a file of the table of `bits` bits, or tiles: all of it, or so much that it is seen to be longer than it should
     /// be.
     pub(crate) async fn file(&self, bits: u32, file: &File) -> Result<Bytes, Trouble> {
-        let key = published::key(bits, &file.name).map_err(|error| Trouble::failed(&error))?;
+        let key = published::key(&self.division.folder_name(bits), &file.name);
+        let key = key.map_err(|error| Trouble::failed(&error))?;
         let end = file.bytes.saturating_add(1);
         Ok(self.storage.read_at(&key, 0..end).await?)
     }

@@ -7,16 +7,47 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use chomp_store::location::Location;
 use chomp_table::RangeBits;
+use clap::ArgGroup;
 use clap::builder::BoolishValueParser;
 
-use super::shared::{BITS_MAX, BITS_MIN, MachineArgs, ReachArgs, TableArgs, location, range_bits};
+use super::shared::{
+    BITS_MAX, BITS_MIN, MachineArgs, ReachArgs, TableArgs, ValuesArgs, Wanted, WordsArgs, location,
+    range_bits,
+};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   chomp run --bits 32
   chomp run --bits 40 --memory 4GiB --table /data/chomp")]
+#[command(mut_arg("bits", |bits| bits.required(true)))]
 pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) words: WordsArgs,
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The value of a position is the least number that no move leads to; the poison is never taken, so it has the value 0 alone.
+
+Examples:
+  chomp grundy --tiles 60
+  chomp grundy --tiles 100 --memory 4GiB --table /data/values
+  chomp query --table chomp-values 5,4,2,1")]
+#[command(mut_arg("tiles", |tiles| tiles.required(true)))]
+#[command(mut_arg("table", |table| table.default_value("chomp-values")))]
+pub(crate) struct GrundyArgs {
+    #[command(flatten)]
+    pub(crate) values: ValuesArgs,
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+}
+
+/// A job on this machine.
+#[derive(Debug, clap::Args)]
+pub(crate) struct JobArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,
     #[command(flatten)]
@@ -33,8 +64,14 @@ pub(crate) struct RunArgs {
 Examples:
   chomp coordinator --bits 36 --listen 0.0.0.0:7171
   chomp coordinator --bits 40 --replicas 2 --listen 0.0.0.0:7171 --http 0.0.0.0:8080
+  chomp coordinator --tiles 110 --table chomp-values --listen 0.0.0.0:7171
   chomp coordinator --bits 44 --store s3://my-bucket/chomp --listen 0.0.0.0:7171")]
+#[command(group(ArgGroup::new("what").args(["bits", "tiles"]).required(true)))]
 pub(crate) struct CoordinatorArgs {
+    #[command(flatten)]
+    pub(crate) words: WordsArgs,
+    #[command(flatten)]
+    pub(crate) values: ValuesArgs,
     #[command(flatten)]
     pub(crate) table: TableArgs,
 
@@ -77,6 +114,24 @@ pub(crate) struct CoordinatorArgs {
     /// End when the table is published, instead of serving it
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) exit_when_done: bool,
+}
+
+/// What these flags want, of which one kind is there.
+pub(crate) fn wanted(words: Option<&WordsArgs>, values: Option<&ValuesArgs>) -> Wanted {
+    let values = values.and_then(|values| {
+        Some(Wanted::Values {
+            tiles: values.tiles?,
+            rank_bits: values.rank_bits,
+        })
+    });
+    let words = || {
+        let words = words?;
+        Some(Wanted::Words {
+            bits: words.bits?,
+            range_bits: words.range_bits,
+        })
+    };
+    values.or_else(words).expect("one of them is required")
 }
 
 #[derive(Debug, clap::Args)]

@@ -7,7 +7,8 @@ use bytesize::ByteSize;
 use chomp_kernel::Isa;
 use chomp_plan::HEAD_BITS_MAX;
 use chomp_store::location::Location;
-use chomp_table::RangeBits;
+use chomp_table::partition::AREA_MAX;
+use chomp_table::{Division, RangeBits, RankBits};
 use clap::builder::BoolishValueParser;
 
 use crate::machine;
@@ -17,13 +18,82 @@ pub(super) const BITS_MIN: u32 = 2;
 /// The most bits of a table: beyond, even the largest ranges are more than a plan can hold.
 pub(super) const BITS_MAX: u32 = RangeBits::MAX + HEAD_BITS_MAX;
 
+/// What to compute.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted {
+    /// Which positions of at most so many bits are losing.
+    Words {
+        bits: u32,
+        range_bits: Option<RangeBits>,
+    },
+    /// The Grundy values of all positions of at most so many tiles.
+    Values {
+        tiles: u32,
+        rank_bits: Option<RankBits>,
+    },
+}
+
+impl Wanted {
+    /// The bits or tiles.
+    pub(crate) fn size(self) -> u32 {
+        match self {
+            Wanted::Words { bits, .. } => bits,
+            Wanted::Values { tiles, .. } => tiles,
+        }
+    }
+
+    /// The ranges to work on, if there are none yet: what was said, or what suits so many threads with so much memory.
+    pub(crate) fn division(self, threads: NonZeroUsize, memory_bytes: u64) -> Division {
+        match self {
+            Wanted::Words { bits, range_bits } => range_bits
+                .unwrap_or_else(|| machine::range_bits(bits, threads, memory_bytes))
+                .into(),
+            Wanted::Values { rank_bits, .. } => rank_bits.unwrap_or_else(machine::rank_bits).into(),
+        }
+    }
+
+    /// Whether a table that is there may be gone on with.
+    pub(crate) fn fits(self, there: Division) -> bool {
+        match (self, there) {
+            (Wanted::Words { range_bits, .. }, Division::Words(bits)) => {
+                range_bits.is_none_or(|asked| asked == bits)
+            }
+            (Wanted::Values { rank_bits, .. }, Division::Ranks(bits)) => {
+                rank_bits.is_none_or(|asked| asked == bits)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Which positions are losing.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WordsArgs {
+    /// Take all positions of at most so many bits (first row + number of rows)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
+    pub(crate) bits: Option<u32>,
+
+    /// Work on ranges of 2^B words, from 2^12 to 2^32 [default: the table's, or what suits bits,
+    /// threads and memory]
+    #[arg(long, value_name = "B", value_parser = range_bits, requires = "bits")]
+    pub(crate) range_bits: Option<RangeBits>,
+}
+
+/// Grundy values.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ValuesArgs {
+    /// Take all positions of at most so many tiles, from 1 to 120
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=i64::from(AREA_MAX)))]
+    pub(crate) tiles: Option<u32>,
+
+    /// Work on ranges of 2^B positions of as many tiles, from 2^8 to 2^24 [default: the table's, or 20]
+    #[arg(long, value_name = "B", value_parser = rank_bits, requires = "tiles")]
+    pub(crate) rank_bits: Option<RankBits>,
+}
+
 /// The table to build.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TableArgs {
-    /// Take all positions of at most so many bits (first row + number of rows)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
-    pub(crate) bits: u32,
-
     /// The directory of the table; made if it is not there
     #[arg(long, value_name = "DIR", default_value = "chomp-table")]
     pub(crate) table: PathBuf,
@@ -36,11 +106,6 @@ pub(crate) struct TableArgs {
     /// Keep the journal in this directory, for a store that cannot create an object only if it is absent
     #[arg(long, value_name = "DIR", requires = "store")]
     pub(crate) journal: Option<PathBuf>,
-
-    /// Work on ranges of 2^B words, from 2^12 to 2^32 [default: the table's, or what suits bits,
-    /// threads and memory]
-    #[arg(long, value_name = "B", value_parser = range_bits)]
-    pub(crate) range_bits: Option<RangeBits>,
 
     /// Keep the finished ranges when the table is published; else they are computed again when it is
     /// extended
@@ -129,4 +194,9 @@ pub(super) fn range_bits(text: &str) -> Result<RangeBits, String> {
             RangeBits::MAX
         )
     })
+}
+
+fn rank_bits(text: &str) -> Result<RankBits, String> {
+    let bits = text.parse().ok().and_then(RankBits::new);
+    bits.ok_or_else(|| format!("rank bits are from {} to {}", RankBits::MIN, RankBits::MAX))
 }

@@ -210,8 +210,8 @@ async fn start(tls: bool, open_status: bool) -> Tested {
     };
     let pages = listeners.pages.as_ref().unwrap().local_addr().unwrap();
     let options = Options {
-        bits: 14,
-        range_bits: RangeBits::new(12).unwrap(),
+        division: RangeBits::new(12).unwrap().into(),
+        size: 14,
         replicas: 1,
         check_one_in: None,
         store_hint: None,

@@ -15,10 +15,9 @@ use chomp_plan::{
     Action, Answer, Event, LeaseId, Millis, Misdeed, ParticipantId, Phase, Plan, RequestId,
     StopReason, SubmissionId, Verdict, Work, WorkerId,
 };
-use chomp_store::{Entry, Finders, Journal};
+use chomp_store::{Entry, Finders, Journal, MergedShard};
 use chomp_table::chance::Chance;
-use chomp_table::manifest::Manifest;
-use chomp_table::{Digest, Head};
+use chomp_table::{Digest, Head, Published};
 use tokio::sync::oneshot;
 
 pub(crate) use kept::{Handed, Reply, Target};
@@ -50,7 +49,7 @@ pub(crate) struct Desk {
     pub(crate) plan: Plan,
     /// What takes time and is to be begun.
     pub(crate) errands: Vec<Errand>,
-    pub(crate) manifest: Option<Manifest>,
+    pub(crate) published: Option<Published>,
     pub(crate) fault: Option<JobError>,
     journal: Arc<Journal>,
     subject: Subject,
@@ -71,7 +70,7 @@ impl Desk {
         Desk {
             plan,
             errands: Vec::new(),
-            manifest: None,
+            published: None,
             fault: None,
             journal,
             chance: Chance(subject.seed),
@@ -160,7 +159,7 @@ impl Desk {
                 submission,
                 worker,
                 lease,
-                shard: merged.number,
+                shard: merged.number(),
                 digest: digest_of(merged),
             },
         };
@@ -228,8 +227,8 @@ impl Desk {
             self.looks.done(worker, head, done.is_in_order, now);
             self.look(now);
         }
-        if done.manifest.is_some() {
-            self.manifest = done.manifest;
+        if done.published.is_some() {
+            self.published = done.published;
         }
         if let Some((submission, arbitrated)) = done.arbitrated {
             let (lease, handed) = match arbitrated {
@@ -351,7 +350,7 @@ impl Desk {
                 Work::ReadBack { shard } => {
                     let ledger = self.journal.ledger();
                     let merged = ledger.shard(self.subject.bits, *shard);
-                    read_back = merged.and_then(|merged| merged.shard.clone().map(Box::new));
+                    read_back = merged.and_then(MergedShard::file);
                 }
             }
         }

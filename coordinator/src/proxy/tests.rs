@@ -40,7 +40,11 @@ fn serve() -> Served {
         worker == WorkerId::only(7) && [Target::Part(part), Target::Shard(1)].contains(&target)
     });
     let storage = Arc::new(SimulatedStorage::new(0));
-    let proxy = Proxy::new(storage.clone(), handle, BITS);
+    let proxy = Proxy::new(
+        storage.clone(),
+        handle,
+        &chomp_table::manifest::folder_name(BITS),
+    );
     let (path, methods) = proxy.route();
     let routes = Router::new().route(path, methods);
     let participant = WorkerId::only(7).participant;

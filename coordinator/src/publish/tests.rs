@@ -1,5 +1,7 @@
 //! Publications that are interrupted end with the same bytes, and wrong tables are refused.
 
+mod values;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,6 +12,7 @@ use chomp_store::part::PartBuilder;
 use chomp_store::{Entry, Finders, PartName};
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::head::layers;
+use chomp_table::manifest::folder_name;
 use chomp_table::shard::{ShardSize, decode_shard};
 use chomp_table::{RangeBits, Word, definition, range};
 
@@ -66,12 +69,15 @@ fn merged(storage: &Arc<SimulatedStorage>, bits: u32, change: impl Fn(&mut Merge
     let arbiter = Arbiter::new(storage.clone(), Arc::clone(&journal), bits, SIZE);
     let mut shards = Vec::new();
     for number in 0..u32::try_from(count).unwrap() {
-        let mut merged = ready(arbiter.merge(number)).unwrap();
+        let merged = ready(arbiter.merge(number)).unwrap();
+        let MergedShard::Words(mut merged) = merged else {
+            panic!("a shard of values")
+        };
         change(&mut merged);
         let entry = Entry::Shard {
             finders: Finders::default(),
             bits,
-            merged: merged.clone(),
+            merged: merged.clone().into(),
         };
         ready(journal.append(vec![entry])).unwrap();
         shards.push(merged);
@@ -89,11 +95,15 @@ fn new() -> Arc<SimulatedStorage> {
 
 impl Tested {
     fn publish(&self, bits: u32) -> Result<Manifest, PublishError> {
-        ready(publish(&*self.storage, &self.journal, bits))
+        let published = ready(publish(&*self.storage, &self.journal, bits))?;
+        match published {
+            Published::Words(manifest) => Ok(manifest),
+            Published::Values(_) => panic!("a table of values"),
+        }
     }
 
     fn has_manifest(&self) -> bool {
-        ready(published::manifest(&*self.storage, BITS))
+        ready(published::manifest(&*self.storage, &folder_name(BITS)))
             .unwrap()
             .is_some()
     }
@@ -230,7 +240,7 @@ fn shards_that_make_no_table_are_refused() {
         let entry = Entry::Shard {
             finders: Finders::default(),
             bits: BITS,
-            merged: merged.clone(),
+            merged: merged.clone().into(),
         };
         ready(tested.journal.append(vec![entry])).unwrap();
     }
@@ -263,7 +273,7 @@ fn a_table_agrees_with_a_smaller_one_beside_it() {
     merged(&storage, 14, |_| ()).publish(14).unwrap();
     let tested = merged(&storage, BITS, |_| ());
     let manifest = tested.publish(BITS).unwrap();
-    let key = published::key(14, MANIFEST_NAME).unwrap();
+    let key = published::key(&folder_name(14), MANIFEST_NAME).unwrap();
     let smaller = Manifest::parse(&storage.objects()[&key]).unwrap();
     assert_eq!(
         manifest.fingerprints_by_bits[..=14],
@@ -302,7 +312,7 @@ fn a_table_agrees_with_a_smaller_one_beside_it() {
     storage.overwrite(&key, "{}");
     let error = tested.publish(BITS).unwrap_err();
     assert!(
-        matches!(error, PublishError::Manifest { smaller: 14, .. }),
+        matches!(&error, PublishError::Manifest { folder, .. } if folder == "table-14"),
         "{error:?}"
     );
 
@@ -389,7 +399,7 @@ fn a_shard_that_changed_is_not_taken_for_whole() {
     };
     assert!((0..3).all(is_whole));
     let name = &tested.shards[1].shard.as_ref().unwrap().name;
-    let key = published::key(BITS, name).unwrap();
+    let key = published::key(&folder_name(BITS), name).unwrap();
     let bytes = tested.storage.objects()[&key].to_vec();
     for change in [
         |bytes: &mut Vec<u8>| bytes[9] ^= 1,

@@ -44,7 +44,7 @@ impl Coordinator {
         random: u64,
     ) -> Result<Coordinator, StartError> {
         let shared: Arc<dyn Storage> = storage.clone();
-        let bits = settings.bits;
+        let bits = settings.size;
         let opening = Journal::open(Arc::clone(&shared), range_bits(), bits, random, 0x7ab1e);
         let journal = Arc::new(ready(opening)?);
         let size = ShardSize {

@@ -73,7 +73,7 @@ impl World {
             match coordinator.desk.plan.phase().clone() {
                 Phase::Running => self.work(),
                 Phase::Finished => {
-                    assert!(coordinator.desk.manifest.is_some());
+                    assert!(coordinator.desk.published.is_some());
                     return End::Finished;
                 }
                 Phase::Stopped(reason) => {

@@ -150,7 +150,7 @@ impl World {
                 "an overtaken coordinator wrote the journal"
             );
             assert!(
-                overtaken.desk.manifest.is_none(),
+                overtaken.desk.published.is_none(),
                 "an overtaken coordinator published"
             );
         }

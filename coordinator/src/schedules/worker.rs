@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use chomp_plan::{LeaseId, Task, Work, WorkerId};
 use chomp_store::part::{PartBuilder, read_record};
-use chomp_store::{PartName, Storage, StorageError, published};
+use chomp_store::{MergedShard, PartName, Storage, StorageError, published};
+use chomp_table::manifest::folder_name;
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head};
 
@@ -71,8 +72,11 @@ impl World {
                     && self.chance.once_in(8)
                     && self.lied_shards.insert(*shard)
                 {
-                    merged.leaf.digest = Digest::of(b"a lie");
-                    if let Some(info) = &mut merged.shard {
+                    let MergedShard::Words(words) = &mut merged else {
+                        panic!("a shard of values")
+                    };
+                    words.leaf.digest = Digest::of(b"a lie");
+                    if let Some(info) = &mut words.shard {
                         info.sha256 = Digest::of(b"a lie");
                     }
                     self.lied(held.worker);
@@ -96,8 +100,8 @@ impl World {
         let coordinator = self.coordinator.as_ref().ok_or(Trouble::Other)?;
         let ledger = coordinator.tools.journal.ledger();
         let merged = ledger.shard(self.bits, shard).ok_or(Trouble::Other)?;
-        if let Some(info) = &merged.shard {
-            let key = published::key(self.bits, &info.name).unwrap();
+        if let Some(info) = merged.file() {
+            let key = published::key(&folder_name(self.bits), &info.name).unwrap();
             let read = ready(self.storage.read(&key));
             if !read.is_ok_and(|read| Digest::of(&read) == info.sha256) {
                 drop(ledger);

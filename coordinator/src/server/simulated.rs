@@ -10,7 +10,7 @@ use axum::middleware::map_request;
 use axum::routing::any_service;
 use chomp_plan::{ParticipantId, Progress, Settings};
 use chomp_store::{Journal, Storage, published};
-use chomp_table::manifest::Manifest;
+use chomp_table::Published;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -49,8 +49,10 @@ impl SimulatedCoordinator {
         table: u64,
         seed: u64,
     ) -> Result<SimulatedCoordinator, StartError> {
-        let published = published::manifest(&*storage, settings.bits).await?;
-        let published = published.map(|bytes| Manifest::parse(&bytes).expect("it is whole"));
+        let folder = settings.division.folder_name(settings.size);
+        let published = published::manifest(&*storage, &folder).await?;
+        let parse = |bytes: bytes::Bytes| Published::parse(&bytes, settings.division);
+        let published = published.map(|bytes| parse(bytes).expect("it is whole"));
         let wishes = Wishes {
             list: List::default(),
             settings,

@@ -23,8 +23,8 @@ async fn start_with(
     limits: Limits,
 ) -> (Coordinator, Arc<Issuer>) {
     let options = Options {
-        bits: 14,
-        range_bits: RangeBits::new(12).unwrap(),
+        division: chomp_table::RangeBits::new(12).unwrap().into(),
+        size: 14,
         replicas: 1,
         check_one_in: None,
         store_hint: None,

@@ -2,9 +2,9 @@
 //! a part.
 
 use chomp_proto::v1::{self, complete_request};
-use chomp_store::Merged;
+use chomp_store::MergedShard;
 use chomp_store::part::{self, Placed};
-use chomp_table::{Digest, Head, RangeBits, RangeSummary};
+use chomp_table::{Digest, Division, Head, RangeSummary};
 
 use super::{TEXT_CHARS_MAX, excerpt};
 use crate::job::Handed;
@@ -21,23 +21,24 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Wrong> {
     if holds { Ok(()) } else { Err(Wrong(what())) }
 }
 
-/// A result of a worker, in a job of so many bits.
+/// A result of a worker, in a job of so many bits, or tiles.
 pub(super) fn result(
     result: Option<complete_request::Result>,
-    range_bits: RangeBits,
+    division: Division,
     bits: u32,
 ) -> Result<Handed, Wrong> {
     match result {
         Some(complete_request::Result::Evaluated(evaluated)) => {
-            evaluated_ranges(evaluated.ranges, range_bits).map(Handed::Ranges)
+            evaluated_ranges(evaluated.ranges, division).map(Handed::Ranges)
         }
         Some(complete_request::Result::Checked(checked)) => {
-            let ranges = evaluated_ranges(checked.ranges, range_bits)?;
+            let ranges = evaluated_ranges(checked.ranges, division)?;
             let found = ranges.into_iter().map(|placed| placed.summary);
             Ok(Handed::Checked(found.collect()))
         }
         Some(complete_request::Result::Merged(merged)) => {
-            merged_shard(&merged.json, bits).map(|merged| Handed::Merged(Box::new(merged)))
+            merged_shard(&merged.json, division, bits)
+                .map(|merged| Handed::Merged(Box::new(merged)))
         }
         None => Err(Wrong("a result without content".to_owned())),
     }
@@ -49,9 +50,9 @@ pub(super) fn result(
 ///
 /// If the ranges in it would be sent on otherwise than they came.
 #[cfg(feature = "fuzzing")]
-pub fn is_result(sent: v1::CompleteRequest, range_bits: RangeBits, bits: u32) -> bool {
+pub fn is_result(sent: v1::CompleteRequest, division: Division, bits: u32) -> bool {
     let said = sent.result.clone();
-    let Ok(handed) = result(sent.result, range_bits, bits) else {
+    let Ok(handed) = result(sent.result, division, bits) else {
         return false;
     };
     if let (Some(complete_request::Result::Evaluated(said)), Handed::Ranges(placed)) =
@@ -90,7 +91,7 @@ pub(super) fn summary(placed: &Placed) -> v1::Summary {
     }
 }
 
-fn evaluated_ranges(ranges: Vec<v1::Summary>, range_bits: RangeBits) -> Result<Vec<Placed>, Wrong> {
+fn evaluated_ranges(ranges: Vec<v1::Summary>, division: Division) -> Result<Vec<Placed>, Wrong> {
     ensure(ranges.len() <= part::RANGES_MAX, || {
         format!(
             "{} ranges, where {} are possible",
@@ -116,7 +117,7 @@ fn evaluated_ranges(ranges: Vec<v1::Summary>, range_bits: RangeBits) -> Result<V
             offset: range.offset,
             length: range.length,
         };
-        let checked = range.check(range_bits);
+        let checked = range.check(division);
         checked.map_err(|damage| Wrong(damage.to_string()))?;
         let (start, length) = (u64::from(range.offset), u64::from(range.length));
         ensure(free <= start, || {
@@ -128,13 +129,10 @@ fn evaluated_ranges(ranges: Vec<v1::Summary>, range_bits: RangeBits) -> Result<V
     Ok(placed)
 }
 
-fn merged_shard(json: &[u8], bits: u32) -> Result<Merged, Wrong> {
+fn merged_shard(json: &[u8], division: Division, bits: u32) -> Result<MergedShard, Wrong> {
     ensure(json.len() <= MERGED_BYTES_MAX, || {
         format!("a shard described by {} bytes", json.len())
     })?;
-    let merged: Merged = serde_json::from_slice(json)
-        .map_err(|error| Wrong(excerpt(&error.to_string(), TEXT_CHARS_MAX)))?;
-    let checked = merged.check(bits);
-    checked.map_err(|damage| Wrong(format!("shard {}: {damage}", merged.number)))?;
-    Ok(merged)
+    let merged = MergedShard::parse(json, division, bits);
+    merged.map_err(|damage| Wrong(excerpt(&damage.to_string(), TEXT_CHARS_MAX)))
 }

@@ -27,39 +27,57 @@ impl<'a> Lower<'a> {
     ///
     /// # Panics
     ///
-    /// If there is no such area, a chunk but the last has another length than all chunks, or the last is longer.
+    /// As [`Lower::add`].
     pub fn put(&mut self, area: u32, chunks: Vec<&'a [u8]>) {
-        assert!(area > 0, "an area has positions");
-        let length = 1 << self.chunk_bits;
-        let (last, full) = chunks.split_last().expect("an area has positions");
-        let fits = last.len() <= length && full.iter().all(|chunk| chunk.len() == length);
-        assert!(fits, "chunks of area {area} with other lengths");
-        self.areas[area as usize] = chunks;
+        for (number, chunk) in chunks.into_iter().enumerate() {
+            self.add(area, number, chunk);
+        }
     }
 
-    /// The areas that are there, ascending.
-    pub(super) fn areas(&self) -> impl Iterator<Item = u32> {
+    /// Adds chunk number `number` of an area, counted from 0, or its first values, as far as they are needed.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such area, or the chunk is too long, or empty.
+    pub fn add(&mut self, area: u32, number: usize, values: &'a [u8]) {
+        assert!(area > 0, "an area has positions");
+        let fits = (1..=1 << self.chunk_bits).contains(&values.len());
+        assert!(fits, "a chunk of area {area} with {} values", values.len());
+        let chunks = &mut self.areas[area as usize];
+        chunks.resize(chunks.len().max(number + 1), &[]);
+        chunks[number] = values;
+    }
+
+    pub(super) fn chunk_bits(&self) -> u32 {
+        self.chunk_bits
+    }
+
+    /// The chunks that are there: their areas, their numbers and their lengths.
+    pub(super) fn chunks(&self) -> impl Iterator<Item = (u32, usize, usize)> {
         let areas = (0..).zip(&self.areas);
-        areas.filter_map(|(area, chunks)| (!chunks.is_empty()).then_some(area))
+        let chunks = areas.flat_map(|(area, chunks)| {
+            let numbered = chunks.iter().enumerate();
+            numbered.map(move |(number, chunk)| (area, number, chunk.len()))
+        });
+        chunks.filter(|&(.., length)| length > 0)
     }
 
     pub(super) fn has(&self, area: usize) -> bool {
         !self.areas[area].is_empty()
     }
 
-    /// The value at `rank`, or [`NONE`] if the area is not there.
+    /// The value at `rank`, or [`NONE`] if it is not there.
     pub(super) fn value(&self, area: usize, rank: u64) -> u8 {
-        let chunks = &self.areas[area];
-        if chunks.is_empty() {
-            NONE
-        } else {
-            let (chunk, at) = self.place(rank);
-            chunks[chunk][at]
-        }
+        let (chunk, at) = self.place(rank);
+        let chunk = self.areas[area].get(chunk);
+        chunk
+            .and_then(|chunk| chunk.get(at))
+            .copied()
+            .unwrap_or(NONE)
     }
 
-    /// Calls `each` with the values from `rank` on, in as many pieces as it takes, until it has `length`; the first
-    /// argument counts those before.
+    /// Calls `each` with the values from `rank` on, in as many pieces as it takes, up to `length` of them; the first
+    /// argument counts those before, with those that are not there.
     pub(super) fn pieces(
         &self,
         area: usize,
@@ -67,13 +85,16 @@ impl<'a> Lower<'a> {
         length: usize,
         mut each: impl FnMut(usize, &[u8]),
     ) {
+        let chunks = &self.areas[area];
         let (mut chunk, mut at) = self.place(rank);
         let mut done = 0;
         while done < length {
-            let values = &self.areas[area][chunk][at..];
-            let values = &values[..values.len().min(length - done)];
-            each(done, values);
-            done += values.len();
+            let here = ((1 << self.chunk_bits) - at).min(length - done);
+            let values = chunks.get(chunk).and_then(|chunk| chunk.get(at..));
+            if let Some(values) = values {
+                each(done, &values[..values.len().min(here)]);
+            }
+            done += here;
             (chunk, at) = (chunk + 1, 0);
         }
     }

@@ -1,7 +1,7 @@
 //! Values by blocks against the definition, theorems, and what others counted.
 
-use chomp_table::Position;
 use chomp_table::chance::Chance;
+use chomp_table::{Partition, Position};
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chomp_table::Head;
+use chomp_table::{Division, Head};
 
 use crate::ids::{LeaseId, Millis, SubmissionId, Unit, WorkerId};
 use crate::units::{Content, Place, place};
@@ -25,8 +25,9 @@ pub(in super::super) struct Check {
 }
 
 /// All checks that are due.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in super::super) struct Checks {
+    division: Division,
     pub(super) due: BTreeMap<Head, Check>,
     /// Those that nobody has in hand, by who must not have them.
     free: BTreeMap<Vec<WorkerId>, BTreeSet<Place>>,
@@ -37,6 +38,16 @@ pub(in super::super) struct Checks {
 }
 
 impl Checks {
+    pub(in super::super) fn new(division: Division) -> Checks {
+        Checks {
+            division,
+            due: BTreeMap::new(),
+            free: BTreeMap::new(),
+            doubted: BTreeSet::new(),
+            held: BTreeSet::new(),
+        }
+    }
+
     pub(in super::super) fn is_wanted(&self) -> bool {
         !self.free.is_empty()
     }
@@ -84,7 +95,7 @@ impl Checks {
     /// Anybody who may check this range can have it.
     pub(super) fn set_free(&mut self, head: Head) {
         let check = &self.due[&head];
-        let place = place(Unit::Range(head));
+        let place = place(self.division, Unit::Range(head));
         if check.held.is_none() {
             self.doubted.insert(place);
         }
@@ -94,7 +105,7 @@ impl Checks {
 
     pub(super) fn set_taken(&mut self, head: Head) {
         let voters = &self.due[&head].voters;
-        let place = place(Unit::Range(head));
+        let place = place(self.division, Unit::Range(head));
         self.doubted.remove(&place);
         if let Some(group) = self.free.get_mut(voters) {
             group.remove(&place);

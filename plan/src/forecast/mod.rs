@@ -23,7 +23,7 @@ pub mod simulation;
 mod tests;
 mod work;
 
-use chomp_table::sources::starts;
+use chomp_table::sources::{self, starts};
 use chomp_table::{Head, RangeBits, head};
 
 pub use costs::Costs;
@@ -136,7 +136,7 @@ impl Forecast {
                 let index = usize::try_from(source.0).expect("a head of the table");
                 last_use[index] = layer.max(last_use[index]);
             };
-            each_source(head, self.range_bits, &mut used);
+            sources::each(head, self.range_bits, &mut used);
         }
         // Index S: what begins to be kept at layer S, less what is not kept any more after S - 1.
         let mut change = vec![0i64; layers + 1];
@@ -194,17 +194,6 @@ fn mean_area(head: Head, range_bits: RangeBits) -> f64 {
     let index_bits = f64::from(range_bits.get() - 1);
     let to_index = f64::from(ones) * (index_bits / 2.0 + 1.0);
     f64::from(area) + to_index + index_bits * (index_bits - 1.0) / 8.0 + index_bits / 2.0
-}
-
-/// Calls `take` with each source of a range, some of them more than once.
-pub(crate) fn each_source(head: Head, range_bits: RangeBits, take: &mut impl FnMut(Head)) {
-    for shift in 1..=head.len().min(range_bits.get()) {
-        take(Head(head.0 >> shift));
-    }
-    for start in starts(head) {
-        start.inside().for_each(&mut *take);
-        (1..=start.ones).for_each(|d| take(start.crossing(d)));
-    }
 }
 
 /// The bytes that tell which `losing` of `positions` are, if they are anywhere with equal chance.

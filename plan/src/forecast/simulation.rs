@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use chomp_table::{Digest, Head};
 
-use super::{as_f64, each_source, round};
+use super::{as_f64, round};
 use crate::{
     Action, Answer, Event, Millis, Past, Phase, Plan, PlanError, RequestId, SubmissionId, Task,
     Work, WorkerId,
@@ -315,7 +315,7 @@ impl Simulation<'_> {
         match &task.work {
             Work::Evaluate { heads, .. } | Work::Check { heads, .. } => {
                 for &head in heads {
-                    each_source(head, self.job.settings.range_bits, &mut |source| {
+                    self.job.settings.division.each_source(head, &mut |source| {
                         needed.push(source);
                     });
                 }

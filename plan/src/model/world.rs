@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chomp_table::chance::Chance;
-use chomp_table::{Digest, Head, RangeBits, RangeSummary};
+use chomp_table::{Digest, Division, Head, RangeBits, RangeSummary, RankBits};
 
 use super::disk::{Disk, Write};
 use crate::units::Content;
@@ -107,9 +107,15 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(mut chance: Chance) -> World {
-        let bits = [13, 14, 14, 15, 15, 15, 16, 17];
-        let range_bits = RangeBits::new(12).unwrap();
-        let bits = bits[chance.index(bits.len()).unwrap()];
+        let (division, sizes, shards) = if chance.once_in(4) {
+            let division = Division::Ranks(RankBits::new(8).unwrap());
+            (division, [1, 9, 16, 17, 18, 19, 20, 21], [256, 512])
+        } else {
+            let division = Division::Words(RangeBits::new(12).unwrap());
+            let words = 1 + chance.below(30);
+            (division, [13, 14, 14, 15, 15, 15, 16, 17], [words; 2])
+        };
+        let size = sizes[chance.index(sizes.len()).unwrap()];
         let settings = Settings {
             lease_ms: 100,
             silence_ms: 200 + chance.below(400),
@@ -118,14 +124,14 @@ impl World {
             expiries_max: 2 + u32::try_from(chance.below(12)).unwrap(),
             worker_failures_max: 3 + u32::try_from(chance.below(6)).unwrap(),
             replicas: 1 + u32::try_from(chance.below(3)).unwrap(),
-            task_positions_max: chance.below(6) * range_bits.positions(),
-            task_positions_min: chance.below(4) * range_bits.positions(),
+            task_positions_max: chance.below(6) * division.positions(),
+            task_positions_min: chance.below(4) * division.positions(),
             tasks_per_thread: u32::try_from(chance.below(3)).unwrap(),
-            shard_words: 1 + chance.below(30),
+            shard_words: shards[chance.index(shards.len()).unwrap()],
             check_one_in: u32::try_from(chance.below(4)).unwrap(),
             check_own_one_in: u32::try_from(chance.below(4)).unwrap(),
             checks_first: u32::try_from(chance.below(3)).unwrap(),
-            ..Settings::new(bits, range_bits)
+            ..Settings::new(size, division)
         };
         let disk = Disk::new(&settings);
         let (plan, actions) = Plan::new(settings.clone(), &Past::default()).unwrap();
@@ -370,8 +376,12 @@ impl World {
             }
             Work::Evaluate { layer, heads } => {
                 assert!(heads.is_sorted_by(|a, b| a < b));
-                assert!(heads.iter().all(|head| head.layer() == *layer));
-                let positions = heads.len() as u64 * self.settings.range_bits.positions();
+                assert!(
+                    heads
+                        .iter()
+                        .all(|head| self.settings.division.layer(*head) == *layer)
+                );
+                let positions = heads.len() as u64 * self.settings.division.positions();
                 let too_large = positions > self.settings.task_positions_max;
                 assert!(!too_large || heads.len() == 1);
             }

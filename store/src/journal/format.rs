@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use chomp_table::{Digest, Head, RangeBits, RangeSummary};
+use chomp_table::{Digest, Division, Head, RangeSummary};
 
 use super::Entry;
 use crate::StoreError;
 use crate::envelope::{Kind, Reader, Writer, Wrong, check, take};
-use crate::ledger::{Finders, Ledger, Merged, Outcast, Ranges};
+use crate::ledger::{Finders, Ledger, MergedShard, Outcast, Ranges};
 use crate::objects::Key;
 use crate::part::{PartName, Placed};
 
@@ -31,12 +31,12 @@ pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + (4 + 2 * 4) + 4 + RANGE;
 const REASON_BYTES_MAX: usize = 1 << 10;
 
 impl Ledger {
-    pub(super) fn new(table: u64, range_bits: RangeBits) -> Ledger {
+    pub(super) fn new(table: u64, division: Division) -> Ledger {
         Ledger {
             next: 0,
             last: Digest([0; 32]),
             table,
-            range_bits,
+            division,
             withdrawn: false,
             ranges: Ranges::default(),
             lost: Ranges::default(),
@@ -54,16 +54,16 @@ pub(super) fn read_segment(ledger: &mut Ledger, key: &Key, bytes: &[u8]) -> Resu
     if head.number != ledger.next || head.previous != ledger.last {
         return Err(damaged("it does not follow from the segment before"));
     }
-    if head.table != ledger.table || head.range_bits != ledger.range_bits {
+    if head.table != ledger.table || head.division != ledger.division {
         return Err(damaged("it is of another table"));
     }
     // All or none, and entries take more memory than their bytes: so each is read twice.
     let mut checked = reader.clone();
     while !checked.is_empty() {
-        read(&mut checked, head.range_bits).map_err(|wrong| wrong.at(key))?;
+        read(&mut checked, head.division).map_err(|wrong| wrong.at(key))?;
     }
     while !reader.is_empty() {
-        ledger.apply(&read(&mut reader, head.range_bits).map_err(|wrong| wrong.at(key))?);
+        ledger.apply(&read(&mut reader, head.division).map_err(|wrong| wrong.at(key))?);
     }
     (ledger.next, ledger.last) = (head.number + 1, reader.digest);
     Ok(())
@@ -74,7 +74,7 @@ struct Heading {
     number: u64,
     previous: Digest,
     table: u64,
-    range_bits: RangeBits,
+    division: Division,
 }
 
 impl Heading {
@@ -83,7 +83,7 @@ impl Heading {
             number: reader.u64()?,
             previous: reader.digest()?,
             table: reader.u64()?,
-            range_bits: reader.range_bits()?,
+            division: reader.division()?,
         })
     }
 }
@@ -96,7 +96,7 @@ pub(super) fn encode(
 ) -> (Vec<u8>, Digest) {
     let mut writer = Writer::new(kind);
     writer.u64(ledger.next).digest(&ledger.last);
-    writer.u64(ledger.table).u32(ledger.range_bits.get());
+    writer.u64(ledger.table).u32(ledger.division.code());
     entries(&mut writer);
     writer.finish()
 }
@@ -148,9 +148,9 @@ pub(super) fn decode(kind: Kind, bytes: &[u8], number: u64) -> Result<Ledger, Wr
     check(heading.number == number, || {
         format!("its content is that of number {}", heading.number)
     })?;
-    let mut ledger = Ledger::new(heading.table, heading.range_bits);
+    let mut ledger = Ledger::new(heading.table, heading.division);
     while !reader.is_empty() {
-        ledger.apply(&read(&mut reader, heading.range_bits)?);
+        ledger.apply(&read(&mut reader, heading.division)?);
     }
     if kind.magic == SEGMENT.magic {
         (ledger.next, ledger.last) = (number + 1, reader.digest);
@@ -241,7 +241,7 @@ fn write_done(
     }
 }
 
-fn write_shard(writer: &mut Writer, bits: u32, finders: &Finders, merged: &Merged) {
+fn write_shard(writer: &mut Writer, bits: u32, finders: &Finders, merged: &MergedShard) {
     let text = serde_json::to_vec(merged).expect("numbers, texts and lists always become JSON");
     writer.u32(7).u32(bits);
     write_finders(writer, finders);
@@ -252,7 +252,7 @@ fn count(count: usize) -> u32 {
     u32::try_from(count).expect("memory ends before that many")
 }
 
-fn read(reader: &mut Reader, range_bits: RangeBits) -> Result<Entry, Wrong> {
+fn read(reader: &mut Reader, division: Division) -> Result<Entry, Wrong> {
     Ok(match reader.u32()? {
         1 => Entry::Opened {
             coordinator: reader.u64()?,
@@ -270,13 +270,13 @@ fn read(reader: &mut Reader, range_bits: RangeBits) -> Result<Entry, Wrong> {
             let mut bytes = reader.bytes(ranges.saturating_mul(count(RANGE)))?;
             let mut done = Vec::with_capacity(ranges as usize);
             while !bytes.is_empty() {
-                done.push(read_placed(&mut bytes, range_bits)?);
+                done.push(read_placed(&mut bytes, division)?);
             }
             let first = done.first();
             let first = first.ok_or_else(|| Wrong::Damaged("a part without ranges".to_owned()))?;
             Entry::Done {
                 part: PartName {
-                    layer: first.summary.head.layer(),
+                    layer: division.layer(first.summary.head),
                     lease,
                 },
                 replicas,
@@ -295,13 +295,9 @@ fn read(reader: &mut Reader, range_bits: RangeBits) -> Result<Entry, Wrong> {
                 Finders::default()
             };
             let length = reader.u32()?;
-            let merged = serde_json::from_slice(reader.bytes(length)?);
-            let merged: Merged =
-                merged.map_err(|error| Wrong::Damaged(format!("a shard in it: {error}")))?;
-            let checked = merged.check(bits);
-            checked.map_err(|damage| {
-                Wrong::Damaged(format!("shard {} in it: {damage}", merged.number))
-            })?;
+            let merged = MergedShard::parse(reader.bytes(length)?, division, bits);
+            let merged =
+                merged.map_err(|damage| Wrong::Damaged(format!("a shard in it: {damage}")))?;
             Entry::Shard {
                 bits,
                 finders,
@@ -359,7 +355,7 @@ fn read_finders(reader: &mut Reader) -> Result<Finders, Wrong> {
     Ok(Finders::new(finders))
 }
 
-fn read_placed(bytes: &mut &[u8], range_bits: RangeBits) -> Result<Placed, Wrong> {
+fn read_placed(bytes: &mut &[u8], division: Division) -> Result<Placed, Wrong> {
     let u64 = |bytes: &mut &[u8]| take(bytes).map(u64::from_le_bytes);
     let u32 = |bytes: &mut &[u8]| take(bytes).map(u32::from_le_bytes);
     let summary = RangeSummary {
@@ -373,7 +369,7 @@ fn read_placed(bytes: &mut &[u8], range_bits: RangeBits) -> Result<Placed, Wrong
         offset: u32(bytes)?,
         length: u32(bytes)?,
     };
-    let checked = placed.check(range_bits);
+    let checked = placed.check(division);
     checked.map_err(|damage| Wrong::Damaged(damage.to_string()))?;
     Ok(placed)
 }

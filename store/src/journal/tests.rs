@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use chomp_table::fingerprint::{Leaf, LeafLength};
+use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardInfo;
-use chomp_table::{Digest, RangeSummary, head};
+use chomp_table::{Digest, RangeBits, RangeSummary, head};
 
 use super::*;
-use crate::ledger::{DISTRUSTED, LengthSums, Place};
+use crate::ledger::{DISTRUSTED, LengthSums, Merged, Place};
 use crate::objects::SimulatedStorage;
 use crate::ready;
 
@@ -134,7 +135,7 @@ fn script() -> Vec<Vec<Entry>> {
         script.push(vec![Entry::Shard {
             bits,
             finders,
-            merged,
+            merged: merged.into(),
         }]);
     }
     script.push(vec![found_out(1)]);
@@ -145,7 +146,7 @@ fn script() -> Vec<Vec<Entry>> {
     script.push(vec![Entry::Shard {
         bits,
         finders,
-        merged,
+        merged: merged.into(),
     }]);
     script
 }
@@ -171,7 +172,7 @@ fn found_out(participant: u32) -> Entry {
 struct Plain {
     ranges: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
     lost: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
-    shards: Vec<(u32, Vec<u32>, Merged)>,
+    shards: Vec<(u32, Vec<u32>, MergedShard)>,
     outcasts: BTreeMap<u32, Outcast>,
 }
 
@@ -244,7 +245,7 @@ impl Plain {
         }
         plain
             .shards
-            .sort_by_key(|(bits, _, merged)| (*bits, merged.number));
+            .sort_by_key(|(bits, _, merged)| (*bits, merged.number()));
         plain.shards.dedup();
         plain
     }
@@ -260,7 +261,7 @@ impl Plain {
     fn found(ledger: &Ledger) -> Plain {
         let of_range = |(head, place, finders): (Head, &Place, &Finders)| {
             let placed = place.placed(head);
-            assert_eq!(place.part(head).lease, place.lease);
+            assert_eq!(place.part().lease, place.lease);
             let is_doubted = finders.is_doubted();
             let finders: Vec<u32> = finders.iter().collect();
             assert_eq!(is_doubted, finders.contains(&DISTRUSTED));
@@ -406,7 +407,7 @@ fn listings_may_lag() {
     // Also right after all was forgotten, and for whoever goes on with a lagging listing.
     let storage = finished();
     let journal = ready(open(&storage)).unwrap();
-    storage.overwrite(&keys::manifest(BITS), "");
+    storage.overwrite(&keys::manifest(&folder_name(BITS)), "");
     assert!(ready(journal.prune(BITS)).unwrap());
     let expected = journal.ledger().clone();
     for lag in 0..10 {
@@ -434,10 +435,10 @@ fn pruning() {
     let ledger = journal.ledger().clone();
     // The table is not published, or is not this one.
     assert!(!ready(journal.prune(BITS)).unwrap());
-    storage.overwrite(&keys::manifest(BITS - 1), "");
+    storage.overwrite(&keys::manifest(&folder_name(BITS - 1)), "");
     assert!(!ready(journal.prune(BITS - 1)).unwrap());
     assert_eq!(*journal.ledger(), ledger);
-    storage.overwrite(&keys::manifest(BITS), "");
+    storage.overwrite(&keys::manifest(&folder_name(BITS)), "");
     for _ in 0..2 {
         assert!(ready(journal.prune(BITS)).unwrap());
         assert_eq!(Plain::found(&journal.ledger()), Plain::pruned());
@@ -454,7 +455,7 @@ fn pruning() {
 
 #[test]
 fn a_checkpoint_of_many_ranges() {
-    let mut ledger = Ledger::new(TABLE, RangeBits::new(28).unwrap());
+    let mut ledger = Ledger::new(TABLE, RangeBits::new(28).unwrap().into());
     for head in 0..1_000_000 {
         let finders = finders(head % 1000);
         ledger.add(head % 1000, 1, &finders, &placed(Head(head), head % 1000));

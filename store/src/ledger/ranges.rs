@@ -126,6 +126,7 @@ mod tests {
 
     fn place(lease: u64) -> Place {
         Place {
+            layer: 0,
             lease,
             offset: 16,
             length: 99,

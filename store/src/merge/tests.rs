@@ -88,7 +88,7 @@ impl Table {
             next: 0,
             last: Digest([0; 32]),
             table: TABLE,
-            range_bits: range_bits(),
+            division: range_bits().into(),
             ranges: Ranges::default(),
             lost: Ranges::default(),
             withdrawn: false,

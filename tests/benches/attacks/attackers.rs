@@ -324,7 +324,7 @@ async fn all_records(table: &Path) -> Result<Vec<v1::LostRecord>, BoxError> {
     let store = Location::parse(table.to_str().ok_or("no text")?)?;
     let follower = Follower::open(store.open_view()?, None).await?;
     let ledger = follower.ledger();
-    let heads = ledger.range_bits.heads(crate::BITS);
+    let heads = ledger.division.ranges(crate::BITS);
     let done = ledger.done(heads);
     let records = done.map(|(Head(head), place)| v1::LostRecord {
         head,

@@ -209,7 +209,9 @@ fn completion(request: &[u8]) -> Completion {
             completion.facts = evaluated.ranges.iter().map(range).collect();
         }
         complete_request::Result::Merged(merged) => {
-            let merged = serde_json::from_slice(&merged.json).expect("a summary of a shard");
+            let merged: chomp_store::Merged =
+                serde_json::from_slice(&merged.json).expect("a summary of a shard");
+            let merged = merged.into();
             completion.facts = vec![Fact::of_shard(&merged)];
         }
         complete_request::Result::Checked(checked) => {

@@ -1,6 +1,7 @@
 //! Tests of the cache.
 
-use chomp_table::Range;
+use chomp_kernel::Source;
+use chomp_table::{Range, RangeBits};
 
 use super::*;
 
@@ -9,12 +10,12 @@ fn range_bits() -> RangeBits {
 }
 
 /// A range of about so many KiB.
-fn range(head: u64, kib: u32) -> Arc<Source> {
-    Arc::new(Source::new(&Range {
+fn range(head: u64, kib: u32) -> Arc<Known> {
+    Arc::new(Known::Words(Source::new(&Range {
         head: Head(head),
         losing: (0..kib * 512).map(|number| number * 64).collect(),
         edges: 0,
-    }))
+    })))
 }
 
 fn digest(number: u64) -> Digest {
@@ -25,6 +26,7 @@ fn digest(number: u64) -> Digest {
 fn place(head: u64, digest: Digest) -> (Head, Place) {
     let place = Place {
         lease: 1,
+        layer: 0,
         offset: 0,
         length: 0,
         replicas: 1,
@@ -49,7 +51,7 @@ fn missing(cache: &Cache, heads: &[u64]) -> Vec<u64> {
 #[test]
 fn what_is_drawn_on_stays_and_the_bound_is_kept() {
     let bytes_max = 20 << 20;
-    let cache = Cache::new(bytes_max, range_bits());
+    let cache = Cache::new(bytes_max, range_bits().into());
     (0..4).for_each(|head| insert(&cache, head, 1000));
     for head in 100..400 {
         assert!(missing(&cache, &[0, 1, 2, 3]).is_empty(), "{head}");
@@ -59,14 +61,14 @@ fn what_is_drawn_on_stays_and_the_bound_is_kept() {
     assert!(cache.stats().bytes > bytes_max / 2, "the room is used");
     let mut sources = TaskSources::default();
     cache.collect(vec![place(3, digest(3))], &mut sources);
-    assert_eq!(sources.find(Head(3)), Some(&*range(3, 1000)));
+    assert_eq!(sources.find(Head(3)), range(3, 1000).words());
     insert(&cache, 999, 30_000);
     assert_eq!(missing(&cache, &[999]), [999], "too large for all of it");
 }
 
 #[test]
 fn a_range_with_another_digest_is_another_range() {
-    let cache = Cache::new(1 << 24, range_bits());
+    let cache = Cache::new(1 << 24, range_bits().into());
     cache.insert(digest(1), range(5, 10));
     let mut sources = TaskSources::default();
     let other = place(5, digest(2));
@@ -74,7 +76,7 @@ fn a_range_with_another_digest_is_another_range() {
     assert!(sources.find(Head(5)).is_none());
     cache.insert(digest(2), range(5, 20));
     assert_eq!(cache.collect(vec![other], &mut sources), []);
-    assert_eq!(sources.find(Head(5)), Some(&*range(5, 20)));
+    assert_eq!(sources.find(Head(5)), range(5, 20).words());
     let first = place(5, digest(1));
     assert_eq!(
         cache.collect(vec![first], &mut TaskSources::default()),
@@ -90,7 +92,7 @@ fn a_range_with_another_digest_is_another_range() {
 #[test]
 fn equal_calls_have_equal_results() {
     let log = || {
-        let cache = Cache::new(8 << 20, range_bits());
+        let cache = Cache::new(8 << 20, range_bits().into());
         let mut chance = fastrand::Rng::with_seed(1);
         let step = |_| {
             let head = chance.u64(..100) * chance.u64(..100) / 100;

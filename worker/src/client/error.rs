@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chomp_table::RangeBits;
+use chomp_table::Division;
 
 use crate::transport::BoxError;
 
@@ -58,10 +58,10 @@ pub enum ClientError {
     OtherJob {
         /// Its address.
         url: String,
-        /// The range bits before.
-        before: RangeBits,
-        /// The range bits now.
-        now: RangeBits,
+        /// The ranges before.
+        before: Division,
+        /// The ranges now.
+        now: Division,
     },
     /// It says something that it never should.
     #[error("the coordinator at {url} does not keep to the protocol: {what}")]

@@ -2,7 +2,7 @@
 
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::{Entry, Journal};
-use chomp_table::Digest;
+use chomp_table::{Digest, RangeBits};
 
 use super::*;
 
@@ -28,7 +28,7 @@ async fn store() -> (Arc<SimulatedStorage>, Store) {
 fn job(table: u64) -> Job {
     Job {
         bits: 16,
-        range_bits: RangeBits::new(12).unwrap(),
+        division: RangeBits::new(12).unwrap().into(),
         table,
         lease: Duration::from_secs(30),
         store: String::new(),
@@ -79,6 +79,7 @@ async fn another_table_is_refused() {
 async fn records_that_cannot_be_are_not_read() {
     let (_, store) = store().await;
     let place = Place {
+        layer: 0,
         lease: 1,
         offset: 16,
         length: u32::MAX,
@@ -109,14 +110,20 @@ async fn what_was_created_before_is_as_good_if_it_is_the_same() {
     let one = Bytes::from_static(b"one");
     for _ in 0..2 {
         store.put_part(&part, one.clone()).await.unwrap();
-        store.put_shard(16, &shard, one.clone()).await.unwrap();
+        store
+            .put_shard("table-16", &shard, one.clone())
+            .await
+            .unwrap();
     }
     for other in ["one other", "on", "two"].map(Bytes::from) {
         let refused = store.put_part(&part, other.clone()).await;
         assert!(
             matches!(refused, Err(Trouble::Failed(reason)) if reason.contains("exists already"))
         );
-        store.put_shard(16, &shard, other.clone()).await.unwrap();
+        store
+            .put_shard("table-16", &shard, other.clone())
+            .await
+            .unwrap();
         assert_eq!(storage.read(&part).await.unwrap(), one);
         assert_eq!(storage.read(&shard).await.unwrap(), other);
     }

@@ -6,6 +6,7 @@ use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, complete_request, lease_reply};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_store::{Entry, Finders, Key, PartName, Placed, Storage, StorageError, published};
+use chomp_table::manifest::folder_name;
 use chomp_table::{Digest, Head, RangeSummary};
 use http::{Method, StatusCode};
 use http_body_util::Full;
@@ -206,7 +207,7 @@ impl State {
             complete_request::Result::Merged(v1::Merged { json }) => {
                 let merged: chomp_store::Merged = serde_json::from_slice(json).unwrap();
                 let info = merged.shard.as_ref().unwrap();
-                let key = published::key(BITS, &info.name).unwrap();
+                let key = published::key(&folder_name(BITS), &info.name).unwrap();
                 let stands = now(self.storage.read(&key))
                     .is_ok_and(|bytes| Digest::of(&bytes) == info.sha256);
                 if !stands || !self.are_ranges_done() {
@@ -216,7 +217,7 @@ impl State {
                 Entry::Shard {
                     bits: BITS,
                     finders: Finders::default(),
-                    merged,
+                    merged: merged.into(),
                 }
             }
         };
@@ -316,7 +317,12 @@ impl Fake {
         }
         let put = match part {
             Some(_) => now(state.storage.create(key, bytes)).map_err(Into::into),
-            None => now(published::put(&*state.storage, BITS, key, bytes)),
+            None => now(published::put(
+                &*state.storage,
+                &folder_name(BITS),
+                key,
+                bytes,
+            )),
         };
         match put {
             Ok(()) => StatusCode::CREATED,

@@ -15,7 +15,10 @@ use chomp_proto::v1::{self, task};
 use chomp_store::merge::{Cut, Merger};
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::PartBuilder;
-use chomp_store::{Entry, Finders, Journal, Key, Merged, PartName, Placed, Storage, published};
+use chomp_store::{
+    Entry, Finders, Journal, Key, MergedShard, PartName, Placed, Storage, published,
+};
+use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Head, Range, RangeBits, head, range};
 use futures_util::FutureExt;
@@ -177,10 +180,10 @@ impl State {
             let shard = (0..self.shards()).find(is_open)?;
             let ledger = self.journal.ledger();
             let merged = ledger.shard(BITS, shard).unwrap();
-            let file = merged.shard.as_ref().map(|info| v1::File {
-                name: info.name.clone(),
-                bytes: info.bytes,
-                sha256: info.sha256.0.to_vec(),
+            let file = merged.file().map(|file| v1::File {
+                name: file.name,
+                bytes: file.bytes,
+                sha256: file.sha256.0.to_vec(),
             });
             (
                 Leased::File(shard),
@@ -189,7 +192,7 @@ impl State {
         } else if self.are_ranges_done() {
             let done: BTreeSet<u32> = {
                 let ledger = self.journal.ledger();
-                ledger.shards(BITS).map(|merged| merged.number).collect()
+                ledger.shards(BITS).map(MergedShard::number).collect()
             };
             let is_open =
                 |shard: &u32| !done.contains(shard) && !leased.contains(&Leased::Shard(*shard));
@@ -273,7 +276,7 @@ impl State {
             }
         }
         for (head, place) in self.journal.ledger().done(u64::MAX) {
-            let done = done(place.part(head), vec![place.placed(head)]);
+            let done = done(place.part(), vec![place.placed(head)]);
             now(journal.append(vec![done])).unwrap();
         }
         for merged in self.journal.ledger().shards(BITS).cloned() {
@@ -313,7 +316,7 @@ impl State {
 
     /// The part with the record of a range that is done.
     pub(super) fn part(&self, head: Head) -> Key {
-        self.journal.ledger().place(head).unwrap().part(head).key()
+        self.journal.ledger().place(head).unwrap().part().key()
     }
 
     /// The last checkpoint.
@@ -421,7 +424,7 @@ impl Fake {
             let part = &state.storage.objects()[&state.part(*head)];
             assert_eq!(part[start..start + length], record);
         }
-        let found: Vec<Merged> = ledger.shards(BITS).cloned().collect();
+        let found: Vec<MergedShard> = ledger.shards(BITS).cloned().collect();
         let expected = (0..state.shards()).map(|shard| {
             let (head, skip) = state.start(shard);
             let words = SHARD.shard_words as u64;
@@ -433,9 +436,10 @@ impl Fake {
                 filling.push(head, &range.losing, range.stored).unwrap();
             }
             let (merged, bytes) = filling.finish().unwrap();
-            let key = published::key(BITS, &merged.shard.as_ref().unwrap().name).unwrap();
+            let key =
+                published::key(&folder_name(BITS), &merged.shard.as_ref().unwrap().name).unwrap();
             assert_eq!(state.storage.objects()[&key], bytes.unwrap());
-            merged
+            merged.into()
         });
         assert_eq!(found, expected.collect::<Vec<_>>());
         assert!(found.len() > 2, "there are several shards");

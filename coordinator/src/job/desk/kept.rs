@@ -1,8 +1,7 @@
 //! What a desk keeps for the plan, and what it is asked and answers.
 
 use chomp_plan::{Answer, Verdict};
-use chomp_store::{Merged, PartName, Placed};
-use chomp_table::shard::ShardInfo;
+use chomp_store::{MergedShard, PartName, Placed, ShardFile};
 use chomp_table::{Head, RangeSummary};
 use tokio::sync::oneshot;
 
@@ -14,7 +13,7 @@ pub(crate) enum Handed {
     /// What is in ranges that were checked, heads ascending; none for a shard that was read back.
     Checked(Vec<RangeSummary>),
     /// A shard.
-    Merged(Box<Merged>),
+    Merged(Box<MergedShard>),
 }
 
 /// The answer to a request for a task, and what the worker needs to know beside.
@@ -23,8 +22,8 @@ pub(crate) struct Reply {
     pub(crate) answer: Answer,
     /// The journal says in the segments below this number where the sources of the task are.
     pub(crate) journal: u64,
-    /// The shard to be read back, if it has a file.
-    pub(crate) read_back: Option<Box<ShardInfo>>,
+    /// The file of the shard to be read back, if it has one.
+    pub(crate) read_back: Option<ShardFile>,
 }
 
 /// What a worker wants to write.

@@ -162,7 +162,8 @@ impl Desk {
                         Unit::Shard(_) => None,
                     });
                     let ranges: Vec<Placed> = heads.map(|head| *kept.placed(head)).collect();
-                    let layer = ranges.first()?.summary.head.layer();
+                    let division = self.journal.ledger().division;
+                    let layer = division.layer(ranges.first()?.summary.head);
                     Some(Entry::Done {
                         part: PartName {
                             layer,

@@ -151,7 +151,7 @@ fn claims_beyond_a_table_are_refused() {
         Entry::Shard {
             bits,
             finders: Finders::default(),
-            merged,
+            merged: merged.into(),
         }
     };
     let of = |merged: &mut Merged| merged.shard.take().expect("it has words");
@@ -169,7 +169,7 @@ fn claims_beyond_a_table_are_refused() {
         (range(&|range| range.length = 0), Some("cannot be at")),
         (
             range(&|range| range.summary.count = 513),
-            Some("513 losing positions"),
+            Some("513 positions"),
         ),
         (
             range(&|range| range.summary.stored = 5),

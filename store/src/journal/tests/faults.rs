@@ -171,7 +171,7 @@ fn the_disk_is_full_at_every_size() {
 fn pruning_fails() {
     let objects = {
         let storage = finished();
-        storage.overwrite(&keys::manifest(BITS), "");
+        storage.overwrite(&keys::manifest(&folder_name(BITS)), "");
         for lease in 0..5 {
             storage.overwrite(&PartName { layer: 1, lease }.key(), "part");
         }

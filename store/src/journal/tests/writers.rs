@@ -60,7 +60,7 @@ fn of_two_that_start_at_once_one_has_it() {
         storage: storage.clone(),
         epoch: 0,
         checkpoint: RwLock::default(),
-        ledger: RwLock::new(Ledger::new(TABLE, range_bits())),
+        ledger: RwLock::new(Ledger::new(TABLE, range_bits().into())),
         since: tokio::sync::Mutex::default(),
     });
     let opened = |coordinator| {
@@ -86,7 +86,7 @@ fn who_was_away_for_long() {
     for entries in script() {
         ready(other.append(entries)).unwrap();
     }
-    storage.overwrite(&keys::manifest(BITS), "");
+    storage.overwrite(&keys::manifest(&folder_name(BITS)), "");
     assert!(ready(other.prune(BITS)).unwrap());
     for done in [
         ready(journal.append(entry(1))),

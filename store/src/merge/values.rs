@@ -1,0 +1,65 @@
+//! The merge of Grundy values: the ranges of some ranks of one area become the bytes of one shard.
+
+use chomp_table::values::shard::{ShardPlace, ShardSize, ValueShardWriter};
+use chomp_table::{Head, RankBits};
+
+use super::MergeError;
+use crate::ledger::MergedValues;
+
+/// A shard of values that is being filled.
+#[derive(Debug)]
+pub struct ValueMerger {
+    number: u32,
+    next: Head,
+    /// The first range that is not in it.
+    end: Head,
+    shard: ValueShardWriter,
+}
+
+impl ValueMerger {
+    /// Shard number `number` of a table of `tiles` tiles.
+    ///
+    /// # Errors
+    ///
+    /// [`MergeError::Beyond`] if there is none.
+    pub fn new(tiles: u32, rank_bits: RankBits, number: u32) -> Result<ValueMerger, MergeError> {
+        let index = usize::try_from(number).expect("32 bits");
+        let place = ShardSize::PUBLISHED.places(tiles).nth(index);
+        let place = place.ok_or(MergeError::Beyond { number })?;
+        let ShardPlace { area, ranks, .. } = &place;
+        let last = rank_bits.head(*area, ranks.end - 1);
+        Ok(ValueMerger {
+            number,
+            next: rank_bits.head(*area, ranks.start),
+            end: Head(last.0 + 1),
+            shard: ValueShardWriter::new(index, place),
+        })
+    }
+
+    /// The range that is to be pushed next; none if all were.
+    pub fn next(&self) -> Option<Head> {
+        (self.next < self.end).then_some(self.next)
+    }
+
+    /// Takes the values of the next range.
+    ///
+    /// # Panics
+    ///
+    /// If it is not the next range.
+    pub fn push(&mut self, head: Head, values: &[u8]) {
+        assert_eq!(Some(head), self.next(), "ranges come in order");
+        self.next = Head(head.0 + 1);
+        self.shard.push(values);
+    }
+
+    /// The shard, and what it says of itself.
+    ///
+    /// # Panics
+    ///
+    /// If ranges are missing.
+    pub fn finish(self) -> (MergedValues, Vec<u8>) {
+        let (shard, bytes) = self.shard.finish();
+        let number = self.number;
+        (MergedValues { number, shard }, bytes)
+    }
+}

@@ -1,0 +1,221 @@
+//! `chomp grundy`, alone and as a cluster: the values are those of the definition, whatever happens meanwhile.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use chomp_table::partition::{Partition, count};
+use chomp_table::values::Values;
+use chomp_table::{Digest, known};
+use common::cluster::{Cluster, Process, Random};
+use common::{end, files, fingerprint, number, program, ranges_done, run, start, wait_until};
+use serde_json::{Value, json};
+
+/// `chomp grundy` with ranges of 2^8 values.
+fn grundy(table: &Path, tiles: u32) -> Command {
+    let mut command = program();
+    command.args(["grundy", "--json", "--rank-bits", "8"]);
+    command
+        .args(["--tiles", &tiles.to_string(), "--table"])
+        .arg(table);
+    command
+}
+
+fn summary(command: &mut Command) -> Value {
+    end(command).summary()
+}
+
+/// The value of a position by its definition: the least number that no move leads to.
+fn value(position: &Partition, known: &mut HashMap<Partition, u8>) -> u8 {
+    if let Some(&value) = known.get(position) {
+        return value;
+    }
+    let mut led_to = BTreeSet::new();
+    for (row, &length) in position.rows().iter().enumerate() {
+        for column in (0..length).filter(|&column| (row, column) != (0, 0)) {
+            let mut rows = position.rows().to_vec();
+            rows[row..]
+                .iter_mut()
+                .for_each(|cut| *cut = column.min(*cut));
+            rows.retain(|&row| row > 0);
+            led_to.insert(value(&Partition::new(rows).unwrap(), known));
+        }
+    }
+    let value = (0..).find(|value| !led_to.contains(value)).unwrap();
+    known.insert(position.clone(), value);
+    value
+}
+
+#[test]
+fn values_are_those_of_the_definition() {
+    const TILES: u32 = 22;
+    let table = tempfile::tempdir().unwrap();
+    let summary = summary(&mut grundy(table.path(), TILES));
+    let values = Values::open(table.path()).unwrap();
+    let mut known = HashMap::new();
+    let mut areas = Vec::new();
+    for tiles in 1..=TILES {
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        let mut largest = 0;
+        for rank in 0..count(tiles) {
+            let position = Partition::at(tiles, rank);
+            let expected = value(&position, &mut known);
+            assert_eq!(values.value(&position).unwrap(), expected, "{position:?}");
+            *counts.entry(expected.to_string()).or_default() += 1;
+            largest = largest.max(expected);
+        }
+        let losing = counts.get("0").copied().unwrap_or(0);
+        assert_eq!(losing, known::LOSING_BY_TILES[tiles as usize - 1]);
+        let positions = count(tiles);
+        areas.push(
+            json!({"tiles": tiles, "positions": positions, "largest": largest, "values": counts}),
+        );
+    }
+    assert_eq!(summary["areas"], Value::Array(areas));
+    assert_eq!(summary["tiles"], TILES);
+    assert_eq!(summary["largest"], TILES - 1);
+    let positions: u64 = (1..=TILES).map(count).sum();
+    assert_eq!(number(&summary, "positions"), positions);
+    // It is there now, and other ranges change nothing.
+    let again = self::summary(&mut grundy(table.path(), TILES));
+    assert_eq!(fingerprint(&again), fingerprint(&summary));
+    assert_eq!(number(&again, "ranges_evaluated"), 0);
+    let other = tempfile::tempdir().unwrap();
+    let mut command = program();
+    command.args(["grundy", "--json", "--tiles", &TILES.to_string(), "--table"]);
+    let whole = self::summary(command.arg(other.path()));
+    assert_eq!(fingerprint(&whole), fingerprint(&summary));
+    assert_eq!(number(&whole, "ranges_evaluated"), u64::from(TILES));
+}
+
+/// The files of a published table with their digests.
+fn published(table: &Path, tiles: u32) -> BTreeMap<String, Digest> {
+    let folder = table.join(format!("values-{tiles:03}"));
+    let files = files(&folder);
+    let files = files.iter().map(|file| {
+        let name = file.strip_prefix(&folder).unwrap();
+        (
+            name.display().to_string(),
+            Digest::of(&fs::read(file).unwrap()),
+        )
+    });
+    files.collect()
+}
+
+#[test]
+fn a_run_goes_on_where_it_was_stopped_and_beyond() {
+    let table = tempfile::tempdir().unwrap();
+    let undisturbed = tempfile::tempdir().unwrap();
+    let expected = summary(&mut grundy(undisturbed.path(), 42));
+    let mut child = start(&mut grundy(table.path(), 42));
+    wait_until(&mut child, || ranges_done(table.path()) > 100);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let there = ranges_done(table.path());
+    let went_on = summary(grundy(table.path(), 42).arg("--keep-parts"));
+    let all = number(&expected, "ranges_evaluated");
+    assert!(
+        number(&went_on, "ranges_evaluated") <= all - there,
+        "{there} of {all}"
+    );
+    assert_eq!(
+        published(table.path(), 42),
+        published(undisturbed.path(), 42)
+    );
+    // Little memory changes nothing, nor does it if some records are gone.
+    let parts = files(&table.path().join("work/parts"));
+    for part in parts.iter().step_by(7) {
+        fs::remove_file(part).unwrap();
+    }
+    let mut more = grundy(table.path(), 44);
+    let more = summary(more.args(["--threads", "2", "--memory", "400MiB"]));
+    assert!(number(&more, "ranges_evaluated") < number(&more, "positions") / 256);
+    let alone = tempfile::tempdir().unwrap();
+    let alone = summary(&mut grundy(alone.path(), 44));
+    assert_eq!(fingerprint(&more), fingerprint(&alone));
+}
+
+#[test]
+fn tables_of_different_kinds_do_not_mix() {
+    let table = tempfile::tempdir().unwrap();
+    end(&mut run(table.path(), 16)).summary();
+    end(&mut grundy(table.path(), 16)).refuses(5, &["range bits", "use another directory"]);
+    let values = tempfile::tempdir().unwrap();
+    end(&mut grundy(values.path(), 16)).summary();
+    end(&mut run(values.path(), 16)).refuses(5, &["Grundy values", "use another directory"]);
+    let mut other = program();
+    other.args(["grundy", "--tiles", "17", "--rank-bits", "9", "--table"]);
+    end(other.arg(values.path())).refuses(5, &["ranges of 2^8 Grundy values", "2^9"]);
+}
+
+/// A process that is started again when it was killed.
+struct Member {
+    command: Command,
+    process: Process,
+}
+
+#[test]
+fn a_cluster_that_is_killed_twenty_times_ends_with_the_same_values() {
+    const TILES: u32 = 46;
+    const KILLS: usize = 20;
+    let undisturbed = tempfile::tempdir().unwrap();
+    summary(&mut grundy(undisturbed.path(), TILES));
+    let expected = published(undisturbed.path(), TILES);
+
+    let cluster = Cluster::new();
+    let mut coordinator = cluster.program();
+    coordinator.args(["coordinator", "--json", "--tiles", &TILES.to_string()]);
+    coordinator.args([
+        "--rank-bits",
+        "8",
+        "--exit-when-done",
+        "--check-one-in",
+        "8",
+    ]);
+    coordinator.args([
+        "--listen",
+        &format!("127.0.0.1:{}", cluster.port),
+        "--table",
+    ]);
+    coordinator.arg(cluster.table());
+    let mut commands = vec![coordinator];
+    for name in ["one", "two", "three"] {
+        let mut worker = cluster.worker(name);
+        worker.args(["--patience", "300"]);
+        if name == "three" {
+            worker.args(["--store", "coordinator"]);
+        }
+        commands.push(worker);
+    }
+    let mut members: Vec<Member> = Vec::new();
+    for mut command in commands {
+        let mut process = cluster.start(&mut command);
+        if members.is_empty() {
+            process.wait_to_listen();
+        }
+        members.push(Member { command, process });
+    }
+    let mut random = Random::new();
+    let mut kills = 0;
+    while kills < KILLS {
+        std::thread::sleep(random.millis(50, 400));
+        let member = &mut members[random.below(4)];
+        member.process.end();
+        let ended = member.process.ended().expect("it was killed");
+        if ended.code.is_some() {
+            break;
+        }
+        member.process.forget();
+        member.process = cluster.start(&mut member.command);
+        kills += 1;
+    }
+    for member in members {
+        let ended = member.process.wait();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+    assert!(kills >= KILLS / 2, "it was over after {kills} kills");
+    assert_eq!(published(&cluster.table(), TILES), expected);
+}
