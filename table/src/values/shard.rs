@@ -175,7 +175,11 @@ pub struct ValueShardInfo {
 
 impl ValueShardInfo {
     /// Whether the shard with these ranks can be what this says.
-    pub(super) fn check(&self, place: &ShardPlace) -> Result<(), Damage> {
+    ///
+    /// # Errors
+    ///
+    /// If it has more or fewer bytes or values than such ranks can have.
+    pub fn check(&self, place: &ShardPlace) -> Result<(), Damage> {
         let frame_max = gaps::frame_len_max(1 << place.frame_bits);
         let data = self.index_offset.checked_sub(HEADER_LENGTH);
         let end = self.index_offset.checked_add(place.index_length());
