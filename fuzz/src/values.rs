@@ -90,7 +90,8 @@ fn place(index: &[u8]) -> Option<ShardPlace> {
     let number = |at| field(index, at).map(u32::from_le_bytes);
     let (area, frame_bits, frames) = (number(20)?, number(32)?, number(36)?);
     let start = field(index, 24).map(u64::from_le_bytes)?;
-    let shard_bits = ShardSize::PUBLISHED.shard_bits;
+    // The most that there may be.
+    let shard_bits = frame_bits.saturating_add(10);
     let size = ShardSize {
         frame_bits,
         shard_bits,
