@@ -83,6 +83,19 @@ pub enum DownloadError {
         /// The lock file.
         path: PathBuf,
     },
+    /// The table is larger than what the disk has left.
+    #[error(
+        "no space left: {} takes {needed} bytes more, and its disk has {free}; free some and run again",
+        folder.display()
+    )]
+    NoSpace {
+        /// The folder.
+        folder: PathBuf,
+        /// The bytes of shards that are not there.
+        needed: u64,
+        /// The bytes that are left.
+        free: u64,
+    },
     /// A file cannot be written, or the lock file be made.
     #[error(transparent)]
     File(chomp_files::FileError),

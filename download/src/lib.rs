@@ -144,6 +144,7 @@ async fn fetch_all(
     let target = target::blocking(move || Target::acquire(&out, bits)).await?;
     let target = Arc::new(target);
     target.check_same(&bytes)?;
+    target.check_space(&manifest.shards)?;
 
     progress.send_replace(Progress {
         bytes_total: manifest.shards.iter().map(|shard| shard.bytes).sum(),

@@ -12,10 +12,11 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use chomp_files::{
-    FileError, Lock, make_folders, open_to_append, open_within, put, read_within, sync_folder,
+    FileError, Lock, free, make_folders, open_to_append, open_within, put, read_within, sync_folder,
 };
 use chomp_table::Digest;
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, folder_name};
+use chomp_table::shard::ShardInfo;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::DownloadError;
@@ -102,6 +103,39 @@ impl Target {
             let folder = self.folder.clone();
             Err(DownloadError::OtherTable { folder })
         }
+    }
+
+    /// Fails if the disk has less than what is missing of these shards.
+    pub(crate) fn check_space(&self, shards: &[ShardInfo]) -> Result<(), DownloadError> {
+        let free = free(&self.folder).map_err(failed("see the space of", &self.folder))?;
+        self.check_free(shards, free)
+    }
+
+    pub(crate) fn check_free(&self, shards: &[ShardInfo], free: u64) -> Result<(), DownloadError> {
+        let there = |name: String| {
+            let found = fs::symlink_metadata(self.folder.join(name));
+            found.map_or(0, |found| found.len())
+        };
+        let missing = |shard: &ShardInfo| {
+            let partial = there(format!("{}.partial", shard.name));
+            let there = partial.max(there(shard.name.clone()));
+            // What is longer is begun anew.
+            if there > shard.bytes {
+                shard.bytes
+            } else {
+                shard.bytes - there
+            }
+        };
+        let needed = shards.iter().map(missing).sum();
+        if needed <= free {
+            return Ok(());
+        }
+        let folder = self.folder.clone();
+        Err(DownloadError::NoSpace {
+            folder,
+            needed,
+            free,
+        })
     }
 
     /// Whether there is a file of this name with this length and digest.

@@ -5,6 +5,7 @@ mod elsewhere;
 mod planted;
 mod remote;
 mod server;
+mod space;
 
 use std::fs;
 use std::path::Path;

@@ -20,7 +20,9 @@ mod open;
 mod tests;
 
 pub use lock::{Claim, Lock};
-pub use new::{NewFile, folder, make_folder, make_folders, put, put_private, remove, sync_folder};
+pub use new::{
+    NewFile, folder, free, make_folder, make_folders, put, put_private, remove, sync_folder,
+};
 pub use open::{Unfit, check_only_name, check_own, open, open_to_append, open_within, read_within};
 
 /// Why a file is not written.

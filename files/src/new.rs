@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::sys::statvfs::statvfs;
 use tempfile::NamedTempFile;
 
 use crate::open::Unfit;
@@ -189,6 +190,19 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         done => done,
     }
+}
+
+/// The bytes that are left for this user where `path` is; of a file system without a size, more than anybody has.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn free(path: &Path) -> io::Result<u64> {
+    let found = statvfs(path)?;
+    let bytes = found
+        .blocks_available()
+        .saturating_mul(found.fragment_size());
+    Ok(if found.blocks() == 0 { u64::MAX } else { bytes })
 }
 
 /// Makes the entries of a folder durable.

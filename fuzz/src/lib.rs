@@ -5,6 +5,8 @@
 //! |---|---|
 //! | [`targets`] | the decoders, and what each promises |
 //! | [`seeds`] | bytes that each must accept |
+//! | `secrets` | inputs that nobody keeps |
+//! | `values` | both for tables of Grundy values |
 //! | `mutate` | changes by chance |
 //! | `seal` | makes lengths and digests right, so that changes reach what lies behind them |
 //!
@@ -13,8 +15,10 @@
 
 mod mutate;
 mod seal;
+mod secrets;
 pub mod seeds;
 pub mod targets;
+mod values;
 
 use std::fs;
 use std::io;
@@ -34,6 +38,8 @@ static MEMORY: PeakAlloc = PeakAlloc;
 const INPUT_BYTES_MAX: usize = 64 << 10;
 /// What a decoder may take whatever it reads: contexts of zstd, parsers.
 const MEMORY_FIXED: usize = 2 << 20;
+/// What none takes, whatever it reads: four times the largest block that somebody may write, of 2^24 values.
+const MEMORY_MAX: usize = 64 << 20;
 
 /// What came of some executions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,6 +107,7 @@ impl Fuzzer {
         })?;
         let taken = MEMORY.peak_usage().saturating_sub(before);
         let most = MEMORY_FIXED + self.target.memory_factor * input.len();
+        let most = most.min(MEMORY_MAX);
         if taken > most {
             return Err(format!("it took {taken} bytes of memory, more than {most}"));
         }

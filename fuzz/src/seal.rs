@@ -21,14 +21,15 @@ fn sign(bytes: &mut [u8]) {
 }
 
 /// Puts a number at a place, if the bytes go so far.
-fn put(bytes: &mut [u8], at: usize, number: usize) {
+pub(crate) fn put(bytes: &mut [u8], at: usize, number: usize) {
     let number = u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
     if let Some(field) = bytes.get_mut(at..at + number.len()) {
         field.copy_from_slice(&number);
     }
 }
 
-fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+/// The bytes at a place, if there are so many.
+pub(crate) fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 

@@ -1,9 +1,7 @@
 //! Bytes that each decoder must accept, made by the writers of this project.
 
-use std::fs;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use chomp_access::{Holder, Issuer, Token};
 use chomp_proto::v1::{self, complete_request, lease_reply, task};
 use chomp_store::journal::{Entry, Journal};
 use chomp_store::ledger::{LengthSums, Merged};
@@ -358,38 +356,6 @@ pub(crate) fn participants() -> Vec<Vec<u8>> {
     [list(vec![owner]), list(several)]
         .map(|json| json.to_string().into_bytes())
         .to_vec()
-}
-
-static ISSUER: LazyLock<Issuer> = LazyLock::new(|| Issuer::in_memory(NOW).expect("random numbers"));
-static TOKENS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
-    let last = Holder {
-        number: u32::MAX,
-        serial: 7,
-    };
-    let all = [
-        (Holder::OWNER, None),
-        (last, Some(NOW + 1)),
-        (last, Some(u64::MAX)),
-    ];
-    let given = all.map(|(holder, expires)| ISSUER.issue(holder, expires));
-    given
-        .map(|token: Token| token.secret().as_bytes().to_vec())
-        .to_vec()
-});
-
-pub(crate) fn issuer() -> &'static Issuer {
-    &ISSUER
-}
-
-pub(crate) fn tokens() -> Vec<Vec<u8>> {
-    TOKENS.clone()
-}
-
-pub(crate) fn secrets() -> Vec<Vec<u8>> {
-    let folder = tempfile::tempdir().expect("a folder for files");
-    let path = folder.path().join("secrets");
-    Issuer::open(&path, NOW).expect("secrets can be made");
-    vec![fs::read(path).expect("it was written")]
 }
 
 pub(crate) fn positions() -> Vec<Vec<u8>> {

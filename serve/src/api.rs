@@ -73,7 +73,7 @@ enum Refusal {
 }
 
 impl Api {
-    /// An address has all places in the queue unless they are `shared`.
+    /// An address has half of the places in the queue unless they are `shared`.
     pub(crate) fn new(current: Current, complaints: Complaints, shared: bool) -> Api {
         Api {
             current,

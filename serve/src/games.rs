@@ -108,7 +108,7 @@ enum Refusal {
 }
 
 impl Games {
-    /// An address has all places in the queue unless they are `shared`.
+    /// An address has half of the places in the queue unless they are `shared`.
     pub(crate) fn new(shared: bool) -> Games {
         Games {
             lookups: Lookups::beside(THREADS, WAITING_MAX, WAITING_PER_ADDRESS, shared),

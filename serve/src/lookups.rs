@@ -36,7 +36,7 @@ pub(crate) enum NotDone {
 }
 
 impl Lookups {
-    /// An address has all places in the queue unless they are `shared`.
+    /// An address has half of the places in the queue unless they are `shared`.
     pub(crate) fn new(shared: bool) -> Lookups {
         let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = THREADS_EACH * cpus;
@@ -96,7 +96,16 @@ mod tests {
 
     #[tokio::test]
     async fn work_beyond_the_limits_is_refused() {
-        let lookups = Lookups::with_limits(2, Slots::new(5, 4));
+        full(&Lookups::with_limits(2, Slots::new(5, 4)), 4, 1).await;
+    }
+
+    #[tokio::test]
+    async fn who_may_come_as_often_as_it_likes_leaves_others_half() {
+        full(&Lookups::beside(2, 6, 1, false), 4, 4).await;
+    }
+
+    /// The first address has so many places, and then there are so many left for the other one.
+    async fn full(lookups: &Lookups, first: usize, left: usize) {
         let (release, wait) = mpsc::sync_channel::<()>(0);
         let wait = Arc::new(std::sync::Mutex::new(wait));
         let mut under_way = tokio::task::JoinSet::new();
@@ -105,7 +114,7 @@ mod tests {
             let asked = tokio::time::timeout(Duration::from_secs(10), asked).await;
             asked.unwrap()
         };
-        for (address, count) in [(ONE, 4), (OTHER, 1)] {
+        for (address, count) in [(ONE, first), (OTHER, left)] {
             let before = lookups.queue.open();
             for _ in 0..count {
                 let (lookups, wait) = (lookups.clone(), Arc::clone(&wait));
@@ -117,10 +126,11 @@ mod tests {
             while lookups.queue.open() < before + count {
                 tokio::task::yield_now().await;
             }
-            // The first has its part, and there is a place left for the other one.
+            // The first has its part, and there are places left for the other one.
             assert_eq!(ask(address).await, Err(NotDone::Full));
         }
-        let sender = std::thread::spawn(move || (0..5).for_each(|_| release.send(()).unwrap()));
+        let all = first + left;
+        let sender = std::thread::spawn(move || (0..all).for_each(|_| release.send(()).unwrap()));
         while let Some(done) = under_way.join_next().await {
             assert_eq!(done.unwrap(), Ok(()));
         }

@@ -34,7 +34,7 @@ pub struct Options {
     /// The directory with the finished tables, also those that come later.
     pub directory: PathBuf,
     /// How many requests each address may make a second, and twice as many at once; none if as
-    /// many as it likes, and may hold as much as all together: it may be a proxy of everybody.
+    /// many as it likes, and may hold half of what all may together: it may be a proxy of everybody.
     pub rate: Option<NonZeroU32>,
     /// How many bytes of the table that answers stay in memory.
     pub cache_bytes: u64,
@@ -63,7 +63,7 @@ pub struct Site {
     games: Games,
     pages: Pages,
     door: Door,
-    /// Whether an address has less than all.
+    /// Whether an address has less than half.
     shared: bool,
 }
 

@@ -78,7 +78,7 @@ pub(crate) struct StatusPage {
 }
 
 impl StatusPage {
-    /// An address has all places unless they are `shared`.
+    /// An address has half of the places unless they are `shared`.
     pub(crate) fn new(told: watch::Receiver<Told>, shared: bool) -> StatusPage {
         StatusPage {
             told,

@@ -53,7 +53,7 @@ struct Line {
 }
 
 impl Tables {
-    /// An address has all places unless they are `shared`.
+    /// An address has half of the places unless they are `shared`.
     pub(crate) fn new(published: Arc<Published>, complaints: Complaints, shared: bool) -> Tables {
         let places = Slots::shared(DOWNLOADS_MAX, DOWNLOADS_PER_ADDRESS, shared);
         Tables::with_places(published, complaints, places)

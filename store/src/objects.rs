@@ -20,6 +20,7 @@ use std::ops::Range;
 use async_trait::async_trait;
 use bytes::Bytes;
 use chomp_files::Unfit;
+use chomp_table::head::HEAD_BITS_MAX;
 use futures_util::{StreamExt, stream};
 
 pub use bucket::BucketStorage;
@@ -32,6 +33,8 @@ pub use simulated::{Fault, Moment, SimulatedStorage};
 
 /// So many objects are read at a time.
 pub const READS_MAX: usize = 16;
+/// The most objects of a folder that are listed: twice as many as a job has ranges. Some 200 MB of keys.
+pub const LISTED_MAX: usize = 2 << HEAD_BITS_MAX;
 
 /// Immutable objects by key.
 #[async_trait]
@@ -73,7 +76,7 @@ pub trait Storage: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// [`StorageError::Failed`].
+    /// [`StorageError::Failed`], also if a bucket has more than [`LISTED_MAX`] there.
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError>;
 
     /// Removes objects, durably and in any order. One that is not there is removed already.
@@ -166,7 +169,23 @@ pub enum StorageError {
     },
 }
 
+/// A folder has more objects than anybody should list.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it has more than {0} objects, more than a job makes: somebody else writes there. Remove what no job has written, or \
+     use another place"
+)]
+struct TooMany(usize);
+
 impl StorageError {
+    fn too_many(folder: &Key, most: usize) -> StorageError {
+        StorageError::Failed {
+            key: folder.clone(),
+            action: Action::List,
+            source: TooMany(most).into(),
+        }
+    }
+
     /// What is in the place of the object, if that is no object's file: the object is lost.
     pub fn unfit(&self) -> Option<Unfit> {
         match self {

@@ -14,6 +14,7 @@
 
 use std::fmt::Write;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::{Digest, DigestBuilder};
@@ -92,8 +93,33 @@ pub struct Manifest {
 
 /// The part of a manifest that every format has.
 #[derive(Deserialize)]
-pub(crate) struct AnyFormat {
-    pub(crate) format: u32,
+struct AnyFormat {
+    format: u32,
+}
+
+/// The manifest in `bytes`, unless it is of a newer format than `known`; whether it contradicts itself is not seen.
+pub(crate) fn from_json<M: DeserializeOwned>(
+    bytes: &[u8],
+    kind: &str,
+    known: u32,
+) -> Result<M, FormatError> {
+    let not_json = |error| Damage::new(format!("it is not {kind}: {error}"));
+    let AnyFormat { format } = serde_json::from_slice(bytes).map_err(not_json)?;
+    if format > known {
+        return Err(FormatError::Newer {
+            what: "the manifest",
+            found: format,
+            known,
+        });
+    }
+    Ok(serde_json::from_slice(bytes).map_err(not_json)?)
+}
+
+/// The bytes of a manifest.
+pub(crate) fn to_json(manifest: &impl Serialize) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec_pretty(manifest).expect("a manifest always becomes JSON");
+    bytes.push(b'\n');
+    bytes
 }
 
 impl Manifest {
@@ -161,16 +187,7 @@ impl Manifest {
     ///
     /// If it is no manifest, one of a newer format, or one that contradicts itself.
     pub fn parse(bytes: &[u8]) -> Result<Manifest, FormatError> {
-        let not_json = |error| Damage::new(format!("it is not a manifest: {error}"));
-        let AnyFormat { format } = serde_json::from_slice(bytes).map_err(not_json)?;
-        if format > FORMAT {
-            return Err(FormatError::Newer {
-                what: "the manifest",
-                found: format,
-                known: FORMAT,
-            });
-        }
-        let manifest: Manifest = serde_json::from_slice(bytes).map_err(not_json)?;
+        let manifest: Manifest = from_json(bytes, "a manifest", FORMAT)?;
         manifest.check()?;
         Ok(manifest)
     }
@@ -187,9 +204,7 @@ impl Manifest {
     ///
     /// Never: numbers, texts and lists always become JSON.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = serde_json::to_vec_pretty(self).expect("a manifest always becomes JSON");
-        bytes.push(b'\n');
-        bytes
+        to_json(self)
     }
 
     fn check(&self) -> Result<(), Damage> {

@@ -41,9 +41,9 @@ impl Slots {
         }
     }
 
-    /// So many of which an address has some if they are `shared`, and else all.
+    /// So many of which an address has some if they are `shared`, and else half: even a proxy of everybody leaves others some.
     pub(crate) fn shared(total_max: usize, each_max: usize, shared: bool) -> Slots {
-        Slots::new(total_max, if shared { each_max } else { total_max })
+        Slots::new(total_max, if shared { each_max } else { total_max / 2 })
     }
 
     /// One for a peer, unless that is too many.

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Tested, publish, publish_in_frames, site, start};
 use crate::pages::{FILES, PAGES};
@@ -443,4 +444,26 @@ fn fits(description: &Value, schema: &Value, value: &Value, place: &str) {
         }
         _ => {}
     }
+}
+
+/// Of listeners, whom anybody can be many of at once.
+#[tokio::test]
+async fn one_address_never_has_all_places_whatever_its_rate() {
+    let directory = tempfile::tempdir().unwrap();
+    publish(directory.path(), 12);
+    let tested = limited(directory.path(), 0).await;
+    let listen = async |number| {
+        let mut stream = tested.connect_from(number).await;
+        let request = b"GET /api/status HTTP/1.1\r\nhost: a\r\naccept: text/event-stream\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).await.unwrap();
+        (head.ends_with(b"200"), stream)
+    };
+    let mut held = Vec::new();
+    while let (true, stream) = listen(2).await {
+        held.push(stream);
+    }
+    assert_eq!(held.len(), 128);
+    assert!(listen(3).await.0, "others have places of their own");
 }

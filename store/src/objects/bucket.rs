@@ -32,7 +32,7 @@ use object_store::{
 use self::failure::{Outcome, advice, said, sort};
 use self::patience::Patience;
 use super::lock::OpenError;
-use super::{Action, Key, Storage, StorageError};
+use super::{Action, Key, LISTED_MAX, Storage, StorageError};
 use crate::location::{Bucket, Service};
 
 /// How long requests are repeated.
@@ -50,6 +50,8 @@ pub struct BucketStorage {
     store: Arc<dyn ObjectStore>,
     bucket: Bucket,
     patience: Duration,
+    /// [`LISTED_MAX`].
+    listed_max: usize,
 }
 
 impl BucketStorage {
@@ -130,6 +132,7 @@ impl BucketStorage {
             store: Arc::new(store),
             bucket: bucket.clone(),
             patience: PATIENCE,
+            listed_max: LISTED_MAX,
         })
     }
 
@@ -214,10 +217,13 @@ impl BucketStorage {
         }
     }
 
+    /// Ends with one object too many if there are more. What has no key takes no memory.
     async fn list_once(&self, prefix: &Path) -> Result<Vec<(Key, u64)>, Error> {
         let mut pages = self.store.list(Some(prefix));
         let mut objects = Vec::new();
-        while let Some(meta) = pages.next().await {
+        while objects.len() <= self.listed_max
+            && let Some(meta) = pages.next().await
+        {
             let meta = meta?;
             objects.extend(self.key(&meta.location).map(|key| (key, meta.size)));
         }
@@ -293,6 +299,9 @@ impl Storage for BucketStorage {
         let mut patience = self.patience();
         loop {
             match self.list_once(&path).await {
+                Ok(done) if done.len() > self.listed_max => {
+                    return Err(StorageError::too_many(prefix, self.listed_max));
+                }
                 Ok(done) => return Ok(done),
                 Err(error) => patience.again(prefix, Action::List, error).await?,
             }

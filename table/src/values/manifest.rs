@@ -19,7 +19,7 @@ use super::shard::{ShardPlace, ShardSize, ValueShardInfo};
 use crate::digest::{Digest, DigestBuilder};
 use crate::format::{Damage, FormatError, ensure};
 use crate::manifest::bounded::at_most;
-use crate::manifest::{AnyFormat, SHARDS_MAX, SOFTWARE_BYTES_MAX, sums};
+use crate::manifest::{SHARDS_MAX, SOFTWARE_BYTES_MAX, from_json, sums, to_json};
 use crate::partition::{AREA_MAX, count, count_representatives};
 use crate::shard::shard_name;
 
@@ -146,25 +146,14 @@ impl ValuesManifest {
     ///
     /// If it is no manifest, one of a newer format, or one that contradicts itself.
     pub fn parse(bytes: &[u8]) -> Result<ValuesManifest, FormatError> {
-        let not_json = |error| Damage::new(format!("it is not a manifest of values: {error}"));
-        let AnyFormat { format } = serde_json::from_slice(bytes).map_err(not_json)?;
-        if format > FORMAT {
-            return Err(FormatError::Newer {
-                what: "the manifest",
-                found: format,
-                known: FORMAT,
-            });
-        }
-        let manifest: ValuesManifest = serde_json::from_slice(bytes).map_err(not_json)?;
+        let manifest: ValuesManifest = from_json(bytes, "a manifest of values", FORMAT)?;
         manifest.check()?;
         Ok(manifest)
     }
 
     /// The bytes of `manifest.json`.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = serde_json::to_vec_pretty(self).expect("a manifest always becomes JSON");
-        bytes.push(b'\n');
-        bytes
+        to_json(self)
     }
 
     /// The content of `SHA256SUMS` for this manifest, whose bytes are `manifest_bytes`.

@@ -26,7 +26,7 @@
 //! SHA-256 of the shard and of its index frame, and the index that of each data frame: what was read is checked before it
 //! is used.
 //!
-//! Limits: f at most 14, s at most 24, f at most s; so at most 1,024 data frames if f is 14. What this program writes has f 14 and s 24.
+//! Limits: f at most 14, s at least f and at most f + 10; so at most 1,024 data frames. What this program writes has f 14 and s 24.
 //!
 //! Version history: 1 is the first.
 
@@ -71,8 +71,9 @@ impl ShardSize {
     /// Whether this is within the limits.
     pub fn is_valid(self) -> bool {
         let most = ShardSize::PUBLISHED;
-        self.frame_bits <= most.frame_bits.min(self.shard_bits)
-            && self.shard_bits <= most.shard_bits
+        let frames = self.shard_bits.checked_sub(self.frame_bits);
+        self.frame_bits <= most.frame_bits
+            && frames.is_some_and(|frames| frames <= most.shard_bits - most.frame_bits)
     }
 
     /// The shards of a table of `tiles` tiles, in their order: by area, then by ranks.
@@ -110,7 +111,7 @@ impl ShardPlace {
     /// The number of frames.
     pub fn frames(&self) -> usize {
         let frames = self.len().div_ceil(1 << self.frame_bits);
-        usize::try_from(frames).expect("at most 2^24")
+        usize::try_from(frames).expect("at most 1,024")
     }
 
     /// The ranks of a frame.
@@ -122,7 +123,7 @@ impl ShardPlace {
     /// The frame that has a rank, and how many values are before it in the frame if it is that of a representative.
     pub(super) fn find(&self, rank: u64) -> (usize, usize) {
         let frame = usize::try_from((rank - self.ranks.start) >> self.frame_bits);
-        let frame = frame.expect("at most 2^24 frames");
+        let frame = frame.expect("at most 1,024 frames");
         let first = self.frame(frame).start;
         let mut walk = Walk::new(self.area, first);
         let before = (first..rank).filter(|_| walk.step() > 0).count();
@@ -178,7 +179,7 @@ impl ValueShardInfo {
     ///
     /// # Errors
     ///
-    /// If it has lengths or counts that such a shard cannot have.
+    /// If it has more or fewer bytes or values than such ranks can have.
     pub fn check(&self, place: &ShardPlace) -> Result<(), Damage> {
         let frame_max = gaps::frame_len_max(1 << place.frame_bits);
         let data = self.index_offset.checked_sub(HEADER_LENGTH);
@@ -315,7 +316,7 @@ impl ValueShardWriter {
 }
 
 fn index_frame(place: &ShardPlace, frames: &[(u32, Digest)]) -> Vec<u8> {
-    let count = u32::try_from(frames.len()).expect("at most 2^24 frames");
+    let count = u32::try_from(frames.len()).expect("at most 1,024 frames");
     let mut content = [&INDEX_NAME[..], &VERSION.to_le_bytes()].concat();
     content.extend(place.area.to_le_bytes());
     content.extend(place.ranks.start.to_le_bytes());

@@ -232,6 +232,7 @@ fn manifests_that_contradict_themselves_are_refused() {
         ("/frame_bits", json!(15)),
         ("/frame_bits", json!(4)),
         ("/shard_bits", json!(4)),
+        ("/shard_bits", json!(16)),
         ("/shard_bits", json!(25)),
         ("/replicas", json!(0)),
         ("/software", json!("a".repeat(257))),

@@ -5,6 +5,7 @@ mod stub;
 use std::error::Error as _;
 use std::net::TcpListener;
 
+use object_store::memory::InMemory;
 use object_store::{Attributes, GetResultPayload, ObjectMeta};
 
 use super::super::contract::contract;
@@ -272,4 +273,42 @@ async fn an_answer_that_does_not_end() {
         error.to_string().contains("more than the 300 bytes"),
         "{error}"
     );
+}
+
+/// Of a bucket in which somebody else writes without an end.
+#[tokio::test]
+async fn a_listing_is_bounded() {
+    let storage = BucketStorage::with(&bucket(BUCKET), || Ok(InMemory::new()));
+    let mut storage = storage.unwrap();
+    assert_eq!(storage.listed_max, LISTED_MAX);
+    storage.listed_max = 100;
+    let folder = key("work/parts");
+    let create = async |number: u32| {
+        let object = key(&format!("work/parts/{number:04}"));
+        storage.create(&object, Bytes::new()).await.unwrap();
+    };
+    for number in 0..100 {
+        create(number).await;
+        // What can have no key is nobody's.
+        let foreign = format!("{}/{number} %", storage.path(&folder));
+        storage
+            .put(&Path::from(foreign), Bytes::new())
+            .await
+            .unwrap();
+    }
+    assert_eq!(storage.list(&folder).await.unwrap().len(), 100);
+    create(100).await;
+    let error = storage.list(&folder).await.unwrap_err();
+    let text = format!("{error}: {}", error.source().unwrap());
+    let start = "cannot list work/parts: it has more than 100 objects";
+    assert!(text.starts_with(start) && text.contains("Remove"), "{text}");
+    assert_eq!(
+        storage
+            .list_once(&storage.path(&folder))
+            .await
+            .unwrap()
+            .len(),
+        101
+    );
+    storage.list(&key("work/journal")).await.unwrap();
 }

@@ -1,0 +1,35 @@
+//! Tables that are larger than the disk.
+
+use chomp_table::shard::ShardInfo;
+
+use super::server::{BITS, Server};
+use super::*;
+
+/// A manifest of 64 bits may promise terabytes.
+#[tokio::test]
+async fn more_than_the_disk_has_is_refused() {
+    let server = Server::start().await;
+    let out = tempfile::tempdir().unwrap();
+    let report = get(config(&server.url(), out.path())).await.unwrap();
+    let last = report.manifest.shards.last().unwrap();
+    let promised = |bytes| ShardInfo {
+        bytes,
+        name: "shard-9999.zst".into(),
+        ..last.clone()
+    };
+    let shards = [promised(1 << 40), last.clone(), promised(1 << 41)];
+    let target = Target::acquire(out.path(), BITS).unwrap();
+    target.check_free(&shards, 3 << 40).unwrap();
+    let error = target
+        .check_free(&shards, (3 << 40) - 1)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("takes 3298534883328 bytes more"), "{error}");
+    // What is there in part is not taken again, unless it is no part.
+    write(&report.folder.join("shard-9999.zst.partial"), &[0; 100]);
+    target.check_free(&shards[..1], (1 << 40) - 100).unwrap();
+    target
+        .check_free(&shards[..1], (1 << 40) - 101)
+        .unwrap_err();
+    target.check_free(&[promised(99)], 98).unwrap_err();
+}
