@@ -58,8 +58,8 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// Calls `each` with the values from `rank` on, in as many pieces as it takes, until it has `length`; the first
-    /// argument counts those before.
+    /// Calls `each` with the values from `rank` on, in as many pieces as it takes, until it has `length` or more; the
+    /// first argument counts those before.
     pub(super) fn pieces(
         &self,
         area: usize,
@@ -71,7 +71,6 @@ impl<'a> Lower<'a> {
         let mut done = 0;
         while done < length {
             let values = &self.areas[area][chunk][at..];
-            let values = &values[..values.len().min(length - done)];
             each(done, values);
             done += values.len();
             (chunk, at) = (chunk + 1, 0);
