@@ -70,7 +70,7 @@ fn check_round_trip(words: &[u64], size: ShardSize) {
     assert_eq!(index.len(), words.len().div_ceil(size.frame_words));
     let none = ShardIndex {
         frames: Vec::new(),
-        ..index.clone()
+        ..index
     };
     assert!(none.is_empty() && !index.is_empty());
     let frames = index.len() * size_of::<Frame>();
