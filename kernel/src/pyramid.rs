@@ -219,3 +219,28 @@ fn join(quarters: [&[Chunk]; 3], first: &[Chunk], whole: Option<&[Chunk]>, set: 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Empty(Vec<Chunk>);
+
+    impl Sets for Empty {
+        fn set(&self, j: usize, _z: usize) -> &[Chunk] {
+            &self.0[..self.0.len() >> j]
+        }
+    }
+
+    /// What an evaluator says it takes rests on this.
+    #[test]
+    fn scratch_takes_less_than_the_target() {
+        for s in 7..12 {
+            let mut target = vec![Chunk::EMPTY; 1 << s];
+            let mut scratch = Scratch::default();
+            let base = vec![Chunk::EMPTY; s + 1];
+            expand(&Empty(target.clone()), &base, &mut scratch, &mut target);
+            assert!(scratch.above.capacity() + scratch.below.capacity() < target.len());
+        }
+    }
+}
