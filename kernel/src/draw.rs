@@ -167,7 +167,7 @@ impl<'a> Crossing<'a> {
     #[cold]
     fn add_below_chunk(&mut self, run: &[u16], length: usize, d: usize) {
         for &index in run {
-            for (zeros, string) in spread(usize::from(index) % CHUNK_LEN, length) {
+            for (zeros, string) in spread(index.into(), length) {
                 if let Some(above) = d.checked_sub(zeros)
                     && above <= self.s
                 {

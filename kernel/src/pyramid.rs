@@ -5,9 +5,11 @@
 //! which is OR'ed into the 2^s chunks of the target. Two levels are done at a time: for 0 ≤ z ≤ j
 //!
 //! ```text
-//! M_j[z] = R_j[z]  ∪  00·M_{j+2}[z+2]  ∪  01·(M_{j+2}[z+1])  ∪  10·M_{j+2}[z+1]  ∪  11·M_{j+2}[z]
-//!                  ∪  0·R_{j+1}[z+1]  ∪  1·R_{j+1}[z]
+//! M_j[z] = R_j[z]  ∪  00·M_{j+2}[z+2]  ∪  01·M_{j+2}[z+1]  ∪  10·M_{j+2}[z+1]  ∪  11·M_{j+2}[z]
+//!                  ∪  0·R_{j+1}[z+1]
 //! ```
+//!
+//! Here 1·`R_{j+1}[z]` is left out: it is a part of `R_j[z]` for all sets there are.
 
 use crate::chunk::Chunk;
 
@@ -21,6 +23,8 @@ const PIECE: usize = 8;
 pub(crate) type Base = [Chunk; LEVELS];
 
 /// Where the sets `R_j[z]` come from, for 1 ≤ z ≤ j < s. `R_j[0]` is empty for all j.
+///
+/// A string r is in `R_{j+1}[z]` exactly when 1r is in `R_j[z]`.
 pub(crate) trait Sets {
     /// The 2^(s-j) chunks of `R_j[z]`.
     fn set(&self, j: usize, z: usize) -> &[Chunk];
@@ -104,8 +108,8 @@ fn expand_tall(sets: &impl Sets, base: &[Chunk], scratch: &mut Scratch, target: 
             if z == 0 {
                 join(quarters, sets.set(j + 1, 1), None, set);
             } else {
-                let (whole, second) = (sets.set(j, z), sets.set(j + 1, z));
-                join(quarters, sets.set(j + 1, z + 1), Some((whole, second)), set);
+                let whole = Some(sets.set(j, z));
+                join(quarters, sets.set(j + 1, z + 1), whole, set);
             }
         }
         length *= 4;
@@ -139,9 +143,8 @@ fn finish_by_pieces(sets: &impl Sets, from: [&[Chunk]; 5], target: &mut [Chunk])
                 if z > 0 {
                     add(out, &two[z - 1][quarter * number + at]);
                 }
-                let third = if quarter < 2 { z + 1 } else { z };
-                if third > 0 {
-                    add(out, &three[third - 1][quarter % 2 * number + at]);
+                if quarter < 2 {
+                    add(out, &three[z][quarter * number + at]);
                 }
             }
         }
@@ -192,39 +195,52 @@ fn finish(sets: &impl Sets, quarters: [&[Chunk]; 3], target: &mut [Chunk]) {
 /// The number of 0s in each string of two bits.
 const ZEROS: [usize; 4] = [2, 1, 1, 0];
 
-/// Four quarters of `M_j[z]` from `M_{j+2}[z, z+1, z+2]`, `R_{j+1}[z+1]` and, unless z = 0, from
-/// `R_j[z]` and `R_{j+1}[z]`.
+/// Four quarters of `M_j[z]` from `M_{j+2}[z, z+1, z+2]`, `R_{j+1}[z+1]` and, unless z = 0, from `R_j[z]`.
 #[inline(always)]
-fn join(
-    quarters: [&[Chunk]; 3],
-    first: &[Chunk],
-    rest: Option<(&[Chunk], &[Chunk])>,
-    set: &mut [Chunk],
-) {
+fn join(quarters: [&[Chunk]; 3], first: &[Chunk], whole: Option<&[Chunk]>, set: &mut [Chunk]) {
     let length = quarters[0].len();
     let first = &first[..2 * length];
     for (quarter, out) in set.chunks_exact_mut(length).enumerate() {
         let from = &quarters[ZEROS[quarter]][..length];
-        let half = |set: &'_ [Chunk], i: usize| set[(quarter % 2) * length + i];
-        match rest {
-            Some((whole, second)) => {
-                let whole = &whole[quarter * length..][..length];
-                if quarter < 2 {
-                    for i in 0..length {
-                        out[i] = from[i] | whole[i] | half(first, i);
-                    }
-                } else {
-                    for i in 0..length {
-                        out[i] = from[i] | whole[i] | half(second, i);
-                    }
-                }
-            }
-            None if quarter < 2 => {
+        let half = (quarter < 2).then(|| &first[quarter * length..][..length]);
+        let whole = whole.map(|whole| &whole[quarter * length..][..length]);
+        match (whole, half) {
+            (Some(whole), Some(half)) => {
                 for i in 0..length {
-                    out[i] = from[i] | half(first, i);
+                    out[i] = from[i] | whole[i] | half[i];
                 }
             }
-            None => out.copy_from_slice(from),
+            (Some(more), None) | (None, Some(more)) => {
+                for i in 0..length {
+                    out[i] = from[i] | more[i];
+                }
+            }
+            (None, None) => out.copy_from_slice(from),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Empty(Vec<Chunk>);
+
+    impl Sets for Empty {
+        fn set(&self, j: usize, _z: usize) -> &[Chunk] {
+            &self.0[..self.0.len() >> j]
+        }
+    }
+
+    /// What an evaluator says it takes rests on this.
+    #[test]
+    fn scratch_takes_less_than_the_target() {
+        for s in 7..12 {
+            let mut target = vec![Chunk::EMPTY; 1 << s];
+            let mut scratch = Scratch::default();
+            let base = vec![Chunk::EMPTY; s + 1];
+            expand(&Empty(target.clone()), &base, &mut scratch, &mut target);
+            assert!(scratch.above.capacity() + scratch.below.capacity() < target.len());
         }
     }
 }

@@ -251,7 +251,7 @@ fn sweep_first(chunk: &mut Chunk, masks: &Masks, out: &mut [u32]) -> usize {
 
 /// The paths with trailing 1s that stand for the position of the first range at `index`.
 fn shorter(index: u64) -> impl Iterator<Item = u64> {
-    (1..u64::BITS - 32).map(move |ones| ((2 * index + 1) << ones) - 1)
+    (1..).map(move |ones: u32| ((2 * index + 1) << ones) - 1)
 }
 
 /// Applies, in the first range, that the position at `index` is losing, for the longer paths that

@@ -132,7 +132,7 @@ pub(crate) struct Part<'a> {
 }
 
 /// Inserts the losing indices of `parts` into `set`, each counted from where its part begins, as far as the set goes:
-/// whole buckets, or less than one.
+/// whole buckets, or less than one if the sources have no more.
 ///
 /// A bucket of the set takes from all parts before the next one does, so that it comes into the first-level cache
 /// once.
@@ -140,7 +140,7 @@ pub(crate) struct Part<'a> {
 pub(crate) fn scatter(parts: &[Part], set: &mut [Chunk]) {
     if set.len() * CHUNK_LEN < 1 << BUCKET_BITS {
         for part in parts {
-            scatter_within(part.source.bucket(part.first >> BUCKET_BITS), 0, set);
+            scatter_within(part.source.bucket(0), 0, set);
         }
         return;
     }
@@ -241,6 +241,7 @@ mod tests {
             if all.len() as u64 <= range::losing_max(range_bits) {
                 let (_, record) = range::encode(&range, range_bits);
                 let decoded = Source::decode(&record, range_bits).unwrap();
+                prop_assert_eq!(decoded.losing(), &decode(&record, range_bits).unwrap().losing);
                 prop_assert_eq!((decoded.head(), decoded.edges()), (Head(5), edges));
                 prop_assert!(decoded.between(0..1 << q).eq(all.iter().copied()));
                 prop_assert!(decoded.between(0..2 << q).eq(all.iter().copied()));

@@ -48,12 +48,10 @@ impl Finals {
             .trailing_zeros()
             .saturating_add(trailing)
             .min(range_bits);
-        if end > PATH_BITS {
-            for start in trailing.max(PATH_BITS)..end {
-                let s = start - PATH_BITS;
-                let half = (above >> s | 1) << s;
-                self.zeros[half] |= 1 << (start - trailing);
-            }
+        for start in trailing.max(PATH_BITS)..end {
+            let s = start - PATH_BITS;
+            let half = (above >> s | 1) << s;
+            self.zeros[half] |= 1 << (start - trailing);
         }
     }
 

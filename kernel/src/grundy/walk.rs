@@ -62,10 +62,8 @@ impl Walk<'_> {
     /// There are `rest` tiles more, and the first of these positions has the rank `start`.
     fn visit(&mut self, depth: usize, last: usize, rest: usize, start: u64) {
         self.visit_ones(depth, rest, start);
-        if depth > 0 {
-            for cut in 2..last {
-                self.apply_column(depth, cut, rest, start);
-            }
+        for cut in 2..last {
+            self.apply_column(depth, cut, rest, start);
         }
         for row in 2..=last.min(rest) {
             let below = start + counts_within(row - 1)[rest];

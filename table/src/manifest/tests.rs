@@ -309,6 +309,7 @@ fn true_counts_are_possible() {
         let losing = crate::definition::losing(bits);
         let count = losing.iter().filter(|&&losing| losing).count() as u64;
         assert!((1..=losing_max(bits)).contains(&count), "{bits}: {count}");
+        assert_eq!(losing_max(bits), positions(bits) / 2);
     }
 }
 

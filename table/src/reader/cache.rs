@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_frames_used_last_stay() {
-        let cache = Cache::new(4 * FRAME_BYTES + 1);
+        let cache = Cache::new((4 << 16) + 1);
         for frame in 0..4 {
             cache.insert(id(frame), Arc::new(vec![frame as u64]));
         }

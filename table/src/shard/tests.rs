@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::writer::{index_frame, push_skippable_frame, sign_index};
 use super::*;
+use crate::chance::mix;
 use crate::definition;
 use crate::word::Word;
 
@@ -67,6 +68,11 @@ fn check_round_trip(words: &[u64], size: ShardSize) {
     let index =
         ShardIndex::parse(&bytes[usize::try_from(info.index_offset).unwrap()..], &info).unwrap();
     assert_eq!(index.len(), words.len().div_ceil(size.frame_words));
+    let none = ShardIndex {
+        frames: Vec::new(),
+        ..index
+    };
+    assert!(none.is_empty() && !index.is_empty());
     let frames = index.len() * size_of::<Frame>();
     assert!((frames..=4 * frames + size_of::<ShardIndex>()).contains(&index.memory()));
     for (number, frame) in words.chunks(size.frame_words).enumerate() {
@@ -381,6 +387,12 @@ fn forged_indices_are_refused() {
         &[frame(128, 2), frame(512, 2), frame(514, 1)],
         "frame 2 of the index does not follow",
     );
+    // Far from 0, words may be as close as anywhere, and take no more bytes.
+    let far: Vec<u64> = (0..100).map(|i| (1 << 24) + 128 * i).collect();
+    let noise: Vec<u8> = (0..800).map(|i| mix(i).to_le_bytes()[0]).collect();
+    let (far_info, _) = write(&far, ShardSize::PUBLISHED);
+    let error = forged(far_info, &mut [frame(far[0], 100)], &[&noise]).unwrap_err();
+    assert!(error.contains("bytes for 100 words"), "{error}");
     let absurd = ShardInfo {
         index_offset: u64::MAX,
         sha256: Digest::of(&[]),

@@ -11,6 +11,7 @@ use super::shard::{ShardSize, ValueShardInfo, ValueShardWriter, decode_shard};
 use super::*;
 use crate::chance::mix;
 use crate::format::FormatError;
+use crate::gaps;
 use crate::manifest::{MANIFEST_NAME, SHA256SUMS_NAME};
 use crate::partition::{Partition, count, count_representatives};
 use crate::reader::{Files, Part};
@@ -78,7 +79,8 @@ fn records_come_back_and_their_digest_is_that_of_the_content() {
         let (summary, bytes) = record::encode(tiles, ranks.start as u64, values);
         assert_eq!(record::summary(&bytes), Ok(summary));
         assert_eq!(record::decode(&bytes), Ok((summary, values.to_vec())));
-        assert!(bytes.len() as u64 <= max_record_len(values.len() as u64));
+        let most = size(max_record_len(values.len() as u64));
+        assert!(bytes.len() <= most && most <= 2 * values.len() + 128);
         assert_eq!(summary.digest, Digest::of_parts(&[&bytes[..32], values]));
         let again = [&bytes[..64], &zstd::bulk::compress(values, 9).unwrap()].concat();
         assert_eq!(record::decode(&again).unwrap().0, summary);
@@ -140,7 +142,7 @@ fn a_table_answers_for_both_of_each_mirror_pair() {
     let tiles = 18;
     let shards = shards(tiles);
     let manifest = manifest(tiles, &shards);
-    publish(&directory.path().join(folder_name(7)), &manifest, &[]);
+    publish(&directory.path().join("values-007"), &manifest, &[]);
     publish(
         &directory.path().join(folder_name(tiles)),
         &manifest,
@@ -153,7 +155,7 @@ fn a_table_answers_for_both_of_each_mirror_pair() {
         let positions: Vec<Partition> = positions.collect();
         assert_eq!(table.values(&positions).unwrap(), area(tiles));
     }
-    let one_by_one = Values::open(&directory.path().join(folder_name(tiles))).unwrap();
+    let one_by_one = Values::open(&directory.path().join("values-018")).unwrap();
     for rank in (0..count(tiles)).rev().step_by(7) {
         let position = Partition::at(tiles, rank);
         assert_eq!(one_by_one.value(&position).unwrap(), made_up(&position));
@@ -402,4 +404,45 @@ fn indices_that_do_not_fit_are_refused() {
     let (info, bytes) = forged(&place, 16, &[2]);
     let newer = decode_shard(&bytes, &info, &place);
     assert!(matches!(newer, Err(FormatError::Newer { .. })));
+}
+
+/// What a frame may be depends on how many ranks it has, wherever they are.
+#[test]
+fn later_frames_have_no_more_than_the_first() {
+    let place = SMALL.places(22).find(|place| place.area == 22).unwrap();
+    let parse = |(info, bytes): &(ValueShardInfo, Vec<u8>)| {
+        shard::ValueShardIndex::parse(&bytes[size(info.index_offset)..], info, &place)
+    };
+    let info = zeros(&place).0;
+    let data = size(info.index_offset) - 20;
+    let entry =
+        |length: usize| [&u32::try_from(length).unwrap().to_le_bytes()[..], &[0; 32]].concat();
+    for (length, fits) in [(96, true), (97, false)] {
+        let lengths = [0, length, 0, 0, 0, 0, 0, data - length];
+        let entries = lengths.map(entry).concat();
+        assert_eq!(
+            parse(&forged(&place, 40, &entries)).is_ok(),
+            fits,
+            "{length}"
+        );
+    }
+    // As long as the frame in its place, but of 40 values.
+    let frame = gaps::compress(&[0; 40], 40);
+    let digest = Digest::of(&frame).0;
+    let index = parse(&forged(&place, 40 + 36 + 4, &digest)).unwrap();
+    let location = index.location(1);
+    assert_eq!(location.end - location.start, frame.len() as u64);
+    let error = index.decode_frame(1, &frame).unwrap_err().to_string();
+    assert!(!error.contains("SHA-256"), "{error}");
+}
+
+#[test]
+fn frames_of_the_published_size_may_be_as_long_as_they_are() {
+    let place = ShardSize::PUBLISHED.places_of(32).next().unwrap();
+    let mut writer = ValueShardWriter::new(31, place.clone());
+    writer.push(&area(32));
+    let (info, bytes) = writer.finish();
+    assert!(info.bytes > 1_000, "noise");
+    assert_eq!(info.check(&place), Ok(()));
+    assert!(decode_shard(&bytes, &info, &place).is_ok());
 }

@@ -8,3 +8,4 @@
 mod alone;
 mod common;
 mod published;
+mod together;

@@ -99,6 +99,10 @@ fn the_table_of_the_most_bits_is_opened() {
         Err(TableError::NotFound { .. })
     ));
 
+    // What is no path at all says nothing of a table.
+    let error = Table::open(Path::new("\0")).unwrap_err();
+    assert!(matches!(error, TableError::Io { .. }), "{error}");
+
     let smallest = publish_small(dir.path(), 1, SMALL);
     assert!(
         !Table::open(dir.path())

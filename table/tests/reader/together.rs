@@ -1,0 +1,51 @@
+//! What is read of a published table at a time.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use crate::common::publish_words;
+use chomp_table::reader::{Files, Part};
+use chomp_table::shard::ShardSize;
+use chomp_table::{Table, TableError};
+
+/// The files of a table in a folder, and how many parts were asked for at a time.
+#[derive(Debug)]
+struct Counted(PathBuf, Arc<Mutex<Vec<usize>>>);
+
+impl Files for Counted {
+    fn place(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn whole(&self, name: &str, _most: u64) -> Result<Vec<u8>, TableError> {
+        Ok(fs::read(self.place(name)).unwrap())
+    }
+
+    fn parts(&self, parts: &[Part<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
+        self.1.lock().unwrap().push(parts.len());
+        let part = |part: &Part<'_>| {
+            let [start, end] = [part.range.start, part.range.end];
+            let [start, end] = [start, end].map(|at| usize::try_from(at).unwrap());
+            fs::read(self.place(part.name)).unwrap()[start..end].to_vec()
+        };
+        Ok(parts.iter().map(part).collect())
+    }
+}
+
+/// Ten indices of 112,072 bytes: nine of them fit into a MiB.
+#[test]
+fn indices_are_read_together_as_far_as_they_fit_into_a_mib() {
+    let dir = tempfile::tempdir().unwrap();
+    let words: Vec<u64> = (0..20_000).map(|i| (1 << 20) + 64 * i).collect();
+    let size = ShardSize {
+        frame_words: 1,
+        shard_words: 2_000,
+    };
+    let folder = publish_words(dir.path(), 22, size, &words);
+    let asked = Arc::default();
+    let files = Counted(folder, Arc::clone(&asked));
+    let table = Table::from_files(Box::new(files), None, 0).unwrap();
+    table.check_indices().unwrap();
+    assert_eq!(*asked.lock().unwrap(), [9, 1]);
+}
