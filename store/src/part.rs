@@ -77,7 +77,8 @@ impl Placed {
             stored,
             ..
         } = self.summary;
-        if head.len() > HEAD_BITS_MAX || head.len() + range_bits.get() > u64::BITS {
+        const { assert!(HEAD_BITS_MAX + RangeBits::MAX <= u64::BITS) };
+        if head.len() > HEAD_BITS_MAX {
             return Err(Damage::new(format!("range {head} is not of this table")));
         }
         let most = losing_max(range_bits);
@@ -304,14 +305,13 @@ mod tests {
             summary: summary(1 << (head_bits - 1)),
             ..good
         };
-        let head_most = HEAD_BITS_MAX.min(u64::BITS - RANGE_BITS);
         for (placed, fits) in [
             (good, true),
             (with(most, most), true),
             (with(most + 1, 1), false),
             (with(2, 3), false),
-            (headed(head_most), true),
-            (headed(head_most + 1), false),
+            (headed(HEAD_BITS_MAX), true),
+            (headed(HEAD_BITS_MAX + 1), false),
             (Placed { offset: 15, ..good }, false),
             (
                 Placed {

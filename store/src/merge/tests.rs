@@ -292,6 +292,16 @@ fn longer_words_than_those_of_the_table_are_left_out() {
         let words = table.words.iter().filter(of_table).count();
         assert_eq!(merged.leaf.words, words as u64);
         assert_eq!(merged.shard.is_none(), words == 0);
+        // Only of those it is not known before how many words are left.
+        let cut = Cut {
+            number: 0,
+            head: Head(0),
+            skip: 0,
+            last: false,
+        };
+        let mut merger = Merger::new(bits, range_bits(), size(4, 1000), cut);
+        push(&mut merger, &table.ranges[&Head(0)]).unwrap();
+        assert_eq!(merger.finish().is_ok(), bits < 12);
     }
 }
 
