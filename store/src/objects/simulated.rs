@@ -357,9 +357,8 @@ impl Storage for SimulatedStorage {
             let seen = seen.map(|(key, object)| (key.clone(), object.bytes.len() as u64));
             let removed = state.removed.iter().rev().take(state.lag);
             let removed = removed.filter(|(key, _)| key.is_in(prefix)).cloned();
-            Ok(BTreeMap::from_iter(removed.chain(seen))
-                .into_iter()
-                .collect())
+            let found: BTreeMap<_, _> = removed.chain(seen).collect();
+            Ok(found.into_iter().collect())
         })
     }
 

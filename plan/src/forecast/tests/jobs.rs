@@ -64,14 +64,15 @@ fn the_time_of_a_table_of_one_range_is_the_sum_of_its_steps() {
         let outcome = run(
             12,
             Cluster {
-                threads: 2,
+                threads: 4,
+                coordinator_threads: 2,
                 shared,
                 bandwidth: Some(bandwidth),
                 ..CLUSTER
             },
         );
         let control = costs.control(1);
-        // The coordinator's thread has the work of two threads, and its own.
+        // The coordinator's threads have the work of twice as many, and their own.
         let on_thread = |work: f64| if shared { 2.0 * (work + control) } else { work };
         let taken_in = if shared { 0.0 } else { control };
         let transfer = |bytes: f64| bytes / bandwidth;
