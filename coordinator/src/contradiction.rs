@@ -60,7 +60,7 @@ impl Sums {
     /// Words that are alone in their sum, and seldom others: what several words add up to mostly belongs to another sum.
     fn alone(&self, bits: u32) -> impl Iterator<Item = Word> {
         let alone = self.0.iter().enumerate();
-        let alone = alone.filter(|&(at, &sum)| sum != 0 && sum % 2 == 0 && Sums::of(sum) == at);
+        let alone = alone.filter(|&(at, &sum)| sum != 0 && Sums::of(sum) == at);
         let words = alone.map(|(_, &sum)| Word::new(sum));
         words.filter(move |word| word.bits() <= bits)
     }
@@ -157,16 +157,15 @@ impl Search<'_> {
         let b = self.range_bits.get();
         let own = Head::of(word, self.range_bits);
         let path = word.get();
-        for end in (0..word.bits()).filter(|end| path >> end & 1 == 0) {
-            for start in (end + 1..word.bits()).filter(|start| path >> start & 1 == 1) {
-                let next = sort_segment(path, start, end);
-                let head = Head(next >> b);
-                if next & 1 == 1 && head != own {
-                    let zeros = b - (next & mask(b)).count_ones();
-                    let edge = self.range(head).await?.edges >> zeros & 1 == 1;
-                    if edge != self.says(Word::new(next)).await? {
-                        return Ok(Some(head));
-                    }
+        // Edges are for moves that end at the last bit, which is a 1 then.
+        for start in (1..word.bits()).filter(|start| path >> start & 1 == 1) {
+            let next = sort_segment(path, start, 0);
+            let head = Head(next >> b);
+            if head != own {
+                let zeros = b - (next & mask(b)).count_ones();
+                let edge = self.range(head).await?.edges >> zeros & 1 == 1;
+                if edge != self.says(Word::new(next)).await? {
+                    return Ok(Some(head));
                 }
             }
         }

@@ -243,6 +243,8 @@ mod tests {
             let location = Location::parse(text).unwrap();
             assert_eq!(location, expected, "{text}");
             assert_eq!(location.to_string(), shown);
+            let is_of_bucket = matches!(location, Location::Bucket(_));
+            assert_eq!(Location::is_of_bucket(text), is_of_bucket, "{text}");
         }
         for text in [
             "",

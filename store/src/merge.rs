@@ -169,7 +169,6 @@ impl Merger {
             let lows = &losing.lows[run[0] as usize..run[1] as usize];
             let base = head.0 << self.range_bits.get() | bucket << (BUCKET_BITS + 1);
             let whole = self.skip == 0
-                && !self.full
                 && !head.is_empty()
                 && (self.cut.last || lows.len() as u64 <= self.room);
             found += if whole {

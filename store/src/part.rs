@@ -16,7 +16,7 @@ use bytes::Bytes;
 use chomp_table::format::Damage;
 use chomp_table::head::HEAD_BITS_MAX;
 use chomp_table::range::losing_max;
-use chomp_table::{Digest, Division, Head, RangeSummary};
+use chomp_table::{Digest, Division, Head, RangeBits, RangeSummary};
 
 use crate::StoreError;
 use crate::keys;
@@ -80,8 +80,8 @@ impl Placed {
         } = self.summary;
         let counts = match division {
             Division::Words(bits) => {
-                let fits = head.len() <= HEAD_BITS_MAX && head.len() + bits.get() <= u64::BITS;
-                fits.then(|| (0, losing_max(bits)))
+                const { assert!(HEAD_BITS_MAX + RangeBits::MAX <= u64::BITS) };
+                (head.len() <= HEAD_BITS_MAX).then(|| (0, losing_max(bits)))
             }
             // A range has all its values.
             Division::Ranks(bits) => bits.ranks(head).map(|(_, ranks)| {
@@ -318,14 +318,13 @@ mod tests {
             summary: summary(1 << (head_bits - 1)),
             ..good
         };
-        let head_most = HEAD_BITS_MAX.min(u64::BITS - RANGE_BITS);
         for (placed, fits) in [
             (good, true),
             (with(most, most), true),
             (with(most + 1, 1), false),
             (with(2, 3), false),
-            (headed(head_most), true),
-            (headed(head_most + 1), false),
+            (headed(HEAD_BITS_MAX), true),
+            (headed(HEAD_BITS_MAX + 1), false),
             (Placed { offset: 15, ..good }, false),
             (
                 Placed {

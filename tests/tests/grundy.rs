@@ -44,7 +44,7 @@ fn value(position: &Partition, known: &mut HashMap<Partition, u8>) -> u8 {
             led_to.insert(value(&Partition::new(rows).unwrap(), known));
         }
     }
-    let value = (0..).find(|value| !led_to.contains(value)).unwrap();
+    let value = (0..=u8::MAX).find(|value| !led_to.contains(value)).unwrap();
     known.insert(position.clone(), value);
     value
 }

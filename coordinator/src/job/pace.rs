@@ -184,6 +184,45 @@ mod tests {
             pace.note(at(second), &plan(6));
         }
         assert_eq!(pace.time_left(), None);
+        for (seconds, is_told) in [(60, true), (61, false)] {
+            let mut pace = Pace::default();
+            pace.note(at(0), &plan(4));
+            pace.note(at(seconds), &plan(6));
+            assert_eq!(pace.time_left().is_some(), is_told, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn each_worker_has_a_pace() {
+        let (start, progress) = (Instant::now(), plan(4).progress());
+        let ids = [7, 8, 9].map(WorkerId::only);
+        let sample = |seconds, by_worker| Sample {
+            at: start + Duration::from_secs(seconds),
+            progress: progress.clone(),
+            by_worker,
+        };
+        let pace = Pace {
+            samples: VecDeque::from([
+                sample(0, vec![(ids[0], 2)]),
+                sample(5, vec![(ids[0], 3)]),
+                sample(10, vec![(ids[0], 22), (ids[1], 3)]),
+            ]),
+            ..Pace::default()
+        };
+        for (id, expected) in ids.into_iter().zip([2.0, 0.3, 0.0]) {
+            assert!((pace.of_worker(id) - expected).abs() < 1e-9, "{id:?}");
+        }
+    }
+
+    /// As soon as all ranges are there, and until one of them is lost.
+    #[test]
+    fn a_publication_begins_with_the_last_range() {
+        let now = Instant::now();
+        let mut pace = Pace::default();
+        for (layers, publishes) in [(10, false), (11, true), (11, true), (10, false)] {
+            pace.note(now, &plan(layers));
+            assert_eq!(pace.publishing, publishes.then_some((now, 0)), "{layers}");
+        }
     }
 
     #[test]

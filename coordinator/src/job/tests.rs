@@ -2,6 +2,7 @@
 
 mod faults;
 mod restarts;
+mod segments;
 
 use std::task::{Context, Poll, Waker};
 
@@ -257,38 +258,6 @@ fn a_journal_that_fails_is_not_written_any_more() {
         assert!(tested.desk.errands.is_empty());
         assert!(tested.desk.plan.is_quiet());
     }
-}
-
-/// Nobody waits for what a worker hands in that has something else to do.
-#[test]
-fn a_segment_waits_for_more_unless_somebody_is_idle() {
-    let mut tested = tested(|settings| {
-        (settings.task_positions_min, settings.task_positions_max) = (0, 1);
-    });
-    tested.join(7);
-    tested.complete(7, 1, &[0]);
-    tested.do_errand();
-    let taken = some_taken(&mut tested);
-    tested.complete(7, 1, &taken[2..3]);
-    tested.do_errand();
-    let mut second = tested.complete(7, 2, &taken[..1]);
-    assert!(tested.desk.errands.is_empty());
-    let at = tested.desk.next_deadline().unwrap();
-    assert!(tested.now < at);
-    tested.now = at;
-    tested.desk.handle(at, Event::Tick);
-    tested.do_errand();
-    assert_eq!(second.try_recv().unwrap(), Verdict::Accepted);
-
-    let mut third = tested.complete(7, 3, &taken[1..2]);
-    assert!(tested.desk.errands.is_empty());
-    tested.join(8);
-    let (reply, _answer) = oneshot::channel();
-    tested
-        .desk
-        .lease(tested.now, RequestId(next()), WorkerId::only(8), reply);
-    tested.do_errand();
-    assert_eq!(third.try_recv().unwrap(), Verdict::Accepted);
 }
 
 /// A journal that is slow is not written to all the time, though somebody waits.

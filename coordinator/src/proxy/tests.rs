@@ -110,6 +110,18 @@ impl Served {
     }
 }
 
+/// A worker computes a range again that is lost, and tries again what only failed.
+#[tokio::test]
+async fn what_is_no_file_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("elsewhere", directory.path().join("link")).unwrap();
+    let storage = chomp_store::objects::LocalStorage::view(directory.path()).unwrap();
+    let error = storage.read(&key("link")).await.unwrap_err();
+    assert_eq!(answers::failed(&error).status(), 404);
+    let error = storage.create(&key("a"), Bytes::new()).await.unwrap_err();
+    assert_eq!(answers::failed(&error).status(), 500);
+}
+
 #[tokio::test]
 async fn every_range_is_that_of_the_object() {
     let served = serve();

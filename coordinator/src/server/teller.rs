@@ -70,7 +70,7 @@ impl Teller {
     }
 
     /// Makes the status anew if it is so old; whether there is a job to make it of.
-    async fn make(&self, age: Duration) -> bool {
+    pub(super) async fn make(&self, age: Duration) -> bool {
         let mut made = self.made.lock().await;
         let now = Instant::now();
         if made.is_some_and(|made| now - made < age) {

@@ -6,7 +6,11 @@ use chomp_access::Holder;
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_client::CoordinatorClient;
 use chomp_proto::v1::{self, lease_reply};
+use chomp_table::fingerprint::FingerprintBuilder;
+use chomp_table::manifest::Manifest;
 use chomp_table::range;
+use chomp_table::shard::ShardWriter;
+use chomp_table::{RangeBits, Word, definition};
 use tonic::Request;
 
 use super::*;
@@ -14,16 +18,17 @@ use chomp_store::objects::SimulatedStorage;
 
 async fn start(storage: Arc<SimulatedStorage>, limits: Limits) -> (Coordinator, Arc<Issuer>) {
     let issuer = Arc::new(Issuer::in_memory(0).unwrap());
-    start_with(&issuer, storage, limits).await
+    start_with(&issuer, storage, limits, None).await
 }
 
 async fn start_with(
     issuer: &Arc<Issuer>,
     storage: Arc<SimulatedStorage>,
     limits: Limits,
+    published: Option<Published>,
 ) -> (Coordinator, Arc<Issuer>) {
     let options = Options {
-        division: chomp_table::RangeBits::new(12).unwrap().into(),
+        division: RangeBits::new(12).unwrap().into(),
         size: 14,
         replicas: 1,
         check_one_in: None,
@@ -39,7 +44,7 @@ async fn start_with(
         calls: TcpListener::bind("127.0.0.1:0").await.unwrap(),
         pages: None,
     };
-    let coordinator = Coordinator::start(storage, options, None, listeners).await;
+    let coordinator = Coordinator::start(storage, options, published, listeners).await;
     (coordinator.unwrap(), Arc::clone(issuer))
 }
 
@@ -122,6 +127,49 @@ async fn a_worker_that_holds_on_for_ever_does_not_hold_the_end() {
     assert!(matches!(outcome, Outcome::Interrupted), "{outcome:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_status_is_made_anew_when_it_is_old() {
+    let storage = Arc::new(SimulatedStorage::new(0));
+    let (coordinator, _) = start(storage, Limits::default()).await;
+    let teller = Arc::clone(&coordinator.teller);
+    let first = teller.look().await;
+    assert_eq!(first.bits, 14);
+    for (time, is_same) in [(0, true), (499, true), (1, false), (499, true)] {
+        tokio::time::advance(Duration::from_millis(time)).await;
+        let before = coordinator.status().borrow().clone();
+        let after = teller.look().await;
+        assert_eq!(Arc::ptr_eq(&before, &after), is_same, "{time}");
+    }
+    coordinator.stop().await;
+    assert!(!teller.make(Duration::ZERO).await, "the job is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_follows_a_job_hears_of_its_end() {
+    let losing = definition::losing(14);
+    let words = (0..).step_by(2).map(Word::new).zip(losing);
+    let words = words.filter(|&(word, is_losing)| is_losing && word <= word.mirror());
+    let words: Vec<u64> = words.map(|(word, _)| word.get()).collect();
+    let mut fingerprints = FingerprintBuilder::with_leaf(14, words.len());
+    fingerprints.push(&words);
+    let mut writer = ShardWriter::new(0, ShardSize::PUBLISHED);
+    assert!(writer.push(&words).is_empty());
+    let shards = vec![writer.finish().0];
+    let range_bits = RangeBits::new(12).unwrap();
+    let software = "chomp 0.1.0".to_owned();
+    let published = Manifest::new(range_bits, 1, software, fingerprints.finish(), shards);
+
+    let issuer = Arc::new(Issuer::in_memory(0).unwrap());
+    let storage = Arc::new(SimulatedStorage::new(0));
+    let limits = Limits::default();
+    let (coordinator, _) =
+        start_with(&issuer, storage, limits, Some(Published::Words(published))).await;
+    let status = coordinator.status();
+    let outcome = coordinator.stop().await;
+    assert!(matches!(outcome, Outcome::Finished(_)), "{outcome:?}");
+    assert_eq!(status.borrow().phase, JobPhase::Finished);
+}
+
 /// Two that know the same secrets are told apart all the same, so that only one of them owns a table.
 #[tokio::test]
 async fn no_two_coordinators_are_alike() {
@@ -129,7 +177,7 @@ async fn no_two_coordinators_are_alike() {
     let issuer = Arc::new(Issuer::in_memory(0).unwrap());
     for _ in 0..2 {
         let storage = Arc::new(SimulatedStorage::new(0));
-        let (coordinator, _) = start_with(&issuer, storage.clone(), Limits::default()).await;
+        let (coordinator, _) = start_with(&issuer, storage.clone(), Limits::default(), None).await;
         let Outcome::Interrupted = coordinator.stop().await else {
             panic!("nobody computed anything");
         };

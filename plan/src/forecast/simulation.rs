@@ -336,7 +336,7 @@ impl Simulation<'_> {
         for source in needed {
             match self.worker(worker).look(source) {
                 Look::Here => {}
-                Look::Coming(other) if other == lane => {}
+                // A lane that waits for itself has all at the same time.
                 Look::Coming(other) => {
                     let awaited_by = &mut self.lane(other).awaited_by;
                     if awaited_by.last() != Some(&lane) {

@@ -1,9 +1,9 @@
-//! The forecast beside what is known of true tables, and the simulation beside what can be said
-//! without it.
+//! The forecast beside what is known of true tables.
+
+mod jobs;
 
 use chomp_table::sources::sources;
 
-use super::simulation::{Cluster, CriticalPath, HASH, Job, Outcome};
 use super::*;
 
 /// The losing positions of at most so many bits, as true tables have them.
@@ -45,6 +45,16 @@ fn the_ranges_share_what_the_law_says() {
             .map(|head| forecast.losing(Head(head)))
             .sum();
         assert!((sum / losing_total(bits) - 1.0).abs() < 1e-9, "{bits} {b}");
+        // Where words can be losing, there are more of them the smaller they are.
+        let density = |head: Head| {
+            let share = open_share(head);
+            (share > 0.0).then(|| forecast.losing(head) * mean_area(head, range_bits(b)) / share)
+        };
+        let densities = (0..forecast.ranges()).filter_map(|head| density(Head(head)));
+        let first = density(Head(0)).unwrap();
+        for density in densities {
+            assert!((density / first - 1.0).abs() < 1e-9, "{bits} {b}");
+        }
     }
 }
 
@@ -135,181 +145,6 @@ fn costs() -> Costs {
         commit: 1e-3,
         fetch: 1e-4,
     }
-}
-
-const CLUSTER: Cluster = Cluster {
-    workers: 1,
-    threads: 1,
-    cache_bytes: u64::MAX,
-    coordinator_threads: 1,
-    shared: false,
-    bandwidth: None,
-};
-
-fn run(bits: u32, cluster: Cluster) -> Outcome {
-    run_at(bits, &costs(), cluster)
-}
-
-fn run_at(bits: u32, costs: &Costs, cluster: Cluster) -> Outcome {
-    let forecast = Forecast::new(bits, range_bits(12));
-    Job::new(&forecast, costs).unwrap().run(cluster).unwrap()
-}
-
-/// One thread does everything one after the other: its time is the sum of all work, and what it
-/// waits for where a layer has one task.
-#[test]
-fn one_thread_takes_as_long_as_all_work() {
-    let costs = Costs {
-        range: 0.0,
-        control: 0.0,
-        commit: 0.0,
-        fetch: 0.0,
-        read: 0.0,
-        ..costs()
-    };
-    let forecast = Forecast::new(20, range_bits(12));
-    let outcome = run_at(20, &costs, CLUSTER);
-    let heads = || (0..forecast.ranges()).map(Head);
-    let evaluation: f64 = heads().map(|head| costs.evaluation(&forecast, head)).sum();
-    let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-6, "{a} {b} {outcome:?}");
-    near(outcome.evaluation_seconds, evaluation);
-    near(outcome.coding_seconds, losing_total(20) * costs.encode);
-    let shard_bytes = forecast.shard_bytes(costs.shard_factor);
-    near(
-        outcome.shard_seconds,
-        losing_total(20) * (costs.decode + costs.shard) + shard_bytes * HASH,
-    );
-    near(outcome.seconds, outcome.cpu_seconds());
-    // All of it is made here, and read once more: the records for the shards, and those for the publication.
-    let record_bytes = forecast.record_bytes(costs.record_bytes);
-    near(outcome.fetched, record_bytes + shard_bytes);
-    near(outcome.put, record_bytes + shard_bytes);
-}
-
-#[test]
-fn more_threads_take_less_time_until_layers_are_too_narrow() {
-    let times = [1, 2, 4, 1000, 2000].map(|threads| {
-        let cluster = Cluster { threads, ..CLUSTER };
-        run(22, cluster).seconds
-    });
-    assert!(
-        times[1] < 0.65 * times[0] && times[2] < 0.75 * times[1],
-        "{times:?}"
-    );
-    assert!((times[4] / times[3] - 1.0).abs() < 0.01, "{times:?}");
-}
-
-/// However many threads there are, each layer waits for the one before.
-#[test]
-fn no_job_is_faster_than_its_critical_path() {
-    let forecast = Forecast::new(22, range_bits(12));
-    let path = CriticalPath::new(&forecast, &costs());
-    let sum = path.layers * (path.evaluation + path.commit + path.fetch);
-    assert!((path.seconds() / sum - 1.0).abs() < 1e-9);
-    let cluster = Cluster {
-        workers: 20,
-        threads: 50,
-        coordinator_threads: 1000,
-        ..CLUSTER
-    };
-    let seconds = run(22, cluster).seconds;
-    assert!(
-        (path.seconds()..4.0 * path.seconds()).contains(&seconds),
-        "{seconds} and {path:?}"
-    );
-}
-
-#[test]
-fn workers_read_what_others_made_and_again_what_they_forgot() {
-    let forecast = Forecast::new(20, range_bits(12));
-    let all = forecast.record_bytes(costs().record_bytes);
-    let cluster = Cluster {
-        workers: 2,
-        ..CLUSTER
-    };
-    let two = run(20, cluster);
-    // Once for the shards, and what the other one made at the most twice.
-    assert!(
-        (1.1 * all..3.0 * all).contains(&two.fetched),
-        "{two:?} {all}"
-    );
-    let cache_bytes = forecast.useful_bytes() / 10;
-    let forgetful = run(
-        20,
-        Cluster {
-            cache_bytes,
-            ..cluster
-        },
-    );
-    assert!(forgetful.fetched > 1.5 * two.fetched, "{forgetful:?}");
-    let read = as_f64(forgetful.records_read - two.records_read);
-    let more = forgetful.coding_seconds - two.coding_seconds;
-    assert!(more > read * costs().read, "{more} {read}");
-
-    let bandwidth = Some(two.fetched / 1e4);
-    let slow = run(
-        20,
-        Cluster {
-            bandwidth,
-            ..cluster
-        },
-    );
-    // Both links carry half of it each.
-    assert!((3e3..2e4).contains(&slow.seconds), "{slow:?}");
-}
-
-/// A journal that is slow is written less often, with more in each segment.
-#[test]
-fn commits_are_grouped() {
-    let costs = Costs {
-        commit: 1.0,
-        ..costs()
-    };
-    let cluster = Cluster {
-        workers: 4,
-        threads: 8,
-        ..CLUSTER
-    };
-    let outcome = run_at(20, &costs, cluster);
-    // Every layer takes about two writes of a part and two of the journal, checks included.
-    let layers = as_f64(head::layer_count(20, range_bits(12)) as u64);
-    assert!(outcome.seconds < layers * 7.0, "{outcome:?}");
-    assert!(as_f64(outcome.tasks) > outcome.seconds, "{outcome:?}");
-}
-
-#[test]
-fn a_machine_that_is_shared_has_the_coordinators_work_too() {
-    let cluster = Cluster {
-        threads: 2,
-        coordinator_threads: 2,
-        ..CLUSTER
-    };
-    let alone = run(20, cluster);
-    let cluster = Cluster {
-        shared: true,
-        ..cluster
-    };
-    let shared = run(20, cluster);
-    assert!((shared.cpu_seconds() / alone.cpu_seconds() - 1.0).abs() < 1e-6);
-    let crowded = run(
-        20,
-        Cluster {
-            threads: 4,
-            ..cluster
-        },
-    );
-    assert!(crowded.seconds > 0.85 * shared.seconds, "{crowded:?}");
-}
-
-#[test]
-fn the_same_job_takes_the_same_time() {
-    let cluster = Cluster {
-        workers: 3,
-        threads: 2,
-        bandwidth: Some(1e5),
-        ..CLUSTER
-    };
-    assert_eq!(run(20, cluster), run(20, cluster));
 }
 
 #[test]

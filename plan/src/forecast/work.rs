@@ -99,5 +99,9 @@ mod tests {
             work.publication
         );
         assert_eq!(Work::new(2, range_bits).ranges.len(), 1);
+        // A range without sources.
+        let positions = as_f64(range_bits.positions());
+        let expected = positions / 16.0 + 20.0 * losing_total(20);
+        assert_eq!(Work::new(20, range_bits).ranges, [round(expected)]);
     }
 }

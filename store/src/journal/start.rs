@@ -137,13 +137,37 @@ pub(super) async fn exists(storage: &dyn Storage, key: &Key) -> Result<bool, Sto
 }
 
 pub(super) async fn read_small(storage: &dyn Storage, key: &Key) -> Result<Bytes, StoreError> {
-    let read = storage.read_at(key, 0..BYTES_MAX + 1).await;
+    read_within(storage, key, BYTES_MAX).await
+}
+
+async fn read_within(storage: &dyn Storage, key: &Key, most: u64) -> Result<Bytes, StoreError> {
+    let read = storage.read_at(key, 0..most + 1).await;
     let bytes = read.map_err(|error| match error.unfit() {
         Some(unfit) => Wrong::Damaged(unfit.to_string()).at(key),
         None => error.into(),
     })?;
-    if bytes.len() as u64 > BYTES_MAX {
+    if bytes.len() as u64 > most {
         return Err(Wrong::Damaged("it is too long".to_owned()).at(key));
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::SimulatedStorage;
+    use crate::ready;
+
+    #[test]
+    fn what_is_too_long_is_not_read() {
+        let storage = SimulatedStorage::new(0);
+        let key = keys::segment(0);
+        for (bytes, fits) in [(0, true), (9, true), (10, false), (20, false)] {
+            storage.overwrite(&key, vec![7; bytes]);
+            match ready(read_within(&storage, &key, 9)) {
+                Ok(read) => assert!(fits && read.len() == bytes, "{bytes}"),
+                Err(error) => assert!(!fits && error.to_string().contains("too long"), "{error}"),
+            }
+        }
+    }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Ranges {
 impl PartialEq for Ranges {
     fn eq(&self, other: &Ranges) -> bool {
         // A group from which all were removed is none.
-        self.len == other.len && self.iter().eq(other.iter())
+        self.iter().eq(other.iter())
     }
 }
 
@@ -95,10 +95,7 @@ impl Ranges {
 
     /// The ranges below a head, ascending.
     pub(crate) fn below(&self, head: Head) -> impl Iterator<Item = (Head, &Place, &Finders)> {
-        let groups = self.groups.range(..=head.0 >> GROUP_BITS);
-        let done = groups.flat_map(|(_, group)| group);
-        let done = done.map(|(head, place, finders)| (*head, place, finders));
-        done.take_while(move |&(found, ..)| found < head)
+        self.iter().take_while(move |&(found, ..)| found < head)
     }
 
     /// The largest head.
@@ -173,6 +170,9 @@ mod tests {
         }
         assert_eq!((ranges.last(), &ranges), (None, &Ranges::default()));
         ranges.insert(Head(1), place(1), Finders::default());
+        let mut other = Ranges::default();
+        other.insert(Head(1), place(2), Finders::default());
+        assert_ne!(ranges, other);
         ranges.clear();
         assert_eq!(ranges.len(), 0);
     }

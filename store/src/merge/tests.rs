@@ -287,11 +287,21 @@ fn longer_words_than_those_of_the_table_are_left_out() {
         for words in [1, 3, 8, 1000] {
             table.check(size(2, words));
         }
-        let (merged, _) = table.merge(size(4, 1000), 0, false);
+        let (whole, _) = table.merge(size(4, 1000), 0, false);
         let of_table = |word: &&u64| Word::new(**word).bits() <= bits && is_stored(**word);
         let words = table.words.iter().filter(of_table).count();
-        assert_eq!(merged.leaf.words, words as u64);
-        assert_eq!(merged.shard.is_none(), words == 0);
+        assert_eq!(whole.leaf.words, words as u64);
+        assert_eq!(whole.shard.is_none(), words == 0);
+        // Only of those it is not known before how many words are left.
+        let cut = Cut {
+            number: 0,
+            head: Head(0),
+            skip: 0,
+            last: false,
+        };
+        let mut merger = Merger::new(bits, range_bits(), size(4, 1000), cut);
+        push(&mut merger, &table.ranges[&Head(0)]).unwrap();
+        assert_eq!(merger.finish().is_ok(), bits < 12);
     }
 }
 

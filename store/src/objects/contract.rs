@@ -23,6 +23,8 @@ async fn creates_once(storage: &dyn Storage) {
         matches!(&again, Err(StorageError::AlreadyExists { key, action: Action::Create, .. }) if *key == first),
         "{again:?}"
     );
+    let said = "cannot create work/parts/0001/a: it exists already";
+    assert_eq!(again.unwrap_err().to_string(), said);
     assert_eq!(storage.read(&first).await.unwrap(), &b"0123456789"[..]);
     assert_eq!(storage.read(&second).await.unwrap(), &b""[..]);
 }
@@ -45,6 +47,20 @@ async fn reads_ranges(storage: &dyn Storage) {
         assert_eq!(bytes, expected, "{range:?}");
     }
     assert_eq!(storage.read_at(&second, 0..1).await.unwrap(), "");
+
+    // Of more parts than are read at a time, each is in its place.
+    let parts = (0..40).map(|number| match number {
+        7 => (key("work/parts/0001/c"), 0..1),
+        _ => (first.clone(), number % 10..number % 10 + 1),
+    });
+    let read = storage.read_each(parts.collect()).await;
+    assert_eq!(read.len(), 40);
+    for (number, read) in read.into_iter().enumerate() {
+        match read {
+            Ok(bytes) => assert_eq!(bytes, (number % 10).to_string()),
+            Err(error) => assert!(matches!(error, StorageError::NotFound { .. }) && number == 7),
+        }
+    }
 }
 
 async fn tells_what_is_missing(storage: &dyn Storage) {

@@ -52,6 +52,8 @@ struct State {
     lying: bool,
     /// The number of creations so far.
     creations: u64,
+    /// What was removed, with its size, the last at the end.
+    removed: Vec<(Key, u64)>,
     lag: usize,
 }
 
@@ -82,6 +84,7 @@ impl SimulatedStorage {
             bytes_max: u64::MAX,
             lying: false,
             creations: creations.unwrap_or(0),
+            removed: Vec::new(),
             lag: 0,
         };
         SimulatedStorage {
@@ -125,7 +128,7 @@ impl SimulatedStorage {
         self.state().lying = lying;
     }
 
-    /// Makes listings miss the newest objects, so many of them.
+    /// Makes listings miss the newest objects, so many of them, and have the last that were removed.
     pub fn set_lag(&self, lag: usize) {
         self.state().lag = lag;
     }
@@ -350,10 +353,12 @@ impl Storage for SimulatedStorage {
                 lag => newest.get(lag - 1).copied().unwrap_or(0),
             };
             let objects = state.objects.iter().filter(|(key, _)| key.is_in(prefix));
-            Ok(objects
-                .filter(|(_, object)| object.created < first_missed)
-                .map(|(key, object)| (key.clone(), object.bytes.len() as u64))
-                .collect())
+            let seen = objects.filter(|(_, object)| object.created < first_missed);
+            let seen = seen.map(|(key, object)| (key.clone(), object.bytes.len() as u64));
+            let removed = state.removed.iter().rev().take(state.lag);
+            let removed = removed.filter(|(key, _)| key.is_in(prefix)).cloned();
+            let found: BTreeMap<_, _> = removed.chain(seen).collect();
+            Ok(found.into_iter().collect())
         })
     }
 
@@ -363,7 +368,9 @@ impl Storage for SimulatedStorage {
                 self.state().objects.remove(key);
             }
             self.call(key, Action::Delete, |state| {
-                state.objects.remove(key);
+                let removed = state.objects.remove_entry(key);
+                let removed = removed.map(|(key, object)| (key, object.bytes.len() as u64));
+                state.removed.extend(removed);
                 Ok(())
             })?;
         }

@@ -16,7 +16,7 @@ use super::kept::Handed;
 use crate::errands::{Batch, Errand};
 
 /// A segment of the journal has the ranges of no more submissions once it has so many.
-const SEGMENT_RANGES: usize = 1 << 16;
+const SEGMENT_RANGES: usize = if cfg!(test) { 16 } else { 1 << 16 };
 /// The time between the beginnings of two segments that nobody waits for.
 const WRITE_EVERY_MS: u64 = 100;
 /// How long the journal pauses after a segment, beside the time that the segment took; but no longer than
@@ -89,7 +89,7 @@ impl Desk {
     }
 
     /// Has something written of which the plan wants no answer.
-    pub(super) fn note(&mut self, entry: Entry) {
+    pub(in crate::job) fn note(&mut self, entry: Entry) {
         self.writes.waiting.push_back(Write::Note(Box::new(entry)));
     }
 

@@ -76,8 +76,8 @@ fn what_is_published_are_the_values_of_all_positions() {
         let values = evaluation.finish();
         let counts = info.positions_by_value();
         for (value, &counted) in (0..).zip(&counts) {
-            let found = values.iter().filter(|&&found| found == value).count();
-            assert_eq!(found as u64, counted, "{area} tiles, value {value}");
+            let found: u64 = values.iter().map(|&found| u64::from(found == value)).sum();
+            assert_eq!(found, counted, "{area} tiles, value {value}");
         }
         assert_eq!(counts.iter().sum::<u64>(), count(area));
         areas.push(values);
@@ -85,7 +85,7 @@ fn what_is_published_are_the_values_of_all_positions() {
     // A record that is lost is named.
     let place = *journal.ledger().place(Head(3)).unwrap();
     assert!(storage.truncate(&place.part().key(), 20));
-    let arbiter = Arbiter::new(storage.clone(), journal, TILES, SIZE);
+    let arbiter = Arbiter::new(storage, journal, TILES, SIZE);
     let error = ready(arbiter.decide(SubmissionId(1 << 20), Unit::Range(Head(9))));
     assert_eq!(error.unwrap_err().lost(), Some((Head(3), place.digest)));
 }

@@ -88,3 +88,36 @@ impl Job {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use chomp_table::RangeBits;
+
+    use super::*;
+
+    /// Six ranges of so many losing positions, and shards of ten words.
+    fn job(losing: f64) -> Job {
+        let forecast = Forecast::new(15, RangeBits::new(12).unwrap());
+        let mut job = Job::new(&forecast, &Costs::default()).unwrap();
+        job.settings.shard_words = 10;
+        job.losing = vec![losing; 6];
+        job.before = (0..6).map(|head| losing * f64::from(head)).collect();
+        job
+    }
+
+    #[test]
+    fn a_shard_is_merged_of_the_ranges_with_its_words() {
+        // Both of each mirror pair are losing.
+        for (shard, first, heads) in [(0, 0, 0..2), (1, 2, 2..4), (1, 1, 1..4), (0, 5, 5..6)] {
+            assert_eq!(job(10.0).merged(shard, Head(first)), heads);
+        }
+    }
+
+    #[test]
+    fn what_ranges_have_adds_up() {
+        let job = job(3.0);
+        let summaries = (0..6).map(|head| job.summary(Head(head)));
+        let counts: Vec<_> = summaries.map(|range| (range.count, range.stored)).collect();
+        assert_eq!(counts, [(3, 2), (3, 1), (3, 2), (3, 1), (3, 2), (3, 1)]);
+    }
+}

@@ -106,3 +106,27 @@ impl Profile {
         (seconds, put)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_take_until_the_first_shard_is_begun() {
+        let merge = |shard| Work::Merge {
+            shard,
+            head: Head(0),
+            skip: 0,
+        };
+        let mut profile = Profile::default();
+        for (work, at, until) in [
+            (Work::ReadBack { shard: 0 }, 1, 0.0_f64),
+            (merge(0), 2, 2.0),
+            (merge(1), 3, 2.0),
+        ] {
+            profile.begun(&work, at * 1_000_000_000);
+            assert!((profile.outcome.ranges_seconds - until).abs() < 1e-9);
+        }
+        assert_eq!(profile.outcome.tasks, 3);
+    }
+}

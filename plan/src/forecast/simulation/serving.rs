@@ -101,15 +101,22 @@ mod tests {
         let mut link = Link::new(100.0);
         let second = 1_000_000_000;
         assert_eq!(link.next(), None);
+        let mut last = 0;
         link.begin(0, 100.0, 7);
+        let (_, alone) = link.next().unwrap();
         link.begin(second / 2, 100.0, 8);
+        assert_eq!(link.end(second, alone), None, "it shares the link now");
         let mut ends = Vec::new();
         while let Some((at, changes)) = link.next() {
+            assert!(changes > last, "no change is taken for another");
+            last = changes;
             let whose = link.end(at, changes).unwrap();
             ends.push((whose, at / 1_000_000));
             assert_eq!(link.end(at, changes), None, "something has changed");
         }
         assert_eq!(ends, [(7, 1500), (8, 2000)]);
+        link.begin(2 * second, 0.0, 9);
+        assert_eq!(link.next().unwrap().0, 2 * second + 1, "the clock moves");
     }
 
     #[test]

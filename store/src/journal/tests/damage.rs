@@ -1,6 +1,7 @@
 //! Bytes that nobody wrote, in every place: each is named, none is believed, none makes a panic.
 
 use super::*;
+use crate::objects::{Fault, Moment};
 
 /// A journal that is short and has entries of all kinds, two checkpoints, and segments after them.
 fn small() -> BTreeMap<Key, Bytes> {
@@ -107,6 +108,24 @@ fn damaged_checkpoints() {
     }
     assert_eq!(looked(&storage), *journal.ledger());
 
+    // One that the storage does not give now may be whole, and is not passed over.
+    let storage = restored(&objects);
+    let newest = checkpoints.last().unwrap();
+    let fail = |call| {
+        storage.set_fault(Some(Fault {
+            call: storage.calls() + call,
+            sticky: false,
+            moment: Moment::Before,
+        }));
+    };
+    fail(0);
+    let begun = ready(Follower::open(storage.clone(), keys::number_of(newest)));
+    assert!(matches!(begun, Err(StoreError::Storage(_))), "{begun:?}");
+    // After whether there is an old job, and the list of checkpoints.
+    fail(2);
+    let found = ready(look(&*storage));
+    assert!(matches!(found, Err(StoreError::Storage(_))), "{found:?}");
+
     // Without the segments that would make up for them the newest one is named.
     let storage = restored(&objects);
     for key in &checkpoints {
@@ -114,7 +133,6 @@ fn damaged_checkpoints() {
     }
     ready(storage.delete(&[keys::segment(2)])).unwrap();
     let error = ready(look(&*storage)).unwrap_err();
-    let newest = checkpoints.last().unwrap();
     assert!(
         matches!(&error, StoreError::Damaged { key, .. } if key == *newest),
         "{error:?}"
@@ -130,6 +148,55 @@ fn patched(bytes: &[u8], at: usize, patch: &[u8]) -> Bytes {
     let digest = Digest::of(&bytes[..sealed]);
     bytes[sealed..].copy_from_slice(&digest.0);
     bytes.into()
+}
+
+/// What comes before the entries of a segment, and before the finders of a first entry.
+const HEADING: usize = 16 + 8 + 32 + 8 + 4;
+const FINDERS: usize = HEADING + 4 + 8 + 4 + 4;
+
+#[test]
+fn segments_that_no_journal_has_here() {
+    let storage = Arc::new(SimulatedStorage::new(1));
+    let journal = ready(open(&storage)).unwrap();
+    let mut done = script()[0].clone();
+    if let Entry::Done { finders, .. } = &mut done[0] {
+        *finders = Finders::new([1, 2]);
+    }
+    ready(journal.append(done)).unwrap();
+    let key = keys::segment(1);
+    let bytes = storage.objects()[&key].clone();
+    for (at, number, expected) in [
+        (HEADING - 12, 99, "another table"),
+        (HEADING - 4, 13, "another table"),
+        (FINDERS + 4, 0, "finders out of order"),
+        (FINDERS + 4, 1, "finders out of order"),
+    ] {
+        storage.overwrite(&key, patched(&bytes, at, &u32::to_le_bytes(number)));
+        let error = ready(look(&*storage)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_segment_with_a_wrong_entry_counts_for_nothing() {
+    let storage = Arc::new(SimulatedStorage::new(1));
+    let journal = ready(open(&storage)).unwrap();
+    let mut follower = ready(Follower::open(storage.clone(), None)).unwrap();
+    let before = follower.ledger().clone();
+    let mut entries = script()[0].clone();
+    let heads = vec![Head(0)];
+    entries.push(Entry::Lost { heads });
+    ready(journal.append(entries)).unwrap();
+    let key = keys::segment(1);
+    let bytes = storage.objects()[&key].clone();
+    // The number of the heads of the last entry.
+    let number = bytes.len() - 32 - 8 - 4;
+    storage.overwrite(&key, patched(&bytes, number, &2_u32.to_le_bytes()));
+    ready(follower.catch_up(2)).unwrap_err();
+    assert_eq!(*follower.ledger(), before);
+    storage.overwrite(&key, bytes);
+    ready(follower.catch_up(2)).unwrap();
+    assert_eq!(*follower.ledger(), *journal.ledger());
 }
 
 /// A coordinator that lies in its journal, with right digests.
@@ -201,6 +268,22 @@ fn claims_beyond_a_table_are_refused() {
                 });
             }),
             Some("words cannot have"),
+        ),
+        (
+            shard(BITS, &|merged| {
+                let shard = of(merged);
+                let last = (1 << BITS) - 2;
+                merged.shard = Some(ShardInfo { last, ..shard });
+            }),
+            None,
+        ),
+        (
+            shard(BITS, &|merged| {
+                let shard = of(merged);
+                let last = 1 << BITS;
+                merged.shard = Some(ShardInfo { last, ..shard });
+            }),
+            Some("words from 2 to 524288"),
         ),
         (
             shard(BITS, &|merged| merged.number = 1 << 16),

@@ -88,6 +88,57 @@ async fn creations_without_an_answer() {
     }
 }
 
+/// No failure makes an object shorter than it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readings_without_an_answer() {
+    use Fault::{Cut, Refuse};
+    let (stub, storage) = stub();
+    let (object, bytes) = (key("work/a"), Bytes::from_static(b"mine"));
+    storage.create(&object, bytes.clone()).await.unwrap();
+    for faults in [vec![], vec![Cut], vec![Refuse(500)], vec![Refuse(503), Cut]] {
+        for (range, expected) in [(0..2, 0..2), (1..u64::MAX, 1..4), (4..9, 4..4)] {
+            stub.state.lock().unwrap().of_reads = faults.clone().into();
+            let read = storage.read_at(&object, range).await.unwrap();
+            assert_eq!(read, bytes.slice(expected), "{faults:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_gives_other_bytes_is_refused() {
+    let (stub, storage) = stub();
+    stub.state.lock().unwrap().of_reads = [Fault::ActAndGarble].into();
+    let error = storage.reach().await.unwrap_err();
+    assert!(error.to_string().contains("does not give back"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_grow_and_differ_until_patience_ends() {
+    let mut lengths = Vec::new();
+    for most in [99, 100, 1000, 180_000].map(Duration::from_millis) {
+        let (mut patience, start) = (Patience::new(most), tokio::time::Instant::now());
+        let mut longest = Duration::from_millis(100);
+        loop {
+            let before = start.elapsed();
+            let error = Error::Generic {
+                store: "bucket",
+                source: "no answer".into(),
+            };
+            let goes_on = patience.again(&key("a"), Action::Read, error).await.is_ok();
+            assert_eq!(goes_on, before + longest <= most, "{before:?} of {most:?}");
+            if !goes_on {
+                break;
+            }
+            let pause = start.elapsed().saturating_sub(before);
+            let percent = pause.as_millis() * 100 / longest.as_millis();
+            assert!((49..=101).contains(&percent), "{percent} % of {longest:?}");
+            lengths.push(percent);
+            longest = Duration::from_secs(10).min(longest * 2);
+        }
+    }
+    assert!(lengths.len() > 20 && lengths.iter().any(|&percent| percent != lengths[0]));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sound_server_passes_the_probe() {
     let (stub, storage) = stub();
@@ -122,6 +173,7 @@ async fn refusals_say_what_to_do_at_once() {
             "the bucket does not exist",
         ),
         (507, "507 Insufficient Storage", "no space left"),
+        (403, "<Code>QuotaExceeded</Code>", "no space left"),
     ] {
         let (stub, storage) = stub();
         stub.state.lock().unwrap().always = Some((status, body));
@@ -137,11 +189,14 @@ async fn refusals_say_what_to_do_at_once() {
             storage.read_at(&key("work/a"), 0..1).await.map(drop),
         ] {
             let error = done.unwrap_err();
-            let full = status == 507 && matches!(error, StorageError::Full { .. });
-            assert!(
-                full || matches!(error, StorageError::Failed { .. }),
-                "{error:?}"
-            );
+            let full = matches!(error, StorageError::Full { .. });
+            let failed = matches!(error, StorageError::Failed { .. });
+            let right = if expected == "no space left" {
+                full
+            } else {
+                failed
+            };
+            assert!(right, "{error:?}");
         }
         assert_eq!(
             stub.state.lock().unwrap().requests,
@@ -149,6 +204,16 @@ async fn refusals_say_what_to_do_at_once() {
             "{status}: none is repeated"
         );
     }
+}
+
+#[test]
+fn an_answer_of_another_kind_is_a_failure() {
+    let error = Error::Precondition {
+        path: "work/a".to_owned(),
+        source: "no".into(),
+    };
+    let error = failure::known(&key("work/a"), Action::Read, error);
+    assert!(matches!(error, StorageError::Failed { .. }), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -61,12 +61,9 @@ pub(super) fn create(path: &Path, folder: &Path, bytes: &[u8]) -> Result<(), Fai
 fn create_once(path: &Path, folder: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let (first, file) = open_unfinished(path)?;
     let done = fill(&first, file, path, bytes).and_then(|()| Ok(sync_folder(folder)?));
-    let removed = match fs::remove_file(&first) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    };
+    let removed = unless_gone(fs::remove_file(&first));
     // The first failure says more than one of the clearing up after it.
-    done.and_then(|()| Ok(removed?))
+    done.and_then(|()| Ok(removed.map(drop)?))
 }
 
 /// Makes a file under the first name that is free for an object.
@@ -138,11 +135,8 @@ pub(super) fn list(folder: &Path, prefix: &str, objects: &mut Vec<(Key, u64)>) -
             list(&path, key.as_str(), objects)?;
             continue;
         }
-        match fs::symlink_metadata(&path) {
-            // Removed since.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            found => objects.push((key, found?.len())),
-        }
+        let found = unless_gone(fs::symlink_metadata(&path))?;
+        objects.extend(found.map(|found| (key, found.len())));
     }
     Ok(())
 }
@@ -161,18 +155,13 @@ pub(super) fn sync_all(folder: &Path, known: &mut BTreeSet<PathBuf>) -> Result<(
 
 /// Removes unfinished files from `folder` and its subfolders, if it is there. That need not be durable.
 pub(super) fn remove_unfinished(folder: &Path) -> Result<(), OpenError> {
-    let found = match entries(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        found => found.map_err(failed("list", folder))?,
-    };
-    for (path, kind, name) in found {
+    let found = unless_gone(entries(folder)).map_err(failed("list", folder))?;
+    for (path, kind, name) in found.unwrap_or_default() {
         if kind.is_dir() && is_segment(&name) {
             remove_unfinished(&path)?;
         } else if kind.is_file() && is_unfinished(&name) {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                removed => removed.map_err(failed("remove the unfinished file", &path))?,
-            }
+            let removed = unless_gone(fs::remove_file(&path));
+            removed.map_err(failed("remove the unfinished file", &path))?;
         }
     }
     Ok(())
@@ -183,16 +172,20 @@ pub(super) fn entries(folder: &Path) -> io::Result<Vec<(PathBuf, FileType, Strin
     let mut entries = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let kind = match entry.file_type() {
-            // Removed since.
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            kind => kind?,
-        };
-        if let Ok(name) = entry.file_name().into_string() {
+        let kind = unless_gone(entry.file_type())?;
+        if let (Some(kind), Ok(name)) = (kind, entry.file_name().into_string()) {
             entries.push((entry.path(), kind, name));
         }
     }
     Ok(entries)
+}
+
+/// What was done to a file; nothing if somebody else has removed that.
+fn unless_gone<T>(done: io::Result<T>) -> io::Result<Option<T>> {
+    match done {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        done => done.map(Some),
+    }
 }
 
 /// Whether a file has the name under which [`create`] writes an object.
@@ -235,5 +228,23 @@ mod tests {
         fs::remove_file(&first).unwrap();
         let filled = fill(&first, file, &path, b"content");
         assert!(matches!(filled, Err(Failure::Missing(_))), "{filled:?}");
+
+        // Any other failure is none that is mended by writing again.
+        let (first, file) = open_unfinished(&path).unwrap();
+        let filled = fill(&first, file, &first.join("object"), b"content");
+        assert!(matches!(filled, Err(Failure::Other(_))), "{filled:?}");
+    }
+
+    #[test]
+    fn only_what_is_gone_is_passed_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let gone = directory.path().join("gone");
+        assert_eq!(unless_gone(fs::remove_file(gone)).unwrap(), None);
+        assert_eq!(unless_gone(Ok(1)).unwrap(), Some(1));
+        unless_gone(fs::remove_file(directory.path())).unwrap_err();
+
+        let endless = directory.path().join("endless");
+        std::os::unix::fs::symlink(&endless, &endless).unwrap();
+        list(&endless, "endless", &mut Vec::new()).unwrap_err();
     }
 }

@@ -10,8 +10,9 @@ use std::process::Command;
 
 use chomp_files::Unfit;
 
+use super::super::Routed;
 use super::*;
-use crate::needs;
+use crate::{needs, ready};
 
 fn key(text: &str) -> Key {
     Key::new(text).unwrap()
@@ -60,6 +61,7 @@ async fn unfinished_files_are_no_objects_and_go() {
         "notes/x#1",
         "x#1",
         "x#y",
+        "table-notes",
     ];
     fs::create_dir(directory.path().join("notes")).unwrap();
     for name in foreign {
@@ -98,6 +100,42 @@ async fn unfinished_files_are_no_objects_and_go() {
     }
     for name in foreign {
         assert!(directory.path().join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn two_storages_as_one_are_tidied() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [journal, rest] = folders
+        .each_ref()
+        .map(|folder| Arc::new(open(folder.path())));
+    let unfinished = folders
+        .each_ref()
+        .map(|folder| folder.path().join("work/a#1"));
+    for path in &unfinished {
+        make_folder(path.parent().unwrap()).unwrap();
+        fs::write(path, "in part").unwrap();
+    }
+    ready(Routed { journal, rest }.tidy()).unwrap();
+    assert!(!unfinished.iter().any(|path| path.exists()));
+}
+
+/// The threads of a runtime that serve other tasks too do not wait for a disk. A test of one thread stays in it.
+#[test]
+fn work_that_blocks_is_done_elsewhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = open(directory.path());
+    let here = || std::thread::current().id();
+    assert_eq!(ready(storage.run(move |_| here())), here());
+    for (mut runtime, elsewhere) in [
+        (tokio::runtime::Builder::new_current_thread(), false),
+        (tokio::runtime::Builder::new_multi_thread(), true),
+    ] {
+        let done = runtime
+            .build()
+            .unwrap()
+            .block_on(storage.run(move |_| here()));
+        assert_eq!(done != here(), elsewhere, "{runtime:?}");
     }
 }
 

@@ -137,4 +137,9 @@ fn a_listing_that_lags() {
     create(&survivor, "f/d", b"").unwrap();
     survivor.set_lag(2);
     assert_eq!(listed(&survivor), "ac");
+    ready(survivor.delete(&[key("f/d")])).unwrap();
+    for (lag, names) in [(0, "abc"), (1, "acd")] {
+        survivor.set_lag(lag);
+        assert_eq!(listed(&survivor), names);
+    }
 }

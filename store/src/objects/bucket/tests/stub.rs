@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// What the server does with a request to create or remove, instead of acting and answering.
+/// What the server does with a request, instead of acting and answering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// Nothing, and it ends the connection.
@@ -17,6 +17,8 @@ pub(super) enum Fault {
     Refuse(u16),
     /// It acts, and answers with this status.
     ActAndRefuse(u16),
+    /// It acts, and the last byte of its answer is another.
+    ActAndGarble,
 }
 
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub(super) struct State {
     pub(super) objects: BTreeMap<String, Vec<u8>>,
     /// For the next requests to create or remove.
     pub(super) faults: VecDeque<Fault>,
+    /// For the next requests to read.
+    pub(super) of_reads: VecDeque<Fault>,
     /// The status of all answers, and their body, if it does not act at all.
     pub(super) always: Option<(u16, &'static str)>,
     /// Whether it heeds conditions.
@@ -44,6 +48,7 @@ impl Stub {
         let state = Arc::new(Mutex::new(State {
             objects: BTreeMap::new(),
             faults: VecDeque::new(),
+            of_reads: VecDeque::new(),
             always: None,
             conditional: true,
             requests: 0,
@@ -102,6 +107,7 @@ impl Stub {
         }
         let fault = match method {
             "PUT" | "DELETE" => state.faults.pop_front(),
+            "GET" => state.of_reads.pop_front(),
             _ => None,
         };
         match fault {
@@ -109,10 +115,14 @@ impl Stub {
             Some(Fault::Refuse(status)) => return Some(answer(status, "", b"", method)),
             _ => {}
         }
-        let acted = state.act(method, path, headers, body);
+        let mut acted = state.act(method, path, headers, body);
         match fault {
             Some(Fault::ActAndCut) => None,
             Some(Fault::ActAndRefuse(status)) => Some(answer(status, "", b"", method)),
+            Some(Fault::ActAndGarble) => {
+                *acted.last_mut()? ^= 1;
+                Some(acted)
+            }
             _ => Some(acted),
         }
     }
@@ -151,8 +161,18 @@ impl State {
                 if first >= object.len() {
                     return answer(416, "", b"", method);
                 }
-                let end = last.parse().map_or(object.len(), |last: usize| last + 1);
-                let end = end.min(object.len());
+                // Some servers take no larger number.
+                let last = if last.is_empty() {
+                    Ok(i64::MAX)
+                } else {
+                    last.parse()
+                };
+                let Ok(last) = last else {
+                    return answer(400, "", b"", method);
+                };
+                let end = object
+                    .len()
+                    .min(usize::try_from(last).unwrap().saturating_add(1));
                 let range = format!(
                     "Content-Range: bytes {first}-{}/{}\r\n",
                     end - 1,

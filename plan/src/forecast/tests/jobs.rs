@@ -1,0 +1,321 @@
+//! The simulation beside what can be said without it.
+
+use super::*;
+use crate::forecast::simulation::{Cluster, CriticalPath, HASH, Job, Outcome};
+
+const CLUSTER: Cluster = Cluster {
+    workers: 1,
+    threads: 1,
+    cache_bytes: u64::MAX,
+    coordinator_threads: 1,
+    shared: false,
+    bandwidth: None,
+};
+
+fn run(bits: u32, cluster: Cluster) -> Outcome {
+    run_at(bits, &costs(), cluster)
+}
+
+fn run_at(bits: u32, costs: &Costs, cluster: Cluster) -> Outcome {
+    let forecast = Forecast::new(bits, range_bits(12));
+    Job::new(&forecast, costs).unwrap().run(cluster).unwrap()
+}
+
+/// One thread does everything one after the other: its time is the sum of all work, and what it
+/// waits for where a layer has one task.
+#[test]
+fn one_thread_takes_as_long_as_all_work() {
+    let costs = Costs {
+        range: 0.0,
+        control: 0.0,
+        commit: 0.0,
+        fetch: 0.0,
+        read: 0.0,
+        ..costs()
+    };
+    let forecast = Forecast::new(20, range_bits(12));
+    let outcome = run_at(20, &costs, CLUSTER);
+    let heads = || (0..forecast.ranges()).map(Head);
+    let evaluation: f64 = heads().map(|head| costs.evaluation(&forecast, head)).sum();
+    let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-6, "{a} {b} {outcome:?}");
+    near(outcome.evaluation_seconds, evaluation);
+    near(outcome.coding_seconds, losing_total(20) * costs.encode);
+    let shard_bytes = forecast.shard_bytes(costs.shard_factor);
+    near(
+        outcome.shard_seconds,
+        losing_total(20) * (costs.decode + costs.shard) + shard_bytes * HASH,
+    );
+    near(outcome.seconds, outcome.cpu_seconds());
+    // All of it is made here, and read once more: the records for the shards, and those for the publication.
+    let record_bytes = forecast.record_bytes(costs.record_bytes);
+    near(outcome.fetched, record_bytes + shard_bytes);
+    near(outcome.put, record_bytes + shard_bytes);
+}
+
+/// One range, step by step.
+#[test]
+fn the_time_of_a_table_of_one_range_is_the_sum_of_its_steps() {
+    let (costs, bandwidth) = (costs(), 1e5);
+    let forecast = Forecast::new(12, range_bits(12));
+    let losing = losing_total(12);
+    let record = forecast.record_bytes(costs.record_bytes);
+    let shard = forecast.shard_bytes(costs.shard_factor);
+    for shared in [false, true] {
+        let outcome = run(
+            12,
+            Cluster {
+                threads: 4,
+                coordinator_threads: 2,
+                shared,
+                bandwidth: Some(bandwidth),
+                ..CLUSTER
+            },
+        );
+        let control = costs.control(1);
+        // The coordinator's threads have the work of twice as many, and their own.
+        let on_thread = |work: f64| if shared { 2.0 * (work + control) } else { work };
+        let taken_in = if shared { 0.0 } else { control };
+        let transfer = |bytes: f64| bytes / bandwidth;
+        let evaluation = costs.position * 2048.0;
+        let coding = losing * costs.encode + costs.range;
+        let ranges_seconds = on_thread(evaluation + coding)
+            + transfer(record)
+            + costs.commit
+            + taken_in
+            + costs.commit;
+        // The journal is read, and then the record.
+        let merging = costs.read + losing * (costs.decode + costs.shard);
+        let merged = 2.0 * costs.fetch
+            + transfer(record)
+            + on_thread(merging)
+            + transfer(shard)
+            + costs.commit
+            + taken_in
+            + costs.commit;
+        // Nothing is written then, before the manifest is.
+        let hashing = HASH * shard;
+        let read_back =
+            2.0 * costs.fetch + transfer(shard) + on_thread(hashing) + taken_in + costs.commit;
+        let expected = Outcome {
+            seconds: ranges_seconds + merged + read_back,
+            ranges_seconds,
+            tasks: 3,
+            fetched: record + shard,
+            records_read: 2,
+            put: record + shard,
+            evaluation_seconds: evaluation,
+            coding_seconds: coding,
+            shard_seconds: merging + hashing,
+            coordinator_seconds: 3.0 * control,
+        };
+        check(&outcome, &expected);
+        let cpu = evaluation + coding + merging + hashing + 3.0 * control;
+        assert!((outcome.cpu_seconds() / cpu - 1.0).abs() < 1e-6);
+    }
+}
+
+/// Whether two outcomes are the same, but for a few nanoseconds.
+fn check(found: &Outcome, expected: &Outcome) {
+    let parts = |of: &Outcome| {
+        [
+            of.seconds,
+            of.ranges_seconds,
+            as_f64(of.tasks),
+            of.fetched,
+            as_f64(of.records_read),
+            of.put,
+            of.evaluation_seconds,
+            of.coding_seconds,
+            of.shard_seconds,
+            of.coordinator_seconds,
+        ]
+    };
+    for (found_part, part) in parts(found).into_iter().zip(parts(expected)) {
+        assert!(
+            (found_part / part - 1.0).abs() < 1e-6,
+            "{found:?} instead of {expected:?}"
+        );
+    }
+}
+
+#[test]
+fn more_threads_take_less_time_until_layers_are_too_narrow() {
+    let times = [1, 2, 4, 1000, 2000].map(|threads| {
+        let cluster = Cluster { threads, ..CLUSTER };
+        run(22, cluster).seconds
+    });
+    assert!(
+        times[1] < 0.65 * times[0] && times[2] < 0.75 * times[1],
+        "{times:?}"
+    );
+    assert!((times[4] / times[3] - 1.0).abs() < 0.01, "{times:?}");
+}
+
+/// However many threads there are, each layer waits for the one before.
+#[test]
+fn no_job_is_faster_than_its_critical_path() {
+    let forecast = Forecast::new(22, range_bits(12));
+    let path = CriticalPath::new(&forecast, &costs());
+    let sum = path.layers * (path.evaluation + path.commit + path.fetch);
+    assert!((path.seconds() / sum - 1.0).abs() < 1e-9);
+    let cluster = Cluster {
+        workers: 20,
+        threads: 50,
+        coordinator_threads: 1000,
+        ..CLUSTER
+    };
+    let seconds = run(22, cluster).seconds;
+    assert!(
+        (path.seconds()..4.0 * path.seconds()).contains(&seconds),
+        "{seconds} and {path:?}"
+    );
+}
+
+#[test]
+fn workers_read_what_others_made_and_again_what_they_forgot() {
+    let forecast = Forecast::new(20, range_bits(12));
+    let all = forecast.record_bytes(costs().record_bytes);
+    let cluster = Cluster {
+        workers: 2,
+        ..CLUSTER
+    };
+    let two = run(20, cluster);
+    // Nothing is written of checks.
+    let shard_bytes = forecast.shard_bytes(costs().shard_factor);
+    assert!(
+        (two.put / (all + shard_bytes) - 1.0).abs() < 1e-6,
+        "{two:?}"
+    );
+    assert!(two.evaluation_seconds > 1.01 * run(20, CLUSTER).evaluation_seconds);
+    // Once for the shards, and what the other one made at the most twice.
+    assert!(
+        (1.1 * all..3.0 * all).contains(&two.fetched),
+        "{two:?} {all}"
+    );
+    let cache_bytes = forecast.useful_bytes() / 10;
+    let forgetful = run(
+        20,
+        Cluster {
+            cache_bytes,
+            ..cluster
+        },
+    );
+    assert!(forgetful.fetched > 1.5 * two.fetched, "{forgetful:?}");
+    let read = as_f64(forgetful.records_read - two.records_read);
+    let more = forgetful.coding_seconds - two.coding_seconds;
+    assert!(more > read * costs().read, "{more} {read}");
+
+    let bandwidth = Some(two.fetched / 1e4);
+    let slow = run(
+        20,
+        Cluster {
+            bandwidth,
+            ..cluster
+        },
+    );
+    // Both links carry half of it each.
+    assert!((3e3..2e4).contains(&slow.seconds), "{slow:?}");
+}
+
+/// A journal that is slow is written less often, with more in each segment.
+#[test]
+fn commits_are_grouped() {
+    let costs = Costs {
+        commit: 1.0,
+        ..costs()
+    };
+    let cluster = Cluster {
+        workers: 4,
+        threads: 8,
+        ..CLUSTER
+    };
+    let outcome = run_at(20, &costs, cluster);
+    // Every layer takes about two writes of a part and two of the journal, checks included.
+    let layers = as_f64(head::layer_count(20, range_bits(12)) as u64);
+    assert!(outcome.seconds < layers * 7.0, "{outcome:?}");
+    assert!(as_f64(outcome.tasks) > outcome.seconds, "{outcome:?}");
+}
+
+#[test]
+fn a_machine_that_is_shared_has_the_coordinators_work_too() {
+    let cluster = Cluster {
+        threads: 2,
+        coordinator_threads: 2,
+        ..CLUSTER
+    };
+    let alone = run(20, cluster);
+    // Two tasks have no ranges, a merge and reading it back, and take as long as those with one.
+    let control = costs().control * as_f64(alone.tasks + 256 + 2);
+    assert!((alone.coordinator_seconds / control - 1.0).abs() < 1e-6);
+    let cluster = Cluster {
+        shared: true,
+        ..cluster
+    };
+    let shared = run(20, cluster);
+    assert!((shared.cpu_seconds() / alone.cpu_seconds() - 1.0).abs() < 1e-6);
+    let crowded = run(
+        20,
+        Cluster {
+            threads: 4,
+            ..cluster
+        },
+    );
+    assert!(crowded.seconds > 0.85 * shared.seconds, "{crowded:?}");
+}
+
+/// What a few jobs took when their steps were looked at one by one. Whoever changes what is simulated changes them.
+#[test]
+fn jobs_take_as_long_as_they_did() {
+    let cluster = Cluster {
+        workers: 3,
+        threads: 4,
+        cache_bytes: 40_000,
+        bandwidth: Some(1e6),
+        ..CLUSTER
+    };
+    let expected = Outcome {
+        seconds: 0.396_403_845,
+        ranges_seconds: 0.328_013_746,
+        tasks: 288,
+        fetched: 134_753.079_980,
+        records_read: 1045,
+        put: 36_177.988_159,
+        evaluation_seconds: 0.805_419_291,
+        coding_seconds: 0.081_785_092,
+        shard_seconds: 0.021_438_741,
+        coordinator_seconds: 0.060_8,
+    };
+    check(&run(20, cluster), &expected);
+    let expected = Outcome {
+        seconds: 0.541_332_637,
+        ranges_seconds: 0.473_642_538,
+        tasks: 195,
+        fetched: 120_039.341_747,
+        records_read: 932,
+        evaluation_seconds: 0.794_872_049,
+        coding_seconds: 0.075_479_115,
+        coordinator_seconds: 0.051,
+        ..expected
+    };
+    check(
+        &run(
+            20,
+            Cluster {
+                threads: 1,
+                ..cluster
+            },
+        ),
+        &expected,
+    );
+}
+
+#[test]
+fn the_same_job_takes_the_same_time() {
+    let cluster = Cluster {
+        workers: 3,
+        threads: 2,
+        bandwidth: Some(1e5),
+        ..CLUSTER
+    };
+    assert_eq!(run(20, cluster), run(20, cluster));
+}

@@ -1,0 +1,98 @@
+//! When there is a checkpoint, and what it takes.
+
+use super::*;
+
+#[test]
+fn a_checkpoint_of_many_ranges() {
+    let mut ledger = Ledger::new(TABLE, RangeBits::new(28).unwrap().into());
+    for head in 0..1_000_000 {
+        let finders = finders(head % 1000);
+        ledger.add(head % 1000, 1, &finders, &placed(Head(head), head % 1000));
+    }
+    let bytes = encode_checkpoint(&ledger);
+    assert!(bytes.len() < 93 * ledger.len(), "{}", bytes.len());
+    let read = format::decode(format::CHECKPOINT, &bytes, 0);
+    assert!(read.is_ok_and(|read| read == ledger));
+}
+
+/// Only ranges that have lease, replicas and finders in common share an entry.
+#[test]
+fn ranges_that_share_an_entry() {
+    let heading = 16 + 8 + 32 + 8 + 4;
+    let size_of = |ledger: &Ledger| {
+        let bytes = encode_checkpoint(ledger);
+        let read = format::decode(format::CHECKPOINT, &bytes, 0);
+        assert_eq!(read.unwrap(), *ledger);
+        bytes.len() - heading - 32
+    };
+    let pair = [1, 2];
+    for (kinds, entries) in [
+        ([(1, 1, &pair[..]); 2], 1),
+        ([(1, 1, &pair), (2, 1, &pair)], 2),
+        ([(1, 1, &pair), (1, 2, &pair)], 2),
+        ([(1, 1, &pair), (1, 1, &[2, 3])], 2),
+        ([(1, 1, &pair), (2, 2, &[2, 3])], 2),
+    ] {
+        let mut ledger = Ledger::new(TABLE, range_bits().into());
+        for (head, (lease, replicas, finders)) in (0..).zip(kinds) {
+            let finders = Finders::new(finders.iter().copied());
+            ledger.add(lease, replicas, &finders, &placed(Head(head), 1));
+        }
+        let entry = format::RANGE_ENTRY - 64;
+        assert_eq!(size_of(&ledger), entries * entry + 2 * 64, "{kinds:?}");
+    }
+}
+
+/// By all bytes and segments since the last checkpoint, whoever wrote them.
+#[test]
+fn a_checkpoint_is_due_when_an_eighth_of_the_last_was_written() {
+    let storage = Arc::new(SimulatedStorage::new(1));
+    let mut journal = ready(open(&storage)).unwrap();
+    let ranges = (0..60).map(|head| placed(Head(head), 1)).collect();
+    let part = PartName { layer: 0, lease: 1 };
+    let (replicas, finders) = (1, Finders::new([1]));
+    let mut entry = Entry::Done {
+        part,
+        replicas,
+        finders,
+        ranges,
+    };
+    let (mut segments, mut bytes, mut last) = (1, storage.objects()[&keys::segment(0)].len(), 0);
+    let mut waits = Vec::new();
+    for number in 1..100 {
+        if number % 3 == 0 {
+            journal = ready(open(&storage)).unwrap();
+        } else {
+            ready(journal.append(vec![entry])).unwrap();
+        }
+        entry = Entry::Lost { heads: vec![] };
+        let objects = storage.objects();
+        segments += 1;
+        bytes += objects[&keys::segment(number)].len();
+        let checkpoint = objects.get(&keys::checkpoint(number + 1));
+        let due = segments >= CHECKPOINT_SEGMENTS_MIN && bytes >= last / 8;
+        assert_eq!(checkpoint.is_some(), due, "{number}");
+        if let Some(checkpoint) = checkpoint {
+            waits.push(segments);
+            (segments, bytes, last) = (0, 0, checkpoint.len());
+        }
+    }
+    assert!(
+        waits
+            .iter()
+            .any(|&segments| segments > CHECKPOINT_SEGMENTS_MIN),
+        "{waits:?}"
+    );
+}
+
+/// As a worker sees them that lists and reads while a coordinator removes the first.
+#[test]
+fn checkpoints_that_are_removed_are_passed_over() {
+    let storage = finished();
+    let expected = looked(&storage);
+    assert!(remove_checkpoints(&storage) > 0);
+    for lag in 0..4 {
+        storage.set_lag(lag);
+        assert_eq!(looked(&storage), expected, "{lag}");
+    }
+}
