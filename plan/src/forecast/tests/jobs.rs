@@ -307,6 +307,25 @@ fn jobs_take_as_long_as_they_did() {
         ),
         &expected,
     );
+    // Many lanes wait for their turn to read.
+    let cluster = Cluster {
+        threads: 16,
+        bandwidth: Some(1e5),
+        ..cluster
+    };
+    let expected = Outcome {
+        seconds: 6.445_975_526,
+        ranges_seconds: 4.870_358_180,
+        tasks: 1137,
+        fetched: 1_199_648.514_238,
+        records_read: 9918,
+        put: 134_296.771_373,
+        evaluation_seconds: 3.016_267_805,
+        coding_seconds: 0.532_980_859,
+        shard_seconds: 0.072_649_545,
+        coordinator_seconds: 0.227_4,
+    };
+    check(&run(22, cluster), &expected);
 }
 
 #[test]
