@@ -15,7 +15,8 @@ use chomp_files::{
     FileError, Lock, make_folders, open_to_append, open_within, put, read_within, sync_folder,
 };
 use chomp_table::Digest;
-use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, folder_name};
+use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME};
+use chomp_table::reader::TableName;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::DownloadError;
@@ -66,9 +67,9 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 impl Target {
-    /// Makes the folder of the table of `bits` bits in `out`, and becomes its only owner.
-    pub(crate) fn acquire(out: &Path, bits: u32) -> Result<Target, DownloadError> {
-        let folder = out.join(folder_name(bits));
+    /// Makes the folder of a table in `out`, and becomes its only owner.
+    pub(crate) fn acquire(out: &Path, table: TableName) -> Result<Target, DownloadError> {
+        let folder = out.join(table.folder());
         make_folders(out).map_err(failed("create the directory", out))?;
         // Never removed: whoever waits for a removed file locks another one than a newcomer.
         let lock = Lock::acquire(&out.join(LOCK)).map_err(|error| match error {
