@@ -218,7 +218,7 @@ fn tell_json(text: &mut String, answer: &impl Serialize) {
 fn tell_value(text: &mut String, position: &Partition, answer: &ValueAnswer) {
     let (name, value) = (drawing::name_of(position), answer.valued.value);
     let told = match value {
-        0 => "losing: no move wins",
+        0 => "losing, no move wins",
         _ => "winning, with moves to",
     };
     writeln!(text, "{name} has the value {value}: it is {told}").expect("a string takes any text");

@@ -62,7 +62,12 @@ impl First {
                     .map(|area| area.positions_by_value()[0]);
                 let stored = manifest.shards().map(|shard| shard.stored);
                 let name = TableName::Values(manifest.tiles);
-                (name, losing.sum::<u64>(), stored.sum::<u64>(), manifest.fingerprint)
+                (
+                    name,
+                    losing.sum::<u64>(),
+                    stored.sum::<u64>(),
+                    manifest.fingerprint,
+                )
             }
         };
         Ok(First {

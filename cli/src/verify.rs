@@ -12,7 +12,7 @@ use chomp_table::format::describe;
 use chomp_table::reader::{Kind, locate};
 use chomp_verify::CheckError;
 use chomp_verify::marking::{self, Sizes};
-use chomp_verify::report::{Level, Report, Verdict};
+use chomp_verify::report::{Facts, Level, Report, Verdict};
 use indicatif::HumanDuration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -182,7 +182,8 @@ fn conclude(
         matches!(cause, Some(CheckError::Stopped))
     });
     if stopped {
-        let full = report.level == Level::Full;
+        let values = matches!(report.table, Some(Facts::Values(_)));
+        let full = report.level == Level::Full && !values;
         let kept = ": what is done so far is kept";
         let kept = if full { kept } else { "" };
         display.say(&format!(

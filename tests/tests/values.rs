@@ -218,11 +218,11 @@ fn positions_have_the_values_of_the_definition() {
     assert_eq!(
         said("2,1 2x2"),
         "2,1 has the value 0: it is losing, no move wins\n\
-         2x2 has the value 1: it is winning, with moves to\n  0   (2,2)\n"
+         2x2 has the value 2: it is winning, with moves to\n  0   (2,2)\n  1   (1,2) (2,1)\n"
     );
     assert_eq!(
         said("--no-moves 4 2x2"),
-        "4 has the value 3\n2x2 has the value 1\n"
+        "4 has the value 3\n2x2 has the value 2\n"
     );
     for (flags, code, text) in [
         (
@@ -247,7 +247,7 @@ fn positions_have_the_values_of_the_definition() {
     end(&mut run(directory.path(), 20)).summary();
     let both = done(&mut chomp("query", path(directory.path()), "2x2")).stdout;
     assert_eq!(both, "2x2 is winning, with (2,2)\n");
-    assert!(said("2x2").contains("has the value 1"));
+    assert!(said("2x2").contains("has the value 2"));
 }
 
 #[test]
@@ -385,7 +385,7 @@ fn tables_are_served_asked_and_fetched() {
             at_home(chomp("query", &url, "--no-moves 4 2x2"), home.path())
                 .stdin(std::process::Stdio::null()),
         );
-        assert_eq!(told.stdout, "4 has the value 3\n2x2 has the value 1\n");
+        assert_eq!(told.stdout, "4 has the value 3\n2x2 has the value 2\n");
         let out = tempfile::tempdir().unwrap();
         let mut download = at_home(program(), home.path());
         download.args([
