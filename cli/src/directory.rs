@@ -8,10 +8,10 @@ use anyhow::Context;
 use chomp_store::location::Location;
 use chomp_store::objects::Storage;
 use chomp_store::{Journal, StoreError, journal, published};
+use chomp_table::Division;
 use chomp_table::format::describe;
-use chomp_table::reader::{Table, TableError};
+use chomp_table::reader::{AnyManifest, Table, TableError};
 use chomp_table::values::Values;
-use chomp_table::{Division, Published};
 
 use crate::args::{TableArgs, Wanted};
 use crate::machine;
@@ -24,7 +24,7 @@ pub(crate) struct Directory {
     pub(crate) division: Division,
     /// What the published table is, if it has the bits, or tiles, of the job. Every byte of it was checked, if it is in
     /// a directory.
-    pub(crate) finished: Option<Published>,
+    pub(crate) finished: Option<AnyManifest>,
     /// Where the store is, for workers and for people.
     pub(crate) location: Location,
     has_parts: bool,
@@ -102,7 +102,7 @@ impl Directory {
     }
 
     /// What the published table of this size is, or a larger one that was there before.
-    pub(crate) async fn manifest(&self, size: u32) -> anyhow::Result<Published> {
+    pub(crate) async fn manifest(&self, size: u32) -> anyhow::Result<AnyManifest> {
         if let Some(finished) = &self.finished {
             return Ok(finished.clone());
         }
@@ -126,9 +126,9 @@ pub(crate) async fn published(
     storage: &dyn Storage,
     division: Division,
     size: u32,
-) -> anyhow::Result<Option<Published>> {
+) -> anyhow::Result<Option<AnyManifest>> {
     let bytes = published::manifest(storage, &division.folder_name(size)).await?;
-    let parse = |bytes: bytes::Bytes| Published::parse(&bytes, division);
+    let parse = |bytes: bytes::Bytes| AnyManifest::parse_as(&bytes, division);
     Ok(bytes.map(parse).transpose()?)
 }
 
@@ -148,7 +148,11 @@ pub(crate) async fn prune(journal: &Journal, size: u32, display: &Display) {
 }
 
 /// What the published table is, if it is of this size or larger. Then every byte of it is checked.
-fn finished(directory: &Path, division: Division, size: u32) -> anyhow::Result<Option<Published>> {
+fn finished(
+    directory: &Path,
+    division: Division,
+    size: u32,
+) -> anyhow::Result<Option<AnyManifest>> {
     let published = match division {
         Division::Words(_) => finished_words(directory, size),
         Division::Ranks(_) => finished_values(directory, size),
@@ -164,16 +168,16 @@ fn finished(directory: &Path, division: Division, size: u32) -> anyhow::Result<O
     }
 }
 
-fn finished_words(directory: &Path, bits: u32) -> Result<Option<Published>, TableError> {
+fn finished_words(directory: &Path, bits: u32) -> Result<Option<AnyManifest>, TableError> {
     let table = Table::open(directory)?;
     if table.manifest().bits < bits {
         return Ok(None);
     }
     table.verify_bytes()?;
-    Ok(Some(Published::Words(table.manifest().clone())))
+    Ok(Some(AnyManifest::Losing(table.manifest().clone())))
 }
 
-fn finished_values(directory: &Path, tiles: u32) -> Result<Option<Published>, TableError> {
+fn finished_values(directory: &Path, tiles: u32) -> Result<Option<AnyManifest>, TableError> {
     let values = Values::open(directory)?;
     if values.manifest().tiles < tiles {
         return Ok(None);
@@ -181,5 +185,5 @@ fn finished_values(directory: &Path, tiles: u32) -> Result<Option<Published>, Ta
     for number in 0..values.manifest().shards().count() {
         values.read_shard(number)?;
     }
-    Ok(Some(Published::Values(values.manifest().clone())))
+    Ok(Some(AnyManifest::Values(values.manifest().clone())))
 }

@@ -27,6 +27,7 @@ use crate::openings::NoBoard;
 use crate::query::LongLine;
 use crate::reach::NoCoordinator;
 use crate::serve::OneTable;
+use crate::source::OfValues;
 use crate::status::AskError;
 use crate::verify::VerifyError;
 
@@ -96,7 +97,9 @@ impl Exit {
         }
         match cause.downcast_ref() {
             // More than any table has.
-            Some(PositionError::TooLarge { .. }) => return Some(Exit::Refused),
+            Some(PositionError::TooLarge { .. } | PositionError::TooManyTiles(_)) => {
+                return Some(Exit::Refused);
+            }
             Some(_) => return Some(Exit::Usage),
             None => {}
         }
@@ -123,7 +126,7 @@ impl Exit {
             || cause.is::<NoSecrets>()
             || cause.is::<GameError>()
             || cause.is::<NoBoard>()
-            || cause.is::<OneTable>()
+            || cause.is::<OfValues>()
             || cause.is::<ExportUsage>()
             || cause.is::<LongLine>()
             || cause.is::<OneTable>()
@@ -193,7 +196,10 @@ impl Exit {
     fn of_export(error: &ExportError) -> Option<Exit> {
         match error {
             ExportError::Table(error) => Exit::of_table(error),
-            ExportError::Beyond { .. } | ExportError::Unsuited { .. } => Some(Exit::Usage),
+            ExportError::Beyond { .. }
+            | ExportError::BeyondTiles { .. }
+            | ExportError::Memory { .. }
+            | ExportError::Unsuited { .. } => Some(Exit::Usage),
             ExportError::Stopped => Some(Exit::Stopped),
             _ => None,
         }

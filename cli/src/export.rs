@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use chomp_export::{ExportError, Format, Progress, Report, Request, export};
+use chomp_export::{ExportError, Format, Progress, Report, Request, export, export_values};
 use chomp_files::{FileError, NewFile};
-use chomp_table::Table;
+use chomp_table::reader::{Kind, TableName, locate};
+use chomp_table::values::Values;
+use chomp_table::{Table, TableError};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -39,8 +41,12 @@ pub(crate) enum ExportUsage {
 struct Exported<'a> {
     out: &'a Path,
     format: String,
-    /// The bits of the table.
-    bits: u32,
+    /// The bits of the table, if it is one of losing positions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bits: Option<u32>,
+    /// The tiles of the table, if it is one of values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tiles: Option<u32>,
     positions: u64,
     bytes: u64,
     sha256: String,
@@ -82,13 +88,14 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<E
         }
     };
     display.clear();
-    let Some((bits, report)) = done.context("the export ended early")?? else {
+    let Some((table, report)) = done.context("the export ended early")?? else {
         return Ok(Exit::Done);
     };
     let exported = Exported {
         out: &args.out,
         format: args.format.to_string(),
-        bits,
+        bits: table.bits(),
+        tiles: table.tiles(),
         positions: report.positions,
         bytes: report.bytes,
         sha256: report.sha256.to_string(),
@@ -114,21 +121,48 @@ struct Job {
     stop: CancellationToken,
 }
 
+/// The table that is exported.
+enum Opened {
+    Losing(Table),
+    Values(Values),
+}
+
+impl Opened {
+    fn name(&self) -> TableName {
+        match self {
+            Opened::Losing(table) => TableName::Losing(table.manifest().bits),
+            Opened::Values(table) => TableName::Values(table.manifest().tiles),
+        }
+    }
+}
+
 impl Job {
-    fn export(&self, table: &Table, out: &mut (dyn Write + Send)) -> Result<Report, ExportError> {
-        export(table, &self.request, out, &mut |progress| {
+    fn open(&self) -> Result<Opened, TableError> {
+        let (folder, kind) = locate(&self.table)?;
+        Ok(match kind {
+            Kind::Losing => Opened::Losing(Table::open(&self.table)?),
+            Kind::Values => Opened::Values(Values::open(&folder)?),
+        })
+    }
+
+    fn export(&self, table: &Opened, out: &mut (dyn Write + Send)) -> Result<Report, ExportError> {
+        let watch = &mut |progress| {
             self.progress.send_replace(progress);
             if self.stop.is_cancelled() {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
             }
-        })
+        };
+        match table {
+            Opened::Losing(table) => export(table, &self.request, out, watch),
+            Opened::Values(table) => export_values(table, &self.request, out, watch),
+        }
     }
 
-    /// Writes the file. Returns the bits of the table too.
-    fn write(&self) -> anyhow::Result<Option<(u32, Report)>> {
-        let table = Table::open(&self.table)?;
+    /// Writes the file. Returns the name of the table too.
+    fn write(&self) -> anyhow::Result<Option<(TableName, Report)>> {
+        let table = self.open()?;
         let created = NewFile::create(&self.out, self.force);
         let mut file = created.map_err(|error| match error {
             FileError::Exists { .. } => {
@@ -146,14 +180,14 @@ impl Job {
                 error => error.into(),
             })?;
         file.finish().with_context(failed)?;
-        Ok(Some((table.manifest().bits, report)))
+        Ok(Some((table.name(), report)))
     }
 
     /// Prints to stdout. Nothing to report if whoever read it has seen enough.
-    fn print(&self) -> anyhow::Result<Option<(u32, Report)>> {
-        let table = Table::open(&self.table)?;
+    fn print(&self) -> anyhow::Result<Option<(TableName, Report)>> {
+        let table = self.open()?;
         match self.export(&table, &mut io::stdout()) {
-            Ok(report) => Ok(Some((table.manifest().bits, report))),
+            Ok(report) => Ok(Some((table.name(), report))),
             Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
             Err(error @ (ExportError::Full | ExportError::Write(_))) => {
                 Err(anyhow::Error::new(error).context("cannot write to stdout"))
@@ -165,7 +199,11 @@ impl Job {
 
 impl Exported<'_> {
     fn text(&self) -> String {
-        let mut text = format!("Losing positions of a table of {} bits\n", self.bits);
+        let what = match (self.bits, self.tiles) {
+            (Some(bits), _) => format!("Losing positions of a table of {bits} bits"),
+            (None, tiles) => format!("Values of a table of {} tiles", tiles.unwrap_or_default()),
+        };
+        let mut text = what + "\n";
         let mut line = |name: &str, value: String| {
             writeln!(text, "  {name:<12} {value}").expect("writing to a string does not fail");
         };

@@ -2,14 +2,20 @@
 
 use std::fmt::Write;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
+use std::str::FromStr;
 
 use anyhow::Context;
-use chomp_query::{Answer, Losing, Verdict, answers, drawing, verdicts};
-use chomp_table::{Position, TableError};
+use chomp_query::{
+    Answer, Losing, ValueAnswer, Verdict, answers, drawing, value_answers, valued, verdicts,
+};
+use chomp_table::position::PositionError;
+use chomp_table::values::Values;
+use chomp_table::{Partition, Position, TableError};
+use serde::Serialize;
 
 use crate::args::QueryArgs;
 use crate::exit::Exit;
-use crate::source::Source;
+use crate::source::{Asked, Source};
 
 /// The positions that are looked up together.
 const TOGETHER: usize = 1024;
@@ -24,9 +30,46 @@ const BUFFER_BYTES: usize = 64 << 10;
 pub(crate) struct LongLine(u64);
 
 pub(crate) async fn run(args: QueryArgs) -> anyhow::Result<Exit> {
-    let source = Source::open(&args.source).await?;
-    tokio::task::spawn_blocking(move || all(&source, &args)).await??;
+    let asked = Asked::open(&args.source).await?;
+    let told = tokio::task::spawn_blocking(move || match asked {
+        Asked::Losing(source) => all(&source, &args),
+        Asked::Values(table) => all(&*table, &args),
+    });
+    told.await??;
     Ok(Exit::Done)
+}
+
+/// What is told of positions by a table of some kind.
+trait Tells {
+    type Position: FromStr<Err = PositionError>;
+
+    fn name(position: &Self::Position) -> String;
+
+    fn texts(&self, style: Style, positions: &[Self::Position]) -> Result<String, TableError>;
+}
+
+impl Tells for Source {
+    type Position = Position;
+
+    fn name(position: &Position) -> String {
+        drawing::name(position)
+    }
+
+    fn texts(&self, style: Style, positions: &[Position]) -> Result<String, TableError> {
+        texts(self, style, positions)
+    }
+}
+
+impl Tells for Values {
+    type Position = Partition;
+
+    fn name(position: &Partition) -> String {
+        drawing::name_of(position)
+    }
+
+    fn texts(&self, style: Style, positions: &[Partition]) -> Result<String, TableError> {
+        value_texts(self, style, positions)
+    }
 }
 
 /// How answers are told.
@@ -37,7 +80,7 @@ struct Style {
     drawn: bool,
 }
 
-fn all(source: &Source, args: &QueryArgs) -> anyhow::Result<()> {
+fn all<T: Tells>(source: &T, args: &QueryArgs) -> anyhow::Result<()> {
     let style = Style {
         json: args.json,
         moves: !args.no_moves,
@@ -47,7 +90,7 @@ fn all(source: &Source, args: &QueryArgs) -> anyhow::Result<()> {
         return from_lines(source, style, io::stdin().lock());
     }
     let parse = |text: &String| {
-        let position = text.parse::<Position>();
+        let position = text.parse::<T::Position>();
         position.with_context(|| format!("the position \"{text}\""))
     };
     let positions = args.positions.iter().map(parse);
@@ -61,7 +104,7 @@ fn all(source: &Source, args: &QueryArgs) -> anyhow::Result<()> {
 }
 
 /// Answers one position a line, as soon as no more lines are there.
-fn from_lines(source: &Source, style: Style, input: impl Read) -> anyhow::Result<()> {
+fn from_lines<T: Tells>(source: &T, style: Style, input: impl Read) -> anyhow::Result<()> {
     let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
     let mut positions = Vec::new();
     let mut line = String::new();
@@ -77,7 +120,7 @@ fn from_lines(source: &Source, style: Style, input: impl Read) -> anyhow::Result
         let parsed = if text.is_empty() || text.starts_with('#') {
             Ok(None)
         } else {
-            text.parse().map(Some)
+            text.parse::<T::Position>().map(Some)
         };
         match parsed {
             Ok(position) => positions.extend(position),
@@ -99,8 +142,8 @@ fn from_lines(source: &Source, style: Style, input: impl Read) -> anyhow::Result
 }
 
 /// Prints what the table says of `positions`; false if nobody listens any more.
-fn tell(source: &Source, style: Style, positions: &[Position]) -> anyhow::Result<bool> {
-    match texts(source, style, positions) {
+fn tell<T: Tells>(source: &T, style: Style, positions: &[T::Position]) -> anyhow::Result<bool> {
+    match source.texts(style, positions) {
         Ok(text) => crate::try_print(&text),
         // What can be told is told, up to the first position that cannot.
         Err(_) if positions.len() > 1 => {
@@ -111,8 +154,9 @@ fn tell(source: &Source, style: Style, positions: &[Position]) -> anyhow::Result
             }
             Ok(true)
         }
-        Err(error) => Err(error)
-            .with_context(|| format!("cannot tell about {}", drawing::name(&positions[0]))),
+        Err(error) => {
+            Err(error).with_context(|| format!("cannot tell about {}", T::name(&positions[0])))
+        }
     }
 }
 
@@ -121,8 +165,7 @@ fn texts(source: &impl Losing, style: Style, positions: &[Position]) -> Result<S
     if style.moves {
         for (position, answer) in positions.iter().zip(answers(source, positions)?) {
             if style.json {
-                text += &serde_json::to_string(&answer).expect("numbers and lists become JSON");
-                text.push('\n');
+                tell_json(&mut text, &answer);
             } else {
                 tell_answer(&mut text, position, &answer, style.drawn);
             }
@@ -130,14 +173,59 @@ fn texts(source: &impl Losing, style: Style, positions: &[Position]) -> Result<S
     } else {
         for (position, verdict) in positions.iter().zip(verdicts(source, positions)?) {
             if style.json {
-                text += &serde_json::to_string(&verdict).expect("numbers and lists become JSON");
-                text.push('\n');
+                tell_json(&mut text, &verdict);
             } else {
                 tell_verdict(&mut text, position, &verdict);
             }
         }
     }
     Ok(text)
+}
+
+fn value_texts(
+    table: &Values,
+    style: Style,
+    positions: &[Partition],
+) -> Result<String, TableError> {
+    let mut text = String::new();
+    if style.moves {
+        for (position, answer) in positions.iter().zip(value_answers(table, positions)?) {
+            if style.json {
+                tell_json(&mut text, &answer);
+            } else {
+                tell_value(&mut text, position, &answer);
+            }
+        }
+    } else {
+        for (position, valued) in positions.iter().zip(valued(table, positions)?) {
+            if style.json {
+                tell_json(&mut text, &valued);
+            } else {
+                let name = drawing::name_of(position);
+                writeln!(text, "{name} has the value {}", valued.value)
+                    .expect("a string takes any text");
+            }
+        }
+    }
+    Ok(text)
+}
+
+fn tell_json(text: &mut String, answer: &impl Serialize) {
+    *text += &serde_json::to_string(answer).expect("numbers and lists become JSON");
+    text.push('\n');
+}
+
+fn tell_value(text: &mut String, position: &Partition, answer: &ValueAnswer) {
+    let (name, value) = (drawing::name_of(position), answer.valued.value);
+    let told = match value {
+        0 => "losing, no move wins",
+        _ => "winning, with moves to",
+    };
+    writeln!(text, "{name} has the value {value}: it is {told}").expect("a string takes any text");
+    for (value, moves) in answer.moves_by_value.iter().enumerate() {
+        let moves = drawing::moves(moves);
+        writeln!(text, "  {value:<3} {moves}").expect("a string takes any text");
+    }
 }
 
 fn tell_verdict(text: &mut String, position: &Position, verdict: &Verdict) {

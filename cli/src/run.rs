@@ -4,8 +4,8 @@ use chomp_coordinator::job::Outcome;
 use chomp_coordinator::server::Coordinator;
 use chomp_kernel::Isa;
 use chomp_plan::Settings;
-use chomp_table::Published;
 use chomp_table::format::describe;
+use chomp_table::reader::AnyManifest;
 use chomp_worker::{Config, Report};
 use std::path::Path;
 use tokio_util::sync::CancellationToken;
@@ -123,13 +123,13 @@ pub(crate) fn stopped(display: &Display) -> Exit {
 pub(crate) fn report(
     args: &TableArgs,
     size: u32,
-    published: &Published,
+    published: &AnyManifest,
     table: &Path,
     cost: Cost,
 ) -> anyhow::Result<Exit> {
     let table = table.to_owned();
     let text = match published {
-        Published::Words(manifest) => {
+        AnyManifest::Losing(manifest) => {
             let summary = Summary::new(manifest, size, table, cost);
             if args.json {
                 summary.json()?
@@ -137,7 +137,7 @@ pub(crate) fn report(
                 summary.text()
             }
         }
-        Published::Values(manifest) => {
+        AnyManifest::Values(manifest) => {
             let summary = ValuesSummary::new(manifest, size, table, cost);
             if args.json {
                 summary.json()?

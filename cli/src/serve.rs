@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use chomp_serve::net::{Endpoint, Limits, Server};
 use chomp_serve::{Options, Site};
-use chomp_table::reader::CACHE_BYTES;
-use chomp_table::{Digest, Table};
+use chomp_table::reader::{CACHE_BYTES, Kind, TableName, locate};
+use chomp_table::values::Values;
+use chomp_table::{Digest, Table, TableError};
 use serde::Serialize;
 use tokio::net::TcpListener;
 
@@ -22,11 +23,63 @@ use crate::signals::stop_on_signals;
 #[derive(Debug, Serialize)]
 struct Served<'a> {
     url: &'a str,
-    table: &'a Path,
-    bits: u32,
+    #[serde(flatten)]
+    first: &'a First,
+}
+
+/// The table that is served, or the first of them.
+#[derive(Debug, Serialize)]
+struct First {
+    table: PathBuf,
+    #[serde(skip)]
+    name: TableName,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bits: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tiles: Option<u32>,
     losing: u64,
     stored: u64,
     fingerprint: Digest,
+}
+
+impl First {
+    /// Opens the table of the directory: what is wrong with it is found.
+    fn open(directory: &Path) -> Result<First, TableError> {
+        let (folder, kind) = locate(directory)?;
+        let (name, losing, stored, fingerprint) = match kind {
+            Kind::Losing => {
+                let table = Table::open(directory)?;
+                let manifest = table.manifest();
+                let name = TableName::Losing(manifest.bits);
+                (name, manifest.losing, manifest.stored, manifest.fingerprint)
+            }
+            Kind::Values => {
+                let table = Values::open(directory)?;
+                let manifest = table.manifest();
+                let losing = manifest
+                    .areas
+                    .iter()
+                    .map(|area| area.positions_by_value()[0]);
+                let stored = manifest.shards().map(|shard| shard.stored);
+                let name = TableName::Values(manifest.tiles);
+                (
+                    name,
+                    losing.sum::<u64>(),
+                    stored.sum::<u64>(),
+                    manifest.fingerprint,
+                )
+            }
+        };
+        Ok(First {
+            table: folder,
+            name,
+            bits: name.bits(),
+            tiles: name.tiles(),
+            losing,
+            stored,
+            fingerprint,
+        })
+    }
 }
 
 /// The directory given is one table itself.
@@ -62,9 +115,9 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
     machine::raise_open_files();
     // What is wrong with the table now is told now, and not to whoever asks first.
     let directory = args.table.clone();
-    let opened = tokio::task::spawn_blocking(move || Table::open(&directory)).await;
-    let table = opened.context("the table cannot be looked at")??;
-    if table.folder() == args.table {
+    let opened = tokio::task::spawn_blocking(move || First::open(&directory)).await;
+    let first = opened.context("the table cannot be looked at")??;
+    if first.table == args.table {
         return Err(OneTable { path: args.table }.into());
     }
     let listener = listen(args.http, "--http").await?;
@@ -81,25 +134,15 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
     let endpoints = vec![Endpoint { listener, router }];
     let server = Server::start(endpoints, None, limits, &limits.places());
 
-    let manifest = table.manifest();
-    let folder = table.folder().to_owned();
-    display.say(&format!(
-        "serving {url} with {}, a table of {} bits",
-        folder.display(),
-        manifest.bits
-    ));
+    let (folder, name) = (first.table.display(), first.name);
+    display.say(&format!("serving {url} with {folder}, a {name}"));
     if args.json {
         let line = serde_json::to_string(&Served {
             url: &url,
-            table: &folder,
-            bits: manifest.bits,
-            losing: manifest.losing,
-            stored: manifest.stored,
-            fingerprint: manifest.fingerprint,
+            first: &first,
         })?;
         crate::print(&format!("{line}\n"))?;
     }
-    drop(table);
     stop.cancelled().await;
     server.stop().await;
     Ok(Exit::Done)

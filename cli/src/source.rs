@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chomp_access::Access;
-use chomp_download::Reach;
+use chomp_download::{Reach, Remote};
 use chomp_query::Losing;
 use chomp_store::location::Location;
+use chomp_table::reader::{Kind, locate};
+use chomp_table::values::Values;
 use chomp_table::{ShardFile, Table, TableError, Word};
 
 use crate::args::SourceArgs;
@@ -15,51 +17,77 @@ use crate::reach;
 /// How long a server may give nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What answers.
+/// What answers whether positions are losing.
 #[derive(Debug)]
 pub(crate) enum Source {
     Table(Box<Table>),
     Shard(Box<ShardFile>),
 }
 
+/// A table of either kind.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    Losing(Source),
+    Values(Box<Values>),
+}
+
+/// What is asked is not known to a table of values.
+#[derive(Debug, thiserror::Error)]
+#[error("{table} is a table of Grundy values, and this takes one of losing positions")]
+pub(crate) struct OfValues {
+    pub(crate) table: String,
+}
+
 impl Source {
+    /// A table of losing positions.
     pub(crate) async fn open(args: &SourceArgs) -> anyhow::Result<Source> {
-        if Location::is_of_bucket(&args.table) {
-            let reach = Reach {
-                from: args.table.clone(),
-                ca: None,
-                token: None,
-                patience: PATIENCE,
-            };
-            let table = chomp_download::open(reach).await?;
-            return Ok(Source::Table(Box::new(table)));
+        match Asked::open(args).await? {
+            Asked::Losing(source) => Ok(source),
+            Asked::Values(_) => {
+                let table = args.table.clone();
+                Err(OfValues { table }.into())
+            }
         }
-        if args.table.starts_with("http://") || args.table.starts_with("https://") {
-            // Finished tables are open to everybody: the token stays here.
-            let Access { ca, .. } = match &args.access {
-                Some(file) => Access::read(file)?,
-                None => reach::local_access(&args.table)?,
-            };
-            let reach = Reach {
-                from: args.table.clone(),
-                ca,
-                token: None,
-                patience: PATIENCE,
-            };
-            let table = chomp_download::open(reach).await?;
-            return Ok(Source::Table(Box::new(table)));
+    }
+}
+
+impl Asked {
+    pub(crate) async fn open(args: &SourceArgs) -> anyhow::Result<Asked> {
+        let is_url = args.table.starts_with("http://") || args.table.starts_with("https://");
+        let is_bucket = Location::is_of_bucket(&args.table);
+        if !is_url && !is_bucket {
+            let path = PathBuf::from(&args.table);
+            let opened = tokio::task::spawn_blocking(move || Asked::open_path(&path));
+            return Ok(opened.await??);
         }
-        let path = PathBuf::from(&args.table);
-        let opened = tokio::task::spawn_blocking(move || Source::open_path(&path));
-        Ok(opened.await??)
+        // Finished tables are open to everybody: the token stays here.
+        let ca = match &args.access {
+            _ if is_bucket => None,
+            Some(file) => Access::read(file)?.ca,
+            None => reach::local_access(&args.table)?.ca,
+        };
+        let reach = Reach {
+            from: args.table.clone(),
+            ca,
+            token: None,
+            patience: PATIENCE,
+        };
+        Ok(match chomp_download::open(reach).await? {
+            Remote::Losing(table) => Asked::Losing(Source::Table(table)),
+            Remote::Values(table) => Asked::Values(table),
+        })
     }
 
-    fn open_path(path: &Path) -> Result<Source, TableError> {
+    fn open_path(path: &Path) -> Result<Asked, TableError> {
         if path.is_file() {
-            Ok(Source::Shard(Box::new(ShardFile::open(path)?)))
-        } else {
-            Ok(Source::Table(Box::new(Table::open(path)?)))
+            let shard = Box::new(ShardFile::open(path)?);
+            return Ok(Asked::Losing(Source::Shard(shard)));
         }
+        let (folder, kind) = locate(path)?;
+        Ok(match kind {
+            Kind::Losing => Asked::Losing(Source::Table(Box::new(Table::open(path)?))),
+            Kind::Values => Asked::Values(Box::new(Values::open(&folder)?)),
+        })
     }
 }
 

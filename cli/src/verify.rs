@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use chomp_files::Claim;
-use chomp_table::Table;
 use chomp_table::format::describe;
+use chomp_table::reader::{Kind, locate};
 use chomp_verify::CheckError;
 use chomp_verify::marking::{self, Sizes};
-use chomp_verify::report::{Level, Report, Verdict};
+use chomp_verify::report::{Facts, Level, Report, Verdict};
 use indicatif::HumanDuration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +25,7 @@ use crate::signals::stop_on_signals;
 mod checks;
 mod full;
 mod lanes;
+mod values;
 
 use checks::Checks;
 
@@ -78,13 +79,13 @@ impl Means {
     }
 
     /// How many threads check shards, each with one of at most so many bytes; one more shard waits to
-    /// be put to the others.
-    fn shard_threads(&self, shard_bytes: u64) -> Result<usize, VerifyError> {
-        let room = self.memory_bytes.saturating_sub(PROGRAM_BYTES);
+    /// be put to the others. Of all shards together so many bytes are kept.
+    fn shard_threads(&self, shard_bytes: u64, kept: u64) -> Result<usize, VerifyError> {
+        let room = self.memory_bytes.saturating_sub(PROGRAM_BYTES + kept);
         match room / shard_bytes.max(1) {
             0 | 1 => Err(VerifyError::Memory {
                 given: self.memory_bytes,
-                needed: PROGRAM_BYTES + 2 * shard_bytes,
+                needed: PROGRAM_BYTES + kept + 2 * shard_bytes,
             }),
             shards => {
                 let shards = usize::try_from(shards - 1).unwrap_or(usize::MAX);
@@ -132,7 +133,7 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
         progress,
         stop,
     };
-    let folder = Table::locate(&args.table)?;
+    let (folder, kind) = locate(&args.table)?;
     let absolute = std::fs::canonicalize(&folder);
     let absolute = absolute.with_context(|| format!("cannot look at {}", folder.display()))?;
     let path = args.report.clone();
@@ -150,7 +151,10 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
     };
     let checking = tokio::task::spawn_blocking(move || {
         let mut checks = checks;
-        let came = checks.run(&path);
+        let came = match kind {
+            Kind::Losing => checks.run(&path),
+            Kind::Values => checks.values(),
+        };
         (came, checks.finish())
     });
     let (came, report) = tokio::select! {
@@ -178,7 +182,8 @@ fn conclude(
         matches!(cause, Some(CheckError::Stopped))
     });
     if stopped {
-        let full = report.level == Level::Full;
+        let values = matches!(report.table, Some(Facts::Values(_)));
+        let full = report.level == Level::Full && !values;
         let kept = ": what is done so far is kept";
         let kept = if full { kept } else { "" };
         display.say(&format!(
@@ -296,7 +301,7 @@ mod tests {
             (64, 139 * MIB, None),
             (2, 0, None),
         ] {
-            let found = means(threads, memory).shard_threads(shard).ok();
+            let found = means(threads, memory).shard_threads(shard, 0).ok();
             assert_eq!(found, expected, "{threads} threads, {memory} bytes");
         }
         let sizes = Sizes::of(24, vec![1000; 16]);
@@ -313,6 +318,7 @@ mod tests {
         for (folder, expected) in [
             ("/a/table-32", "/a/verify-32-full.json"),
             ("/a/mine", "/a/verify-mine-full.json"),
+            ("/a/values-082", "/a/verify-values-082-full.json"),
         ] {
             let found = default_report(Path::new(folder), Level::Full);
             assert_eq!(found, Path::new(expected));

@@ -48,7 +48,7 @@ pub const CALLS: [(&str, Rule); 9] = [
 ];
 
 /// The rules of the HTTP routes. After the first five come those of the finished tables.
-pub const ROUTES: [(&str, Rule); 24] = [
+pub const ROUTES: [(&str, Rule); 25] = [
     ("/healthz", Open),
     ("/readyz", Open),
     ("/status", Status),
@@ -59,6 +59,7 @@ pub const ROUTES: [(&str, Rule); 24] = [
     ("/api/table", Open),
     ("/api/counts", Open),
     ("/api/position/{position}", Open),
+    ("/api/value/{position}", Open),
     ("/api/openings", Open),
     ("/api/openings/{board}", Open),
     ("/api/games", Open),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use chomp_plan::{Event, SubmissionId, Unit, WorkerId};
 use chomp_store::{Entry, Journal, MergedShard, Place, Storage, StoreError, part, published};
 use chomp_table::format::describe;
-use chomp_table::{Digest, Head, Published};
+use chomp_table::reader::AnyManifest;
+use chomp_table::{Digest, Head};
 
 use crate::arbiter::{Arbiter, Arbitrated};
 use crate::contradiction::wrong_range;
@@ -67,7 +68,7 @@ pub(crate) struct Done {
     /// What was found out.
     pub(crate) arbitrated: Option<(SubmissionId, Arbitrated)>,
     /// What was published.
-    pub(crate) published: Option<Published>,
+    pub(crate) published: Option<AnyManifest>,
     /// Why it failed, if the job cannot go on then.
     pub(crate) fault: Option<JobError>,
 }

@@ -22,7 +22,7 @@ use chomp_plan::{
     Action, Event, Millis, Phase, Plan, Progress, StopReason, WorkerId, WorkerProgress,
 };
 use chomp_store::StoreError;
-use chomp_table::Published;
+use chomp_table::reader::AnyManifest;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -44,7 +44,7 @@ use crate::publish::PublishError;
 #[derive(Debug)]
 pub enum Outcome {
     /// The table is published.
-    Finished(Box<Published>),
+    Finished(Box<AnyManifest>),
     /// The job was asked to stop, and everything committed so far is kept.
     Interrupted,
     /// The job cannot go on.
@@ -99,7 +99,7 @@ impl Job {
         plan: Plan,
         tools: Arc<Tools>,
         subject: Subject,
-        published: Option<Published>,
+        published: Option<AnyManifest>,
     ) -> (Job, Handle, watch::Receiver<Progress>) {
         let (handle, commands) = Handle::new();
         let (progress, watcher) = watch::channel(plan.progress());

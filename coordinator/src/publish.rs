@@ -13,8 +13,9 @@ use chomp_table::format::{Damage, FormatError};
 use chomp_table::manifest::{
     MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, losing_by_bits, sha256sums,
 };
+use chomp_table::reader::AnyManifest;
 use chomp_table::values::shard::ShardSize;
-use chomp_table::{Digest, Division, Published, RangeBits, ValuesManifest, known};
+use chomp_table::{Digest, Division, RangeBits, ValuesManifest, known};
 
 #[cfg(test)]
 mod tests;
@@ -108,7 +109,7 @@ pub async fn publish(
     storage: &dyn Storage,
     journal: &Journal,
     bits: u32,
-) -> Result<Published, PublishError> {
+) -> Result<AnyManifest, PublishError> {
     // Nothing new: only who still has the journal can write it, and publish.
     journal.append(Vec::new()).await?;
     let (shards, division, replicas) = {
@@ -131,14 +132,14 @@ pub async fn publish(
             compare(storage, &manifest).await?;
             let bytes = manifest.to_bytes();
             let sums = sha256sums(&bytes, &manifest);
-            (Published::Words(manifest), bytes, sums)
+            (AnyManifest::Losing(manifest), bytes, sums)
         }
         Division::Ranks(_) => {
             let manifest = values(bits, replicas, software, shards)?;
             compare_values(storage, division, &manifest).await?;
             let bytes = manifest.to_bytes();
             let sums = manifest.sha256sums(&bytes);
-            (Published::Values(manifest), bytes, sums)
+            (AnyManifest::Values(manifest), bytes, sums)
         }
     };
     let folder = division.folder_name(bits);

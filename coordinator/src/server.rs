@@ -21,8 +21,9 @@ use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Server};
 use chomp_serve::{Site, Source};
 use chomp_store::{DISTRUSTED, Finders, Journal, Storage, StoreError};
+use chomp_table::Division;
+use chomp_table::reader::AnyManifest;
 use chomp_table::shard::ShardSize;
-use chomp_table::{Division, Published};
 use ring::rand::{SystemRandom, generate};
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
@@ -135,7 +136,7 @@ impl Coordinator {
     pub async fn start(
         storage: Arc<dyn Storage>,
         options: Options,
-        published: Option<Published>,
+        published: Option<AnyManifest>,
         listeners: Listeners,
     ) -> Result<Coordinator, StartError> {
         let mut settings = Settings::new(options.size, options.division);
@@ -275,7 +276,7 @@ pub(crate) struct Wishes {
     pub(crate) table: u64,
     pub(crate) store_hint: Option<String>,
     /// The largest table that is published.
-    pub(crate) published: Option<Published>,
+    pub(crate) published: Option<AnyManifest>,
 }
 
 /// A job that nobody works on yet, and what answers calls to it.

@@ -14,8 +14,9 @@ use chomp_plan::{Answer, Event, LeaseId, Rejection, Task, Verdict, Work, WorkerI
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, lease_reply, task};
-use chomp_store::{Journal, ShardFile};
+use chomp_store::Journal;
 use chomp_table::format::shown;
+use chomp_table::reader::ShardFileInfo;
 use chomp_table::{Digest, Head, range};
 use tokio::sync::OnceCell;
 use tonic::{Request, Response, Status};
@@ -370,7 +371,7 @@ fn excerpt(text: &str, chars: usize) -> String {
 }
 
 /// A task as it is sent.
-fn wire(task: Task, journal: u64, read_back: Option<ShardFile>) -> v1::Task {
+fn wire(task: Task, journal: u64, read_back: Option<ShardFileInfo>) -> v1::Task {
     let work = match task.work {
         Work::Evaluate { layer, heads } => task::Work::Evaluate(v1::Evaluate {
             layer,

@@ -9,16 +9,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use chomp_store::location::{Bucket, Location};
 use chomp_store::objects::BucketStorage;
-use chomp_store::{Key, Storage, StorageError, published};
-use chomp_table::manifest::{MANIFEST_NAME, folder_name};
+use chomp_store::{Key, Storage, StorageError};
+use chomp_table::manifest::MANIFEST_NAME;
+use chomp_table::reader::TableName;
 use tokio::task::JoinSet;
 
 use crate::error::DownloadError;
 
-/// The most bits of a table.
-const BITS_MAX: u32 = 64;
 /// The tables that are looked for at a time.
-const TOGETHER: u32 = 16;
+const TOGETHER: usize = 16;
 
 /// Where a table is in a storage.
 #[derive(Clone, Debug)]
@@ -26,15 +25,15 @@ pub(crate) struct BucketTable {
     storage: Arc<dyn Storage>,
     /// What the storage is called.
     address: String,
-    pub(crate) bits: u32,
+    pub(crate) table: TableName,
 }
 
 impl BucketTable {
-    /// Finds the table at an address: the one whose folder it is, or else that of `bits` bits, or the
-    /// largest.
+    /// Finds the table at an address: the one whose folder it is, or else the one that is named, or the
+    /// [first](TableName::first).
     pub(crate) async fn open(
         from: &str,
-        bits: Option<u32>,
+        table: Option<TableName>,
         patience: Duration,
     ) -> Result<BucketTable, DownloadError> {
         let Location::Bucket(bucket) = Location::parse(from)? else {
@@ -43,32 +42,33 @@ impl BucketTable {
         let (bucket, named) = apart(bucket);
         let storage = BucketStorage::open(&bucket)?.with_patience(patience);
         let address = bucket.to_string();
-        BucketTable::find(Arc::new(storage), address, named.or(bits)).await
+        BucketTable::find(Arc::new(storage), address, named.or(table)).await
     }
 
-    /// Finds the table of `bits` bits, or the largest.
+    /// Finds the table that is named, or the first.
     pub(crate) async fn find(
         storage: Arc<dyn Storage>,
         address: String,
-        bits: Option<u32>,
+        table: Option<TableName>,
     ) -> Result<BucketTable, DownloadError> {
-        let found = match bits {
-            Some(bits) => has(&*storage, bits).await?.then_some(bits),
-            None => largest(&storage).await?,
+        let found = match table {
+            Some(table) => has(&*storage, table).await?.then_some(table),
+            None => first(&storage).await?,
         };
-        match found {
-            Some(bits) => Ok(BucketTable {
-                storage,
-                address,
-                bits,
-            }),
-            None => Err(DownloadError::NoTable { url: address, bits }),
-        }
+        let Some(table) = found else {
+            let url = address;
+            return Err(DownloadError::NoTable { url, table });
+        };
+        Ok(BucketTable {
+            storage,
+            address,
+            table,
+        })
     }
 
     /// The address of a file; of the folder, if the name is empty.
     pub(crate) fn place(&self, name: &str) -> String {
-        format!("{}/{}/{name}", self.address, folder_name(self.bits))
+        format!("{}/{}/{name}", self.address, self.table.folder())
     }
 
     /// A file that must not have more than `most` bytes.
@@ -93,7 +93,7 @@ impl BucketTable {
     }
 
     async fn read(&self, name: &str, range: Range<u64>) -> Result<Bytes, DownloadError> {
-        let key = key(self.bits, name);
+        let key = key(self.table, name);
         match self.storage.read_at(&key, range).await {
             Err(StorageError::NotFound { .. }) => Err(DownloadError::NotFound {
                 url: self.place(name),
@@ -110,40 +110,43 @@ impl BucketTable {
     }
 }
 
-/// The bucket with the folder of tables, and the bits of a table if it is this table's folder.
-fn apart(mut bucket: Bucket) -> (Bucket, Option<u32>) {
+/// The bucket with the folder of tables, and a table if it is this table's folder.
+fn apart(mut bucket: Bucket) -> (Bucket, Option<TableName>) {
     let prefix = bucket.prefix.as_ref().map_or("", |prefix| prefix.as_str());
     let (above, last) = prefix.rsplit_once('/').unwrap_or(("", prefix));
-    let bits = (0..=BITS_MAX).find(|&bits| last == folder_name(bits));
-    if bits.is_some() {
+    let table = TableName::of(last);
+    if table.is_some() {
         bucket.prefix = Key::new(above).ok();
     }
-    (bucket, bits)
+    (bucket, table)
 }
 
-fn key(bits: u32, name: &str) -> Key {
-    published::key(&folder_name(bits), name).expect("names are those that a manifest can have")
+fn key(table: TableName, name: &str) -> Key {
+    let key = format!("{}/{name}", table.folder());
+    Key::new(&key).expect("names are those that a manifest can have")
 }
 
-/// Whether there is a table of so many bits.
-async fn has(storage: &dyn Storage, bits: u32) -> Result<bool, DownloadError> {
-    match storage.read_at(&key(bits, MANIFEST_NAME), 0..1).await {
+/// Whether there is this table.
+async fn has(storage: &dyn Storage, table: TableName) -> Result<bool, DownloadError> {
+    match storage.read_at(&key(table, MANIFEST_NAME), 0..1).await {
         Ok(_) => Ok(true),
         Err(StorageError::NotFound { .. }) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The bits of the largest table.
-async fn largest(storage: &Arc<dyn Storage>) -> Result<Option<u32>, DownloadError> {
-    for most in (1..=BITS_MAX / TOGETHER)
+/// The first table that there is.
+async fn first(storage: &Arc<dyn Storage>) -> Result<Option<TableName>, DownloadError> {
+    let all: Vec<TableName> = TableName::all().collect();
+    let (losing, values): (Vec<_>, Vec<_>) = all
+        .into_iter()
         .rev()
-        .map(|group| group * TOGETHER)
-    {
+        .partition(|table| table.bits().is_some());
+    for tables in losing.chunks(TOGETHER).chain(values.chunks(TOGETHER)) {
         let mut looks = JoinSet::new();
-        for bits in most - TOGETHER + 1..=most {
+        for &table in tables {
             let storage = Arc::clone(storage);
-            looks.spawn(async move { Ok(has(&*storage, bits).await?.then_some(bits)) });
+            looks.spawn(async move { Ok(has(&*storage, table).await?.then_some(table)) });
         }
         let mut found = None;
         while let Some(look) = looks.join_next().await {
@@ -164,19 +167,21 @@ mod tests {
 
     #[test]
     fn a_folder_of_tables_or_of_one() {
-        for (from, bucket, bits) in [
+        let losing = |bits| Some(TableName::Losing(bits));
+        for (from, bucket, table) in [
             ("s3://b", "s3://b", None),
             ("s3://b/tables/", "s3://b/tables", None),
-            ("gs://b/table-32", "gs://b", Some(32)),
-            ("az://b/a/c/table-07/", "az://b/a/c", Some(7)),
+            ("gs://b/table-32", "gs://b", losing(32)),
+            ("az://b/a/c/table-07/", "az://b/a/c", losing(7)),
+            ("s3://b/values-082", "s3://b", Some(TableName::Values(82))),
             ("s3://b/table-32/a", "s3://b/table-32/a", None),
             ("s3://b/table-7", "s3://b/table-7", None),
         ] {
             let Location::Bucket(given) = Location::parse(from).unwrap() else {
                 panic!("{from}");
             };
-            let (found, found_bits) = apart(given);
-            assert_eq!((found.to_string().as_str(), found_bits), (bucket, bits));
+            let (found, found_table) = apart(given);
+            assert_eq!((found.to_string().as_str(), found_table), (bucket, table));
         }
     }
 }

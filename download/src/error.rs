@@ -7,6 +7,7 @@ use chomp_store::StorageError;
 use chomp_store::location::LocationError;
 use chomp_store::objects::OpenError;
 use chomp_table::format::FormatError;
+use chomp_table::reader::TableName;
 use chomp_table::{Digest, TableError};
 
 /// Why a table was not downloaded. What was fetched is kept for the next attempt.
@@ -35,12 +36,12 @@ pub enum DownloadError {
         url: String,
     },
     /// The server has tables, but not this one.
-    #[error("{url} has no table{}", bits.map_or_else(String::new, |bits| format!(" of {bits} bits")))]
+    #[error("{url} has no {}", table.map_or_else(|| "table".to_owned(), |table| table.to_string()))]
     NoTable {
         /// The server.
         url: String,
-        /// The bits asked for.
-        bits: Option<u32>,
+        /// The table asked for.
+        table: Option<TableName>,
     },
     /// The content is not what the manifest says, and was not when it was fetched again.
     #[error("{file} is damaged: it has the SHA-256 {found} instead of {expected}")]

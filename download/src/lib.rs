@@ -34,16 +34,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chomp_access::Token;
-use chomp_table::manifest::{
-    MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME, sha256sums,
-};
-use chomp_table::{Digest, Table};
+use chomp_table::Digest;
+use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, SHA256SUMS_NAME};
+use chomp_table::reader::{AnyManifest, ShardFileInfo, TableName};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use error::DownloadError;
-pub use remote::{Reach, open};
+pub use remote::{Reach, Remote, open};
 
 use origin::Origin;
 use target::Target;
@@ -59,10 +58,10 @@ pub struct Config {
     /// The URL of a server, which lists its tables, of a bucket or folder in it that has tables, or of a
     /// table's folder: `…/table-32/`.
     pub from: String,
-    /// The directory that gets the folder `table-NN`.
+    /// The directory that gets the folder of the table.
     pub out: PathBuf,
-    /// The bits of the table; the largest that the server has if none.
-    pub bits: Option<u32>,
+    /// Which table; the [first](TableName::first) of those that the server has if none.
+    pub table: Option<TableName>,
     /// The certificate of the authority that vouches for the server, as PEM; the system's if none.
     pub ca: Option<String>,
     /// Opens a server that does not give its tables to everybody.
@@ -92,7 +91,7 @@ pub struct Report {
     /// The folder of the table.
     pub folder: PathBuf,
     /// What the table is.
-    pub manifest: Manifest,
+    pub manifest: AnyManifest,
     /// The bytes of shards that came over the network.
     pub bytes_fetched: u64,
 }
@@ -121,7 +120,7 @@ pub async fn download(
 struct Download {
     origin: Origin,
     target: Arc<Target>,
-    manifest: Manifest,
+    shards: Vec<ShardFileInfo>,
     progress: watch::Sender<Progress>,
     /// The number of the shard to be fetched next.
     next: AtomicUsize,
@@ -129,7 +128,7 @@ struct Download {
 
 async fn run(config: Config, progress: watch::Sender<Progress>) -> Result<Report, DownloadError> {
     let (ca, token) = (config.ca.as_deref(), config.token.as_ref());
-    let origin = Origin::find(&config.from, config.bits, ca, token, config.patience).await?;
+    let origin = Origin::find(&config.from, config.table, ca, token, config.patience).await?;
     fetch_all(config, origin, progress).await
 }
 
@@ -138,28 +137,28 @@ async fn fetch_all(
     origin: Origin,
     progress: watch::Sender<Progress>,
 ) -> Result<Report, DownloadError> {
-    let (bytes, manifest) = fetch_manifest(&origin, config.bits).await?;
+    let (bytes, manifest) = fetch_manifest(&origin, config.table).await?;
     let out = config.out;
-    let bits = manifest.bits;
-    let target = target::blocking(move || Target::acquire(&out, bits)).await?;
+    let table = manifest.table();
+    let target = target::blocking(move || Target::acquire(&out, table)).await?;
     let target = Arc::new(target);
     target.check_same(&bytes)?;
-    target.check_space(&manifest.shards)?;
-
+    let shards = manifest.shards();
+    target.check_space(&shards)?;
     progress.send_replace(Progress {
-        bytes_total: manifest.shards.iter().map(|shard| shard.bytes).sum(),
-        shards_total: manifest.shards.len(),
+        bytes_total: shards.iter().map(|shard| shard.bytes).sum(),
+        shards_total: shards.len(),
         ..Progress::default()
     });
     let download = Arc::new(Download {
         origin,
         target: Arc::clone(&target),
-        manifest: manifest.clone(),
+        shards,
         progress,
         next: AtomicUsize::new(0),
     });
     let mut tasks = JoinSet::new();
-    for _ in 0..config.parallel.get().min(manifest.shards.len()) {
+    for _ in 0..config.parallel.get().min(download.shards.len()) {
         tasks.spawn(Arc::clone(&download).fetch_shards());
     }
     let mut bytes_fetched = 0;
@@ -178,8 +177,8 @@ async fn fetch_all(
     let folder = target.folder().to_owned();
     let (path, checked) = (folder.clone(), manifest.clone());
     target::blocking(move || {
-        Table::with_manifest(path, checked.clone()).verify_bytes()?;
-        target.put(SHA256SUMS_NAME, sha256sums(&bytes, &checked).as_bytes())?;
+        checked.verify_bytes(path)?;
+        target.put(SHA256SUMS_NAME, checked.sha256sums(&bytes).as_bytes())?;
         target.put(MANIFEST_NAME, &bytes)
     })
     .await?;
@@ -193,22 +192,23 @@ async fn fetch_all(
 /// The manifest of a table and its bytes, after all was checked that the two lists say.
 async fn fetch_manifest(
     origin: &Origin,
-    bits: Option<u32>,
-) -> Result<(Vec<u8>, Manifest), DownloadError> {
+    table: Option<TableName>,
+) -> Result<(Vec<u8>, AnyManifest), DownloadError> {
     let url = origin.place(MANIFEST_NAME);
     let bytes = origin.small(MANIFEST_NAME, MANIFEST_BYTES_MAX).await?;
-    let manifest = match Manifest::parse(&bytes) {
+    let manifest = match AnyManifest::parse(&bytes) {
         Ok(manifest) => manifest,
         Err(source) => return Err(DownloadError::Manifest { url, source }),
     };
-    if bits
-        .or_else(|| origin.bits())
-        .is_some_and(|bits| bits != manifest.bits)
+    let found = manifest.table();
+    if table
+        .or_else(|| origin.table())
+        .is_some_and(|table| table != found)
     {
-        let what = format!("it is the manifest of a table of {} bits", manifest.bits);
+        let what = format!("it is the manifest of a {found}");
         return Err(DownloadError::Wrong { url, what });
     }
-    let expected = sha256sums(&bytes, &manifest);
+    let expected = manifest.sha256sums(&bytes);
     let sums = origin.small(SHA256SUMS_NAME, expected.len() as u64).await?;
     if sums != expected.as_bytes() {
         return Err(DownloadError::Damaged {
@@ -224,11 +224,7 @@ impl Download {
     /// Fetches one shard after the other until none is left; returns the bytes that it fetched.
     async fn fetch_shards(self: Arc<Download>) -> Result<u64, DownloadError> {
         let mut bytes = 0;
-        while let Some(shard) = self
-            .manifest
-            .shards
-            .get(self.next.fetch_add(1, Ordering::Relaxed))
-        {
+        while let Some(shard) = self.shards.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             bytes += shard::fetch(&self, shard).await?;
             self.progress.send_modify(|progress| progress.shards += 1);
         }

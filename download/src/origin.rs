@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chomp_access::Token;
 use chomp_store::location::Location;
+use chomp_table::reader::TableName;
 
 use crate::bucket::BucketTable;
 use crate::error::DownloadError;
@@ -21,29 +22,29 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// Finds the table of `bits` bits, or the largest, at an address, if this is not that of a table
+    /// Finds a table, or the [first](TableName::first), at an address, if this is not that of a table
     /// itself.
     pub(crate) async fn find(
         from: &str,
-        bits: Option<u32>,
+        table: Option<TableName>,
         ca: Option<&str>,
         token: Option<&Token>,
         patience: Duration,
     ) -> Result<Origin, DownloadError> {
         if Location::is_of_bucket(from) {
-            let table = BucketTable::open(from, bits, patience).await?;
+            let table = BucketTable::open(from, table, patience).await?;
             return Ok(Origin::Bucket(table));
         }
         let server = Server::new(ca, token, patience)?;
-        let url = server.find_table(from, bits).await?;
+        let url = server.find_table(from, table).await?;
         Ok(Origin::Server(server, url))
     }
 
-    /// The bits of the table, if its folder's name tells them.
-    pub(crate) fn bits(&self) -> Option<u32> {
+    /// Which table it is, if its folder's name tells that.
+    pub(crate) fn table(&self) -> Option<TableName> {
         match self {
-            Origin::Server(_, url) => url.bits,
-            Origin::Bucket(table) => Some(table.bits),
+            Origin::Server(_, url) => url.table,
+            Origin::Bucket(table) => Some(table.table),
         }
     }
 

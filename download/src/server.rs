@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_access::Token;
-use chomp_table::manifest::folder_name;
+use chomp_table::reader::TableName;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, LOCATION};
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, RequestBuilder, Response, StatusCode, Url};
@@ -25,12 +25,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// The first pause before a request is repeated, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
-/// The most bytes of a list of tables: one of each number of bits takes 3 KiB.
+/// The most bytes of a list of tables: one of each takes 8 KiB.
 const LIST_BYTES_MAX: u64 = 64 << 10;
 /// The most of the address that a server leads to that is shown.
 const TARGET_BYTES_MAX: usize = 200;
-/// The most bits of a table.
-const BITS_MAX: u32 = 64;
 
 /// A server, and how to speak to it.
 #[derive(Debug)]
@@ -45,14 +43,24 @@ pub(crate) struct Server {
 #[derive(Clone, Debug)]
 pub(crate) struct TableUrl {
     folder: Url,
-    /// Its bits, if the name of the folder tells them.
-    pub(crate) bits: Option<u32>,
+    /// Which it is, if the name of the folder tells that.
+    pub(crate) table: Option<TableName>,
 }
 
-/// An entry of a server's list. Its path is not used: the bits tell it.
+/// An entry of a server's list: a table of losing positions by its bits, or one of values by its tiles. Its path is not used:
+/// the number tells it.
 #[derive(Debug, Deserialize)]
 struct Listed {
-    bits: u32,
+    bits: Option<u32>,
+    tiles: Option<u32>,
+}
+
+impl Listed {
+    fn table(&self) -> Option<TableName> {
+        let bits = self.bits.map(TableName::Losing);
+        let table = bits.or_else(|| self.tiles.map(TableName::Values));
+        table.filter(|table| TableName::of(&table.folder()) == Some(*table))
+    }
 }
 
 impl TableUrl {
@@ -108,7 +116,7 @@ impl Server {
     pub(crate) async fn find_table(
         &self,
         from: &str,
-        bits: Option<u32>,
+        table: Option<TableName>,
     ) -> Result<TableUrl, DownloadError> {
         let base = parse(from)?;
         if self.certified && base.scheme() != "https" {
@@ -120,11 +128,11 @@ impl Server {
         let name = base
             .path_segments()
             .and_then(|mut it| it.rfind(|it| !it.is_empty()));
-        let named = (0..=BITS_MAX).find(|&bits| name == Some(&folder_name(bits)));
+        let named = name.and_then(TableName::of);
         if named.is_some() {
             return Ok(TableUrl {
                 folder: base,
-                bits: named,
+                table: named,
             });
         }
         let list = self.get_small(&base, LIST_BYTES_MAX).await?;
@@ -133,22 +141,19 @@ impl Server {
                 url: base.to_string(),
                 what: format!("it is no list of tables: {error}"),
             })?;
-        let mut there = list
-            .iter()
-            .map(|table| table.bits)
-            .filter(|&bits| bits <= BITS_MAX);
-        let found = match bits {
-            Some(bits) => there.find(|&found| found == bits),
-            None => there.max(),
+        let mut there = list.iter().filter_map(Listed::table);
+        let found = match table {
+            Some(table) => there.find(|&found| found == table),
+            None => TableName::first(there),
         };
         let found = found.ok_or_else(|| DownloadError::NoTable {
             url: base.to_string(),
-            bits,
+            table,
         })?;
-        let folder = format!("{}/", folder_name(found));
+        let folder = format!("{}/", found.folder());
         Ok(TableUrl {
             folder: base.join(&folder).expect("a plain name can be joined"),
-            bits: Some(found),
+            table: Some(found),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chomp_table::shard::ShardInfo;
+use chomp_table::reader::ShardFileInfo;
 use reqwest::header::{CONTENT_RANGE, ETAG, HeaderValue, IF_RANGE, RANGE};
 use reqwest::{Response, StatusCode, Url};
 
@@ -19,7 +19,10 @@ const REPEATS: u32 = 1;
 const PIECE_BYTES: u64 = 4 << 20;
 
 /// Fetches a shard unless it is there; returns the bytes that came over the network.
-pub(crate) async fn fetch(download: &Download, shard: &ShardInfo) -> Result<u64, DownloadError> {
+pub(crate) async fn fetch(
+    download: &Download,
+    shard: &ShardFileInfo,
+) -> Result<u64, DownloadError> {
     let (target, info) = (Arc::clone(&download.target), shard.clone());
     let there = blocking(move || {
         if target.has(&info.name, info.bytes, info.sha256)? {
@@ -54,7 +57,7 @@ pub(crate) async fn fetch(download: &Download, shard: &ShardInfo) -> Result<u64,
 /// A shard that is being fetched.
 struct Fetch<'a> {
     download: &'a Download,
-    shard: &'a ShardInfo,
+    shard: &'a ShardFileInfo,
     /// Which version of the file the bytes so far are of, as the server tells it.
     etag: HeaderValue,
     partial: Partial,

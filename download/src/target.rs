@@ -15,8 +15,8 @@ use chomp_files::{
     FileError, Lock, free, make_folders, open_to_append, open_within, put, read_within, sync_folder,
 };
 use chomp_table::Digest;
-use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, folder_name};
-use chomp_table::shard::ShardInfo;
+use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME};
+use chomp_table::reader::{ShardFileInfo, TableName};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::DownloadError;
@@ -67,9 +67,9 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 impl Target {
-    /// Makes the folder of the table of `bits` bits in `out`, and becomes its only owner.
-    pub(crate) fn acquire(out: &Path, bits: u32) -> Result<Target, DownloadError> {
-        let folder = out.join(folder_name(bits));
+    /// Makes the folder of a table in `out`, and becomes its only owner.
+    pub(crate) fn acquire(out: &Path, table: TableName) -> Result<Target, DownloadError> {
+        let folder = out.join(table.folder());
         make_folders(out).map_err(failed("create the directory", out))?;
         // Never removed: whoever waits for a removed file locks another one than a newcomer.
         let lock = Lock::acquire(&out.join(LOCK)).map_err(|error| match error {
@@ -106,17 +106,21 @@ impl Target {
     }
 
     /// Fails if the disk has less than what is missing of these shards.
-    pub(crate) fn check_space(&self, shards: &[ShardInfo]) -> Result<(), DownloadError> {
+    pub(crate) fn check_space(&self, shards: &[ShardFileInfo]) -> Result<(), DownloadError> {
         let free = free(&self.folder).map_err(failed("see the space of", &self.folder))?;
         self.check_free(shards, free)
     }
 
-    pub(crate) fn check_free(&self, shards: &[ShardInfo], free: u64) -> Result<(), DownloadError> {
+    pub(crate) fn check_free(
+        &self,
+        shards: &[ShardFileInfo],
+        free: u64,
+    ) -> Result<(), DownloadError> {
         let there = |name: String| {
             let found = fs::symlink_metadata(self.folder.join(name));
             found.map_or(0, |found| found.len())
         };
-        let missing = |shard: &ShardInfo| {
+        let missing = |shard: &ShardFileInfo| {
             let partial = there(format!("{}.partial", shard.name));
             let there = partial.max(there(shard.name.clone()));
             // What is longer is begun anew.

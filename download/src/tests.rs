@@ -11,8 +11,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use chomp_table::{TableError, Word, definition};
-use server::{BITS, Peril, Server};
+use chomp_table::{Table, TableError, Word, definition};
+use server::{BITS, Peril, Server, TABLE};
 use tempfile::TempDir;
 
 use super::*;
@@ -22,7 +22,7 @@ fn config(from: &str, out: &Path) -> Config {
     Config {
         from: from.to_owned(),
         out: out.to_owned(),
-        bits: None,
+        table: None,
         ca: None,
         token: None,
         parallel: PARALLEL,
@@ -46,7 +46,7 @@ async fn get_now(config: Config) -> Result<Report, DownloadError> {
     let report = download(config, progress, CancellationToken::new()).await?;
     let end = *watch.borrow();
     assert_eq!((end.bytes, end.shards), (end.bytes_total, end.shards_total));
-    assert_eq!(end.shards_total, report.manifest.shards.len());
+    assert_eq!(end.shards_total, report.manifest.shards().len());
     Ok(report)
 }
 
@@ -94,21 +94,29 @@ async fn fails(peril: Peril) -> (TempDir, Server, DownloadError) {
 async fn a_table_is_fetched_and_then_found_there() {
     let server = Server::start().await;
     let folder = format!("{}table-15", server.url());
-    for (from, bits, parallel) in [
+    for (from, table, parallel) in [
         (server.url(), None, 1),
-        (server.url(), Some(BITS), 4),
+        (server.url(), Some(TABLE), 4),
         (folder.clone(), None, 100),
-        (format!("{folder}/"), Some(BITS), 2),
+        (format!("{folder}/"), Some(TABLE), 2),
     ] {
         let out = tempfile::tempdir().unwrap();
         let config = Config {
-            bits,
+            table,
             parallel: NonZeroUsize::new(parallel).unwrap(),
             ..config(&from, &out.path().join("a/b"))
         };
         let report = get(config.clone()).await.unwrap();
-        let total: u64 = report.manifest.shards.iter().map(|shard| shard.bytes).sum();
-        assert_eq!((report.bytes_fetched, report.manifest.bits), (total, BITS));
+        let total: u64 = report
+            .manifest
+            .shards()
+            .iter()
+            .map(|shard| shard.bytes)
+            .sum();
+        assert_eq!(
+            (report.bytes_fetched, report.manifest.table()),
+            (total, TABLE)
+        );
         assert_whole(&server, &out.path().join("a/b"));
         assert_eq!(get(config).await.unwrap().bytes_fetched, 0);
         assert_whole(&server, &out.path().join("a/b"));
@@ -119,21 +127,31 @@ async fn a_table_is_fetched_and_then_found_there() {
 async fn a_table_that_is_not_there() {
     let server = Server::start().await;
     let out = tempfile::tempdir().unwrap();
-    let try_with = async |from: &str, bits| {
+    let try_with = async |from: &str, table| {
         let config = Config {
-            bits,
+            table,
             ..config(from, out.path())
         };
         get(config).await.unwrap_err()
     };
-    let error = try_with(&server.url(), Some(20)).await;
+    let error = try_with(&server.url(), Some(TableName::Losing(20))).await;
     assert!(
-        matches!(error, DownloadError::NoTable { bits: Some(20), .. }),
+        matches!(
+            error,
+            DownloadError::NoTable {
+                table: Some(TableName::Losing(20)),
+                ..
+            }
+        ),
         "{error:?}"
     );
     let error = try_with(&format!("{}table-20/", server.url()), None).await;
     assert!(matches!(error, DownloadError::NotFound { .. }), "{error:?}");
-    let error = try_with(&format!("{}table-15/", server.url()), Some(20)).await;
+    let error = try_with(
+        &format!("{}table-15/", server.url()),
+        Some(TableName::Losing(20)),
+    )
+    .await;
     assert!(matches!(error, DownloadError::Wrong { .. }), "{error:?}");
     for from in [
         "",
@@ -328,7 +346,12 @@ async fn what_is_there_in_part_is_continued_or_begun_anew() {
         let out = tempfile::tempdir().unwrap();
         partial(&server, out.path(), |bytes| bytes.resize(kept, 0));
         let report = get(config(&server.url(), out.path())).await.unwrap();
-        let total: u64 = report.manifest.shards.iter().map(|shard| shard.bytes).sum();
+        let total: u64 = report
+            .manifest
+            .shards()
+            .iter()
+            .map(|shard| shard.bytes)
+            .sum();
         let saved = if kept > length { 0 } else { kept };
         assert_eq!(report.bytes_fetched, total - saved as u64, "{kept}");
         assert_whole(&server, out.path());
@@ -424,7 +447,7 @@ async fn another_table_and_another_owner_are_respected() {
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
 
     fs::remove_file(folder.join("manifest.json")).unwrap();
-    let owner = Target::acquire(out.path(), BITS).unwrap();
+    let owner = Target::acquire(out.path(), TABLE).unwrap();
     let error = get_now(config(&server.url(), out.path()))
         .await
         .unwrap_err();

@@ -47,6 +47,18 @@ fn number(text: &str, most: u32) -> Option<u32> {
     (1..=most).contains(&number).then_some(number)
 }
 
+impl Areas {
+    /// The least number of cells.
+    pub fn least(self) -> u32 {
+        self.least
+    }
+
+    /// The largest number of cells.
+    pub fn most(self) -> u32 {
+        self.most
+    }
+}
+
 impl FromStr for Areas {
     type Err = String;
 

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`filter`] | which positions: of so many bits, of so many cells, inside a box; one or both of a mirror pair |
 //! | [`words`] | the stored words of a table turned into the words of an export, ascending |
+//! | [`values`] | the same for tables of Grundy values |
 //! | [`text`], [`npy`], [`parquet`], [`roaring`], [`chomp_fast`] | the formats |
 
 use std::fmt;
@@ -24,9 +25,11 @@ mod output;
 mod parquet;
 mod roaring;
 mod text;
+pub mod values;
 mod words;
 
 pub use filter::{Areas, Filter, Rectangle};
+pub use values::export_values;
 
 use filter::Selection;
 use output::Output;
@@ -141,6 +144,22 @@ pub enum ExportError {
         /// The bits that the table covers.
         table_bits: u32,
     },
+    /// The table of values is too small.
+    #[error(
+        "this needs a table of the values of {needed} tiles, and there is one of {table_tiles}: make or download a larger one, or ask for less with --area"
+    )]
+    BeyondTiles {
+        /// The tiles that the positions asked for may have.
+        needed: u32,
+        /// The tiles that the table covers.
+        table_tiles: u32,
+    },
+    /// The values of an area are not to be held in so much memory.
+    #[error("the values of the largest area take {} MiB: give more with --memory, or ask for less with --area", needed.div_ceil(1 << 20))]
+    Memory {
+        /// In bytes.
+        needed: u64,
+    },
     /// The format does not go with the filter.
     #[error("the format {format} {what}")]
     Unsuited {
@@ -207,6 +226,14 @@ pub fn export(
         Format::ChompFast => chomp_fast::write_catalogue(&mut words, &mut out),
         Format::ChompFastCheckpoint => chomp_fast::write_checkpoint(&mut words, &mut out),
     };
+    finish(out, positions)
+}
+
+/// What was written, if all of it was.
+fn finish(
+    mut out: BufWriter<Output<'_>>,
+    positions: Result<u64, ExportError>,
+) -> Result<Report, ExportError> {
     let positions = match positions {
         Ok(positions) => positions,
         Err(error) => {

@@ -23,6 +23,7 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
 use crate::text::row_lengths;
+use crate::values::{Row, Rows};
 use crate::words::Words;
 use crate::{ExportError, Format};
 
@@ -37,8 +38,21 @@ const SCHEMA: &str = "message losing_positions {
     }
 }";
 
+const VALUES_SCHEMA: &str = "message values {
+    required int32 tiles (INTEGER(8, false));
+    required int32 rank (INTEGER(32, false));
+    required group rows (LIST) {
+        repeated group list {
+            required int32 element (INTEGER(8, false));
+        }
+    }
+    required int32 value (INTEGER(8, false));
+}";
+
 /// The rows of a row group. Their words are held, and their columns compressed.
 const GROUP_ROWS: usize = 1 << 20;
+/// The same of values, whose positions take more memory.
+const VALUES_GROUP_ROWS: usize = 1 << 17;
 /// Parquet has no more row groups in a file.
 const GROUPS_MAX: u64 = 32_767;
 /// The rows that are taken apart at a time.
@@ -55,31 +69,35 @@ struct Batch<T> {
 
 impl<T> Batch<T> {
     /// One value for each word.
-    fn of(words: &[u64], value: impl Fn(u64) -> T) -> Batch<T> {
+    fn of<E>(words: &[E], value: impl Fn(&E) -> T) -> Batch<T> {
         Batch {
-            values: words.iter().map(|&word| value(word)).collect(),
+            values: words.iter().map(value).collect(),
             levels: None,
         }
     }
 }
 
 fn words_of(words: &[u64]) -> Batch<i64> {
-    Batch::of(words, u64::cast_signed)
+    Batch::of(words, |word| word.cast_signed())
 }
 
 fn bits_of(words: &[u64]) -> Batch<i32> {
-    Batch::of(words, |word| Word::new(word).bits().cast_signed())
+    Batch::of(words, |&word| Word::new(word).bits().cast_signed())
 }
 
 fn areas_of(words: &[u64]) -> Batch<i32> {
-    Batch::of(words, |word| row_lengths(word).map(i32::from).sum())
+    Batch::of(words, |&word| row_lengths(word).map(i32::from).sum())
 }
 
 fn rows_of(words: &[u64]) -> Batch<i32> {
+    lists_of(words, |&word| row_lengths(word).map(i32::from))
+}
+
+fn lists_of<E, L: Iterator<Item = i32>>(all: &[E], list: impl Fn(&E) -> L) -> Batch<i32> {
     let (mut values, mut levels) = (Vec::new(), Vec::new());
-    for &word in words {
+    for one in all {
         levels.push(0);
-        values.extend(row_lengths(word).map(i32::from));
+        values.extend(list(one));
         levels.resize(values.len(), 1);
     }
     Batch {
@@ -94,45 +112,46 @@ fn write_group<W: Write + Send>(
     words: &[u64],
 ) -> Result<(), ParquetError> {
     let mut group = file.next_row_group()?;
-    write_column::<Int64Type, W>(&mut group, words, words_of)?;
-    write_column::<Int32Type, W>(&mut group, words, bits_of)?;
-    write_column::<Int32Type, W>(&mut group, words, areas_of)?;
-    write_column::<Int32Type, W>(&mut group, words, rows_of)?;
+    write_column::<Int64Type, W, _>(&mut group, words, words_of)?;
+    write_column::<Int32Type, W, _>(&mut group, words, bits_of)?;
+    write_column::<Int32Type, W, _>(&mut group, words, areas_of)?;
+    write_column::<Int32Type, W, _>(&mut group, words, rows_of)?;
     group.close().map(drop)
 }
 
 /// Writes the next column of a row group.
-fn write_column<T: DataType, W: Write + Send>(
+fn write_column<T: DataType, W: Write + Send, E>(
     group: &mut SerializedRowGroupWriter<'_, W>,
-    words: &[u64],
-    batch_of: impl Fn(&[u64]) -> Batch<T::T>,
+    words: &[E],
+    batch_of: impl Fn(&[E]) -> Batch<T::T>,
 ) -> Result<(), ParquetError> {
     let column = group.next_column()?;
     let mut column = column.expect("the schema has as many columns as are written");
     let typed = column.typed::<T>();
     for words in words.chunks(BATCH_ROWS) {
         let Batch { values, levels } = batch_of(words);
-        // No list is empty: every losing position has a row.
+        // No list is empty: every position has a row.
         let present = levels.as_ref().map(|levels| vec![1; levels.len()]);
         typed.write_batch(&values, present.as_deref(), levels.as_deref())?;
     }
     column.close()
 }
 
-fn properties() -> WriterProperties {
-    let word = ColumnPath::from("word");
-    let sorted = SortingColumn {
-        column_idx: 0,
+/// Rows ascend by the first columns, so many of them; the last of these is kept as differences.
+fn properties(sorted: i32, word: &str) -> WriterProperties {
+    let word = ColumnPath::from(word);
+    let sorted = (0..sorted).map(|column_idx| SortingColumn {
+        column_idx,
         descending: false,
         nulls_first: false,
-    };
+    });
     let zstd = ZstdLevel::try_new(ZSTD_LEVEL).expect("zstd has this level");
     WriterProperties::builder()
         .set_compression(Compression::ZSTD(zstd))
         .set_column_dictionary_enabled(word.clone(), false)
         .set_column_encoding(word, Encoding::DELTA_BINARY_PACKED)
         .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_sorting_columns(Some(vec![sorted]))
+        .set_sorting_columns(Some(sorted.collect()))
         .build()
 }
 
@@ -147,7 +166,7 @@ pub(crate) fn write<W: Write + Send>(
         });
     }
     let schema = Arc::new(parse_message_type(SCHEMA)?);
-    let mut file = SerializedFileWriter::new(out, schema, Arc::new(properties()))?;
+    let mut file = SerializedFileWriter::new(out, schema, Arc::new(properties(1, "word")))?;
     let mut group = Vec::with_capacity(GROUP_ROWS);
     let count = words.each(|mut piece| {
         while !piece.is_empty() {
@@ -166,6 +185,56 @@ pub(crate) fn write<W: Write + Send>(
     }
     file.close()?;
     Ok(count)
+}
+
+/// The positions of a table of values.
+pub(crate) fn write_values<W: Write + Send>(
+    rows: &mut Rows<'_>,
+    out: &mut W,
+) -> Result<u64, ExportError> {
+    let schema = Arc::new(parse_message_type(VALUES_SCHEMA)?);
+    let properties = Arc::new(properties(2, "rank"));
+    let mut file = SerializedFileWriter::new(out, schema, properties)?;
+    let mut group = Vec::new();
+    let count = rows.each(|piece| {
+        group.extend_from_slice(piece);
+        if group.len() >= VALUES_GROUP_ROWS {
+            write_values_group(&mut file, &group)?;
+            group.clear();
+        }
+        Ok(())
+    })?;
+    if !group.is_empty() {
+        write_values_group(&mut file, &group)?;
+    }
+    file.close()?;
+    Ok(count)
+}
+
+fn write_values_group<W: Write + Send>(
+    file: &mut SerializedFileWriter<W>,
+    rows: &[Row],
+) -> Result<(), ParquetError> {
+    let mut group = file.next_row_group()?;
+    write_column::<Int32Type, W, _>(&mut group, rows, |rows| {
+        Batch::of(rows, |row| i32::from(row.tiles))
+    })?;
+    write_column::<Int32Type, W, _>(&mut group, rows, |rows| {
+        Batch::of(rows, |row| row.rank.cast_signed())
+    })?;
+    write_column::<Int32Type, W, _>(&mut group, rows, |rows| {
+        lists_of(rows, |row| {
+            row.position
+                .rows()
+                .to_vec()
+                .into_iter()
+                .map(u32::cast_signed)
+        })
+    })?;
+    write_column::<Int32Type, W, _>(&mut group, rows, |rows| {
+        Batch::of(rows, |row| i32::from(row.value))
+    })?;
+    group.close().map(drop)
 }
 
 impl From<ParquetError> for ExportError {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use chomp_table::Position;
+use chomp_table::{Partition, Position};
 
 /// The poison, the cells that win, and all others.
 const CELLS: [char; 3] = ['x', 'O', '.'];
@@ -32,11 +32,20 @@ pub fn draw(position: &Position, winning_moves: &[(u32, u32)]) -> String {
 
 /// The name of a position: `8x10` for a rectangle of several rows, else its rows.
 pub fn name(position: &Position) -> String {
-    match position.rows() {
-        rows @ [columns, _, ..] if rows.iter().all(|length| length == columns) => {
-            format!("{}x{columns}", rows.len())
+    rectangle(position.rows()).unwrap_or_else(|| position.to_string())
+}
+
+/// The name of a position that has its rows as a list.
+pub fn name_of(position: &Partition) -> String {
+    rectangle(position.rows()).unwrap_or_else(|| position.to_string())
+}
+
+fn rectangle(rows: &[u32]) -> Option<String> {
+    match rows {
+        [columns, _, ..] if rows.iter().all(|length| length == columns) => {
+            Some(format!("{}x{columns}", rows.len()))
         }
-        _ => position.to_string(),
+        _ => None,
     }
 }
 

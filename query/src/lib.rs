@@ -6,13 +6,16 @@
 //! | [`answer`](mod@answer) | all that is to be said of one position |
 //! | [`openings`](mod@openings) | the winning first moves of rectangles |
 //! | [`drawing`] | a board as lines of text |
+//! | [`values`] | what a table of Grundy values says of positions |
 
 pub mod answer;
 pub mod drawing;
 pub mod openings;
+pub mod values;
 
 pub use answer::{Answer, Verdict, answer, answers, verdicts};
 pub use openings::{Opening, opening, openings};
+pub use values::{ValueAnswer, Valued, value_answers, valued};
 
 use chomp_table::{ShardFile, Table, TableError, Word};
 

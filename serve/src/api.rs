@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `/api/table` | what the table is |
 //! | `/api/position/{position}` | one position: whether it is losing, the winning moves, what they leave |
+//! | `/api/value/{position}` | its Grundy value, and the moves to each smaller one |
 //! | `/api/openings`, `/api/openings/{rows}x{columns}` | the winning first moves of rectangles |
 //! | `/api/counts` | the losing positions of each area |
 //!
@@ -18,7 +19,7 @@ use axum::response::Response;
 use chomp_query::Losing;
 use chomp_table::format::describe;
 use chomp_table::position::PositionError;
-use chomp_table::{Position, Table, TableError, Word};
+use chomp_table::{Partition, Position, Table, TableError, Word};
 use http::StatusCode;
 use serde::Serialize;
 
@@ -29,8 +30,9 @@ use crate::door::Cost;
 use crate::lookups::{Lookups, NotDone};
 use crate::net::Caller;
 use crate::openings::NoList;
+use crate::values::{CurrentValues, NoValue};
 
-/// The longest text of a position: 63 rows of two digits each and a comma take 188 bytes, a word 66.
+/// The longest text of a position: 63 rows of two digits each and a comma take 188 bytes, a word 66; 120 rows of a cell 239.
 const TEXT_BYTES_MAX: usize = 256;
 /// The most rows and columns together: those of a word of 64 bits.
 const SIDES_MAX: u32 = u64::BITS;
@@ -39,6 +41,7 @@ const SIDES_MAX: u32 = u64::BITS;
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
     current: Current,
+    values: CurrentValues,
     lookups: Lookups,
     complaints: Complaints,
 }
@@ -67,6 +70,8 @@ enum Refusal {
     #[error(transparent)]
     Table(Arc<TableError>),
     #[error(transparent)]
+    Value(#[from] NoValue),
+    #[error(transparent)]
     NotDone(#[from] NotDone),
     #[error("the list of openings is being worked out: try again soon")]
     Soon,
@@ -74,9 +79,15 @@ enum Refusal {
 
 impl Api {
     /// An address has half of the places in the queue unless they are `shared`.
-    pub(crate) fn new(current: Current, complaints: Complaints, shared: bool) -> Api {
+    pub(crate) fn new(
+        current: Current,
+        values: CurrentValues,
+        complaints: Complaints,
+        shared: bool,
+    ) -> Api {
         Api {
             current,
+            values,
             lookups: Lookups::new(shared),
             complaints,
         }
@@ -97,6 +108,21 @@ impl Api {
             let position: Position = short(position)?.parse()?;
             self.ask(caller, move |table| chomp_query::answer(table, &position))
                 .await
+        };
+        self.respond(answer.await)
+    }
+
+    /// The values of all that moves leave are looked up, each of which costs as much as a question.
+    pub(crate) async fn value(&self, position: Text, caller: &Caller) -> Response {
+        let answer = async {
+            let position: Partition = short(position)?.parse()?;
+            let (values, cost) = (self.values.clone(), Cost(position.area()));
+            let asked = self
+                .lookups
+                .run(caller.address, move || values.answer(&position));
+            let mut response = json(StatusCode::OK, &asked.await??);
+            response.extensions_mut().insert(cost);
+            Ok(response)
         };
         self.respond(answer.await)
     }
@@ -156,7 +182,11 @@ impl Api {
         };
         let what = refusal.to_string();
         match refusal {
-            Refusal::NotText | Refusal::Position(_) | Refusal::Board(_) | Refusal::TooLarge => {
+            Refusal::NotText
+            | Refusal::Position(_)
+            | Refusal::Board(_)
+            | Refusal::TooLarge
+            | Refusal::Value(NoValue::Table(TableError::BeyondTiles { .. })) => {
                 problem(StatusCode::BAD_REQUEST, &what)
             }
             Refusal::TooLong => problem(StatusCode::URI_TOO_LONG, &what),
@@ -164,8 +194,10 @@ impl Api {
                 problem(StatusCode::BAD_REQUEST, &what)
             }
             Refusal::Table(error) => self.complaints.broken(&describe(&*error)),
+            Refusal::Value(NoValue::Table(error)) => self.complaints.broken(&describe(&error)),
+            Refusal::Value(NoValue::Published(error)) => self.values.failed(&error),
             Refusal::Broken => damaged(),
-            Refusal::NoTable | Refusal::Soon => busy(&what, 10),
+            Refusal::Value(NoValue::NoTable) | Refusal::NoTable | Refusal::Soon => busy(&what, 10),
             Refusal::NotDone(NotDone::Full) => busy(&what, 1),
             Refusal::NotDone(NotDone::Lost) => problem(StatusCode::INTERNAL_SERVER_ERROR, &what),
         }

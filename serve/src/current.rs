@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use chomp_table::format::describe;
 use chomp_table::manifest::{MANIFEST_NAME, folder_name};
+use chomp_table::reader::TableName;
 use chomp_table::{Table, TableError};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -158,8 +159,8 @@ impl Keeper {
             broken = true;
             Vec::new()
         });
-        for bits in folders.into_iter().rev() {
-            let stamp = match self.published.stamp(bits) {
+        for bits in folders.into_iter().rev().filter_map(TableName::bits) {
+            let stamp = match self.published.stamp(TableName::Losing(bits)) {
                 Ok(Some(stamp)) => stamp,
                 Ok(None) => continue,
                 Err(error) => {

@@ -12,6 +12,7 @@
 //! | `current` | the table that answers questions |
 //! | `api` | the questions about positions, boards and the table |
 //! | `openings`, `counts`, `facts` | what is found out of a table once |
+//! | `values` | the table of Grundy values that answers |
 //! | `games` | the small games beside Chomp |
 //! | `lookups` | the threads that work answers out, and the queues for them |
 //! | [`status`] | how a job gets on, once or as events |
@@ -42,6 +43,7 @@ pub mod status;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod values;
 
 pub use site::{Options, Site, Source};
 pub use status::Told;

@@ -11,18 +11,14 @@ use bytes::Bytes;
 use chomp_files::{open_within, read_within};
 use chomp_table::digest::{Digest, DigestBuilder};
 use chomp_table::format::{FormatError, describe};
-use chomp_table::manifest::{
-    MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_bits, folder_name,
-    sha256sums,
-};
+use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, SHA256SUMS_NAME};
+use chomp_table::reader::{AnyManifest, TableName};
 use http::header::HeaderValue;
 
 use crate::complaints::Complaints;
 
 /// What is read at a time to check a shard.
 const CHECK_BYTES: usize = 256 << 10;
-/// No table has more bits.
-const BITS_MAX: u32 = u64::BITS;
 
 /// The finished tables in a directory. What their manifests say is kept in memory, and read
 /// again when they change. One that is damaged is read, and told of in the log, once.
@@ -33,8 +29,8 @@ pub(crate) struct Published {
     known: Mutex<Known>,
 }
 
-/// What came of the manifests, by the bits of their tables: none of one that is damaged.
-type Known = HashMap<u32, (Stamp, Option<Arc<Table>>)>;
+/// What came of the manifests: none of one that is damaged.
+type Known = HashMap<TableName, (Stamp, Option<Arc<Table>>)>;
 
 /// A finished table.
 #[derive(Debug)]
@@ -99,9 +95,9 @@ impl Published {
         }
     }
 
-    /// The bits of the tables that are there, ascending.
-    pub(crate) fn list(&self) -> Vec<u32> {
-        let good = |bits: &u32| match self.table(*bits) {
+    /// The tables that are there, ascending.
+    pub(crate) fn list(&self) -> Vec<TableName> {
+        let good = |name: &TableName| match self.table(*name) {
             Ok(table) => table.is_some(),
             Err(error) => {
                 self.log(&error);
@@ -115,8 +111,8 @@ impl Published {
         folders.into_iter().filter(good).collect()
     }
 
-    /// The bits of the tables that have a folder, finished or not, ascending.
-    pub(crate) fn folders(&self) -> Result<Vec<u32>, PublishedError> {
+    /// The tables that have a folder, finished or not, ascending.
+    pub(crate) fn folders(&self) -> Result<Vec<TableName>, PublishedError> {
         let failed = |source| PublishedError::Read {
             path: self.directory.clone(),
             source,
@@ -129,7 +125,7 @@ impl Published {
         let mut folders = Vec::new();
         for entry in entries {
             let name = entry.map_err(failed)?.file_name();
-            folders.extend(name.to_str().and_then(bits_of));
+            folders.extend(name.to_str().and_then(TableName::of));
         }
         folders.sort_unstable();
         Ok(folders)
@@ -150,9 +146,9 @@ impl Published {
         &self.directory
     }
 
-    /// What tells the finished table of so many bits from another in its place, if there is one.
-    pub(crate) fn stamp(&self, bits: u32) -> Result<Option<Stamp>, PublishedError> {
-        Ok(self.look(bits)?.map(|(stamp, _)| stamp))
+    /// What tells a finished table from another in its place, if there is one.
+    pub(crate) fn stamp(&self, name: TableName) -> Result<Option<Stamp>, PublishedError> {
+        Ok(self.look(name)?.map(|(stamp, _)| stamp))
     }
 
     /// The file `name` of the table in the folder `folder`, both as they stand in the address.
@@ -161,19 +157,19 @@ impl Published {
         folder: &str,
         name: &str,
     ) -> Result<Option<TableFile>, PublishedError> {
-        let Some(bits) = bits_of(folder) else {
+        let Some(table) = TableName::of(folder) else {
             return Ok(None);
         };
-        Ok(self.table(bits)?.and_then(|table| table.file(name)))
+        Ok(self.table(table)?.and_then(|table| table.file(name)))
     }
 
-    /// The table of so many bits, if it is finished.
-    fn table(&self, bits: u32) -> Result<Option<Arc<Table>>, PublishedError> {
-        Ok(self.look(bits)?.map(|(_, table)| table))
+    /// A table, if it is finished.
+    fn table(&self, name: TableName) -> Result<Option<Arc<Table>>, PublishedError> {
+        Ok(self.look(name)?.map(|(_, table)| table))
     }
 
-    fn look(&self, bits: u32) -> Result<Option<(Stamp, Arc<Table>)>, PublishedError> {
-        let folder = self.directory.join(folder_name(bits));
+    fn look(&self, name: TableName) -> Result<Option<(Stamp, Arc<Table>)>, PublishedError> {
+        let folder = self.directory.join(name.folder());
         let path = folder.join(MANIFEST_NAME);
         let failed = |source| PublishedError::Read {
             path: path.clone(),
@@ -187,7 +183,7 @@ impl Published {
         };
         // It is read by one at a time: so nobody tells of the same damage twice.
         let mut all = self.known_now();
-        if let Some((at, table)) = all.get(&bits)
+        if let Some((at, table)) = all.get(&name)
             && *at == stamp
         {
             let table = table.clone().ok_or_else(damaged)?;
@@ -203,7 +199,7 @@ impl Published {
                 None
             }
         };
-        all.insert(bits, (stamp, table.clone()));
+        all.insert(name, (stamp, table.clone()));
         Ok(Some((stamp, table.ok_or_else(damaged)?)))
     }
 
@@ -211,10 +207,6 @@ impl Published {
         // Entries are put in whole, whoever panicked.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn bits_of(folder: &str) -> Option<u32> {
-    folder_bits(folder).filter(|bits| *bits <= BITS_MAX)
 }
 
 impl Stamp {
@@ -281,9 +273,9 @@ fn digest(file: &File, bytes: u64) -> io::Result<Digest> {
 
 impl Table {
     fn new(folder: &Path, bytes: Vec<u8>) -> Result<Table, FormatError> {
-        let manifest = Manifest::parse(&bytes)?;
-        let sums = sha256sums(&bytes, &manifest);
-        let shards = manifest.shards.iter().map(|shard| {
+        let manifest = AnyManifest::parse(&bytes)?;
+        let sums = manifest.sha256sums(&bytes);
+        let shards = manifest.shards().into_iter().map(|shard| {
             let file = Shard {
                 path: folder.join(&shard.name),
                 bytes: shard.bytes,
@@ -291,7 +283,7 @@ impl Table {
                 sha256: shard.sha256,
                 good: Arc::default(),
             };
-            (shard.name.clone(), file)
+            (shard.name, file)
         });
         Ok(Table {
             shards: shards.collect(),
@@ -362,15 +354,16 @@ mod tests {
         let manifest = folder.join(MANIFEST_NAME);
         let good = fs::read(&manifest).unwrap();
         let published = Published::new(directory.path().to_owned(), Complaints::default());
+        let losing = TableName::Losing;
         let look = || {
             for _ in 0..5 {
-                assert_eq!(published.list(), [8]);
-                assert!(published.stamp(10).is_err());
-                let error = published.file(&folder_name(10), MANIFEST_NAME).unwrap_err();
+                assert_eq!(published.list(), [losing(8)]);
+                assert!(published.stamp(losing(10)).is_err());
+                let error = published.file("table-10", MANIFEST_NAME).unwrap_err();
                 published.log(&error);
             }
         };
-        assert_eq!(published.list(), [8, 10]);
+        assert_eq!(published.list(), [losing(8), losing(10)]);
         for damaged in [&good[1..], b"{}"] {
             fs::write(&manifest, damaged).unwrap();
             let log = log_of(look);
@@ -378,6 +371,6 @@ mod tests {
             assert!(log.contains(manifest.to_str().unwrap()), "{log}");
         }
         fs::write(&manifest, &good).unwrap();
-        assert_eq!(published.list(), [8, 10]);
+        assert_eq!(published.list(), [losing(8), losing(10)]);
     }
 }

@@ -24,6 +24,7 @@ use crate::pages::{Pages, wants_page};
 use crate::published::Published;
 use crate::status::{StatusPage, Told};
 use crate::tables::{Tables, nothing};
+use crate::values::CurrentValues;
 
 /// What describes the API to programs.
 const OPENAPI: &str = include_str!("../openapi.json");
@@ -80,8 +81,13 @@ impl Site {
         let current = Current::new(keeper).await;
         let shared = options.rate.is_some();
         Site {
-            tables: Tables::new(published, complaints.clone(), shared),
-            api: Api::new(current.clone(), complaints, shared),
+            api: Api::new(
+                current.clone(),
+                CurrentValues::new(Arc::clone(&published)),
+                complaints.clone(),
+                shared,
+            ),
+            tables: Tables::new(published, complaints, shared),
             games: Games::new(shared),
             shared,
             current,
@@ -142,7 +148,8 @@ impl Site {
     }
 
     fn of_api(&self) -> Vec<(&'static str, MethodRouter, Readers)> {
-        let [table, counts, position, openings, opening] = [(); 5].map(|()| self.api.clone());
+        let [table, counts, position, value, openings, opening] =
+            [(); 6].map(|()| self.api.clone());
         vec![
             ("/api/table", get(async move || table.table()), All),
             ("/api/counts", get(async move || counts.counts()), All),
@@ -151,6 +158,14 @@ impl Site {
                 get(async move |text: Text, request: Request| {
                     let caller = Caller::of(request.extensions());
                     position.position(text, &caller).await
+                }),
+                All,
+            ),
+            (
+                "/api/value/{position}",
+                get(async move |text: Text, request: Request| {
+                    let caller = Caller::of(request.extensions());
+                    value.value(text, &caller).await
                 }),
                 All,
             ),

@@ -2,7 +2,7 @@
 //!
 //! | path | is |
 //! |---|---|
-//! | `/` | the tables: a JSON list of `{"bits": 32, "path": "/table-32/"}` |
+//! | `/` | the tables: a JSON list of `{"bits": 32, "path": "/table-32/"}`, and of values `{"tiles": 82, "path": "/values-082/"}` |
 //! | `/table-32/manifest.json`, `/table-32/SHA256SUMS`, `/table-32/shard-0000.zst`, … | the files of one |
 //!
 //! Files come with their SHA-256 as entity tag, whole or in part, and never compressed: they are.
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use chomp_table::manifest::folder_name;
+use chomp_table::reader::TableName;
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue,
 };
@@ -48,7 +48,10 @@ pub(crate) struct Tables {
 /// A line of the list.
 #[derive(Debug, Serialize)]
 struct Line {
-    bits: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bits: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tiles: Option<u32>,
     path: String,
 }
 
@@ -75,14 +78,15 @@ impl Tables {
     pub(crate) async fn list(&self) -> Response {
         let published = Arc::clone(&self.published);
         let listed = tokio::task::spawn_blocking(move || published.list()).await;
-        let line = |bits| Line {
-            bits,
-            path: format!("/{}/", folder_name(bits)),
+        let line = |table: TableName| Line {
+            bits: table.bits(),
+            tiles: table.tiles(),
+            path: format!("/{}/", table.folder()),
         };
         match listed {
-            Ok(bits) => json(
+            Ok(tables) => json(
                 StatusCode::OK,
-                &bits.into_iter().map(line).collect::<Vec<_>>(),
+                &tables.into_iter().map(line).collect::<Vec<_>>(),
             ),
             Err(panic) => self.complaints.broken(&panic.to_string()),
         }

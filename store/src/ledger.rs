@@ -12,7 +12,7 @@ use crate::journal::Entry;
 use crate::part::{PartName, Placed};
 
 pub use finders::{DISTRUSTED, Finders};
-pub use merged::{LengthSums, Merged, MergedShard, MergedValues, ShardFile};
+pub use merged::{LengthSums, Merged, MergedShard, MergedValues};
 pub(crate) use ranges::Ranges;
 
 /// Where the record of a range is, and what is in it.

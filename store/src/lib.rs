@@ -30,9 +30,7 @@ pub mod published;
 use chomp_table::{Division, Head};
 
 pub use journal::{Entry, Follower, Journal};
-pub use ledger::{
-    DISTRUSTED, Finders, Ledger, Merged, MergedShard, MergedValues, Outcast, Place, ShardFile,
-};
+pub use ledger::{DISTRUSTED, Finders, Ledger, Merged, MergedShard, MergedValues, Outcast, Place};
 pub use objects::{Key, KeyError, READS_MAX, Storage, StorageError};
 pub use part::{PartName, Placed};
 

@@ -18,10 +18,9 @@ use std::ops::Range;
 use crate::digest::Digest;
 use crate::format::{FormatError, ensure};
 use crate::head::{self, Head, RangeBits};
-use crate::manifest::Manifest;
 use crate::partition::{AREA_MAX, Partition, count, count_within};
 use crate::range::RangeSummary;
-use crate::values::{ValuesManifest, record};
+use crate::values::record;
 use crate::{manifest, range, sources, values};
 
 /// The code of a division into ranks, less its bits: more than any range bits.
@@ -289,45 +288,6 @@ impl Division {
         match self {
             Division::Words(_) => manifest::folder_name(size),
             Division::Ranks(_) => values::manifest::folder_name(size),
-        }
-    }
-}
-
-/// What a published table is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Published {
-    /// A table of losing positions.
-    Words(Manifest),
-    /// A table of Grundy values.
-    Values(ValuesManifest),
-}
-
-impl Published {
-    /// What `manifest.json` says of a table of this kind.
-    ///
-    /// # Errors
-    ///
-    /// If it is no manifest of such a table.
-    pub fn parse(bytes: &[u8], division: Division) -> Result<Published, FormatError> {
-        Ok(match division {
-            Division::Words(_) => Published::Words(Manifest::parse(bytes)?),
-            Division::Ranks(_) => Published::Values(ValuesManifest::parse(bytes)?),
-        })
-    }
-
-    /// The bits or tiles of the table.
-    pub fn size(&self) -> u32 {
-        match self {
-            Published::Words(manifest) => manifest.bits,
-            Published::Values(manifest) => manifest.tiles,
-        }
-    }
-
-    /// What a job of this size would count in its ranges: losing positions, or values.
-    pub fn counted(&self, size: u32) -> u64 {
-        match self {
-            Published::Words(manifest) => manifest.losing_by_bits[size as usize],
-            Published::Values(_) => (1..=size).map(count).sum(),
         }
     }
 }

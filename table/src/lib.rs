@@ -109,7 +109,7 @@ pub mod values;
 pub mod word;
 
 pub use digest::Digest;
-pub use division::{Division, Published, RankBits};
+pub use division::{Division, RankBits};
 pub use head::{Head, RangeBits};
 pub use partition::Partition;
 pub use position::{Cell, Position};

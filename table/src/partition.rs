@@ -31,8 +31,9 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::str::FromStr;
 
-use crate::position::{Position, PositionError};
+use crate::position::{Cell, Position, PositionError, check_order, rows_of};
 
 /// The most tiles of a partition here: p(120) is 1,844,349,560.
 pub const AREA_MAX: u32 = 120;
@@ -192,6 +193,28 @@ impl Partition {
         })
     }
 
+    /// The moves, by row, then by column, and what they leave. The poison is not taken.
+    pub fn moves(&self) -> impl Iterator<Item = (Cell, Partition)> + '_ {
+        (0..).zip(&self.rows).flat_map(move |(above, &length)| {
+            let first = u32::from(above == 0);
+            (first..length).map(move |kept| self.cut(above, kept))
+        })
+    }
+
+    /// The move that keeps the rows `above`, and of the others `kept` cells at the most.
+    fn cut(&self, above: usize, kept: u32) -> (Cell, Partition) {
+        let mut rows = self.rows.clone();
+        for row in &mut rows[above..] {
+            *row = (*row).min(kept);
+        }
+        if kept == 0 {
+            rows.truncate(above);
+        }
+        let row = u32::try_from(above).expect("at most 120 rows") + 1;
+        let column = kept + 1;
+        (Cell { row, column }, Partition { rows })
+    }
+
     /// Whether this one of the mirror pair is the representative.
     pub fn is_representative(&self) -> bool {
         self.stands_for() > 0
@@ -233,6 +256,24 @@ impl TryFrom<&Partition> for Position {
     }
 }
 
+impl FromStr for Partition {
+    type Err = PositionError;
+
+    /// The text forms are those of a [`Position`].
+    fn from_str(text: &str) -> Result<Partition, PositionError> {
+        let rows = rows_of(text, |rows, columns| {
+            let fits = rows as u64 * u64::from(columns) <= u64::from(AREA_MAX);
+            if fits {
+                Ok(())
+            } else {
+                Err(TooManyTiles.into())
+            }
+        })?;
+        check_order(&rows)?;
+        Ok(Partition::new(rows).ok_or(TooManyTiles)?)
+    }
+}
+
 /// A position has more tiles than a partition may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the position has more than {AREA_MAX} tiles")]
@@ -240,6 +281,9 @@ pub struct TooManyTiles;
 
 impl fmt::Display for Partition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.rows.is_empty() {
+            return f.write_str("0");
+        }
         let rows: Vec<String> = self.rows.iter().map(u32::to_string).collect();
         f.write_str(&rows.join(","))
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::partition::TooManyTiles;
 use crate::word::Word;
 
 /// A cell, and so a move: counted from 1, the poison is at (1, 1).
@@ -50,6 +51,9 @@ pub enum PositionError {
         /// First row + number of rows.
         bits: u64,
     },
+    /// It has more tiles than a partition may have.
+    #[error(transparent)]
+    TooManyTiles(#[from] TooManyTiles),
 }
 
 impl Position {
@@ -59,16 +63,7 @@ impl Position {
     ///
     /// If the lengths rise, if one is 0, or if the position has more than 64 bits.
     pub fn new(rows: Vec<u32>) -> Result<Position, PositionError> {
-        let mut longest = u32::MAX;
-        for (index, &length) in rows.iter().enumerate() {
-            if length == 0 || length > longest {
-                return Err(PositionError::Order {
-                    row: index + 1,
-                    length,
-                });
-            }
-            longest = length;
-        }
+        check_order(&rows)?;
         check_size(rows.len(), rows.first().copied().unwrap_or(0))?;
         Ok(Position { rows })
     }
@@ -77,6 +72,21 @@ impl Position {
     pub fn rows(&self) -> &[u32] {
         &self.rows
     }
+}
+
+/// That rows are listed longest first, and that none is 0.
+pub(crate) fn check_order(rows: &[u32]) -> Result<(), PositionError> {
+    let mut longest = u32::MAX;
+    for (index, &length) in rows.iter().enumerate() {
+        if length == 0 || length > longest {
+            return Err(PositionError::Order {
+                row: index + 1,
+                length,
+            });
+        }
+        longest = length;
+    }
+    Ok(())
 }
 
 fn check_size(rows: usize, first_row: u32) -> Result<(), PositionError> {
@@ -138,36 +148,44 @@ impl FromStr for Position {
     type Err = PositionError;
 
     fn from_str(text: &str) -> Result<Position, PositionError> {
-        let number = |part: &str| {
-            let digits = part.trim();
-            let all_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-            let parsed = if all_digits {
-                digits.parse::<u32>().ok()
-            } else {
-                None
-            };
-            parsed.ok_or_else(|| PositionError::Syntax(text.to_owned()))
-        };
-        if text.trim() == "0" {
-            return Ok(Position::default());
-        }
-        if let Some(digits) = text.trim().strip_prefix("0b") {
-            let word = word(digits).ok_or_else(|| PositionError::Syntax(text.to_owned()))?;
-            if word % 2 == 1 {
-                return Err(PositionError::Odd(text.to_owned()));
-            }
-            return Ok(Word::new(word).into());
-        }
-        if let Some((rows, columns)) = text.split_once('x') {
-            let (rows, columns) = (number(rows)?, number(columns)?);
-            if rows == 0 {
-                return Err(PositionError::Syntax(text.to_owned()));
-            }
-            check_size(rows as usize, columns)?;
-            return Position::new(vec![columns; rows as usize]);
-        }
-        Position::new(text.split(',').map(number).collect::<Result<_, _>>()?)
+        Position::new(rows_of(text, check_size)?)
     }
+}
+
+/// The rows in a text, of a rectangle if `fits` lets so many rows and columns pass. They may be in any order.
+pub(crate) fn rows_of(
+    text: &str,
+    fits: impl FnOnce(usize, u32) -> Result<(), PositionError>,
+) -> Result<Vec<u32>, PositionError> {
+    let number = |part: &str| {
+        let digits = part.trim();
+        let all_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let parsed = if all_digits {
+            digits.parse::<u32>().ok()
+        } else {
+            None
+        };
+        parsed.ok_or_else(|| PositionError::Syntax(text.to_owned()))
+    };
+    if text.trim() == "0" {
+        return Ok(Vec::new());
+    }
+    if let Some(digits) = text.trim().strip_prefix("0b") {
+        let word = word(digits).ok_or_else(|| PositionError::Syntax(text.to_owned()))?;
+        if word % 2 == 1 {
+            return Err(PositionError::Odd(text.to_owned()));
+        }
+        return Ok(Position::from(Word::new(word)).rows);
+    }
+    if let Some((rows, columns)) = text.split_once('x') {
+        let (rows, columns) = (number(rows)?, number(columns)?);
+        if rows == 0 {
+            return Err(PositionError::Syntax(text.to_owned()));
+        }
+        fits(rows as usize, columns)?;
+        return Ok(vec![columns; rows as usize]);
+    }
+    text.split(',').map(number).collect()
 }
 
 /// The number of some binary digits, if they are nothing else and it has at most 64 bits.

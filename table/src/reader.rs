@@ -24,11 +24,13 @@ use crate::word::Word;
 mod alone;
 mod cache;
 mod files;
+mod kind;
 mod shards;
 
 pub use alone::ShardFile;
 pub use cache::CACHE_BYTES;
 pub use files::{Files, Part};
+pub use kind::{AnyManifest, Kind, ShardFileInfo, TableName, locate};
 
 pub(crate) use cache::{Cache, FrameId};
 pub(crate) use files::Folder;

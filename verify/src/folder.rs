@@ -9,6 +9,7 @@ use std::path::Path;
 use chomp_files::Unfit;
 use chomp_table::format::shown;
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME};
+use chomp_table::values::{Values, ValuesManifest};
 use chomp_table::{Digest, Table, TableError};
 
 /// `SHA256SUMS` has a line of about 80 bytes for each shard, and there are at most 65,536.
@@ -58,29 +59,46 @@ impl Lists {
     /// If it cannot be opened, or has another manifest by now.
     pub fn open(&self, path: &Path) -> Result<Table, TableError> {
         let table = Table::open(path)?;
-        match Manifest::parse(&self.manifest) {
-            Ok(manifest) if manifest == *table.manifest() => Ok(table),
-            _ => {
-                let what = "it changed while it was read".into();
-                Err(damaged(table.folder(), MANIFEST_NAME, what))
-            }
-        }
+        let same = |manifest| manifest == *table.manifest();
+        unchanged(
+            table.folder(),
+            Manifest::parse(&self.manifest).is_ok_and(same),
+        )?;
+        Ok(table)
+    }
+
+    /// Opens the table of values of these lists in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened, or has another manifest by now.
+    pub fn open_values(&self, folder: &Path) -> Result<Values, TableError> {
+        let table = Values::open(folder)?;
+        let same = |manifest| manifest == *table.manifest();
+        unchanged(
+            folder,
+            ValuesManifest::parse(&self.manifest).is_ok_and(same),
+        )?;
+        Ok(table)
     }
 }
 
-/// Warnings about what is in the folder of `table` and not in its manifest. Files that are missing
-/// are found when they are opened.
+fn unchanged(folder: &Path, same: bool) -> Result<(), TableError> {
+    let changed = || damaged(folder, MANIFEST_NAME, "it changed while it was read".into());
+    same.then_some(()).ok_or_else(changed)
+}
+
+/// Warnings about what is in the folder of a table and is neither one of its `shards` nor one of its lists. Files that are
+/// missing are found when they are opened.
 ///
 /// # Errors
 ///
 /// If the folder cannot be listed.
-pub fn strangers(table: &Table) -> Result<Vec<String>, TableError> {
-    let folder = table.folder();
-    let shards = table.manifest().shards.iter();
-    let known: BTreeSet<&str> = shards
-        .map(|shard| shard.name.as_str())
-        .chain([MANIFEST_NAME, SHA256SUMS_NAME])
-        .collect();
+pub fn strangers<'a>(
+    folder: &Path,
+    shards: impl Iterator<Item = &'a str>,
+) -> Result<Vec<String>, TableError> {
+    let known: BTreeSet<&str> = shards.chain([MANIFEST_NAME, SHA256SUMS_NAME]).collect();
     let failed = |source| TableError::Io {
         file: folder.to_owned(),
         source,

@@ -12,6 +12,7 @@
 //! | [`marking`] | a second algorithm: the predecessors of losing positions are winning | every wrong word |
 //! | [`sample`] | random positions, decided by the definition from what the table says of their moves | errors in a given share of all positions, or of those listed |
 //! | [`survey`] | counts, and holds the words to what is proved about all losing positions | wrong counts, misplaced words |
+//! | [`values`] | tables of Grundy values by the definition: all of few tiles, random ones of more | every wrong value, of few tiles; errors in a given share of the others |
 //! | [`catalogue`] | the words of squares in the byte layouts of another program, by their SHA-256 | any difference from what that program found |
 //! | [`openings`] | the winning first moves of rectangles | wrong words among what rectangles lead to |
 //! | [`known`] | results of others, published fingerprints, and the comparison with them | |
@@ -39,6 +40,7 @@ pub mod progress;
 pub mod report;
 pub mod sample;
 pub mod survey;
+pub mod values;
 
 /// Why a table did not pass a check.
 #[derive(Debug, thiserror::Error)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use chomp_table::format::describe;
+use chomp_table::values::Values;
 use chomp_table::{Digest, Table, TableError};
 use serde::Serialize;
 
@@ -19,11 +20,11 @@ const FORMAT: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// Every byte of the table.
+    /// Every byte of the table; of values, those of few tiles by the definition.
     Quick,
     /// Random positions, by the definition.
     Sample,
-    /// Every position, by marking.
+    /// Every position, by marking; every value, by the definition.
     Full,
 }
 
@@ -58,6 +59,8 @@ pub enum Check {
     Shards,
     /// Published fingerprints, and results of others.
     Known,
+    /// All values of at most so many tiles, by the definition.
+    Definition,
     /// Random positions.
     Sample,
     /// All positions.
@@ -70,6 +73,7 @@ impl fmt::Display for Check {
             Check::Files => "files",
             Check::Shards => "shards",
             Check::Known => "known",
+            Check::Definition => "definition",
             Check::Sample => "sample",
             Check::Full => "full",
         })
@@ -104,7 +108,7 @@ pub struct ShardLine {
     pub name: String,
     /// Its length.
     pub bytes: u64,
-    /// The number of its words.
+    /// The number of its words or values.
     pub entries: u64,
     /// Its SHA-256.
     pub sha256: Digest,
@@ -129,6 +133,30 @@ pub struct TableFacts {
     made_by: String,
     replicas: u32,
     shards: Vec<ShardLine>,
+}
+
+/// The same of a table of values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ValuesFacts {
+    tiles: u32,
+    positions: u64,
+    stored: u64,
+    fingerprint: Digest,
+    manifest_sha256: Digest,
+    sha256sums_sha256: Digest,
+    made_by: String,
+    replicas: u32,
+    shards: Vec<ShardLine>,
+}
+
+/// Of a table of either kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Facts {
+    /// Losing positions.
+    Losing(TableFacts),
+    /// Grundy values.
+    Values(ValuesFacts),
 }
 
 /// The marking of all positions.
@@ -167,7 +195,7 @@ pub struct Report {
     /// The folder of the table.
     pub folder: PathBuf,
     /// The table, if its manifest could be read.
-    pub table: Option<TableFacts>,
+    pub table: Option<Facts>,
     /// The checks that were made, in this order.
     pub checks: Vec<Line>,
     /// What is unusual and no damage.
@@ -210,6 +238,30 @@ impl TableFacts {
     pub fn add(&mut self, content: &Content) {
         self.fingerprint = content.fingerprints.by_bits.last().copied();
         self.linear_sha256 = content.linear_sha256.last().copied();
+    }
+}
+
+impl ValuesFacts {
+    /// The content of `table`, whose lists are `lists`.
+    pub fn new(table: &Values, lists: &Lists) -> ValuesFacts {
+        let manifest = table.manifest();
+        let shards = manifest.shards().map(|shard| ShardLine {
+            name: shard.name.clone(),
+            bytes: shard.bytes,
+            entries: shard.stored,
+            sha256: shard.sha256,
+        });
+        ValuesFacts {
+            tiles: manifest.tiles,
+            positions: crate::values::positions(manifest.tiles),
+            stored: manifest.shards().map(|shard| shard.stored).sum(),
+            fingerprint: manifest.fingerprint,
+            manifest_sha256: lists.manifest_sha256,
+            sha256sums_sha256: lists.sha256sums_sha256,
+            made_by: manifest.software.clone(),
+            replicas: manifest.replicas,
+            shards: shards.collect(),
+        }
     }
 }
 

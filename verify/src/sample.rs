@@ -63,7 +63,7 @@ pub struct SampleReport {
 
 /// The n for which one contradiction in n is met with a probability of 99 % by `draws` draws: these
 /// all miss a share p with the probability (1-p)^draws, at most e^(-p draws), and e^-4.6052 is 1 %.
-fn one_in(draws: u64) -> u64 {
+pub(crate) fn one_in(draws: u64) -> u64 {
     let n = u128::from(draws) * 10_000 / 46_052;
     u64::try_from(n.max(1)).expect("less than the draws")
 }
@@ -282,13 +282,13 @@ impl<'a> Batch<'a> {
 
 /// The part of `all` that is done, when `part` of `these` is, after `before`.
 #[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
-fn part_of(before: u64, these: u64, all: u64, part: f64) -> f64 {
+pub(crate) fn part_of(before: u64, these: u64, all: u64, part: f64) -> f64 {
     (before as f64 + these as f64 * part) / all as f64
 }
 
 /// Random numbers by `SplitMix64`: equal seeds give equal numbers, everywhere and for ever.
 #[derive(Debug)]
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -299,7 +299,7 @@ impl Random {
     }
 
     /// A number below `end`, which is not 0, each as likely as any other to 1 in 2^64 / `end`.
-    fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         let scaled = u128::from(self.next()) * u128::from(end);
         u64::try_from(scaled >> u64::BITS).expect("the product is below end * 2^64")
     }

@@ -25,8 +25,12 @@ pub(crate) struct DownloadArgs {
     pub(crate) out: PathBuf,
 
     /// Fetch the table of so many bits [default: the largest]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "tiles")]
     pub(crate) bits: Option<u32>,
+
+    /// Fetch the table of the Grundy values of so many tiles [default: the largest, if there is no other table]
+    #[arg(long, value_name = "T")]
+    pub(crate) tiles: Option<u32>,
 
     /// The access file of the coordinator, for its certificate
     #[arg(long, value_name = "FILE")]

@@ -9,7 +9,7 @@ use chomp_verify::folder::{self, Lists};
 use chomp_verify::known::{self, Compared};
 use chomp_verify::marking::Sizes;
 use chomp_verify::progress;
-use chomp_verify::report::{Check, Level, Report, TableFacts};
+use chomp_verify::report::{Check, Facts, Level, Report, TableFacts};
 use chomp_verify::sample::{self, Sample, SampleReport};
 use indicatif::{HumanBytes, HumanCount};
 
@@ -55,23 +55,24 @@ impl Checks {
     fn files(&mut self) -> anyhow::Result<(Table, Lists)> {
         let open = || -> Result<(Table, Lists), TableError> {
             let lists = Lists::read(&self.report.folder)?;
-            Ok((lists.open(&self.args.table)?, lists))
+            Ok((lists.open(&self.report.folder)?, lists))
         };
         let opened = open().map_err(Into::into);
         let opened = self.report.take(Check::Files, opened, |(table, _)| {
-            let shards = count_shards(table);
+            let shards = count_shards(table.manifest().shards.len());
             format!("manifest.json and SHA256SUMS, which agree about {shards}")
         });
         let (table, lists) = opened?;
-        self.report.table = Some(TableFacts::new(&table, &lists));
-        self.report.warnings = folder::strangers(&table)?;
+        self.report.table = Some(Facts::Losing(TableFacts::new(&table, &lists)));
+        let shards = table.manifest().shards.iter().map(|shard| &shard.name[..]);
+        self.report.warnings = folder::strangers(table.folder(), shards)?;
         Ok((table, lists))
     }
 
     fn shards(&mut self, table: &Table) -> anyhow::Result<Content> {
         let manifest = table.manifest();
         let shards = manifest.shards.len();
-        let threads = self.means.shard_threads(bytes::shard_bytes(table))?;
+        let threads = self.means.shard_threads(bytes::shard_bytes(table), 0)?;
         let means = &self.means;
         let watch = |part| means.tell("every byte", part);
         let content = in_order(
@@ -86,11 +87,11 @@ impl Checks {
                 "{} words in {}, {}: digests, order, mirror pairs, counts and fingerprints, \
                  and what is proved",
                 HumanCount(manifest.stored),
-                count_shards(table),
+                count_shards(shards),
                 HumanBytes(bytes)
             )
         })?;
-        if let Some(facts) = &mut self.report.table {
+        if let Some(Facts::Losing(facts)) = &mut self.report.table {
             facts.add(&content);
         }
         let compare = || {
@@ -151,8 +152,8 @@ impl Checks {
     }
 }
 
-fn count_shards(table: &Table) -> String {
-    match table.manifest().shards.len() {
+pub(super) fn count_shards(shards: usize) -> String {
+    match shards {
         1 => "1 shard".to_owned(),
         shards => format!("{shards} shards"),
     }

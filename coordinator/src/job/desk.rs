@@ -17,7 +17,8 @@ use chomp_plan::{
 };
 use chomp_store::{Entry, Finders, Journal, MergedShard};
 use chomp_table::chance::Chance;
-use chomp_table::{Digest, Head, Published};
+use chomp_table::reader::AnyManifest;
+use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
 
 pub(crate) use kept::{Handed, Reply, Target};
@@ -49,7 +50,7 @@ pub(crate) struct Desk {
     pub(crate) plan: Plan,
     /// What takes time and is to be begun.
     pub(crate) errands: Vec<Errand>,
-    pub(crate) published: Option<Published>,
+    pub(crate) published: Option<AnyManifest>,
     pub(crate) fault: Option<JobError>,
     journal: Arc<Journal>,
     subject: Subject,

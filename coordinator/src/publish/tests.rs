@@ -97,8 +97,8 @@ impl Tested {
     fn publish(&self, bits: u32) -> Result<Manifest, PublishError> {
         let published = ready(publish(&*self.storage, &self.journal, bits))?;
         match published {
-            Published::Words(manifest) => Ok(manifest),
-            Published::Values(_) => panic!("a table of values"),
+            AnyManifest::Losing(manifest) => Ok(manifest),
+            AnyManifest::Values(_) => panic!("a table of values"),
         }
     }
 

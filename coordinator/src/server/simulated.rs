@@ -10,7 +10,7 @@ use axum::middleware::map_request;
 use axum::routing::any_service;
 use chomp_plan::{ParticipantId, Progress, Settings};
 use chomp_store::{Journal, Storage, published};
-use chomp_table::Published;
+use chomp_table::reader::AnyManifest;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -51,7 +51,7 @@ impl SimulatedCoordinator {
     ) -> Result<SimulatedCoordinator, StartError> {
         let folder = settings.division.folder_name(settings.size);
         let published = published::manifest(&*storage, &folder).await?;
-        let parse = |bytes: bytes::Bytes| Published::parse(&bytes, settings.division);
+        let parse = |bytes: bytes::Bytes| AnyManifest::parse_as(&bytes, settings.division);
         let published = published.map(|bytes| parse(bytes).expect("it is whole"));
         let wishes = Wishes {
             list: List::default(),

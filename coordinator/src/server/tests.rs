@@ -25,7 +25,7 @@ async fn start_with(
     issuer: &Arc<Issuer>,
     storage: Arc<SimulatedStorage>,
     limits: Limits,
-    published: Option<Published>,
+    published: Option<AnyManifest>,
 ) -> (Coordinator, Arc<Issuer>) {
     let options = Options {
         division: RangeBits::new(12).unwrap().into(),
@@ -162,8 +162,13 @@ async fn who_follows_a_job_hears_of_its_end() {
     let issuer = Arc::new(Issuer::in_memory(0).unwrap());
     let storage = Arc::new(SimulatedStorage::new(0));
     let limits = Limits::default();
-    let (coordinator, _) =
-        start_with(&issuer, storage, limits, Some(Published::Words(published))).await;
+    let (coordinator, _) = start_with(
+        &issuer,
+        storage,
+        limits,
+        Some(AnyManifest::Losing(published)),
+    )
+    .await;
     let status = coordinator.status();
     let outcome = coordinator.stop().await;
     assert!(matches!(outcome, Outcome::Finished(_)), "{outcome:?}");

@@ -54,8 +54,16 @@ async fn the_largest_is_fetched_and_then_found_there() {
     let (server, storage) = stored().await;
     let out = tempfile::tempdir().unwrap();
     let report = fetched(&storage, out.path()).await.unwrap();
-    let total: u64 = report.manifest.shards.iter().map(|shard| shard.bytes).sum();
-    assert_eq!((report.bytes_fetched, report.manifest.bits), (total, BITS));
+    let total: u64 = report
+        .manifest
+        .shards()
+        .iter()
+        .map(|shard| shard.bytes)
+        .sum();
+    assert_eq!(
+        (report.bytes_fetched, report.manifest.table()),
+        (total, TABLE)
+    );
     assert_whole(&server, out.path());
     let again = fetched(&storage, out.path()).await.unwrap();
     assert_eq!(again.bytes_fetched, 0);
@@ -65,14 +73,14 @@ async fn the_largest_is_fetched_and_then_found_there() {
 async fn it_is_asked_where_it_is() {
     let (_server, storage) = stored().await;
     let table = open_at(Origin::Bucket(found(&storage).await.unwrap())).await;
-    remote::ask(table.unwrap()).await.unwrap();
+    remote::ask(remote::losing(table.unwrap())).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_is_not_there() {
     let storage: Arc<dyn Storage> = Arc::new(SimulatedStorage::new(1));
-    for bits in [None, Some(15)] {
-        let error = BucketTable::find(storage.clone(), ADDRESS.to_owned(), bits).await;
+    for table in [None, Some(TABLE)] {
+        let error = BucketTable::find(storage.clone(), ADDRESS.to_owned(), table).await;
         let error = error.unwrap_err();
         assert!(matches!(error, DownloadError::NoTable { .. }), "{error:?}");
     }
@@ -137,7 +145,7 @@ async fn no_damage_is_taken_for_a_table() {
             if name.as_str().contains("shard") {
                 let table = open_at(Origin::Bucket(found(&storage).await.unwrap())).await;
                 // Answers are right, or errors; a shard that nobody asked about may be damaged.
-                refused += usize::from(remote::ask(table.unwrap()).await.is_err());
+                refused += usize::from(remote::ask(remote::losing(table.unwrap())).await.is_err());
             }
             storage.overwrite(name, bytes);
         }

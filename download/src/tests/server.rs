@@ -11,12 +11,14 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::{Manifest, sha256sums};
+use chomp_table::reader::TableName;
 use chomp_table::shard::{ShardSize, ShardWriter};
 use chomp_table::{Digest, RangeBits, Word, definition};
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
 
 pub(super) const BITS: u32 = 15;
+pub(super) const TABLE: TableName = TableName::Losing(BITS);
 /// Where a server leads to that leads elsewhere.
 pub(super) const ELSEWHERE: &str = "http://127.0.0.1:1/table-15/";
 const SIZE: ShardSize = ShardSize {

@@ -1,7 +1,5 @@
 //! Tables that are larger than the disk.
 
-use chomp_table::shard::ShardInfo;
-
 use super::server::{BITS, Server};
 use super::*;
 
@@ -11,14 +9,15 @@ async fn more_than_the_disk_has_is_refused() {
     let server = Server::start().await;
     let out = tempfile::tempdir().unwrap();
     let report = get(config(&server.url(), out.path())).await.unwrap();
-    let last = report.manifest.shards.last().unwrap();
-    let promised = |bytes| ShardInfo {
+    let shards = report.manifest.shards();
+    let last = shards.last().unwrap();
+    let promised = |bytes| ShardFileInfo {
         bytes,
         name: "shard-9999.zst".into(),
         ..last.clone()
     };
     let shards = [promised(1 << 40), last.clone(), promised(1 << 41)];
-    let target = Target::acquire(out.path(), BITS).unwrap();
+    let target = Target::acquire(out.path(), TableName::Losing(BITS)).unwrap();
     target.check_free(&shards, 3 << 40).unwrap();
     let error = target
         .check_free(&shards, (3 << 40) - 1)

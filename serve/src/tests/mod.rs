@@ -2,6 +2,12 @@
 
 mod api;
 mod games;
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a table made for a test need not be durable"
+)]
+#[path = "../../../tests/tests/common/values.rs"]
+mod made;
 mod open;
 mod status;
 mod tables;

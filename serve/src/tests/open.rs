@@ -299,6 +299,12 @@ async fn the_description_is_that_of_the_answers() {
         .collect();
     assert_eq!(described, routes);
 
+    assert_eq!(tested.get("/api/value/3,2").await.status, 503);
+    super::made::publish(
+        directory.path(),
+        super::made::SMALL,
+        &super::made::areas(10),
+    );
     while tested.get("/api/counts").await.json()["losing_by_area"].is_null() {}
     let [game, list, picture] = ["{position}", "losing/{size}", "picture/{fixed}/{size}"];
     let [game, list, picture] =
@@ -312,6 +318,11 @@ async fn the_description_is_that_of_the_answers() {
         ("/api/position/{position}", "/api/position/0", "200"),
         ("/api/position/{position}", "/api/position/5,4,3", "200"),
         ("/api/position/{position}", "/api/position/x", "400"),
+        ("/api/value/{position}", "/api/value/3,2", "200"),
+        ("/api/value/{position}", "/api/value/1", "200"),
+        ("/api/value/{position}", "/api/value/3x4", "400"),
+        ("/api/value/{position}", "/api/value/0", "400"),
+        ("/api/value/{position}", "/api/value/11x11", "400"),
         ("/api/openings", "/api/openings", "200"),
         ("/api/openings/{board}", "/api/openings/3x5", "200"),
         ("/api/openings/{board}", "/api/openings/30x50", "400"),

@@ -1,12 +1,13 @@
 //! What is said of a shard of a table that is being published.
 
+use chomp_table::Division;
 use chomp_table::fingerprint::Leaf;
 use chomp_table::format::Damage;
 use chomp_table::manifest::SHARDS_MAX;
 use chomp_table::partition::AREA_MAX;
+use chomp_table::reader::ShardFileInfo;
 use chomp_table::shard::{ShardInfo, shard_name};
 use chomp_table::values::shard::{ShardSize, ValueShardInfo};
-use chomp_table::{Digest, Division};
 use serde::{Deserialize, Serialize};
 
 /// What is said of a shard. As JSON it is that of its kind alone: the kind is the table's.
@@ -52,7 +53,7 @@ impl MergedShard {
     }
 
     /// Its file, if it has one.
-    pub fn file(&self) -> Option<ShardFile> {
+    pub fn file(&self) -> Option<ShardFileInfo> {
         let (name, bytes, sha256) = match self {
             MergedShard::Words(Merged { shard, .. }) => {
                 let shard = shard.as_ref()?;
@@ -62,23 +63,12 @@ impl MergedShard {
                 (&shard.name, shard.bytes, shard.sha256)
             }
         };
-        Some(ShardFile {
+        Some(ShardFileInfo {
             name: name.clone(),
             bytes,
             sha256,
         })
     }
-}
-
-/// The file of a shard.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShardFile {
-    /// Its name.
-    pub name: String,
-    /// Its length.
-    pub bytes: u64,
-    /// The SHA-256 of its bytes.
-    pub sha256: Digest,
 }
 
 impl From<Merged> for MergedShard {

@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 use super::manifest::{ValuesManifest, folder_name};
 use super::shard::{ShardPlace, ValueShardIndex, ValueShardInfo, decode_shard};
 use crate::format::FormatError;
-use crate::partition::{AREA_MAX, Partition};
+use crate::manifest::MANIFEST_NAME;
+use crate::partition::{AREA_MAX, Partition, count};
 use crate::reader::{
     CACHE_BYTES, Cache, Files, Folder, FrameId, Part, TableError, find, read_manifest, refused,
 };
@@ -40,7 +41,8 @@ impl Values {
     ///
     /// If there is none, or if its manifest or the list of digests is not what was published.
     pub fn open(path: &Path) -> Result<Values, TableError> {
-        Values::from_files(Box::new(Folder(Values::locate(path)?)))
+        let (folder, tiles) = find(path, folders())?;
+        Values::from_files(Box::new(Folder(folder)), tiles)
     }
 
     /// The folder of the table that [`Values::open`] opens for `path`; nothing in it is checked.
@@ -49,20 +51,23 @@ impl Values {
     ///
     /// If there is none.
     pub fn locate(path: &Path) -> Result<PathBuf, TableError> {
-        let folders = (1..=AREA_MAX)
-            .rev()
-            .map(|tiles| (folder_name(tiles), tiles));
-        find(path, folders).map(|(folder, _)| folder)
+        find(path, folders()).map(|(folder, _)| folder)
     }
 
-    /// Opens the table in `files`.
+    /// Opens the table in `files`, which has so many `tiles` if they are known.
     ///
     /// # Errors
     ///
     /// As for [`Values::open`].
-    pub fn from_files(files: Box<dyn Files>) -> Result<Values, TableError> {
+    pub fn from_files(files: Box<dyn Files>, tiles: Option<u32>) -> Result<Values, TableError> {
         let sums = |bytes: &[u8], manifest: &ValuesManifest| manifest.sha256sums(bytes);
         let manifest = read_manifest(&*files, ValuesManifest::parse, sums)?;
+        if tiles.is_some_and(|tiles| tiles != manifest.tiles) {
+            return Err(TableError::Damaged {
+                file: files.place(MANIFEST_NAME),
+                what: format!("it is the manifest of a table of {} tiles", manifest.tiles),
+            });
+        }
         Ok(Values::with_manifest(files, manifest))
     }
 
@@ -177,6 +182,24 @@ impl Values {
         Ok(())
     }
 
+    /// The values of all positions of so many tiles, both of each mirror pair, by rank: a byte each.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Values::read_shard`].
+    ///
+    /// # Panics
+    ///
+    /// If the table has not so many tiles.
+    pub fn area(&self, tiles: u32) -> Result<Vec<u8>, TableError> {
+        let mut area = vec![0; usize::try_from(count(tiles)).expect("a length in memory")];
+        let shards = self.shards.iter().enumerate();
+        for (number, shard) in shards.filter(|(_, shard)| shard.place.area == tiles) {
+            shard.place.spread(&self.read_shard(number)?, &mut area);
+        }
+        Ok(area)
+    }
+
     /// All values of the shard with this number, counted from 0, of which every byte, the counts and the leaf were
     /// checked: those of the representatives among its ranks.
     ///
@@ -201,6 +224,12 @@ impl Values {
     fn refused(&self, shard: usize, error: FormatError) -> TableError {
         refused(self.files.place(&self.shards[shard].info.name), error)
     }
+}
+
+/// The folders of published tables by their tiles, the most tiles first.
+fn folders() -> impl Iterator<Item = (String, u32)> {
+    let tiles = (1..=AREA_MAX).rev();
+    tiles.map(|tiles| (folder_name(tiles), tiles))
 }
 
 fn part(info: &ValueShardInfo, range: std::ops::Range<u64>) -> Part<'_> {

@@ -130,6 +130,27 @@ impl ShardPlace {
         (frame, before)
     }
 
+    /// Puts the values that the shard stores into those of its whole area, where there is one for each rank: for both of
+    /// each mirror pair.
+    ///
+    /// # Panics
+    ///
+    /// If they are not as many as the shard stores and the area has.
+    pub fn spread(&self, stored: &[u8], area: &mut [u8]) {
+        let mut position = Partition::at(self.area, self.ranks.start);
+        let mut stored = stored.iter();
+        for rank in self.ranks.clone() {
+            let mirror = position.mirror();
+            if position <= mirror {
+                let value = stored.next().expect("a value for each mirror pair");
+                for rank in [rank, mirror.rank()] {
+                    area[usize::try_from(rank).expect("a place in memory")] = *value;
+                }
+            }
+            position.advance();
+        }
+    }
+
     fn index_length(&self) -> u64 {
         INDEX_FIXED_LENGTH + ENTRY_LENGTH * self.frames() as u64
     }

@@ -315,7 +315,7 @@ fn every_byte_is_checked() {
     }
     let column = Partition::first(tiles);
     let check = |files: &Memory| {
-        let table = Values::from_files(Box::new(files.clone()))?;
+        let table = Values::from_files(Box::new(files.clone()), Some(tiles))?;
         let answer = table.value(&column);
         assert!(answer.is_err() || answer.unwrap() == made_up(&column));
         (0..manifest.shards().count()).try_for_each(|shard| table.read_shard(shard).map(drop))

@@ -7,6 +7,7 @@ pub(crate) mod http;
 pub(crate) mod needs;
 pub(crate) mod netns;
 pub(crate) mod proxy;
+pub(crate) mod values;
 pub(crate) mod watch;
 
 use std::fs;

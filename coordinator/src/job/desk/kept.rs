@@ -1,7 +1,8 @@
 //! What a desk keeps for the plan, and what it is asked and answers.
 
 use chomp_plan::{Answer, Verdict};
-use chomp_store::{MergedShard, PartName, Placed, ShardFile};
+use chomp_store::{MergedShard, PartName, Placed};
+use chomp_table::reader::ShardFileInfo;
 use chomp_table::{Head, RangeSummary};
 use tokio::sync::oneshot;
 
@@ -23,7 +24,7 @@ pub(crate) struct Reply {
     /// The journal says in the segments below this number where the sources of the task are.
     pub(crate) journal: u64,
     /// The file of the shard to be read back, if it has one.
-    pub(crate) read_back: Option<ShardFile>,
+    pub(crate) read_back: Option<ShardFileInfo>,
 }
 
 /// What a worker wants to write.

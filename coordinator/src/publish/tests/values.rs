@@ -55,8 +55,8 @@ fn publish_values(
     tiles: u32,
 ) -> Result<ValuesManifest, PublishError> {
     match ready(publish(&**storage, journal, tiles))? {
-        Published::Values(manifest) => Ok(manifest),
-        Published::Words(_) => panic!("a table of words"),
+        AnyManifest::Values(manifest) => Ok(manifest),
+        AnyManifest::Losing(_) => panic!("a table of words"),
     }
 }
 

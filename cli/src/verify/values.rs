@@ -1,0 +1,135 @@
+//! The checks of a table of Grundy values, and what the report says of each.
+
+use chomp_table::TableError;
+use chomp_table::values::Values;
+use chomp_verify::folder::{self, Lists};
+use chomp_verify::report::{Check, Facts, Level, ValuesFacts};
+use chomp_verify::sample::Sample;
+use chomp_verify::values::{self, Areas, TILES_CHECKED};
+use indicatif::{HumanBytes, HumanCount};
+
+use super::checks::{Checks, count_shards};
+use super::lanes::in_order;
+
+impl Checks {
+    /// Checks all that the level asks for, up to the first damage.
+    pub(super) fn values(&mut self) -> anyhow::Result<()> {
+        let table = self.values_files()?;
+        let tiles = match self.args.level {
+            Level::Full => table.manifest().tiles,
+            _ => table.manifest().tiles.min(TILES_CHECKED),
+        };
+        let areas = self.value_shards(&table, tiles)?;
+        self.definition(&table, &areas, tiles)?;
+        drop(areas);
+        self.known(&table)?;
+        if self.args.level == Level::Sample {
+            self.sampled_values(&table)?;
+        }
+        Ok(())
+    }
+
+    fn values_files(&mut self) -> anyhow::Result<Values> {
+        let open = || -> Result<(Values, Lists), TableError> {
+            let lists = Lists::read(&self.report.folder)?;
+            Ok((lists.open_values(&self.report.folder)?, lists))
+        };
+        let opened = open().map_err(Into::into);
+        let opened = self.report.take(Check::Files, opened, |(table, _)| {
+            let shards = count_shards(table.manifest().shards().count());
+            format!("manifest.json and SHA256SUMS, which agree about {shards}")
+        });
+        let (table, lists) = opened?;
+        self.report.table = Some(Facts::Values(ValuesFacts::new(&table, &lists)));
+        let shards = table.manifest().shards().map(|shard| &shard.name[..]);
+        self.report.warnings = folder::strangers(&self.report.folder, shards)?;
+        Ok(table)
+    }
+
+    /// Every byte. Returns the values of at most `tiles` tiles.
+    fn value_shards(&mut self, table: &Values, tiles: u32) -> anyhow::Result<Areas> {
+        let shards = table.manifest().shards().count();
+        let kept = values::positions(tiles);
+        let threads = self.means.shard_threads(values::shard_bytes(table), kept)?;
+        let means = &self.means;
+        let watch = |part| means.tell("every byte", part);
+        let areas = in_order(
+            threads,
+            shards,
+            |number| table.read_shard(number),
+            |checked| values::gather(table, tiles, checked, &watch),
+        );
+        let areas = self.report.take(Check::Shards, areas, |_| {
+            let manifest = table.manifest();
+            format!(
+                "{} values in {}, {}: digests, order, mirror pairs, counts and fingerprints",
+                HumanCount(manifest.shards().map(|shard| shard.stored).sum()),
+                count_shards(shards),
+                HumanBytes(manifest.shards().map(|shard| shard.bytes).sum())
+            )
+        })?;
+        Ok(areas)
+    }
+
+    fn known(&mut self, table: &Values) -> anyhow::Result<()> {
+        let known = values::check_known(table);
+        self.report.take(Check::Known, known, |areas| {
+            format!("{areas} counts of losing positions by tiles, as others have found them")
+        })?;
+        Ok(())
+    }
+
+    fn definition(&mut self, table: &Values, areas: &Areas, tiles: u32) -> anyhow::Result<()> {
+        let (means, pieces) = (&self.means, areas.pieces());
+        let checked = in_order(
+            means.threads.get(),
+            pieces.len(),
+            |number| areas.check(table, &pieces[number]),
+            |checked| {
+                let mut positions = 0_u64;
+                for piece in checked {
+                    positions += piece?;
+                    #[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
+                    let part = positions as f64 / values::positions(tiles) as f64;
+                    if means.tell("the definition", part).is_break() {
+                        return Err(chomp_verify::CheckError::Stopped);
+                    }
+                }
+                Ok(positions)
+            },
+        );
+        self.report.take(Check::Definition, checked, |&positions| {
+            format!(
+                "{} positions, all of at most {tiles} tiles, have the least value that none of their moves leads to",
+                HumanCount(positions)
+            )
+        })?;
+        Ok(())
+    }
+
+    fn sampled_values(&mut self, table: &Values) -> anyhow::Result<()> {
+        let sample = Sample {
+            positions: self.args.sample,
+            seed: self.args.seed.unwrap_or_else(|| fastrand::u64(..)),
+            memory: self.means.rest_bytes(),
+        };
+        let means = &self.means;
+        let watch = |part| means.tell("random positions", part);
+        let decided = values::check_sample(table, sample, &watch);
+        let decided = self.report.take(Check::Sample, decided, |report| {
+            let tiles = table.manifest().tiles;
+            let above = if tiles > TILES_CHECKED { TILES_CHECKED } else { 0 };
+            format!(
+                "{} positions of {} to {tiles} tiles, with {} moves, have the least value that none of these leads to \
+                 (seed {}); if more than 1 in {} had not, this would have been noticed with 99 %",
+                HumanCount(report.positions),
+                above + 1,
+                HumanCount(report.moves),
+                report.seed,
+                HumanCount(report.one_in_of_all),
+            )
+        })?;
+        self.report.sample = Some(decided);
+        Ok(())
+    }
+}

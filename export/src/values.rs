@@ -1,0 +1,197 @@
+//! The positions of a table of Grundy values with their values, by tiles, then by rank.
+//!
+//! The values of one area are in memory at a time, a byte for each position: so a mirror image is found as fast as what is stored for
+//! it.
+//!
+//! | format | holds |
+//! |---|---|
+//! | CSV | `tiles`, `rank`, `rows` in quotes, `value` |
+//! | `NumPy` | an array of `tiles`, one byte, `rank`, four, and `value`, one |
+//! | Parquet | `tiles`, `rank`, `rows`, `value` |
+
+use std::io::{BufWriter, Write};
+use std::ops::{ControlFlow, RangeInclusive};
+
+use chomp_table::Partition;
+use chomp_table::partition::count;
+use chomp_table::values::Values;
+
+use crate::filter::{Areas, Filter, Rectangle};
+use crate::output::Output;
+use crate::{BUFFER_BYTES, ExportError, Format, Progress, Report, Request, npy, parquet};
+
+/// The positions that are given on at a time.
+const PIECE_ROWS: usize = 1 << 13;
+
+/// A position and its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) position: Partition,
+    pub(crate) tiles: u8,
+    pub(crate) rank: u32,
+    pub(crate) value: u8,
+}
+
+/// Writes the positions of the request to `out`. After each area that was written, `watch` hears how far it is, and
+/// says whether to go on.
+///
+/// # Errors
+///
+/// If the table cannot be read or does not have what is asked for, if the format is not one for values or an area does not fit in memory,
+/// if `out` fails, or if `watch` ends it. What was written then is of no use.
+pub fn export_values(
+    table: &Values,
+    request: &Request,
+    out: &mut (dyn Write + Send),
+    watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Report, ExportError> {
+    let tiles = areas(&request.filter, table.manifest().tiles)?;
+    let needed = tiles.clone().map(count).max().unwrap_or(0);
+    if needed > request.memory {
+        return Err(ExportError::Memory { needed });
+    }
+    let mut rows = Rows {
+        table,
+        filter: request.filter,
+        tiles,
+        watch,
+    };
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, Output::new(out));
+    let positions = match request.format {
+        Format::Rows => write_rows(&mut rows, &mut out),
+        Format::Npy => write_npy(&mut rows, &mut out),
+        Format::Parquet => parquet::write_values(&mut rows, &mut out),
+        format => Err(ExportError::Unsuited {
+            format,
+            what: "is for losing positions: of a table of values there are rows, npy and parquet",
+        }),
+    };
+    crate::finish(out, positions)
+}
+
+/// The areas that are asked for, if a table of `table_tiles` tiles has them all.
+fn areas(filter: &Filter, table_tiles: u32) -> Result<RangeInclusive<u32>, ExportError> {
+    // A square has the most tiles of all that have as many bits.
+    let of_bits = filter.bits.map(|bits| (bits / 2) * bits.div_ceil(2));
+    let of_box = filter.within.map(|within| within.rows() * within.columns());
+    let of_areas = filter.areas.map(Areas::most);
+    let wishes = [of_bits, of_box, of_areas];
+    let needed = wishes.into_iter().flatten().min().unwrap_or(table_tiles);
+    if needed > table_tiles {
+        return Err(ExportError::BeyondTiles {
+            needed,
+            table_tiles,
+        });
+    }
+    let least = filter.areas.map_or(1, Areas::least);
+    Ok(least..=needed)
+}
+
+/// The positions of a request.
+pub(crate) struct Rows<'a> {
+    table: &'a Values,
+    filter: Filter,
+    tiles: RangeInclusive<u32>,
+    watch: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
+}
+
+impl Rows<'_> {
+    /// How many there are.
+    fn count(&self) -> u64 {
+        let positions = self.tiles.clone().flat_map(|tiles| {
+            let mut position = Partition::first(tiles);
+            (0..count(tiles)).map(move |_| {
+                let this = position.clone();
+                position.advance();
+                this
+            })
+        });
+        positions
+            .filter(|position| takes(&self.filter, position))
+            .count() as u64
+    }
+
+    /// Gives all of them to `visit`, in pieces; says how many there were.
+    pub(crate) fn each(
+        &mut self,
+        mut visit: impl FnMut(&[Row]) -> Result<(), ExportError>,
+    ) -> Result<u64, ExportError> {
+        let total = self.tiles.clone().map(count).sum();
+        let (mut read, mut written) = (0, 0);
+        let mut piece = Vec::with_capacity(PIECE_ROWS);
+        for tiles in self.tiles.clone() {
+            let values = self.table.area(tiles)?;
+            let mut position = Partition::first(tiles);
+            let tiles = u8::try_from(tiles).expect("at most 120");
+            for (rank, &value) in (0..).zip(&values) {
+                if takes(&self.filter, &position) {
+                    let position = position.clone();
+                    piece.push(Row {
+                        position,
+                        tiles,
+                        rank,
+                        value,
+                    });
+                }
+                if piece.len() == PIECE_ROWS {
+                    visit(&piece)?;
+                    written += piece.len() as u64;
+                    piece.clear();
+                }
+                position.advance();
+            }
+            read += values.len() as u64;
+            if (self.watch)(Progress { read, total }).is_break() {
+                return Err(ExportError::Stopped);
+            }
+        }
+        visit(&piece)?;
+        Ok(written + piece.len() as u64)
+    }
+}
+
+/// Whether a position is exported: one of each mirror pair, the one with the lower rank of those that fit, or both.
+fn takes(filter: &Filter, position: &Partition) -> bool {
+    let columns = position.rows().first().copied().unwrap_or(0);
+    let rows = u32::try_from(position.rows().len()).expect("at most 120");
+    let fits = |rows: u32, columns: u32| {
+        let inside = |within: Rectangle| rows <= within.rows() && columns <= within.columns();
+        filter.within.is_none_or(inside)
+    };
+    filter.bits.is_none_or(|bits| rows + columns <= bits)
+        && fits(rows, columns)
+        && (filter.both || position.is_representative() || !fits(columns, rows))
+}
+
+fn write_rows(rows: &mut Rows<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
+    out.write_all(b"tiles,rank,rows,value\n")?;
+    let mut lines = Vec::new();
+    rows.each(|piece| {
+        lines.clear();
+        for row in piece {
+            let Row {
+                position,
+                tiles,
+                rank,
+                value,
+            } = row;
+            writeln!(lines, "{tiles},{rank},\"{position}\",{value}")?;
+        }
+        Ok(out.write_all(&lines)?)
+    })
+}
+
+fn write_npy(rows: &mut Rows<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
+    let fields = "[('tiles', '|u1'), ('rank', '<u4'), ('value', '|u1')]";
+    out.write_all(&npy::header(fields, rows.count()))?;
+    let mut bytes = Vec::new();
+    rows.each(|piece| {
+        bytes.clear();
+        for row in piece {
+            bytes.push(row.tiles);
+            bytes.extend(row.rank.to_le_bytes());
+            bytes.push(row.value);
+        }
+        Ok(out.write_all(&bytes)?)
+    })
+}

@@ -1,0 +1,293 @@
+//! The two kinds of tables where either may be: the one place that tells them apart.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{Files, Folder, Table, TableError};
+use crate::digest::Digest;
+use crate::division::Division;
+use crate::format::FormatError;
+use crate::manifest::{
+    MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, folder_bits, folder_name, sha256sums,
+};
+use crate::partition::{AREA_MAX, count};
+use crate::values::manifest::folder_name as values_folder_name;
+use crate::values::{Values, ValuesManifest};
+
+/// What a published table tells of its positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Which are losing: a [`Table`].
+    Losing,
+    /// The Grundy value of each: [`Values`].
+    Values,
+}
+
+/// The field that the manifests of tables of values have, and no others.
+#[derive(Debug, Deserialize)]
+struct Tiles {
+    #[serde(rename = "tiles")]
+    _tiles: IgnoredAny,
+}
+
+impl Kind {
+    /// The kind of the table in `files`, as its manifest has it; nothing is checked. Of what is no manifest, opening the
+    /// table will tell.
+    pub fn of(files: &dyn Files) -> Kind {
+        match files.whole(MANIFEST_NAME, MANIFEST_BYTES_MAX) {
+            Ok(bytes) => Kind::of_manifest(&bytes),
+            Err(_) => Kind::Losing,
+        }
+    }
+
+    /// The same of the bytes of a manifest.
+    pub fn of_manifest(bytes: &[u8]) -> Kind {
+        match serde_json::from_slice::<Tiles>(bytes) {
+            Ok(_) => Kind::Values,
+            Err(_) => Kind::Losing,
+        }
+    }
+}
+
+/// The folder of the table at `path`, and its kind: that folder itself, or the first in the directory `path`. Tables of losing
+/// positions come before those of values, and large ones before small ones.
+///
+/// # Errors
+///
+/// If there is none.
+pub fn locate(path: &Path) -> Result<(PathBuf, Kind), TableError> {
+    let folder = match Table::locate(path) {
+        Err(TableError::NotFound { .. }) => Values::locate(path)?,
+        found => found?,
+    };
+    let kind = Kind::of(&Folder(folder.clone()));
+    Ok((folder, kind))
+}
+
+/// Which table it is, as the name of its folder tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TableName {
+    /// The losing positions of at most so many bits.
+    Losing(u32),
+    /// The values of the positions of at most so many tiles.
+    Values(u32),
+}
+
+impl TableName {
+    /// All that there may be, ascending.
+    pub fn all() -> impl Iterator<Item = TableName> {
+        let losing = (0..=u64::BITS).map(TableName::Losing);
+        losing.chain((1..=AREA_MAX).map(TableName::Values))
+    }
+
+    /// The table whose folder has this name, if it is one.
+    pub fn of(folder: &str) -> Option<TableName> {
+        match folder_bits(folder) {
+            Some(bits) => (bits <= u64::BITS).then_some(TableName::Losing(bits)),
+            None => TableName::all().find(|table| table.folder() == folder),
+        }
+    }
+
+    /// Of several tables in one place, the one that is meant if none is named: the largest, and one of losing positions if
+    /// there is any.
+    pub fn first(tables: impl Iterator<Item = TableName>) -> Option<TableName> {
+        tables.max_by_key(|table| (table.kind() == Kind::Losing, *table))
+    }
+
+    /// The name of its folder.
+    pub fn folder(self) -> String {
+        match self {
+            TableName::Losing(bits) => folder_name(bits),
+            TableName::Values(tiles) => values_folder_name(tiles),
+        }
+    }
+
+    /// Its kind.
+    pub fn kind(self) -> Kind {
+        match self {
+            TableName::Losing(_) => Kind::Losing,
+            TableName::Values(_) => Kind::Values,
+        }
+    }
+
+    /// Its tiles, if it is a table of values.
+    pub fn tiles(self) -> Option<u32> {
+        match self {
+            TableName::Losing(_) => None,
+            TableName::Values(tiles) => Some(tiles),
+        }
+    }
+
+    /// Its bits, if it is a table of losing positions.
+    pub fn bits(self) -> Option<u32> {
+        match self {
+            TableName::Losing(bits) => Some(bits),
+            TableName::Values(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TableName::Losing(bits) => write!(f, "table of {bits} bits"),
+            TableName::Values(tiles) => write!(f, "table of the values of {tiles} tiles"),
+        }
+    }
+}
+
+/// The manifest of a table of either kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnyManifest {
+    /// Of losing positions.
+    Losing(Manifest),
+    /// Of values.
+    Values(ValuesManifest),
+}
+
+/// What a manifest says about the file of a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardFileInfo {
+    /// Its name.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Its SHA-256.
+    pub sha256: Digest,
+}
+
+impl AnyManifest {
+    /// The manifest in `bytes`, of which everything is checked that it says about itself.
+    ///
+    /// # Errors
+    ///
+    /// If it is no manifest, one of a newer format, or one that contradicts itself.
+    pub fn parse(bytes: &[u8]) -> Result<AnyManifest, FormatError> {
+        Ok(match Kind::of_manifest(bytes) {
+            Kind::Losing => AnyManifest::Losing(Manifest::parse(bytes)?),
+            Kind::Values => AnyManifest::Values(ValuesManifest::parse(bytes)?),
+        })
+    }
+
+    /// The same, of a table of this kind.
+    ///
+    /// # Errors
+    ///
+    /// As for [`parse`](Self::parse); and if it is of a table of another kind.
+    pub fn parse_as(bytes: &[u8], division: Division) -> Result<AnyManifest, FormatError> {
+        Ok(match division {
+            Division::Words(_) => AnyManifest::Losing(Manifest::parse(bytes)?),
+            Division::Ranks(_) => AnyManifest::Values(ValuesManifest::parse(bytes)?),
+        })
+    }
+
+    /// The bits or tiles of the table.
+    pub fn size(&self) -> u32 {
+        match self {
+            AnyManifest::Losing(manifest) => manifest.bits,
+            AnyManifest::Values(manifest) => manifest.tiles,
+        }
+    }
+
+    /// What a job of this size counts in its ranges: losing positions, or values.
+    pub fn counted(&self, size: u32) -> u64 {
+        match self {
+            AnyManifest::Losing(manifest) => manifest.losing_by_bits[size as usize],
+            AnyManifest::Values(_) => (1..=size).map(count).sum(),
+        }
+    }
+
+    /// Which table it is of.
+    pub fn table(&self) -> TableName {
+        match self {
+            AnyManifest::Losing(manifest) => TableName::Losing(manifest.bits),
+            AnyManifest::Values(manifest) => TableName::Values(manifest.tiles),
+        }
+    }
+
+    /// The files of the shards, in their order.
+    pub fn shards(&self) -> Vec<ShardFileInfo> {
+        let info = |name: &String, bytes, sha256| ShardFileInfo {
+            name: name.clone(),
+            bytes,
+            sha256,
+        };
+        match self {
+            AnyManifest::Losing(manifest) => {
+                let shards = manifest.shards.iter();
+                shards
+                    .map(|shard| info(&shard.name, shard.bytes, shard.sha256))
+                    .collect()
+            }
+            AnyManifest::Values(manifest) => {
+                let shards = manifest.shards();
+                shards
+                    .map(|shard| info(&shard.name, shard.bytes, shard.sha256))
+                    .collect()
+            }
+        }
+    }
+
+    /// The content of `SHA256SUMS` for this manifest, whose bytes are `bytes`.
+    pub fn sha256sums(&self, bytes: &[u8]) -> String {
+        match self {
+            AnyManifest::Losing(manifest) => sha256sums(bytes, manifest),
+            AnyManifest::Values(manifest) => manifest.sha256sums(bytes),
+        }
+    }
+
+    /// Reads every byte of every shard in `folder`, which need not have the manifest yet, and checks all digests, counts
+    /// and fingerprints.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read, or is not what was published.
+    pub fn verify_bytes(&self, folder: PathBuf) -> Result<(), TableError> {
+        match self {
+            AnyManifest::Losing(manifest) => {
+                Table::with_manifest(folder, manifest.clone()).verify_bytes()
+            }
+            AnyManifest::Values(manifest) => {
+                let table = Values::with_manifest(Box::new(Folder(folder)), manifest.clone());
+                // What they give together is in the manifest's checks of itself.
+                (0..manifest.shards().count())
+                    .try_for_each(|number| table.read_shard(number).map(drop))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_name_tables() {
+        for table in TableName::all() {
+            assert_eq!(TableName::of(&table.folder()), Some(table));
+        }
+        for folder in [
+            "table-65",
+            "table-7",
+            "values-121",
+            "values-000",
+            "values-7",
+            "values-0082",
+            "work",
+            "",
+        ] {
+            assert_eq!(TableName::of(folder), None, "{folder}");
+        }
+        let first = |tables: &[TableName]| TableName::first(tables.iter().copied());
+        let (losing, values) = (TableName::Losing, TableName::Values);
+        assert_eq!(
+            first(&[values(100), losing(8), losing(14), values(20)]),
+            Some(losing(14))
+        );
+        assert_eq!(first(&[values(20), values(100)]), Some(values(100)));
+        assert_eq!(first(&[]), None);
+    }
+}

@@ -1,0 +1,55 @@
+//! Tables of Grundy values for tests: evaluated by the kernel, changed as a test likes, and published.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use chomp_kernel::grundy::{Evaluation, Lower};
+use chomp_table::manifest::{MANIFEST_NAME, SHA256SUMS_NAME};
+use chomp_table::partition::count;
+use chomp_table::values::ValuesManifest;
+use chomp_table::values::manifest::folder_name;
+use chomp_table::values::shard::{ShardSize, ValueShardWriter};
+
+/// Several shards for an area of some 20 tiles.
+pub(crate) const SMALL: ShardSize = ShardSize {
+    frame_bits: 5,
+    shard_bits: 8,
+};
+
+/// The values of all positions of each area up to `tiles`, by rank; none of 0 tiles.
+pub(crate) fn areas(tiles: u32) -> Vec<Vec<u8>> {
+    let mut areas = vec![Vec::new()];
+    for area in 1..=tiles {
+        let mut lower = Lower::new(24);
+        for (area, values) in (0..).zip(&areas).skip(1) {
+            lower.put(area, vec![values]);
+        }
+        let mut evaluation = Evaluation::new(area, 0..count(area));
+        evaluation.apply(&lower);
+        areas.push(evaluation.finish());
+    }
+    areas
+}
+
+/// Publishes a table with these values in the directory; what was there is replaced. Returns its folder.
+pub(crate) fn publish(directory: &Path, size: ShardSize, areas: &[Vec<u8>]) -> PathBuf {
+    let tiles = u32::try_from(areas.len()).unwrap() - 1;
+    let folder = directory.join(folder_name(tiles));
+    fs::create_dir_all(&folder).unwrap();
+    let mut infos = Vec::new();
+    for (number, place) in size.places(tiles).enumerate() {
+        let [start, end] =
+            [place.ranks.start, place.ranks.end].map(|rank| usize::try_from(rank).unwrap());
+        let values = &areas[place.area as usize][start..end];
+        let mut writer = ValueShardWriter::new(number, place);
+        writer.push(values);
+        let (info, bytes) = writer.finish();
+        fs::write(folder.join(&info.name), bytes).unwrap();
+        infos.push(info);
+    }
+    let manifest = ValuesManifest::new(tiles, size, 1, "chomp 0.1.0".into(), infos).unwrap();
+    let bytes = manifest.to_bytes();
+    fs::write(folder.join(SHA256SUMS_NAME), manifest.sha256sums(&bytes)).unwrap();
+    fs::write(folder.join(MANIFEST_NAME), bytes).unwrap();
+    folder
+}

@@ -1,0 +1,425 @@
+//! Tables of Grundy values as processes have them: checked, asked, exported, served and fetched. What they say is what the definition
+//! says, and a wrong value is named.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use chomp_table::partition::count;
+use chomp_table::{Digest, Partition};
+use common::cluster::{Process, at_home, free_port, wait_for};
+use common::values::{SMALL, areas, publish};
+use common::{Ended, end, files, number, program, run};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const TILES: u32 = 42;
+
+/// The values of all positions of at most [`TILES`] tiles.
+fn right() -> &'static [Vec<u8>] {
+    static RIGHT: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    RIGHT.get_or_init(|| areas(TILES))
+}
+
+/// A directory with the table of so many tiles, and its folder.
+fn table(tiles: u32) -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = publish(directory.path(), SMALL, &right()[..=tiles as usize]);
+    (directory, folder)
+}
+
+fn chomp(command: &str, table: &str, flags: &str) -> Command {
+    let mut chomp = program();
+    chomp.args([command, "--table", table]);
+    chomp.args(flags.split_whitespace());
+    chomp
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn done(command: &mut Command) -> Ended {
+    let ended = end(command);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    ended
+}
+
+/// The value of a position by its definition, from the rows alone.
+fn value(rows: &[u32], known: &mut BTreeMap<Vec<u32>, u8>) -> u8 {
+    if let Some(&value) = known.get(rows) {
+        return value;
+    }
+    let mut led_to = Vec::new();
+    for row in 0..rows.len() {
+        for kept in 0..rows[row] {
+            let mut left = rows.to_vec();
+            left[row..]
+                .iter_mut()
+                .for_each(|row| *row = (*row).min(kept));
+            left.retain(|&row| row > 0);
+            if !left.is_empty() {
+                led_to.push(value(&left, known));
+            }
+        }
+    }
+    let value = (0..).find(|value| !led_to.contains(value)).unwrap();
+    known.insert(rows.to_vec(), value);
+    value
+}
+
+#[test]
+fn right_tables_pass_at_every_level() {
+    let (directory, folder) = table(TILES);
+    let listed = files(&folder);
+    for (level, checks) in [
+        ("quick", &["files", "shards", "definition", "known"][..]),
+        (
+            "sample",
+            &["files", "shards", "definition", "known", "sample"],
+        ),
+        ("full", &["files", "shards", "definition", "known"]),
+    ] {
+        let flags = format!("--json --level {level} --sample 500 --seed 3 --threads 2");
+        let report = end(&mut chomp("verify", path(&folder), &flags)).summary();
+        assert_eq!(
+            (&report["result"], &report["level"]),
+            (&json!("passed"), &json!(level))
+        );
+        let made = report["checks"].as_array().unwrap().iter();
+        let made: Vec<&str> = made.map(|check| check["check"].as_str().unwrap()).collect();
+        assert_eq!(made, checks);
+        let tiles = if level == "full" { 42 } else { 40 };
+        let what = report["checks"][2]["what"].as_str().unwrap();
+        assert!(
+            what.contains(&format!("all of at most {tiles} tiles")),
+            "{what}"
+        );
+        let table = &report["table"];
+        assert_eq!(number(table, "positions"), (1..=TILES).map(count).sum::<u64>());
+        assert_eq!(number(table, "tiles"), u64::from(TILES));
+        assert_eq!(report["sample"].is_null(), level != "sample");
+        let written = directory
+            .path()
+            .join(format!("verify-values-042-{level}.json"));
+        let written: Value = serde_json::from_slice(&fs::read(written).unwrap()).unwrap();
+        assert_eq!(written, report);
+    }
+    assert_eq!(files(&folder), listed, "the folder is as it was");
+    let ended = end(&mut chomp(
+        "verify",
+        path(&folder),
+        "--level full --memory 65MiB",
+    ));
+    ended.refuses(2, &["MiB of memory are too few"]);
+}
+
+#[test]
+fn damage_and_wrong_values_are_named() {
+    let (directory, folder) = table(TILES);
+    let refused = |flags: &str, texts: &[&str]| {
+        let ended = end(&mut chomp(
+            "verify",
+            path(&folder),
+            &format!("--json {flags}"),
+        ));
+        assert_eq!(ended.code, Some(3), "{ended:?}");
+        let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(report["result"], "damaged");
+        let damage = report["damage"].as_str().unwrap();
+        for text in texts {
+            assert!(
+                damage.contains(text) && ended.stderr.contains(text),
+                "{ended:?}"
+            );
+        }
+    };
+    for (file, texts) in [
+        ("manifest.json", ["manifest.json is damaged", "SHA256SUMS"]),
+        ("SHA256SUMS", ["manifest.json is damaged", "SHA256SUMS"]),
+        ("shard-0030.zst", ["shard-0030.zst is damaged", "SHA-256"]),
+    ] {
+        let bytes = fs::read(folder.join(file)).unwrap();
+        for at in [0, bytes.len() / 2] {
+            let mut other = bytes.clone();
+            other[at] ^= 4;
+            fs::write(folder.join(file), other).unwrap();
+            refused("", &texts);
+        }
+        fs::write(folder.join(file), bytes).unwrap();
+    }
+    fs::rename(folder.join("shard-0009.zst"), directory.path().join("a")).unwrap();
+    refused("", &["shard-0009.zst", "it is missing"]);
+
+    // One wrong value, with right digests.
+    for (tiles, flags) in [(17, "quick"), (40, "quick"), (42, "full")] {
+        let mut wrong = right().to_vec();
+        let position: Partition = format!("{},3,2,1,1", tiles - 7).parse().unwrap();
+        let ranks = [&position, &position.mirror()].map(Partition::rank);
+        let [rank, mirror] = ranks.map(|rank| usize::try_from(rank).unwrap());
+        let value = wrong[tiles][rank];
+        let other = value ^ 1;
+        wrong[tiles][rank] = other;
+        wrong[tiles][mirror] = other;
+        publish(directory.path(), SMALL, &wrong);
+        let named = position.representative();
+        refused(
+            &format!("--level {flags}"),
+            &[
+                &format!(
+                    "the position {named} ({tiles} tiles, rank {}, shard-",
+                    named.rank()
+                ),
+                &format!("has the value {other} in the table"),
+                &format!("it is {value};"),
+            ],
+        );
+    }
+}
+
+#[test]
+fn positions_have_the_values_of_the_definition() {
+    let (directory, folder) = table(16);
+    let positions = (0..count(9)).map(|rank| Partition::at(9, rank));
+    let mut flags: Vec<String> = positions.map(|position| position.to_string()).collect();
+    flags.extend(["1", "2,1", "4x4", "0b110100", "16", "7,3,3,1"].map(str::to_owned));
+    let asked = flags.join(" ");
+    let mut known = BTreeMap::new();
+    for (table, told) in [
+        (path(&folder), "--json"),
+        (path(directory.path()), "--json"),
+    ] {
+        let said = done(&mut chomp("query", table, &format!("{told} {asked}"))).stdout;
+        for (line, text) in said.lines().zip(&flags) {
+            let answer: Value = serde_json::from_str(line).unwrap();
+            let position: Partition = text.parse().unwrap();
+            assert_eq!(answer["rows"], json!(position.rows()));
+            let right = value(position.rows(), &mut known);
+            assert_eq!(number(&answer, "value"), u64::from(right), "{text}");
+            assert_eq!(answer["losing"], json!(right == 0));
+            let mut by_value = vec![Vec::new(); usize::from(right)];
+            for (cell, left) in position.moves() {
+                let value = value(left.rows(), &mut known);
+                if value < right {
+                    by_value[usize::from(value)].push([cell.row, cell.column]);
+                }
+            }
+            assert_eq!(answer["moves_by_value"], json!(by_value), "{text}");
+            let winning = by_value.first().cloned().unwrap_or_default();
+            assert_eq!(answer["winning_moves"], json!(winning));
+        }
+        assert_eq!(said.lines().count(), flags.len());
+    }
+    let said = |flags: &str| done(&mut chomp("query", path(&folder), flags)).stdout;
+    assert_eq!(
+        said("2,1 2x2"),
+        "2,1 has the value 0: it is losing, no move wins\n\
+         2x2 has the value 2: it is winning, with moves to\n  0   (2,2)\n  1   (1,2) (2,1)\n"
+    );
+    assert_eq!(
+        said("--no-moves 4 2x2"),
+        "4 has the value 3\n2x2 has the value 2\n"
+    );
+    for (flags, code, text) in [
+        (
+            "query 17",
+            5,
+            "the position has 17 tiles, and the table covers those of 1 to 16",
+        ),
+        ("query 0", 5, "the position has 0 tiles"),
+        ("query 11x11", 5, "more than 120 tiles"),
+        ("query 1,2", 2, "rows are listed longest first"),
+        ("query a", 2, "is not a position"),
+        (
+            "openings 2x3",
+            2,
+            "is a table of Grundy values, and this takes one of losing positions",
+        ),
+    ] {
+        let (command, flags) = flags.split_once(' ').unwrap();
+        end(&mut chomp(command, path(&folder), flags)).refuses(code, &[text]);
+    }
+    // Beside a table of losing positions it is asked by its own folder.
+    end(&mut run(directory.path(), 20)).summary();
+    let both = done(&mut chomp("query", path(directory.path()), "2x2")).stdout;
+    assert_eq!(both, "2x2 is winning, with (2,2)\n");
+    assert!(said("2x2").contains("has the value 2"));
+}
+
+#[test]
+fn values_are_exported() {
+    let (directory, folder) = table(20);
+    let out = directory.path().join("out");
+    let export = |flags: &str| {
+        let mut command = chomp("export", path(&folder), flags);
+        command.args(["--force", "--out", path(&out)]);
+        command
+    };
+    // The lines of some positions, straight from the values.
+    let lines = |takes: &dyn Fn(&Partition) -> bool| {
+        let mut lines = "tiles,rank,rows,value\n".to_owned();
+        for tiles in 1..=20 {
+            for rank in 0..count(tiles) {
+                let position = Partition::at(tiles, rank);
+                if takes(&position) {
+                    let value = right()[tiles as usize][usize::try_from(rank).unwrap()];
+                    lines += &format!("{tiles},{rank},\"{position}\",{value}\n");
+                }
+            }
+        }
+        lines
+    };
+    let sides = |position: &Partition| (position.rows().len(), position.rows()[0]);
+    let inside = move |position: &Partition| {
+        let (rows, columns) = sides(position);
+        rows <= 4 && columns <= 5
+    };
+    let cases: [(&str, &dyn Fn(&Partition) -> bool); 5] = [
+        ("", &Partition::is_representative),
+        ("--both", &|_| true),
+        ("--area 7-9", &|position| {
+            (7..=9).contains(&position.area()) && position.is_representative()
+        }),
+        ("--box 4x5", &|position| {
+            inside(position) && (position.is_representative() || !inside(&position.mirror()))
+        }),
+        ("--bits 8 --both", &|position| {
+            let (rows, columns) = sides(position);
+            rows + columns as usize <= 8
+        }),
+    ];
+    for (flags, takes) in cases {
+        let summary = end(&mut export(&format!("--json --format rows {flags}"))).summary();
+        let expected = lines(takes);
+        let found = fs::read_to_string(&out).unwrap();
+        assert!(found == expected, "{flags}");
+        assert_eq!(
+            number(&summary, "positions") + 1,
+            expected.lines().count() as u64
+        );
+        assert_eq!(summary["sha256"], Digest::of(found.as_bytes()).to_string());
+        assert_eq!(
+            (&summary["tiles"], &summary["bits"]),
+            (&json!(20), &Value::Null)
+        );
+
+        done(&mut export(&format!("--format npy {flags}")));
+        let bytes = fs::read(&out).unwrap();
+        let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+        let head = String::from_utf8_lossy(&bytes[10..header]).into_owned();
+        let count = expected.lines().count() - 1;
+        assert!(
+            head.contains("[('tiles', '|u1'), ('rank', '<u4'), ('value', '|u1')]"),
+            "{head}"
+        );
+        assert!(head.contains(&format!("'shape': ({count},)")), "{head}");
+        let rows = bytes[header..].chunks(6);
+        assert_eq!(rows.len(), count);
+        for (row, line) in rows.zip(expected.lines().skip(1)) {
+            let rank = u32::from_le_bytes(row[1..5].try_into().unwrap());
+            let (start, end) = (format!("{},{rank},\"", row[0]), format!("\",{}", row[5]));
+            assert!(line.starts_with(&start) && line.ends_with(&end), "{line}");
+        }
+        assert_eq!(
+            done(&mut export(&format!("--format parquet {flags}"))).code,
+            Some(0)
+        );
+    }
+    for (flags, text) in [
+        ("--format words", "is for losing positions"),
+        ("--format roaring", "is for losing positions"),
+        ("--format chomp-fast --box 4x4", "is for losing positions"),
+        (
+            "--format rows --area 21",
+            "a table of the values of 21 tiles",
+        ),
+        (
+            "--format npy --box 3x7",
+            "a table of the values of 21 tiles",
+        ),
+        (
+            "--format npy --bits 10",
+            "a table of the values of 25 tiles",
+        ),
+        ("--format npy --memory 600B", "with --memory"),
+    ] {
+        end(&mut export(flags)).refuses(2, &[text]);
+    }
+}
+
+#[test]
+fn tables_are_served_asked_and_fetched() {
+    let (directory, folder) = table(22);
+    let home = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let mut serve = at_home(program(), home.path());
+    serve.args([
+        "serve",
+        "--json",
+        "--http",
+        &format!("127.0.0.1:{port}"),
+        "--table",
+    ]);
+    let mut serve = Process::start(serve.arg(directory.path()), home.path());
+    wait_for("the server", || serve.printed().ends_with('\n'));
+    let served: Value = serde_json::from_str(&serve.printed()).unwrap();
+    assert_eq!(
+        (&served["tiles"], &served["bits"]),
+        (&json!(22), &Value::Null)
+    );
+    let list = common::http::get(port, "/", &[]);
+    assert_eq!(list.text(), "[{\"tiles\":22,\"path\":\"/values-022/\"}]\n");
+    let answer = common::http::get(port, "/api/value/5,4,2,1", &[]);
+    let expected = done(&mut chomp("query", path(&folder), "--json 5,4,2,1")).stdout;
+    let [answer, expected]: [Value; 2] =
+        [answer.text(), expected].map(|text| serde_json::from_str(&text).unwrap());
+    assert_eq!(answer, expected);
+
+    for from in ["", "/values-022", "/values-022/"] {
+        let url = format!("http://127.0.0.1:{port}{from}");
+        let told = done(
+            at_home(chomp("query", &url, "--no-moves 4 2x2"), home.path())
+                .stdin(std::process::Stdio::null()),
+        );
+        assert_eq!(told.stdout, "4 has the value 3\n2x2 has the value 2\n");
+        let out = tempfile::tempdir().unwrap();
+        let mut download = at_home(program(), home.path());
+        download.args([
+            "download",
+            "--json",
+            "--from",
+            &url,
+            "--out",
+            path(out.path()),
+        ]);
+        if from.is_empty() {
+            download.args(["--tiles", "22"]);
+        }
+        let summary = end(&mut download).summary();
+        assert_eq!(number(&summary, "tiles"), 22);
+        let fetched = out.path().join("values-022");
+        let names = files(&folder);
+        assert_eq!(files(&fetched).len(), names.len());
+        for file in names {
+            let copy = fetched.join(file.file_name().unwrap());
+            assert_eq!(fs::read(copy).unwrap(), fs::read(&file).unwrap());
+        }
+        done(&mut chomp("verify", path(&fetched), ""));
+    }
+    // What was spoilt on the way or on the server's disk is not taken.
+    let shard = folder.join("shard-0021.zst");
+    let mut bytes = fs::read(&shard).unwrap();
+    bytes[40] ^= 1;
+    fs::write(&shard, bytes).unwrap();
+    let file = common::http::get(port, "/values-022/shard-0021.zst", &[]);
+    assert_eq!(file.status, 500);
+    assert_eq!(
+        common::http::get(port, "/values-022/../lock", &[]).status,
+        404
+    );
+    serve.end();
+}

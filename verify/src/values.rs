@@ -1,0 +1,312 @@
+//! Tables of Grundy values, held to the definition: the value of a position is the least number that is not the value of what
+//! some move leaves.
+//!
+//! Moves are made on the rows, and the values of what they leave are taken from the table. So nothing is evaluated here. Who
+//! checks all positions of the fewest tiles first finds every wrong value: the first wrong one contradicts right ones.
+//!
+//! [`gather`] keeps the values of small areas in memory, and [`Areas::check`] holds each of them to the definition. Of the areas above,
+//! [`check_sample`] looks up what the moves of random positions leave, in one pass over the table for each batch.
+
+use std::ops::Range;
+
+use chomp_table::partition::count;
+use chomp_table::values::Values;
+use chomp_table::{Partition, TableError};
+
+use crate::known::BY_AREA;
+use crate::sample::{Random, Sample, SampleReport, one_in};
+use crate::{CheckError, Watch, ensure, tell};
+
+/// All positions of at most so many tiles are always checked.
+pub const TILES_CHECKED: u32 = 40;
+
+/// So many ranks are checked by a thread at a time.
+const PIECE_RANKS: usize = 1 << 14;
+/// No position of 120 tiles has more moves.
+const MOVES_MAX: usize = 120;
+
+/// The memory that [`Values::read_shard`] takes for any shard, in bytes: its values, and the bytes of its file.
+pub fn shard_bytes(table: &Values) -> u64 {
+    let shards = table.manifest().shards();
+    let largest = shards.map(|shard| shard.stored + shard.bytes).max();
+    largest.unwrap_or(0) + (1 << 20)
+}
+
+/// The positions of 1 to so many tiles: a byte of memory each.
+pub fn positions(tiles: u32) -> u64 {
+    (1..=tiles).map(count).sum()
+}
+
+/// The values of all positions of at most so many tiles, both of each mirror pair: by tiles, then by rank.
+#[derive(Debug)]
+pub struct Areas(Vec<Vec<u8>>);
+
+/// Some positions of one area.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    tiles: u32,
+    ranks: Range<u64>,
+}
+
+/// Takes what [`Values::read_shard`] gave for each shard of `table`, in order, and keeps the values of at most
+/// `tiles` tiles.
+///
+/// # Errors
+///
+/// The first error of a shard; [`CheckError::Stopped`].
+pub fn gather(
+    table: &Values,
+    tiles: u32,
+    shards: impl Iterator<Item = Result<Vec<u8>, TableError>>,
+    watch: Watch<'_>,
+) -> Result<Areas, CheckError> {
+    let manifest = table.manifest();
+    let all = positions(manifest.tiles);
+    let mut seen = 0;
+    let mut areas = Areas(vec![Vec::new()]);
+    for (place, stored) in manifest.places().zip(shards) {
+        let stored = stored?;
+        seen += place.ranks.end - place.ranks.start;
+        if place.area <= tiles {
+            if place.ranks.start == 0 {
+                areas.0.push(vec![0; size(count(place.area))]);
+            }
+            place.spread(&stored, &mut areas.0[place.area as usize]);
+        }
+        tell(watch, seen, all)?;
+    }
+    Ok(areas)
+}
+
+impl Areas {
+    /// All positions, in pieces, the fewest tiles first.
+    pub fn pieces(&self) -> Vec<Piece> {
+        let pieces = |tiles: u32| {
+            let starts = (0..count(tiles)).step_by(PIECE_RANKS);
+            starts.map(move |start| Piece {
+                tiles,
+                ranks: start..count(tiles).min(start + PIECE_RANKS as u64),
+            })
+        };
+        let tiles = u32::try_from(self.0.len()).expect("at most 121");
+        (1..tiles).flat_map(pieces).collect()
+    }
+
+    /// Compares each value of a piece with the definition. Of a mirror pair, whose values are one in the
+    /// table, one is looked at. Returns for how many positions that stands.
+    ///
+    /// # Errors
+    ///
+    /// If the value of a position is not the least that its moves do not lead to.
+    pub fn check(&self, table: &Values, piece: &Piece) -> Result<u64, CheckError> {
+        let area = &self.0[piece.tiles as usize];
+        let mut position = Partition::at(piece.tiles, piece.ranks.start);
+        let mut checked = 0;
+        for rank in piece.ranks.clone() {
+            checked += position.stands_for();
+            if position.is_representative() {
+                let left = position.moves();
+                let left = left.map(|(_, left)| self.0[left.area() as usize][size(left.rank())]);
+                let mut led_to = 0;
+                left.for_each(|value| led_to |= bit(value));
+                compare(table, &position, area[size(rank)], led_to)?;
+            }
+            position.advance();
+        }
+        Ok(checked)
+    }
+}
+
+/// The set of one value, which is less than the 120 tiles of the largest position.
+fn bit(value: u8) -> u128 {
+    1 << value
+}
+
+/// `Wrong`, unless `value` is the least that is not among those that are led to.
+fn compare(
+    table: &Values,
+    position: &Partition,
+    value: u8,
+    led_to: u128,
+) -> Result<(), CheckError> {
+    let right = led_to.trailing_ones();
+    ensure(u32::from(value) == right, || {
+        let (tiles, rank) = (position.area(), position.rank());
+        let mut shards = table.manifest().shards().zip(table.manifest().places());
+        let shard = shards.find(|(_, place)| place.area == tiles && place.ranks.contains(&rank));
+        let file = shard.map_or("no shard", |(shard, _)| &shard.name);
+        format!(
+            "the position {position} ({tiles} tiles, rank {rank}, {file}) has the value {value} in the table; \
+             by the values there of what its moves leave it is {right}"
+        )
+    })
+}
+
+/// Compares the number of losing positions of each area with what others found; returns how many there were to compare.
+///
+/// # Errors
+///
+/// If a number is another.
+pub fn check_known(table: &Values) -> Result<u64, CheckError> {
+    let mut compared = 0;
+    for (area, known) in table.manifest().areas.iter().zip(BY_AREA) {
+        let found = area.positions_by_value().first().copied().unwrap_or(0);
+        ensure(found == known, || {
+            let tiles = area.tiles;
+            format!(
+                "the table has {found} positions of {tiles} tiles with the value 0; others have found {known} losing ones"
+            )
+        })?;
+        compared += 1;
+    }
+    Ok(compared)
+}
+
+/// Decides random positions of more than [`TILES_CHECKED`] tiles, each as likely as any other; of all, if the
+/// table has no others.
+///
+/// # Errors
+///
+/// If the table cannot be read; if the value of a position is not the least that its moves do not lead to;
+/// [`CheckError::Stopped`].
+pub fn check_sample(
+    table: &Values,
+    sample: Sample,
+    watch: Watch<'_>,
+) -> Result<SampleReport, CheckError> {
+    let tiles = table.manifest().tiles;
+    let checked = Some(positions(TILES_CHECKED)).filter(|_| tiles > TILES_CHECKED);
+    let checked = checked.unwrap_or(0);
+    let all = positions(tiles) - checked;
+    let most = usize::try_from(sample.memory / size_of::<Query>() as u64).unwrap_or(usize::MAX);
+    let most = most.clamp(4 * MOVES_MAX, u32::MAX as usize);
+    let mut random = Random(sample.seed);
+    let mut report = SampleReport {
+        seed: sample.seed,
+        one_in_of_all: one_in(sample.positions),
+        one_in_of_listed: one_in(0),
+        ..SampleReport::default()
+    };
+    while report.positions < sample.positions {
+        let mut batch = Batch::default();
+        let left = sample.positions - report.positions;
+        while (batch.positions.len() as u64) < left && batch.queries.len() + MOVES_MAX < most {
+            batch.push(numbered(checked + random.below(all)));
+        }
+        let (before, these) = (report.positions, batch.positions.len() as u64);
+        let watch = |part| {
+            watch(crate::sample::part_of(
+                before,
+                these,
+                sample.positions,
+                part,
+            ))
+        };
+        report.moves += batch.queries.len() as u64 - these;
+        report.losing += batch.decide(table, &watch)?;
+        report.positions += these;
+        report.passes += 1;
+    }
+    report.of_all = report.positions;
+    Ok(report)
+}
+
+/// The position with this number: by tiles, then by rank.
+fn numbered(mut number: u64) -> Partition {
+    let mut tiles = 1;
+    while number >= count(tiles) {
+        number -= count(tiles);
+        tiles += 1;
+    }
+    Partition::at(tiles, number)
+}
+
+/// A position to be looked up, the representative of its pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Query {
+    /// Tiles and rank.
+    place: (u32, u64),
+    /// Twice the number of the position that asks; 1 more if it asks for itself.
+    tag: u64,
+}
+
+/// Positions that are decided in one pass.
+#[derive(Debug, Default)]
+struct Batch {
+    positions: Vec<Partition>,
+    queries: Vec<Query>,
+}
+
+impl Batch {
+    fn push(&mut self, position: Partition) {
+        let tag = 2 * self.positions.len() as u64;
+        let query = |position: Partition, tag| {
+            let position = position.representative();
+            let place = (position.area(), position.rank());
+            Query { place, tag }
+        };
+        self.queries.push(query(position.clone(), tag + 1));
+        let moves = position.moves();
+        self.queries.extend(moves.map(|(_, left)| query(left, tag)));
+        self.positions.push(position);
+    }
+
+    /// Compares all of them with the definition. Returns how many are losing.
+    fn decide(mut self, table: &Values, watch: Watch<'_>) -> Result<u64, CheckError> {
+        let mut found = vec![(0, 0); self.positions.len()];
+        self.queries.sort_unstable();
+        look_up(table, &self.queries, watch, |tag, value| {
+            let (own, led_to) = &mut found[size(tag / 2)];
+            if tag % 2 == 1 {
+                *own = value;
+            } else {
+                *led_to |= bit(value);
+            }
+        })?;
+        let mut losing = 0;
+        for (position, (own, led_to)) in self.positions.iter().zip(found) {
+            compare(table, position, own, led_to)?;
+            losing += u64::from(own == 0);
+        }
+        Ok(losing)
+    }
+}
+
+/// Tells the value for each of `queries`, which ascend.
+fn look_up(
+    table: &Values,
+    queries: &[Query],
+    watch: Watch<'_>,
+    mut tell_value: impl FnMut(u64, u8),
+) -> Result<(), CheckError> {
+    let manifest = table.manifest();
+    let all = positions(manifest.tiles);
+    let mut seen = 0;
+    let mut rest = queries;
+    for (number, place) in manifest.places().enumerate() {
+        let end = (place.area, place.ranks.end);
+        let (these, others) = rest.split_at(rest.partition_point(|query| query.place < end));
+        rest = others;
+        seen += place.ranks.end - place.ranks.start;
+        if these.is_empty() {
+            continue;
+        }
+        let stored = table.read_shard(number)?;
+        let mut position = Partition::at(place.area, place.ranks.start);
+        let (mut rank, mut before) = (place.ranks.start, 0);
+        for query in these {
+            while rank < query.place.1 {
+                before += usize::from(position.is_representative());
+                position.advance();
+                rank += 1;
+            }
+            tell_value(query.tag, stored[before]);
+        }
+        tell(watch, seen, all)?;
+    }
+    Ok(())
+}
+
+fn size(number: u64) -> usize {
+    usize::try_from(number).expect("it counts what is in memory")
+}

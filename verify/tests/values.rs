@@ -1,0 +1,142 @@
+//! Tables of values: right ones pass, and every single wrong value is found and named.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a table made for a test need not be durable"
+)]
+
+#[path = "../../tests/tests/common/values.rs"]
+mod table;
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use chomp_table::Partition;
+use chomp_table::values::Values;
+use chomp_verify::sample::{Sample, SampleReport};
+use chomp_verify::values::{Areas, check_known, check_sample, gather, positions};
+use chomp_verify::{CheckError, UNWATCHED, Watch};
+use table::{SMALL, areas, publish};
+
+fn open(directory: &Path, areas: &[Vec<u8>]) -> Values {
+    Values::open(&publish(directory, SMALL, areas)).unwrap()
+}
+
+fn gathered(table: &Values, tiles: u32, watch: Watch<'_>) -> Result<Areas, CheckError> {
+    let shards = table.manifest().shards().count();
+    let shards = (0..shards).map(|number| table.read_shard(number));
+    gather(table, tiles, shards, watch)
+}
+
+/// Holds the values of at most `tiles` tiles to the definition.
+fn check(table: &Values, tiles: u32) -> Result<u64, CheckError> {
+    let areas = gathered(table, tiles, UNWATCHED)?;
+    let pieces = areas.pieces().into_iter();
+    pieces.map(|piece| areas.check(table, &piece)).sum()
+}
+
+fn sample(table: &Values, positions: u64, memory: u64) -> Result<SampleReport, CheckError> {
+    let seed = 7;
+    let sample = Sample {
+        positions,
+        seed,
+        memory,
+    };
+    check_sample(table, sample, UNWATCHED)
+}
+
+#[test]
+fn right_values_pass() {
+    let directory = tempfile::tempdir().unwrap();
+    let areas = areas(43);
+    let table = open(directory.path(), &areas);
+    assert_eq!(check_known(&table).unwrap(), 39);
+    for tiles in [1, 7, 30, 43] {
+        assert_eq!(check(&table, tiles).unwrap(), positions(tiles));
+    }
+    // The same positions are drawn, whatever fits in memory.
+    let once = sample(&table, 3000, 1 << 30).unwrap();
+    let often = sample(&table, 3000, 0).unwrap();
+    assert_eq!((once.passes, once.positions, once.of_all), (1, 3000, 3000));
+    assert!(often.passes > 100);
+    assert_eq!((once.moves, once.losing), (often.moves, often.losing));
+    // Each position has a move for every cell but the poison.
+    assert!((40 * 3000..=42 * 3000).contains(&once.moves), "{once:?}");
+    let losing = areas[41..].iter().flatten().filter(|&&value| value == 0);
+    assert!(losing.count() > 0 && once.losing < 150, "{once:?}");
+}
+
+#[test]
+fn every_wrong_value_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut areas = areas(10);
+    let tiles = 9;
+    for rank in 0..areas[tiles].len() {
+        let position = Partition::at(9, rank as u64);
+        let mirror = usize::try_from(position.mirror().rank()).unwrap();
+        let right = areas[tiles][rank];
+        for wrong in (0..9).filter(|&value| value != right) {
+            areas[tiles][rank] = wrong;
+            areas[tiles][mirror] = wrong;
+            let table = open(directory.path(), &areas);
+            let error = check(&table, 10).unwrap_err();
+            assert!(matches!(error, CheckError::Wrong(_)), "{error}");
+            let (text, named) = (error.to_string(), position.clone().representative());
+            let says = |part: &str| assert!(text.contains(part), "{text}");
+            says(&format!("the position {named} (9 tiles, rank "));
+            says(&format!("has the value {wrong} in the table"));
+            says(&format!("it is {right};"));
+            assert!(check(&table, 8).is_ok());
+        }
+        areas[tiles][rank] = right;
+        areas[tiles][mirror] = right;
+    }
+}
+
+#[test]
+fn wrong_values_are_met_by_a_sample() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut areas = areas(42);
+    // One in ten of 42 tiles, and nothing that is always checked.
+    for rank in (0..areas[42].len()).step_by(10) {
+        let mirror = Partition::at(42, rank as u64).mirror().rank();
+        let wrong = (areas[42][rank] + 1) % 42;
+        areas[42][rank] = wrong;
+        areas[42][usize::try_from(mirror).unwrap()] = wrong;
+    }
+    let table = open(directory.path(), &areas);
+    assert!(check(&table, 41).is_ok());
+    let error = sample(&table, 400, 1 << 20).unwrap_err().to_string();
+    assert!(error.contains("(42 tiles, rank"), "{error}");
+    // Of the losing ones some are missing, which others have counted up to 39 tiles only.
+    assert!(check_known(&table).is_ok());
+}
+
+#[test]
+fn counts_of_others_are_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut areas = areas(5);
+    let column = areas[5][0];
+    areas[5][0] = 0;
+    *areas[5].last_mut().unwrap() = 0;
+    assert_eq!(column, 4);
+    let table = open(directory.path(), &areas);
+    let error = check_known(&table).unwrap_err().to_string();
+    assert!(error.contains("5 positions of 5 tiles"), "{error}");
+    assert!(error.contains("found 3 losing"), "{error}");
+}
+
+#[test]
+fn checks_that_are_stopped_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let table = open(directory.path(), &areas(6));
+    let stop = |_| ControlFlow::Break(());
+    let stopped = |error| assert!(matches!(error, CheckError::Stopped), "{error}");
+    stopped(gathered(&table, 6, &stop).unwrap_err());
+    let asked = Sample {
+        positions: 8,
+        seed: 1,
+        memory: 0,
+    };
+    stopped(check_sample(&table, asked, &stop).unwrap_err());
+}
