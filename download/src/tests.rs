@@ -6,6 +6,7 @@ mod planted;
 mod remote;
 mod server;
 mod space;
+mod stops;
 
 use std::fs;
 use std::path::Path;
@@ -480,22 +481,4 @@ async fn killed_again_and_again() {
     assert_whole(&server, out.path());
     let continued = server.continued();
     assert!(kills > 5 && continued > 0, "{kills} kills, {continued}");
-}
-
-#[tokio::test]
-async fn it_stops_when_asked_to() {
-    let server = Server::start().await;
-    server.set(Peril::Status(503));
-    let out = tempfile::tempdir().unwrap();
-    let stop = CancellationToken::new();
-    let (progress, _watch) = watch::channel(Progress::default());
-    let config = Config {
-        patience: Duration::from_hours(1),
-        ..config(&server.url(), out.path())
-    };
-    let (error, ()) = tokio::join!(download(config, progress, stop.clone()), async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        stop.cancel();
-    });
-    assert!(matches!(error, Err(DownloadError::Stopped)), "{error:?}");
 }

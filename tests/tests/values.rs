@@ -4,6 +4,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -67,7 +68,7 @@ fn value(rows: &[u32], known: &mut BTreeMap<Vec<u32>, u8>) -> u8 {
             }
         }
     }
-    let value = (0..).find(|value| !led_to.contains(value)).unwrap();
+    let value = (0..=u8::MAX).find(|value| !led_to.contains(value)).unwrap();
     known.insert(rows.to_vec(), value);
     value
 }
@@ -100,7 +101,10 @@ fn right_tables_pass_at_every_level() {
             "{what}"
         );
         let table = &report["table"];
-        assert_eq!(number(table, "positions"), (1..=TILES).map(count).sum::<u64>());
+        assert_eq!(
+            number(table, "positions"),
+            (1..=TILES).map(count).sum::<u64>()
+        );
         assert_eq!(number(table, "tiles"), u64::from(TILES));
         assert_eq!(report["sample"].is_null(), level != "sample");
         let written = directory
@@ -250,6 +254,9 @@ fn positions_have_the_values_of_the_definition() {
     assert!(said("2x2").contains("has the value 2"));
 }
 
+/// Which positions an export has.
+type Keeps<'a> = &'a dyn Fn(&Partition) -> bool;
+
 #[test]
 fn values_are_exported() {
     let (directory, folder) = table(20);
@@ -267,7 +274,7 @@ fn values_are_exported() {
                 let position = Partition::at(tiles, rank);
                 if takes(&position) {
                     let value = right()[tiles as usize][usize::try_from(rank).unwrap()];
-                    lines += &format!("{tiles},{rank},\"{position}\",{value}\n");
+                    writeln!(lines, "{tiles},{rank},\"{position}\",{value}").unwrap();
                 }
             }
         }
@@ -278,7 +285,7 @@ fn values_are_exported() {
         let (rows, columns) = sides(position);
         rows <= 4 && columns <= 5
     };
-    let cases: [(&str, &dyn Fn(&Partition) -> bool); 5] = [
+    let cases: [(&str, Keeps); 5] = [
         ("", &Partition::is_representative),
         ("--both", &|_| true),
         ("--area 7-9", &|position| {

@@ -5,9 +5,55 @@ use chomp_table::Head;
 use super::disk::Write;
 use super::world::{Finding, Submission, World};
 use crate::units::Content;
-use crate::{LeaseId, Loss, Phase, Rejection, Settled, StopReason, SubmissionId, Unit, Work};
+use crate::{
+    Event, LeaseId, Loss, Phase, Rejection, Settled, StopReason, SubmissionId, Unit, Work, WorkerId,
+};
 
 impl World {
+    /// The coordinator has computed what it was to find out.
+    pub(super) fn arbitrated(&mut self, fails: bool) {
+        let Some((unit, found)) = self.arbitration.take() else {
+            return;
+        };
+        let content = match found {
+            Ok(content) if !fails => content,
+            found => {
+                let worker = WorkerId::only(u32::MAX);
+                for (head, digest) in found.err().into_iter().flatten() {
+                    self.tell(Event::Lost {
+                        worker,
+                        head,
+                        digest,
+                    });
+                }
+                let reason = "no memory".to_owned();
+                self.tell(Event::ArbitrationFailed { unit, reason });
+                return;
+            }
+        };
+        let submission = SubmissionId(self.new_id());
+        let entry = Submission {
+            units: vec![(unit, content)],
+            good: true,
+            own: true,
+            ..Submission::default()
+        };
+        self.submissions.insert(submission, entry);
+        let range = match unit {
+            Unit::Range(head) => Some(content.summary(head)),
+            Unit::Shard(number) => {
+                self.disk.confirmed.insert(number);
+                None
+            }
+        };
+        self.tell(Event::Arbitrated {
+            submission,
+            unit,
+            range,
+            digest: content.digest,
+        });
+    }
+
     pub(super) fn check_progress(&self) {
         let progress = self.plan.progress();
         assert_eq!(progress.submissions, self.submissions.len() as u64);

@@ -456,50 +456,6 @@ impl World {
         }
     }
 
-    /// The coordinator has computed what it was to find out.
-    pub(super) fn arbitrated(&mut self, fails: bool) {
-        let Some((unit, found)) = self.arbitration.take() else {
-            return;
-        };
-        let content = match found {
-            Ok(content) if !fails => content,
-            found => {
-                let worker = WorkerId::only(u32::MAX);
-                for (head, digest) in found.err().into_iter().flatten() {
-                    self.tell(Event::Lost {
-                        worker,
-                        head,
-                        digest,
-                    });
-                }
-                let reason = "no memory".to_owned();
-                self.tell(Event::ArbitrationFailed { unit, reason });
-                return;
-            }
-        };
-        let submission = SubmissionId(self.new_id());
-        let entry = Submission {
-            units: vec![(unit, content)],
-            good: true,
-            own: true,
-            ..Submission::default()
-        };
-        self.submissions.insert(submission, entry);
-        let range = match unit {
-            Unit::Range(head) => Some(content.summary(head)),
-            Unit::Shard(number) => {
-                self.disk.confirmed.insert(number);
-                None
-            }
-        };
-        self.tell(Event::Arbitrated {
-            submission,
-            unit,
-            range,
-            digest: content.digest,
-        });
-    }
-
     pub(super) fn process(&mut self, id: WorkerId) -> Option<&mut Process> {
         self.processes.iter_mut().find(|process| process.id == id)
     }
