@@ -6,7 +6,7 @@
 //! | | outcomes | Grundy values |
 //! |---|---|---|
 //! | the size of a table | bits | tiles |
-//! | a range | the words of one [head](crate::head) | up to 2^b consecutive [ranks](crate::partition) of one area |
+//! | a range | the words of one [head] | up to 2^b consecutive [ranks](crate::partition) of one area |
 //! | its number | the head | counted through, by area and then by rank, from 0 |
 //! | its layer | that of the head | the area less 1 |
 //! | draws on | the ranges that a move can lead to | the same: in each lower area, the ranks up to the last with no longer first row |

@@ -91,6 +91,35 @@ fn values_are_those_of_the_definition() {
     assert_eq!(number(&whole, "ranges_evaluated"), u64::from(TILES));
 }
 
+/// What `docs/RESULTS.md` publishes has all positions of each number of tiles, the known numbers of losing ones, and for a few
+/// tiles what a run finds.
+#[test]
+fn published_counts_are_those_of_a_run() {
+    let text = fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../docs/grundy-values.csv"
+    ));
+    let text = text.unwrap();
+    let mut published: Vec<BTreeMap<String, u64>> = vec![BTreeMap::new(); 100];
+    for line in text.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [tiles, value, positions] = fields[..] else {
+            panic!("{line}")
+        };
+        let counts = &mut published[tiles.parse::<usize>().unwrap() - 1];
+        counts.insert(value.to_owned(), positions.parse().unwrap());
+    }
+    for ((tiles, counts), losing) in (1..).zip(&published).zip(known::LOSING_BY_TILES) {
+        assert_eq!(counts.values().sum::<u64>(), count(tiles), "{tiles}");
+        assert_eq!(counts.get("0").copied().unwrap_or(0), losing, "{tiles}");
+    }
+    let table = tempfile::tempdir().unwrap();
+    let summary = summary(&mut grundy(table.path(), 30));
+    for (area, counts) in summary["areas"].as_array().unwrap().iter().zip(&published) {
+        assert_eq!(area["values"], json!(counts));
+    }
+}
+
 /// The files of a published table with their digests.
 fn published(table: &Path, tiles: u32) -> BTreeMap<String, Digest> {
     let folder = table.join(format!("values-{tiles:03}"));
