@@ -220,6 +220,7 @@ mod tests {
             "coordinator",
             "coordinator --bits 20 --tiles 20",
             "coordinator --tiles 20 --range-bits 20",
+            "coordinator --bits 20 --rank-bits 20",
             "coordinator --bits 20 --listen 7171",
             "coordinator --bits 20 --replicas 0",
             "plan",

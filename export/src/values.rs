@@ -183,7 +183,7 @@ fn write_rows(rows: &mut Rows<'_>, out: &mut dyn Write) -> Result<u64, ExportErr
 
 fn write_npy(rows: &mut Rows<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     let fields = "[('tiles', '|u1'), ('rank', '<u4'), ('value', '|u1')]";
-    out.write_all(&npy::header(fields, rows.count()))?;
+    out.write_all(&npy::preamble(fields, rows.count()))?;
     let mut bytes = Vec::new();
     rows.each(|piece| {
         bytes.clear();

@@ -67,6 +67,8 @@ Examples:
   chomp coordinator --tiles 110 --table chomp-values --listen 0.0.0.0:7171
   chomp coordinator --bits 44 --store s3://my-bucket/chomp --listen 0.0.0.0:7171")]
 #[command(group(ArgGroup::new("what").args(["bits", "tiles"]).required(true)))]
+#[command(mut_arg("range_bits", |bits| bits.conflicts_with("tiles")))]
+#[command(mut_arg("rank_bits", |bits| bits.conflicts_with("bits")))]
 pub(crate) struct CoordinatorArgs {
     #[command(flatten)]
     pub(crate) words: WordsArgs,

@@ -107,13 +107,13 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(mut chance: Chance) -> World {
-        let (division, sizes, shards) = if chance.once_in(4) {
-            let division = Division::Ranks(RankBits::new(8).unwrap());
-            (division, [1, 9, 16, 17, 18, 19, 20, 21], [256, 512])
+        // One schedule in four is of a table of Grundy values.
+        let (division, sizes) = if chance.0 % 4 == 3 {
+            let ranks = RankBits::new(8).unwrap();
+            (Division::Ranks(ranks), [1, 9, 16, 17, 18, 19, 20, 21])
         } else {
-            let division = Division::Words(RangeBits::new(12).unwrap());
-            let words = 1 + chance.below(30);
-            (division, [13, 14, 14, 15, 15, 15, 16, 17], [words; 2])
+            let words = RangeBits::new(12).unwrap();
+            (Division::Words(words), [13, 14, 14, 15, 15, 15, 16, 17])
         };
         let size = sizes[chance.index(sizes.len()).unwrap()];
         let settings = Settings {
@@ -127,7 +127,10 @@ impl World {
             task_positions_max: chance.below(6) * division.positions(),
             task_positions_min: chance.below(4) * division.positions(),
             tasks_per_thread: u32::try_from(chance.below(3)).unwrap(),
-            shard_words: shards[chance.index(shards.len()).unwrap()],
+            shard_words: match division {
+                Division::Words(_) => 1 + chance.below(30),
+                Division::Ranks(_) => 256 << chance.below(2),
+            },
             check_one_in: u32::try_from(chance.below(4)).unwrap(),
             check_own_one_in: u32::try_from(chance.below(4)).unwrap(),
             checks_first: u32::try_from(chance.below(3)).unwrap(),

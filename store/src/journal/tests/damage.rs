@@ -378,7 +378,7 @@ fn entries_that_no_coordinator_writes() {
         ),
         (
             done(1, |range| range.summary.count = 1 << 40),
-            "losing positions",
+            "512 are possible",
         ),
         (nobody, "without ranges"),
     ] {
