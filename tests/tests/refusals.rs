@@ -40,7 +40,14 @@ fn other_range_bits() {
     let before = content(directory.path());
     for bits in [14, 16] {
         let ended = end(&mut run_in(directory.path(), bits, 13));
-        ended.refuses(5, &["12 range bits", "13 range bits were asked for", "leave them out"]);
+        ended.refuses(
+            5,
+            &[
+                "12 range bits",
+                "13 range bits were asked for",
+                "leave them out",
+            ],
+        );
     }
     assert_eq!(content(directory.path()), before);
     // Left out, they are the table's.
