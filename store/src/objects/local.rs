@@ -34,7 +34,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use self::files::{Failure, entries, remove_unfinished, sync_all};
 use super::lock::{OpenError, TableLock, failed};
-use super::{Action, Cause, Key, READS_MAX, Storage, StorageError};
+use super::{Action, Cause, Key, LISTED_MAX, READS_MAX, Storage, StorageError};
 
 /// So many objects are read by a thread that the others need not wait for: a change of threads takes about as long as
 /// reading one that the system has in memory.
@@ -80,6 +80,8 @@ struct Directory {
     /// Why nothing may be written: a write failed, so that nobody knows what the disk holds.
     broken: AtomicBool,
     writable: bool,
+    /// [`LISTED_MAX`].
+    listed_max: usize,
     /// Held until the last write has ended.
     _lock: Option<TableLock>,
 }
@@ -143,6 +145,7 @@ impl LocalStorage {
             folders: Folders(Mutex::new(known)),
             broken: AtomicBool::new(false),
             writable,
+            listed_max: LISTED_MAX,
             _lock: lock,
         }))
     }
@@ -230,8 +233,12 @@ impl Directory {
 
     fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
         let mut objects = Vec::new();
-        let listed = files::list(&self.path(prefix), prefix.as_str(), &mut objects);
+        let mut left = Some(self.listed_max);
+        let listed = files::list(&self.path(prefix), prefix.as_str(), &mut left, &mut objects);
         listed.map_err(|source| error(prefix, Action::List, source.into()))?;
+        if left.is_none() {
+            return Err(StorageError::too_many(prefix, self.listed_max));
+        }
         objects.sort_unstable();
         Ok(objects)
     }

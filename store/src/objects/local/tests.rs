@@ -104,6 +104,47 @@ async fn unfinished_files_are_no_objects_and_go() {
 }
 
 #[test]
+fn a_listing_is_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut storage = open(directory.path());
+    assert_eq!(storage.0.listed_max, LISTED_MAX);
+    Arc::get_mut(&mut storage.0).unwrap().listed_max = 100;
+    let folder = directory.path().join("work/parts");
+    // 93 objects and seven folders.
+    for number in 0..93 {
+        let layer = folder.join(format!("{:02}", number % 7));
+        fs::create_dir_all(&layer).unwrap();
+        fs::write(layer.join(number.to_string()), "").unwrap();
+        // What can have no key is nobody's.
+        fs::write(layer.join(format!("{number} %")), "").unwrap();
+    }
+    let parts = key("work/parts");
+    assert_eq!(ready(storage.list(&parts)).unwrap().len(), 93);
+    for number in 0..10 {
+        fs::write(folder.join(number.to_string()), "").unwrap();
+        let error = ready(storage.list(&parts)).unwrap_err();
+        let text = format!("{error}: {}", error.source().unwrap());
+        let start = "cannot list work/parts: it has more than 100 objects";
+        assert!(text.starts_with(start) && text.contains("Remove"), "{text}");
+    }
+    assert!(
+        ready(storage.list(&key("work/journal")))
+            .unwrap()
+            .is_empty()
+    );
+    let layer = ready(storage.list(&key("work/parts/01"))).unwrap();
+    assert_eq!(layer.len(), 14);
+
+    // Round and round, without an object.
+    let loops = directory.path().join("work/loops");
+    fs::create_dir(&loops).unwrap();
+    for name in ["a", "b"] {
+        symlink(&loops, loops.join(name)).unwrap();
+    }
+    ready(storage.list(&key("work/loops"))).unwrap_err();
+}
+
+#[test]
 fn two_storages_as_one_are_tidied() {
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let [journal, rest] = folders
