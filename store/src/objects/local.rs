@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use chomp_files::{make_folder, sync_folder};
+use chomp_table::reader::TableName;
 use futures_util::{StreamExt, stream};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -98,7 +99,7 @@ impl LocalStorage {
         let mut known = BTreeSet::new();
         for (path, kind, name) in entries(&root).map_err(failed("list", &root))? {
             // Anything else there is not ours: it is left alone.
-            if kind.is_dir() && (name == "work" || name.starts_with("table-")) {
+            if kind.is_dir() && (name == "work" || TableName::of(&name).is_some()) {
                 sync_all(&path, &mut known)?;
             }
         }
@@ -246,7 +247,7 @@ impl Directory {
     fn tidy(&self) -> Result<(), OpenError> {
         remove_unfinished(&self.root.join("work"))?;
         for (path, kind, name) in entries(&self.root).map_err(failed("list", &self.root))? {
-            if kind.is_dir() && name.starts_with("table-") {
+            if kind.is_dir() && TableName::of(&name).is_some() {
                 remove_unfinished(&path)?;
             }
         }

@@ -51,7 +51,12 @@ async fn unfinished_files_are_no_objects_and_go() {
     let directory = tempfile::tempdir().unwrap();
     let folder = directory.path().join("work/parts/0001");
     let first = open(directory.path());
-    for name in ["work/parts/0001/a", "work/journal/0", "table-20/a"] {
+    for name in [
+        "work/parts/0001/a",
+        "work/journal/0",
+        "table-20/a",
+        "values-082/a",
+    ] {
         first.create(&key(name), Bytes::new()).await.unwrap();
     }
     drop(first);
@@ -68,7 +73,7 @@ async fn unfinished_files_are_no_objects_and_go() {
         fs::write(directory.path().join(name), "foreign").unwrap();
     }
     let owners = ["work/journal/1#1", "work/journal/1#23"];
-    let workers = ["work/parts/0001/b#1", "table-20/b#7"];
+    let workers = ["work/parts/0001/b#1", "table-20/b#7", "values-082/b#7"];
     for name in owners.iter().chain(&workers) {
         fs::write(directory.path().join(name), "in part").unwrap();
     }
