@@ -98,9 +98,9 @@ pub(crate) enum Command {
     Download(DownloadArgs),
     /// Check a finished table: every byte, random positions, or every position
     Verify(VerifyArgs),
-    /// Write the losing positions of a finished table into a file for other programs
+    /// Write the losing positions of a finished table, or its Grundy values, into a file for other programs
     Export(ExportArgs),
-    /// Tell whether positions are losing, and all moves that win
+    /// Tell whether positions are losing, and all moves that win; or their Grundy values
     Query(QueryArgs),
     /// List every winning first move of every rectangle that the table covers
     Openings(OpeningsArgs),
