@@ -12,6 +12,7 @@ mod events;
 pub mod exit;
 mod export;
 mod game;
+mod grant;
 mod local;
 mod machine;
 mod manual;
