@@ -76,3 +76,7 @@ bench:
 # Archives with a static program, its manual and completions
 release:
     .ci/release
+
+# A container image of a static program, without a daemon
+image PROGRAM="target/x86_64-unknown-linux-musl/release/chomp":
+    .ci/image {{PROGRAM}}

@@ -11,9 +11,13 @@ use chomp_table::partition::count;
 use chomp_table::{RangeBits, RankBits, head};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::time::{ClockId, clock_gettime};
-use sysinfo::{MemoryRefreshKind, System};
+use sysinfo::{
+    CGroupLimits, MemoryRefreshKind, Pid, Process, ProcessRefreshKind, ProcessesToUpdate, System,
+};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+
+use crate::grant::Grant;
 
 /// Ranges of 2^24 words have bitmaps that fit a core's cache; smaller ones cost more each.
 const RANGE_BITS_USUAL: u32 = 24;
@@ -29,18 +33,31 @@ const RANK_BITS_LARGE: u32 = 22;
 /// What is kept of a machine's name: the coordinator takes names of up to 64 bytes.
 const HOST_BYTES_MAX: usize = 48;
 
-/// One thread for each CPU that the process may use.
+/// One thread for each CPU that the process may use: its mask, the quota of its control groups, and Slurm say how many.
 pub(crate) fn threads() -> NonZeroUsize {
-    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+    let may_use = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    Grant::here()
+        .cpus
+        .map_or(may_use, |granted| granted.min(may_use))
 }
 
 /// Three quarters of the free memory, within the limits that the process has.
 pub(crate) fn memory_bytes() -> anyhow::Result<u64> {
     let mut system = System::new().context("cannot tell the free memory: say --memory SIZE")?;
     system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());
-    let limits = system.cgroup_limits();
+    let limits = control_group(&mut system);
     let free = limits.map_or(u64::MAX, |limits| limits.free_memory);
-    Ok(system.available_memory().min(free) / 4 * 3)
+    let granted = Grant::here().memory_bytes.unwrap_or(u64::MAX);
+    Ok(system.available_memory().min(free).min(granted) / 4 * 3)
+}
+
+/// The limits of this process's control group and those above it; if they cannot be told, the limits of the container.
+fn control_group(system: &mut System) -> Option<CGroupLimits> {
+    let here = Pid::from_u32(std::process::id());
+    let only = ProcessesToUpdate::Some(&[here]);
+    system.refresh_processes_specifics(only, false, ProcessRefreshKind::nothing());
+    let own = system.process(here).and_then(Process::cgroup_limits);
+    own.or_else(|| system.cgroup_limits())
 }
 
 /// The name of this machine.

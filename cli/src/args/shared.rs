@@ -131,11 +131,12 @@ impl TableArgs {
 /// How much of this machine to take.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShareArgs {
-    /// How many threads compute [default: one for each CPU]
+    /// How many threads compute [default: one for each CPU that the system, the container or Slurm grants]
     #[arg(long, value_name = "T")]
     pub(crate) threads: Option<NonZeroUsize>,
 
-    /// Stay within so much memory, as 4GiB; less is slower [default: three quarters of what is free]
+    /// Stay within so much memory, as 4GiB; less is slower [default: three quarters of what is free, within the
+    /// limits of the control group and of Slurm]
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<ByteSize>,
 }
