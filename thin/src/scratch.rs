@@ -176,7 +176,8 @@ impl RowWriter {
 /// The columns in the name of a file that is ours.
 fn columns_of(name: &str) -> Option<usize> {
     let (columns, second) = name.strip_prefix("first-")?.split_once('-')?;
-    second.parse::<usize>().ok().and(columns.parse().ok())
+    second.parse::<usize>().ok()?;
+    columns.parse().ok()
 }
 
 fn digest(columns: usize, second: usize, third: usize, bitmap: &[u8]) -> Digest {
