@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use chomp_coordinator::status::{JobPhase, Status};
 use chomp_table::format::shown;
-use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{
+    HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle,
+};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -125,8 +127,16 @@ impl Display {
     /// Shows how a download goes on, for as long as it is polled.
     pub(crate) async fn follow_download(
         &self,
-        progress: watch::Receiver<chomp_download::Progress>,
+        mut progress: watch::Receiver<chomp_download::Progress>,
     ) {
+        let known = progress
+            .wait_for(|now| now.shards_total > 0)
+            .await
+            .map(|now| *now);
+        if let (false, Ok(now)) = (self.json, known) {
+            let (shards, size) = (now.shards_total, HumanBytes(now.bytes_total));
+            self.line(&format!("the table has {size} in {shards} shards"));
+        }
         if self.terminal {
             let template =
                 "{msg} [{wide_bar}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";

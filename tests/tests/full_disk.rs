@@ -1,5 +1,5 @@
 //! A disk that runs full stops the run with an error that says so, spoils nothing, and once there
-//! is room the same command finishes. An export leaves nothing there. Needs the permission to mount small file systems.
+//! is room the same command finishes. An export leaves nothing there, and a download does not begin. Needs the permission to mount small file systems.
 
 mod common;
 
@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use chomp_table::Table;
+use common::cluster::{Process, free_port, wait_for};
 use common::{FINGERPRINT_24, end, files, fingerprint, needs, program, ranges_done, run_in};
 use tempfile::TempDir;
 
@@ -133,4 +134,39 @@ fn an_export_to_a_full_disk() {
         ended.refuses(1, &[path, "no space left", "free some and run again"]);
         assert!(files(disk.table()).is_empty(), "{format}");
     }
+}
+
+#[test]
+fn a_download_to_a_disk_that_is_too_small() {
+    let Some(disk) = SmallDisk::mount(8 * PAGE) else {
+        return;
+    };
+    let home = tempfile::tempdir().unwrap();
+    end(&mut run_in(home.path(), BITS, RANGE_BITS)).summary();
+    let address = format!("127.0.0.1:{}", free_port());
+    let mut serve = program();
+    serve.args(["serve", "--http", &address, "--table"]);
+    let server = Process::start(serve.arg(home.path()), home.path());
+    wait_for("a server", || server.said().contains("serving http://"));
+    let mut download = program();
+    download.args(["download", "--from", &format!("http://{address}"), "--out"]);
+    let out = disk.table().join("out");
+    let ended = end(download.arg(&out));
+    ended.refuses(
+        1,
+        &[
+            out.to_str().unwrap(),
+            "no space left",
+            "free some and run again",
+        ],
+    );
+    let there: Vec<_> = files(&out)
+        .iter()
+        .map(|file| file.metadata().unwrap().len())
+        .collect();
+    assert!(there.iter().sum::<u64>() < 100, "{there:?}");
+    disk.resize(AMPLE);
+    let said = end(&mut download);
+    assert!(said.stderr.contains("the table has "), "{}", said.stderr);
+    Table::open(&out).unwrap().verify_bytes().unwrap();
 }

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use chomp_table::{Table, Word};
+use chomp_table::partition::count;
+use chomp_table::{Partition, Table, Word};
+use common::values::{SMALL, areas, publish};
 use common::{end, needs, program, run};
 use tempfile::TempDir;
 
@@ -201,6 +203,71 @@ found = pyroaring.BitMap64.deserialize(open(path, 'rb').read())
 assert len(found) == len(words) and found == pyroaring.BitMap64(words)
 ",
     );
+}
+
+/// The tiles, the ranks, the rows and the values that an export of values should have, straight from the values.
+fn expected_values(areas: &[Vec<u8>], both: bool) -> String {
+    let all = (1..).zip(&areas[1..]).flat_map(|(tiles, values)| {
+        let ranked = (0..count(tiles)).zip(values);
+        ranked.map(move |(rank, &value)| (rank, Partition::at(tiles, rank), value))
+    });
+    let kept = all.filter(|(_, position, _)| both || position.is_representative());
+    let lines = kept.map(|(rank, position, value)| {
+        let (tiles, rows) = (position.area(), position.rows());
+        format!("[{tiles}, {rank}, {rows:?}, {value}]")
+    });
+    format!("[{}]", lines.collect::<Vec<_>>().join(",\n"))
+}
+
+const READ_VALUES: &str = "
+import csv, json, sys, numpy, pyarrow, pyarrow.parquet
+npy, parquet, text, expected = sys.argv[1:]
+expected = json.load(open(expected))
+found = numpy.load(npy)
+assert found.dtype == numpy.dtype([('tiles', 'u1'), ('rank', '<u4'), ('value', 'u1')])
+assert found.tolist() == [(tiles, rank, value) for tiles, rank, rows, value in expected]
+assert (numpy.load(npy, mmap_mode='r') == found).all()
+table = pyarrow.parquet.read_table(parquet)
+assert table.schema.names == ['tiles', 'rank', 'rows', 'value']
+kinds = table.schema.types
+assert [kinds[0], kinds[1], kinds[3]] == [pyarrow.uint8(), pyarrow.uint32(), pyarrow.uint8()]
+assert kinds[2].value_type == pyarrow.uint8()
+assert all(column.null_count == 0 for column in table.columns)
+assert [list(row.values()) for row in table.to_pylist()] == expected
+few = pyarrow.parquet.read_table(parquet, filters=[('tiles', '=', 12), ('value', '=', 0)])
+assert few['rank'].to_pylist() == [rank for tiles, rank, rows, value in expected if (tiles, value) == (12, 0)]
+lines = list(csv.reader(open(text, newline='')))
+assert lines[0] == ['tiles', 'rank', 'rows', 'value']
+rows = lambda text: [int(row) for row in text.split(',')]
+assert [[int(line[0]), int(line[1]), rows(line[2]), int(line[3])] for line in lines[1:]] == expected
+";
+
+#[test]
+fn numpy_pyarrow_and_csv_read_values() {
+    if !has_python() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let areas = areas(22);
+    let folder = publish(directory.path(), SMALL, &areas);
+    for both in [false, true] {
+        let mut command = python();
+        command.arg("-c").arg(READ_VALUES);
+        for format in ["npy", "parquet", "rows"] {
+            let file = directory.path().join(format);
+            let mut export = program();
+            export.args(["export", "--json", "--force", "--format", format]);
+            if both {
+                export.arg("--both");
+            }
+            export.arg("--table").arg(&folder).arg("--out").arg(&file);
+            end(&mut export).summary();
+            command.arg(file);
+        }
+        let expected = directory.path().join("expected");
+        fs::write(&expected, expected_values(&areas, both)).unwrap();
+        printed(command.arg(expected).output().unwrap());
+    }
 }
 
 #[test]

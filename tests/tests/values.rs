@@ -428,5 +428,17 @@ fn tables_are_served_asked_and_fetched() {
         common::http::get(port, "/values-022/../lock", &[]).status,
         404
     );
+    // The table of the most tiles answers, as long as it is there.
+    let of_row = |expected: Option<u64>| {
+        let answer = common::http::get(port, "/api/value/23", &[]);
+        let found = serde_json::from_str::<Value>(&answer.text()).ok();
+        assert_eq!(found.and_then(|found| found["value"].as_u64()), expected);
+        assert_eq!(answer.status, if expected.is_some() { 200 } else { 400 });
+    };
+    of_row(None);
+    let more = publish(directory.path(), SMALL, &right()[..=23]);
+    of_row(Some(22));
+    fs::rename(more, directory.path().join("elsewhere")).unwrap();
+    of_row(None);
     serve.end();
 }

@@ -9,15 +9,15 @@ use thirtyfour::Key;
 use crate::browser::Browser;
 use crate::site::{Site, list};
 
-/// Games that who begins can win.
-const WON: [(&str, &str); 7] = [
-    ("ichomp", "2x3/3x2/3,1/2"),
-    ("poisons", "3x5@1,1@2,2"),
-    ("poisons", "3,3,2,1@2,1"),
-    ("nim", "3,4,5"),
-    ("nim", "1,2,4@misere"),
-    ("towers", "1-8,2-6,5-3"),
-    ("horse", "6,8"),
+/// Games that who begins can win, and what is said when you have.
+const WON: [(&str, &str, &str); 7] = [
+    ("ichomp", "2x3/3x2/3,1/2", "You took the last square."),
+    ("poisons", "3x5@1,1@2,2", "The computer took a poison."),
+    ("poisons", "3,3,2,1@2,1", "The computer took a poison."),
+    ("nim", "3,4,5", "You took the last counter."),
+    ("nim", "1,2,4@misere", "The computer took the last counter."),
+    ("towers", "1-8,2-6,5-3", "The computer cannot move."),
+    ("horse", "6,8", "The computer cannot move."),
 ];
 
 /// Outcomes and values by their definition, from the moves alone.
@@ -163,23 +163,48 @@ fn compare(browser: &Browser, twin: &mut Twin, game: &str, position: &str) {
             "{game} {position} {name:?}"
         );
     }
-    if game == "ichomp" {
-        let values = browser.value("[...document.querySelectorAll('.parts tbody tr')].map((row) => [Number(row.cells[1].textContent), row.cells[2].textContent])");
-        let mut total = 0;
-        let parts: Vec<u32> = position
-            .split('/')
-            .map(|board| twin.of(game, board).1.unwrap())
-            .collect();
-        for (value, row) in parts.iter().zip(list(&values)) {
-            total ^= value;
-            assert_eq!(row[0], json!(value), "{position}");
-            assert_eq!(
-                u32::from_str_radix(row[1].as_str().unwrap(), 2).unwrap(),
-                *value
-            );
+    compare_parts(browser, twin, game, position);
+}
+
+/// Compares what is below the board with the games that the position consists of: their values, and these in binary,
+/// where the columns stand out that have an odd number of ones.
+fn compare_parts(browser: &Browser, twin: &mut Twin, game: &str, position: &str) {
+    let number = |text: &str| text.parse::<u32>().unwrap();
+    let numbers = |text: &str| -> Vec<u32> { text.split([',', '-']).map(number).collect() };
+    let mut parts = match game {
+        "ichomp" => {
+            let boards = position.split('/');
+            boards
+                .map(|board| twin.of(game, board).1.unwrap())
+                .collect()
         }
-        assert_eq!(list(&values)[4][0], json!(total), "{position}");
-    }
+        "nim" => numbers(position.split('@').next().unwrap()),
+        "towers" => {
+            let rows = numbers(position);
+            let gaps = rows.chunks(2).map(|rows| rows[0].abs_diff(rows[1]) - 1);
+            gaps.collect()
+        }
+        _ => {
+            assert!(browser.is_hidden("#extra"), "{game}");
+            return;
+        }
+    };
+    let total = parts.iter().fold(0, |total, value| total ^ value);
+    parts.push(total);
+    let shown = browser.value(
+        "[...document.querySelectorAll('.parts tbody tr')].map((row) => [row.cells[1].textContent, row.cells[2].textContent,
+            [...row.cells[2].children].map((digit) => Number(digit.className === 'odd')).join('')])",
+    );
+    let rows: Vec<[u32; 3]> = list(&shown)
+        .iter()
+        .map(|row| {
+            let text = |at: usize| row[at].as_str().unwrap();
+            let binary = |at| u32::from_str_radix(text(at), 2).unwrap();
+            [number(text(0)), binary(1), binary(2)]
+        })
+        .collect();
+    let expected: Vec<[u32; 3]> = parts.iter().map(|&part| [part, part, total]).collect();
+    assert_eq!(rows, expected, "{game} {position}");
 }
 
 #[test]
@@ -188,7 +213,7 @@ fn each_game_is_won_by_clicks_and_shows_what_the_definition_says() {
         return;
     };
     let site = Site::new();
-    for (game, start) in WON {
+    for (game, start, end) in WON {
         let mut twin = Twin::default();
         let mut shown = browser.open_game(&site, game, start);
         browser.run("if (document.getElementById('hints').ariaPressed === 'false') document.getElementById('hints').click();");
@@ -207,6 +232,7 @@ fn each_game_is_won_by_clicks_and_shows_what_the_definition_says() {
             shown = browser.wait_for_game(game, shown.moves + 2);
         }
         assert_eq!(browser.text("#turn"), "You won", "{game} {start} {shown:?}");
+        assert_eq!(browser.text("#said"), end, "{game} {start}");
         browser.wait_to_say("#verdict", "The start was lost for the computer already");
     }
     browser.is_content();
@@ -218,7 +244,7 @@ fn each_game_is_won_by_keys() {
         return;
     };
     let site = Site::new();
-    for (game, start) in WON {
+    for (game, start, _) in WON {
         let mut twin = Twin::default();
         let mut shown = browser.open_game(&site, game, start);
         let mut tabs = 0;
@@ -230,6 +256,16 @@ fn each_game_is_won_by_keys() {
         while shown.turn == "you" {
             let wanted = twin.winning_moves(game, &shown.position).remove(0);
             go_to(&browser, &wanted);
+            let told = answer(game, &shown.position).unwrap();
+            let choice = told.moves.iter().find(|choice| choice.name == wanted);
+            let left = &choice.expect("a legal move").position;
+            let value = twin
+                .of(game, left)
+                .1
+                .filter(|_| !start.ends_with("@misere"));
+            let value = value.map(|value| format!(" The value is {value} then."));
+            let aim = format!(" leaves {left}.{}", value.unwrap_or_default());
+            assert!(browser.text("#aim").ends_with(&aim), "{game} {aim}");
             browser.press(&[Key::Enter]);
             shown = browser.wait_for_game(game, shown.moves + 2);
         }
