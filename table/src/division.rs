@@ -320,19 +320,22 @@ mod tests {
         for (layer, heads) in (0..).zip(division.layers(32)) {
             let area = layer + 1;
             let mut end = 0;
-            for head in heads {
+            for (before, head) in heads.into_iter().enumerate() {
                 assert_eq!(head, Head(next));
+                assert_eq!(bits.place(head), (area, before));
                 assert_eq!(division.layer(head), layer);
                 let (found, ranks) = bits.ranks(head).unwrap();
                 assert_eq!((found, ranks.start), (area, end));
                 assert_eq!(bits.head(area, ranks.start), head);
                 assert_eq!(bits.head(area, ranks.end - 1), head);
+                assert!(ranks.end - ranks.start <= division.positions());
                 end = ranks.end;
                 next += 1;
             }
             assert_eq!(end, count(area));
         }
         assert_eq!(division.ranges(32), next);
+        assert_eq!(division.positions(), 256);
         assert_eq!(bits.ranks(Head(u64::MAX)), None);
     }
 
@@ -364,8 +367,44 @@ mod tests {
             division.each_source(head, &mut |source| assert!(sources.insert(source)));
             assert!(sources.is_superset(&led_to), "{head}");
             for source in (0..bits.ranges(26)).map(Head) {
-                assert_eq!(division.draws_on(head, source), sources.contains(&source));
+                let is_source = sources.contains(&source);
+                assert_eq!(division.draws_on(head, source), is_source);
+                let (lower, first) = bits.ranks(source).unwrap();
+                let is_needed = lower < area && first.start < needed(area, &ranks, lower);
+                assert_eq!(is_needed, is_source, "{head} {source}");
             }
         }
+        // Of 33 tiles, 5,888 positions have rows of at most 10: all that the first 6,912 of 34 tiles lead to.
+        let draws_on = |rank| bits.draws_on(bits.head(34, 6911), bits.head(33, rank));
+        assert!(draws_on(5887) && !draws_on(5888));
+    }
+
+    #[test]
+    fn records_of_ranges_come_back() {
+        let bits = ranks(8);
+        for rank in [0, 256] {
+            let head = bits.head(26, rank);
+            let values: Vec<u8> = (0..=255).map(|value| value % 26).collect();
+            let (summary, record) = bits.encode(head, &values);
+            assert_eq!((summary.head, summary.count), (head, 256));
+            assert!(record.len() as u64 <= Division::Ranks(bits).max_record_len());
+            assert_eq!(bits.decode(head, &record).unwrap(), values);
+            assert!(bits.decode(bits.head(26, 512), &record).is_err());
+        }
+    }
+
+    #[test]
+    fn both_divisions_tell_of_their_tables() {
+        let words = Division::Words(RangeBits::new(20).unwrap());
+        let ranks = Division::Ranks(ranks(8));
+        assert_eq!(words.to_string(), "20 range bits");
+        assert_eq!(ranks.to_string(), "ranges of 2^8 Grundy values");
+        assert_eq!([words.size_max(), ranks.size_max()], [64, 120]);
+        // Words of at most 5 bits that end in a 0; and the partitions of 1 to 5.
+        assert_eq!(words.positions_of(5), 16);
+        assert_eq!(ranks.positions_of(5), 1 + 2 + 3 + 5 + 7);
+        assert_eq!(words.folder_name(7), "table-07");
+        assert_eq!(ranks.folder_name(7), "values-007");
+        assert!((256..1 << 10).contains(&ranks.max_record_len()));
     }
 }

@@ -155,12 +155,13 @@ fn what_only_a_silent_worker_may_check_is_committed() {
 fn a_range_waits_as_long_as_its_checker_is_heard_of() {
     let mut bench = checked();
     let (submission, _) = bench.submit(A, LeaseId(9), summaries([3]));
-    for _ in 0..2 {
-        bench.now += 49;
+    for now in [49, 50, 98] {
+        bench.now = now;
         bench.renew(B, LeaseId(0));
         assert_eq!(bench.tell(Event::Tick), []);
+        // A is silent from 50 on, which is of no matter: no other tick is due for it.
+        assert!(bench.plan.next_deadline() > Some(Millis(now)));
     }
-    // A is silent meanwhile, which is of no matter.
     let task = bench.task(B);
     let (check, actions) = bench.check(B, task.lease, summaries([3]));
     assert_eq!(

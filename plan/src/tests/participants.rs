@@ -284,6 +284,22 @@ fn what_one_failed_at_waits_for_nobody_for_ever() {
     let unit = range(0);
     assert_eq!(bench.tell(Event::Tick), [Action::Arbitrate { unit }]);
 
+    // What is left once it is to stop is nobody's, and taken from whoever comes with it.
+    let mut bench = Bench::new(settings(13), &[]);
+    bench.join(A, 1);
+    bench.join(B, 1);
+    let (worker, lease) = (A, bench.task(A).lease);
+    let reason = "no memory".to_owned();
+    bench.tell(Event::Failed {
+        worker,
+        lease,
+        reason,
+    });
+    bench.tell(Event::Shutdown);
+    bench.now += bench.plan.settings.lease_ms;
+    bench.tell(Event::Tick);
+    bench.begin_commit(B, LeaseId(9), &[0]);
+
     // Nor does the coordinator do what somebody is at, or what is none any more.
     let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &[]);
     bench.join(A, 1);

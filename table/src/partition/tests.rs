@@ -137,3 +137,54 @@ fn positions_and_partitions_are_the_same_rows() {
     let wide = Partition::new(vec![64]).unwrap();
     assert!(Position::try_from(&wide).is_err(), "65 bits");
 }
+
+/// By the definition: a move takes a cell, and all cells below and to the right of it.
+#[test]
+fn moves_take_all_cells_beyond_one() {
+    for area in 1..=12 {
+        for rank in 0..count(area) {
+            let partition = Partition::at(area, rank);
+            let mut moves = Vec::new();
+            for (row, &length) in (1..).zip(partition.rows()) {
+                for column in 1..=length {
+                    let left = (1..).zip(partition.rows()).map(|(other, &length)| {
+                        let is_cut = other >= row;
+                        if is_cut {
+                            length.min(column - 1)
+                        } else {
+                            length
+                        }
+                    });
+                    let left = Partition::new(left.filter(|&length| length > 0).collect());
+                    moves.push((Cell { row, column }, left.unwrap()));
+                }
+            }
+            // The first is the poison.
+            assert!(
+                partition.moves().eq(moves.into_iter().skip(1)),
+                "{partition}"
+            );
+        }
+    }
+}
+
+#[test]
+fn partitions_are_read_as_positions_are() {
+    let read = |text: &str| text.parse::<Partition>();
+    for (text, rows) in [
+        ("0", vec![]),
+        ("5,5,2", vec![5, 5, 2]),
+        ("10x12", vec![12; 10]),
+        ("4x30", vec![30; 4]),
+    ] {
+        assert_eq!(read(text).unwrap().rows(), rows, "{text}");
+    }
+    for text in ["11x11", "121x1", "61,60", "121x4294967295"] {
+        assert!(
+            matches!(read(text), Err(PositionError::TooManyTiles(_))),
+            "{text}"
+        );
+    }
+    let order = PositionError::Order { row: 2, length: 3 };
+    assert_eq!(read("2,3").unwrap_err(), order);
+}

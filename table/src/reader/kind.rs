@@ -266,8 +266,18 @@ mod tests {
 
     #[test]
     fn folders_name_tables() {
+        assert_eq!(TableName::all().count(), 65 + 120);
         for table in TableName::all() {
             assert_eq!(TableName::of(&table.folder()), Some(table));
+            let (size, text) = match table {
+                TableName::Losing(bits) => (bits, format!("table of {bits} bits")),
+                TableName::Values(tiles) => {
+                    (tiles, format!("table of the values of {tiles} tiles"))
+                }
+            };
+            assert_eq!(table.bits().xor(table.tiles()), Some(size));
+            assert_eq!(table.bits().is_some(), table.kind() == Kind::Losing);
+            assert_eq!(table.to_string(), text);
         }
         for folder in [
             "table-65",

@@ -15,7 +15,7 @@ use crate::format::FormatError;
 use crate::gaps;
 use crate::manifest::{MANIFEST_NAME, SHA256SUMS_NAME};
 use crate::partition::{Partition, count, count_representatives};
-use crate::reader::{Files, Part};
+use crate::reader::{AnyManifest, Files, Part};
 use crate::{Digest, TableError};
 
 const SMALL: ShardSize = ShardSize {
@@ -151,7 +151,10 @@ fn a_table_answers_for_both_of_each_mirror_pair() {
     );
     let table = Values::open(directory.path()).unwrap();
     assert_eq!(table.manifest(), &manifest);
+    let folder = Values::locate(directory.path()).unwrap();
+    assert_eq!(folder, directory.path().join("values-018"));
     for tiles in 1..=tiles {
+        assert_eq!(table.area(tiles).unwrap(), area(tiles));
         let positions = (0..count(tiles)).map(|rank| Partition::at(tiles, rank));
         let positions: Vec<Partition> = positions.collect();
         assert_eq!(table.values(&positions).unwrap(), area(tiles));
@@ -175,6 +178,33 @@ fn a_table_answers_for_both_of_each_mirror_pair() {
         Values::open(&directory.path().join("nothing")),
         Err(TableError::NotFound { .. })
     ));
+}
+
+#[test]
+fn a_manifest_of_either_kind_tells_of_its_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let shards = shards(11);
+    let manifest = manifest(11, &shards);
+    publish(directory.path(), &manifest, &shards);
+    let bytes = manifest.to_bytes();
+    let any = AnyManifest::parse(&bytes).unwrap();
+    assert_eq!(any, AnyManifest::Values(manifest.clone()));
+    assert_eq!((any.size(), any.counted(4)), (11, 1 + 2 + 3 + 5));
+    assert_eq!(any.sha256sums(&bytes), manifest.sha256sums(&bytes));
+    let files = any.shards().into_iter();
+    assert!(
+        files
+            .map(|file| (file.name, file.bytes, file.sha256))
+            .eq(shards.iter().map(|(info, bytes)| {
+                (info.name.clone(), bytes.len() as u64, Digest::of(bytes))
+            }))
+    );
+    let verify = || any.verify_bytes(directory.path().to_path_buf());
+    verify().unwrap();
+    let mut damaged = shards;
+    damaged.last_mut().unwrap().1[0] ^= 1;
+    publish(directory.path(), &manifest, &damaged);
+    assert!(verify().is_err());
 }
 
 #[test]
