@@ -86,7 +86,7 @@ pub(crate) struct Games {
 }
 
 /// Texts in a path, decoded; or why they are none.
-pub(crate) type Texts<T> = Result<Path<T>, PathRejection>;
+pub(crate) type Texts<const N: usize> = Result<Path<[String; N]>, PathRejection>;
 
 /// Why a question is not answered.
 #[derive(Debug, thiserror::Error)]
@@ -115,12 +115,8 @@ impl Games {
         }
     }
 
-    pub(crate) async fn position(
-        &self,
-        texts: Texts<(String, String)>,
-        caller: &Caller,
-    ) -> Response {
-        self.ask(texts, caller, |(game, text)| {
+    pub(crate) async fn position(&self, texts: Texts<2>, caller: &Caller) -> Response {
+        self.ask(texts, caller, |[game, text]| {
             let (position, rules) = text.split_once('@').unwrap_or((&text, ""));
             let answer = chomp_games::open_within(&game, rules, MOVES_MAX)?.answer(position)?;
             within(answer.moves.len(), LISTED_MOVES_MAX, "moves")?;
@@ -129,8 +125,8 @@ impl Games {
         .await
     }
 
-    pub(crate) async fn losing(&self, texts: Texts<(String, String)>, caller: &Caller) -> Response {
-        self.ask(texts, caller, |(game, size)| {
+    pub(crate) async fn losing(&self, texts: Texts<2>, caller: &Caller) -> Response {
+        self.ask(texts, caller, |[game, size]| {
             let (columns, rules) = sized(&size)?;
             let found = chomp_games::open_within(&game, rules, MOVES_MAX)?;
             if game == "poisons" {
@@ -143,12 +139,8 @@ impl Games {
         .await
     }
 
-    pub(crate) async fn picture(
-        &self,
-        texts: Texts<(String, String, String)>,
-        caller: &Caller,
-    ) -> Response {
-        self.ask(texts, caller, |(game, fixed, size)| {
+    pub(crate) async fn picture(&self, texts: Texts<3>, caller: &Caller) -> Response {
+        self.ask(texts, caller, |[game, fixed, size]| {
             let (columns, rules) = sized(&size)?;
             if game != "poisons" {
                 return Err(Refusal::NoPicture);
@@ -161,14 +153,14 @@ impl Games {
     }
 
     /// Works an answer out, on a thread that may take the time. That is its cost.
-    async fn ask<T: Lengths + Send + 'static>(
+    async fn ask<const N: usize>(
         &self,
-        texts: Texts<T>,
+        texts: Texts<N>,
         caller: &Caller,
-        question: impl FnOnce(T) -> Result<Response, Refusal> + Send + 'static,
+        question: impl FnOnce([String; N]) -> Result<Response, Refusal> + Send + 'static,
     ) -> Response {
         let texts = match texts {
-            Ok(Path(texts)) if texts.are_short() => texts,
+            Ok(Path(texts)) if texts.iter().all(|text| text.len() <= TEXT_BYTES_MAX) => texts,
             Ok(_) => return refused(&Refusal::TooLong),
             Err(_) => return refused(&Refusal::NotText),
         };
@@ -188,23 +180,6 @@ impl Games {
 /// Which games there are.
 pub(crate) async fn list() -> Response {
     told(StatusCode::OK, &GAMES)
-}
-
-/// Texts that may be too long.
-trait Lengths {
-    fn are_short(&self) -> bool;
-}
-
-impl Lengths for (String, String) {
-    fn are_short(&self) -> bool {
-        self.0.len().max(self.1.len()) <= TEXT_BYTES_MAX
-    }
-}
-
-impl Lengths for (String, String, String) {
-    fn are_short(&self) -> bool {
-        self.0.len().max(self.1.len()).max(self.2.len()) <= TEXT_BYTES_MAX
-    }
 }
 
 fn within(size: usize, limit: usize, what: &'static str) -> Result<(), Refusal> {

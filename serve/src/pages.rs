@@ -143,82 +143,37 @@ impl Page {
     }
 }
 
+/// A file of `pages/`.
+macro_rules! file {
+    ($name:literal, $kind:expr) => {
+        (
+            concat!("/assets/", $name),
+            $kind,
+            include_bytes!(concat!("../pages/", $name)),
+        )
+    };
+}
+
 /// The files that pages name.
 pub(crate) const FILES: [File; 18] = [
-    ("/assets/api.js", SCRIPT, include_bytes!("../pages/api.js")),
-    (
-        "/assets/board.js",
-        SCRIPT,
-        include_bytes!("../pages/board.js"),
-    ),
-    (
-        "/assets/chart.js",
-        SCRIPT,
-        include_bytes!("../pages/chart.js"),
-    ),
-    ("/assets/dom.js", SCRIPT, include_bytes!("../pages/dom.js")),
-    (
-        "/assets/explore.js",
-        SCRIPT,
-        include_bytes!("../pages/explore.js"),
-    ),
-    (
-        "/assets/game.js",
-        SCRIPT,
-        include_bytes!("../pages/game.js"),
-    ),
-    (
-        "/assets/grid.js",
-        SCRIPT,
-        include_bytes!("../pages/grid.js"),
-    ),
-    ("/assets/job.js", SCRIPT, include_bytes!("../pages/job.js")),
-    (
-        "/assets/layouts.js",
-        SCRIPT,
-        include_bytes!("../pages/layouts.js"),
-    ),
-    ("/assets/map.js", SCRIPT, include_bytes!("../pages/map.js")),
-    (
-        "/assets/match.js",
-        SCRIPT,
-        include_bytes!("../pages/match.js"),
-    ),
-    (
-        "/assets/picture.js",
-        SCRIPT,
-        include_bytes!("../pages/picture.js"),
-    ),
-    (
-        "/assets/play.js",
-        SCRIPT,
-        include_bytes!("../pages/play.js"),
-    ),
-    (
-        "/assets/record.js",
-        SCRIPT,
-        include_bytes!("../pages/record.js"),
-    ),
-    (
-        "/assets/rules.js",
-        SCRIPT,
-        include_bytes!("../pages/rules.js"),
-    ),
-    (
-        "/assets/stream.js",
-        SCRIPT,
-        include_bytes!("../pages/stream.js"),
-    ),
-    (
-        "/assets/style.css",
-        STYLE,
-        include_bytes!("../pages/style.css"),
-    ),
-    (
-        "/assets/icon.svg",
-        PICTURE,
-        include_bytes!("../pages/icon.svg"),
-    ),
+    file!("api.js", SCRIPT),
+    file!("board.js", SCRIPT),
+    file!("chart.js", SCRIPT),
+    file!("dom.js", SCRIPT),
+    file!("explore.js", SCRIPT),
+    file!("game.js", SCRIPT),
+    file!("grid.js", SCRIPT),
+    file!("job.js", SCRIPT),
+    file!("layouts.js", SCRIPT),
+    file!("map.js", SCRIPT),
+    file!("match.js", SCRIPT),
+    file!("picture.js", SCRIPT),
+    file!("play.js", SCRIPT),
+    file!("record.js", SCRIPT),
+    file!("rules.js", SCRIPT),
+    file!("stream.js", SCRIPT),
+    file!("style.css", STYLE),
+    file!("icon.svg", PICTURE),
 ];
 
 /// Nothing in a page comes from elsewhere, and nothing of it runs but its own files. No other page

@@ -133,13 +133,7 @@ impl ShardIndex {
     ///
     /// If the bytes are not the index of that shard.
     pub fn parse(frame: &[u8], info: &ShardInfo) -> Result<ShardIndex, FormatError> {
-        let found = Digest::of(frame);
-        ensure(found == info.index_sha256, || {
-            format!(
-                "the index has the SHA-256 {found} instead of {}",
-                info.index_sha256
-            )
-        })?;
+        check_digest("the index", frame, info.index_sha256)?;
         let (index, start) = ShardIndex::read(frame)?;
         ensure(
             start == info.index_offset && index.last == info.last,
@@ -325,13 +319,7 @@ impl ShardIndex {
     /// If the bytes are not those that the index names, or do not hold what it says.
     pub fn decode_frame(&self, number: usize, bytes: &[u8]) -> Result<Vec<u64>, FormatError> {
         let frame = self.frames[number];
-        let found = Digest::of(bytes);
-        ensure(found == frame.digest, || {
-            format!(
-                "frame {number} has the SHA-256 {found} instead of {}",
-                frame.digest
-            )
-        })?;
+        check_digest(&format!("frame {number}"), bytes, frame.digest)?;
         let next = self.frames.get(number + 1);
         let end = self.end(number);
         let count = u64::from(frame.entries);
@@ -376,6 +364,21 @@ pub(crate) fn check_skippable_frame(fields: &mut Fields<'_>, magic: u32) -> Resu
     })
 }
 
+pub(crate) fn check_digest(what: &str, bytes: &[u8], expected: Digest) -> Result<(), Damage> {
+    let found = Digest::of(bytes);
+    ensure(found == expected, || {
+        format!("{what} has the SHA-256 {found} instead of {expected}")
+    })
+}
+
+/// These of the bytes of a shard.
+pub(crate) fn part_of(bytes: &[u8], range: Range<u64>) -> Result<&[u8], Damage> {
+    let start = usize::try_from(range.start).ok();
+    let part = start.zip(usize::try_from(range.end).ok());
+    let part = part.and_then(|(start, end)| bytes.get(start..end));
+    part.ok_or_else(|| Damage::new(format!("the shard ends before byte {}", range.end)))
+}
+
 /// Whether `frame` is the header of a shard.
 pub(crate) fn check_header(frame: &[u8]) -> Result<(), FormatError> {
     let mut header = Fields::new("a shard", frame);
@@ -389,22 +392,9 @@ pub(crate) fn check_header(frame: &[u8]) -> Result<(), FormatError> {
 ///
 /// If `bytes` are not the shard that `info` describes.
 pub fn decode_shard(bytes: &[u8], info: &ShardInfo) -> Result<Vec<u64>, FormatError> {
-    let found = Digest::of(bytes);
-    ensure(found == info.sha256, || {
-        format!(
-            "the shard has the SHA-256 {found} instead of {}: {}",
-            info.sha256,
-            locate_damage(bytes, info)
-        )
-    })?;
-    let part = |range: Range<u64>| {
-        let start = usize::try_from(range.start).ok();
-        let end = usize::try_from(range.end).ok();
-        let part = start
-            .zip(end)
-            .and_then(|(start, end)| bytes.get(start..end));
-        part.ok_or_else(|| Damage::new(format!("the shard ends before byte {}", range.end)))
-    };
+    check_digest("the shard", bytes, info.sha256)
+        .map_err(|damage| Damage::new(format!("{damage}: {}", locate_damage(bytes, info))))?;
+    let part = |range| part_of(bytes, range);
     check_header(part(0..HEADER_LENGTH)?)?;
     let index = ShardIndex::parse(part(info.index_offset..bytes.len() as u64)?, info)?;
     let mut words = Vec::with_capacity(usize::try_from(info.entries).unwrap_or(0));
@@ -420,18 +410,15 @@ fn locate_damage(bytes: &[u8], info: &ShardInfo) -> String {
     if length != info.bytes {
         return format!("it has {length} bytes instead of {}", info.bytes);
     }
-    let part = |range: &Range<u64>| {
-        let start = usize::try_from(range.start).ok()?;
-        bytes.get(start..usize::try_from(range.end).ok()?)
-    };
+    let part = |range| part_of(bytes, range).ok();
     let at = |range: Range<u64>| format!("bytes {} to {}", range.start, range.end - 1);
     let index = info.index_offset..length;
-    let parsed = part(&index).and_then(|frame| ShardIndex::parse(frame, info).ok());
+    let parsed = part(index.clone()).and_then(|frame| ShardIndex::parse(frame, info).ok());
     let Some(parsed) = parsed else {
         return format!("its index is damaged ({})", at(index));
     };
     let damaged = (0..parsed.len()).find(|&number| {
-        let frame = part(&parsed.location(number));
+        let frame = part(parsed.location(number));
         frame.is_none_or(|frame| Digest::of(frame) != parsed.frames[number].digest)
     });
     match damaged {

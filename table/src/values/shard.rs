@@ -41,8 +41,8 @@ use crate::gaps;
 use crate::manifest::bounded::at_most;
 use crate::partition::{AREA_MAX, Partition, count};
 use crate::shard::{
-    HEADER_LENGTH, HEADER_MAGIC, INDEX_MAGIC, check_skippable_frame, push_skippable_frame,
-    shard_name,
+    HEADER_LENGTH, HEADER_MAGIC, INDEX_MAGIC, check_digest, check_skippable_frame, part_of,
+    push_skippable_frame, shard_name,
 };
 
 const HEADER_NAME: [u8; 8] = *b"chompvsd";
@@ -372,11 +372,7 @@ impl ValueShardIndex {
         info: &ValueShardInfo,
         place: &ShardPlace,
     ) -> Result<ValueShardIndex, FormatError> {
-        let found = Digest::of(frame);
-        let expected = info.index_sha256;
-        ensure(found == expected, || {
-            format!("the index has the SHA-256 {found} instead of {expected}")
-        })?;
+        check_digest("the index", frame, info.index_sha256)?;
         let mut fields = Fields::new("a value shard index", frame);
         check_skippable_frame(&mut fields, INDEX_MAGIC)?;
         fields.version(INDEX_NAME, VERSION)?;
@@ -424,10 +420,7 @@ impl ValueShardIndex {
     ///
     /// If the bytes are not those that the index names, or no values.
     pub fn decode_frame(&self, number: usize, bytes: &[u8]) -> Result<Vec<u8>, FormatError> {
-        let (found, expected) = (Digest::of(bytes), self.digests[number]);
-        ensure(found == expected, || {
-            format!("frame {number} has the SHA-256 {found} instead of {expected}")
-        })?;
+        check_digest(&format!("frame {number}"), bytes, self.digests[number])?;
         if bytes.is_empty() {
             return Ok(Vec::new());
         }
@@ -451,19 +444,8 @@ pub fn decode_shard(
     info: &ValueShardInfo,
     place: &ShardPlace,
 ) -> Result<Vec<u8>, FormatError> {
-    let found = Digest::of(bytes);
-    ensure(found == info.sha256, || {
-        format!(
-            "the shard has the SHA-256 {found} instead of {}",
-            info.sha256
-        )
-    })?;
-    let part = |range: Range<u64>| {
-        let start = usize::try_from(range.start).ok();
-        let part = start.zip(usize::try_from(range.end).ok());
-        let part = part.and_then(|(start, end)| bytes.get(start..end));
-        part.ok_or_else(|| Damage::new(format!("the shard ends before byte {}", range.end)))
-    };
+    check_digest("the shard", bytes, info.sha256)?;
+    let part = |range| part_of(bytes, range);
     let mut header = Fields::new("a value shard", part(0..HEADER_LENGTH)?);
     check_skippable_frame(&mut header, HEADER_MAGIC)?;
     header.version(HEADER_NAME, VERSION)?;
