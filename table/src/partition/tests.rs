@@ -1,6 +1,7 @@
 //! Ranks, mirror images and counts against lists of all partitions.
 
 use super::*;
+use crate::Position;
 use crate::chance::Chance;
 
 /// All partitions of `area` with rows of at most `longest`, made row by row.
