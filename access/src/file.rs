@@ -1,6 +1,6 @@
 //! Access files: all that one needs to speak to a coordinator, in one private file.
 //!
-//! A JSON object with the fields of [`Access`], at most 64 KiB, readable by its owner only.
+//! A JSON object with the fields of [`Access`], at most 64 KiB, readable by its owner only, or lent by root to a group.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -140,13 +140,12 @@ impl Access {
     ///
     /// If it cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
-        private::write(path, &self.to_bytes())
+        private::write(path, self.to_text().as_bytes())
     }
 
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = serde_json::to_vec_pretty(self).expect("texts always become JSON");
-        bytes.push(b'\n');
-        bytes
+    /// The content of its file.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string_pretty(self).expect("texts always become JSON") + "\n"
     }
 }
 

@@ -18,7 +18,7 @@ pub fn access(bytes: &[u8]) -> Result<Access, FileError> {
 
 /// The content of the access file that [`Access::write`] makes.
 pub fn content(access: &Access) -> Vec<u8> {
-    access.to_bytes()
+    access.to_text().into_bytes()
 }
 
 /// The issuer of a secrets file with this content.

@@ -101,7 +101,8 @@ fn read_bytes(path: &Path, kind: Kind) -> Result<(Vec<u8>, u64), FileError> {
     } else {
         chomp_files::open(path).map_err(failed)?
     };
-    if metadata.mode() & OF_OTHERS != 0 {
+    let is_mine = chomp_files::check_own(&metadata).is_ok();
+    if metadata.mode() & forbidden(kind.own, metadata.uid(), is_mine) != 0 {
         return Err(FileError::Exposed {
             path: path.to_owned(),
             mode: "600",
@@ -112,6 +113,18 @@ fn read_bytes(path: &Path, kind: Kind) -> Result<(Vec<u8>, u64), FileError> {
         .read_to_end(&mut bytes)
         .map_err(failed)?;
     Ok((bytes, metadata.ino()))
+}
+
+/// What a private file's mode may not have. Root lends a file to a user by a group of that user: so do those who start
+/// containers. A file that counts only as this user's own is not lent.
+fn forbidden(own: bool, uid: u32, is_mine: bool) -> u32 {
+    const READABLE_BY_GROUP: u32 = 0o040;
+    let is_lent = !own && !is_mine && uid == 0;
+    if is_lent {
+        OF_OTHERS & !READABLE_BY_GROUP
+    } else {
+        OF_OTHERS
+    }
 }
 
 /// Writes the file at `path`, in place of the one that is there. Whoever opens it finds the one or
@@ -126,4 +139,34 @@ pub(crate) fn write_with_inode(
     content: impl FnOnce(u64) -> Vec<u8>,
 ) -> Result<(), FileError> {
     chomp_files::put_private(path, content).map_err(FileError::Write)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::forbidden;
+
+    #[test]
+    fn root_alone_lends_a_file_and_to_its_group_alone() {
+        const ROOT: u32 = 0;
+        const USER: u32 = 1000;
+        for (own, uid, is_mine, allowed) in [
+            (false, ROOT, false, [0o600, 0o400, 0o640, 0o440].as_slice()),
+            (false, USER, true, &[0o600, 0o400]),
+            (false, USER, false, &[0o600, 0o400]),
+            (false, ROOT, true, &[0o600, 0o400]),
+            (true, ROOT, false, &[0o600, 0o400]),
+        ] {
+            let modes = [
+                0o600, 0o400, 0o640, 0o440, 0o660, 0o650, 0o644, 0o604, 0o777,
+            ];
+            let found = modes
+                .into_iter()
+                .filter(|mode| mode & forbidden(own, uid, is_mine) == 0);
+            assert_eq!(
+                found.collect::<Vec<u32>>(),
+                allowed,
+                "{own} {uid} {is_mine}"
+            );
+        }
+    }
 }

@@ -17,6 +17,8 @@ const SECRETS_NAME: &str = "secrets.json";
 const PARTICIPANTS_NAME: &str = "participants.json";
 /// The access file of the owner, in the same place.
 pub(crate) const ACCESS_NAME: &str = "access.json";
+/// Stands for stdout where a file is to be written.
+const STDOUT: &str = "-";
 /// How many days the token of the owner is good.
 const OWNER_DAYS: u32 = 365;
 const DAY_SECONDS: u64 = 24 * 60 * 60;
@@ -126,6 +128,9 @@ fn write(
         token: Some(issuer.issue(holder, Some(expiry(args.days)))),
         ..known
     };
+    if out == Path::new(STDOUT) {
+        return Ok(access.to_text());
+    }
     access.write(&out)?;
     Ok(format!(
         "{}: give it to {} over a safe way, and to nobody else; workers join with: chomp worker --access {}\n",

@@ -7,12 +7,17 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use chomp_kernel::Evaluator;
 use chomp_plan::HEAD_BITS_MAX;
+use chomp_table::partition::count;
 use chomp_table::{RangeBits, RankBits, head};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::time::{ClockId, clock_gettime};
-use sysinfo::{MemoryRefreshKind, System};
+use sysinfo::{
+    CGroupLimits, MemoryRefreshKind, Pid, Process, ProcessRefreshKind, ProcessesToUpdate, System,
+};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+
+use crate::grant::Grant;
 
 /// Ranges of 2^24 words have bitmaps that fit a core's cache; smaller ones cost more each.
 const RANGE_BITS_USUAL: u32 = 24;
@@ -21,21 +26,38 @@ const RANGE_BITS_LARGE: u32 = 26;
 /// The ranges of a middling layer for each thread, so that threads rarely wait.
 const RANGES_PER_THREAD: u64 = 3;
 
+/// Ranges of 2^20 ranks take some 60 ms and 36 MiB.
+const RANK_BITS_USUAL: u32 = 20;
+const RANK_BITS_LARGE: u32 = 22;
+
 /// What is kept of a machine's name: the coordinator takes names of up to 64 bytes.
 const HOST_BYTES_MAX: usize = 48;
 
-/// One thread for each CPU that the process may use.
+/// One thread for each CPU that the process may use: its mask, the quota of its control groups, and Slurm say how many.
 pub(crate) fn threads() -> NonZeroUsize {
-    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+    let may_use = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    Grant::here()
+        .cpus
+        .map_or(may_use, |granted| granted.min(may_use))
 }
 
 /// Three quarters of the free memory, within the limits that the process has.
 pub(crate) fn memory_bytes() -> anyhow::Result<u64> {
     let mut system = System::new().context("cannot tell the free memory: say --memory SIZE")?;
     system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());
-    let limits = system.cgroup_limits();
+    let limits = control_group(&mut system);
     let free = limits.map_or(u64::MAX, |limits| limits.free_memory);
-    Ok(system.available_memory().min(free) / 4 * 3)
+    let granted = Grant::here().memory_bytes.unwrap_or(u64::MAX);
+    Ok(system.available_memory().min(free).min(granted) / 4 * 3)
+}
+
+/// The limits of this process's control group and those above it; if they cannot be told, the limits of the container.
+fn control_group(system: &mut System) -> Option<CGroupLimits> {
+    let here = Pid::from_u32(std::process::id());
+    let only = ProcessesToUpdate::Some(&[here]);
+    system.refresh_processes_specifics(only, false, ProcessRefreshKind::nothing());
+    let own = system.process(here).and_then(Process::cgroup_limits);
+    own.or_else(|| system.cgroup_limits())
 }
 
 /// The name of this machine.
@@ -134,9 +156,20 @@ pub(crate) fn range_bits(bits: u32, threads: NonZeroUsize, memory_bytes: u64) ->
     range_bits_of((least..=wanted).rfind(fits).unwrap_or(least))
 }
 
-/// The rank bits for a new table of Grundy values: enough ranges for many threads, each of which takes some 60 ms.
-pub(crate) fn rank_bits() -> RankBits {
-    RankBits::new(20).expect("within the limits of rank bits")
+/// The rank bits for a new table of Grundy values. Each range reads all areas below it, so large ranges read less; but the
+/// largest area needs enough of them for all threads, and the evaluations take at most half of the memory.
+pub(crate) fn rank_bits(tiles: u32, threads: NonZeroUsize, memory_bytes: u64) -> RankBits {
+    let ranges_wanted = RANGES_PER_THREAD * threads.get() as u64;
+    let suits = |bits: &u32| {
+        let enough = count(tiles) >> bits >= ranges_wanted;
+        enough && chomp_worker::memory_bytes(0, threads, rank_bits_of(*bits)) <= memory_bytes / 2
+    };
+    let mut large = RANK_BITS_USUAL..=RANK_BITS_LARGE;
+    rank_bits_of(large.rfind(suits).unwrap_or(RANK_BITS_USUAL))
+}
+
+fn rank_bits_of(bits: u32) -> RankBits {
+    RankBits::new(bits).expect("within the limits of rank bits")
 }
 
 fn range_bits_of(bits: u32) -> RangeBits {
@@ -167,6 +200,26 @@ mod tests {
             assert_eq!(
                 got, expected,
                 "{bits} bits, {threads} threads, {memory} bytes"
+            );
+        }
+    }
+
+    #[test]
+    fn rank_bits_follow_from_tiles_threads_and_memory() {
+        const GIB: u64 = 1 << 30;
+        for (tiles, threads, memory, expected) in [
+            (10, 2, GIB, 20),
+            (82, 2, 2 * GIB, 21),
+            (100, 2, 2 * GIB, 22),
+            (100, 2, GIB / 2, 20),
+            (100, 64, 64 * GIB, 20),
+            (120, 64, 64 * GIB, 22),
+        ] {
+            let threads = NonZeroUsize::new(threads).unwrap();
+            let got = rank_bits(tiles, threads, memory).get();
+            assert_eq!(
+                got, expected,
+                "{tiles} tiles, {threads} threads, {memory} bytes"
             );
         }
     }

@@ -42,7 +42,6 @@ use crate::classes;
 use crate::digest::Digest;
 use crate::format::{Damage, Fields, FormatError, ensure};
 use crate::gaps;
-use crate::reader::Index;
 
 mod limits;
 mod writer;
@@ -125,12 +124,6 @@ struct Frame {
 pub struct ShardIndex {
     frames: Vec<Frame>,
     last: u64,
-}
-
-impl Index for ShardIndex {
-    fn memory(&self) -> usize {
-        size_of::<ShardIndex>() + self.frames.capacity() * size_of::<Frame>()
-    }
 }
 
 impl ShardIndex {
@@ -292,6 +285,11 @@ impl ShardIndex {
             .iter()
             .map(|frame| u64::from(frame.entries))
             .sum()
+    }
+
+    /// The bytes of memory that the index takes.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<ShardIndex>() + self.frames.capacity() * size_of::<Frame>()
     }
 
     /// The number of data frames.

@@ -44,8 +44,8 @@ pub(crate) struct IssueArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
 
-    /// The access file to write, readable by you alone [default: NAME.access.json; that of the owner in place of the
-    /// one it had]
+    /// The access file to write, readable by you alone; `-` to print it instead, for a program that keeps secrets
+    /// [default: NAME.access.json; that of the owner in place of the one it had]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 

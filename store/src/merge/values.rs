@@ -92,8 +92,8 @@ mod tests {
             heads,
             [1 << 24, 17 << 20].map(|rank| rank_bits.head(81, rank))
         );
-        let (merged, bytes) = merger.finish();
-        assert_eq!(merged.number, 81);
+        let (of_area, bytes) = merger.finish();
+        assert_eq!(of_area.number, 81);
         let mut position = Partition::at(81, place.ranks.start);
         let mut expected = Vec::new();
         for rank in place.ranks.clone() {
@@ -103,7 +103,7 @@ mod tests {
             position.advance();
         }
         assert_eq!(
-            decode_shard(&bytes, &merged.shard, place).unwrap(),
+            decode_shard(&bytes, &of_area.shard, place).unwrap(),
             expected
         );
         let beyond = ValueMerger::new(81, rank_bits, 82);

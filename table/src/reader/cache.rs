@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
-use crate::shard::ShardSize;
+use crate::shard::{ShardIndex, ShardSize};
 
 /// What is kept unless the caller says otherwise: the frames of a table of 32 bits fit.
 pub const CACHE_BYTES: u64 = 64 << 20;
@@ -73,6 +73,12 @@ pub(crate) trait Index {
     fn memory(&self) -> usize;
 }
 
+impl Index for ShardIndex {
+    fn memory(&self) -> usize {
+        ShardIndex::memory(self)
+    }
+}
+
 impl<T: Index> IndexCache<T> {
     /// Keeps as many as fit in `bytes_max`.
     pub(crate) fn new(bytes_max: usize) -> IndexCache<T> {
@@ -113,7 +119,7 @@ impl<T: Index> IndexCache<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shard::{ShardIndex, ShardWriter};
+    use crate::shard::ShardWriter;
 
     fn id(frame: usize) -> FrameId {
         FrameId { shard: 1, frame }

@@ -1,0 +1,148 @@
+//! What Slurm granted this process of its machine, as its variables say it.
+//!
+//! Not every Slurm holds tasks to it by CPU masks and control groups; where it does, those count too.
+
+use std::num::NonZeroUsize;
+
+/// The CPUs and the memory of one task; none where Slurm says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) cpus: Option<NonZeroUsize>,
+    pub(crate) memory_bytes: Option<u64>,
+}
+
+impl Grant {
+    /// That of this process.
+    pub(crate) fn here() -> Grant {
+        Grant::of(|name| std::env::var(name).ok())
+    }
+
+    /// That of a process with these variables. What a job has on a node is shared by the tasks that one step has there;
+    /// a batch script, which is no such task, has all of it.
+    fn of(variable: impl Fn(&str) -> Option<String>) -> Grant {
+        let number = |name| variable(name)?.parse::<usize>().ok();
+        let node = number("SLURM_NODEID").unwrap_or(0);
+        let tasks = variable("SLURM_STEP_TASKS_PER_NODE").and_then(|list| nth(&list, node));
+        let tasks = tasks.and_then(NonZeroUsize::new);
+        let tasks = tasks.map_or(1, NonZeroUsize::get);
+        let cpus = number("SLURM_CPUS_ON_NODE");
+        let whole = || number("SLURM_MEM_PER_NODE");
+        let by_cpu = || number("SLURM_MEM_PER_CPU")?.checked_mul(cpus?);
+        // No limit is written as 0.
+        let mebibytes = whole().or_else(by_cpu).filter(|&mebibytes| mebibytes > 0);
+        Grant {
+            cpus: cpus.and_then(|cpus| NonZeroUsize::new((cpus / tasks).max(1))),
+            memory_bytes: mebibytes.map(|all| ((all as u64) << 20) / tasks as u64),
+        }
+    }
+}
+
+/// Entry `index` of a list such as `2(x3),1`, which stands for 2, 2, 2, 1.
+fn nth(list: &str, index: usize) -> Option<usize> {
+    let mut before = 0_usize;
+    for entry in list.split(',') {
+        let (value, times) = match entry.split_once("(x") {
+            Some((value, times)) => (value, times.strip_suffix(')')?.parse().ok()?),
+            None => (entry, 1),
+        };
+        before = before.checked_add(times)?;
+        if index < before {
+            return value.parse().ok();
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// What follows from variables, written as `env` prints them, without `SLURM_`.
+    fn granted(environment: &str) -> (Option<usize>, Option<u64>) {
+        let grant = Grant::of(|name| {
+            let name = name.strip_prefix("SLURM_")?;
+            let mut pairs = environment
+                .split(' ')
+                .filter_map(|pair| pair.split_once('='));
+            pairs
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| value.to_owned())
+        });
+        (grant.cpus.map(NonZeroUsize::get), grant.memory_bytes)
+    }
+
+    /// The environments are those of Slurm 22.05.
+    #[test]
+    fn tasks_of_a_node_share_what_the_job_has_there() {
+        for (environment, cpus, mebibytes) in [
+            // Outside of Slurm.
+            ("", None, None),
+            // sbatch -N2 --ntasks-per-node=2 -c2 --mem=100: the script, and a task of srun.
+            (
+                "CPUS_ON_NODE=4 CPUS_PER_TASK=2 MEM_PER_NODE=100 NODEID=0 TASKS_PER_NODE=2(x2)",
+                Some(4),
+                Some(100),
+            ),
+            (
+                "CPUS_ON_NODE=4 MEM_PER_NODE=100 NODEID=1 STEP_TASKS_PER_NODE=2(x2)",
+                Some(2),
+                Some(50),
+            ),
+            // The same with three tasks on two nodes.
+            (
+                "CPUS_ON_NODE=4 MEM_PER_NODE=100 NODEID=0 STEP_TASKS_PER_NODE=2,1",
+                Some(2),
+                Some(50),
+            ),
+            (
+                "CPUS_ON_NODE=4 MEM_PER_NODE=100 NODEID=1 STEP_TASKS_PER_NODE=2,1",
+                Some(4),
+                Some(100),
+            ),
+            // sbatch -n3 --mem-per-cpu=20.
+            (
+                "CPUS_ON_NODE=3 MEM_PER_CPU=20 NODEID=0 STEP_TASKS_PER_NODE=3",
+                Some(1),
+                Some(20),
+            ),
+            // sbatch -N2 --mem=0: no limit.
+            (
+                "CPUS_ON_NODE=1 NODEID=1 STEP_TASKS_PER_NODE=1(x2)",
+                Some(1),
+                None,
+            ),
+            ("MEM_PER_NODE=0", None, None),
+            // More tasks than CPUs.
+            ("CPUS_ON_NODE=1 STEP_TASKS_PER_NODE=2", Some(1), None),
+            // What cannot be read says nothing.
+            ("CPUS_ON_NODE=many MEM_PER_CPU=20", None, None),
+            ("CPUS_ON_NODE=4 STEP_TASKS_PER_NODE=0", Some(4), None),
+            (
+                "CPUS_ON_NODE=4 NODEID=9 STEP_TASKS_PER_NODE=2",
+                Some(4),
+                None,
+            ),
+        ] {
+            let expected = (cpus, mebibytes.map(|mebibytes: u64| mebibytes * MIB));
+            assert_eq!(granted(environment), expected, "{environment}");
+        }
+    }
+
+    #[test]
+    fn lists_are_counted_through() {
+        for (index, value) in [
+            (0, Some(2)),
+            (2, Some(2)),
+            (3, Some(1)),
+            (4, Some(7)),
+            (5, None),
+        ] {
+            assert_eq!(nth("2(x3),1,7", index), value, "{index}");
+        }
+        for list in ["", "x", "2(x", "2(x)", "2(xy),1"] {
+            assert_eq!(nth(list, 0), None, "{list}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What a cluster of containers does to processes: TERM, then KILL when the grace is over; a new name and a new address each
+//! time; a volume that comes back under another path. The table is that of an undisturbed run.
+
+mod common;
+
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::cluster::{Cluster, Process, Random, wait_for};
+use common::{Ended, FINGERPRINT_30, end, fingerprint, ranges_done};
+use nix::sys::signal::Signal;
+
+const BITS: &str = "30";
+/// Small ranges: a job of some thousand tasks, which takes long enough to be disturbed.
+const RANGE_BITS: &str = "14";
+const WORKERS: usize = 2;
+/// At the least so many processes are evicted, and so many of them coordinators.
+const EVICTIONS: usize = 12;
+const COORDINATORS: usize = 4;
+/// The longest grace, in milliseconds: some are killed in the middle of what they do on TERM.
+const GRACE_MILLIS: u64 = 1_000;
+/// The longest time from an eviction to the next, in milliseconds.
+const STEP_MILLIS: u64 = 400;
+
+/// The name under which a coordinator is reached, wherever it is at the time.
+struct Service {
+    port: u16,
+    behind: Arc<Mutex<SocketAddr>>,
+}
+
+impl Service {
+    fn start() -> Service {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let behind = Arc::new(Mutex::new(listener.local_addr().unwrap()));
+        let shared = Arc::clone(&behind);
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let address = *shared.lock().unwrap();
+                thread::spawn(move || pass(client?, address));
+            }
+        });
+        Service { port, behind }
+    }
+}
+
+/// Passes on what both sides say, until one of them ends.
+fn pass(client: TcpStream, address: SocketAddr) -> io::Result<()> {
+    let server = TcpStream::connect(address)?;
+    for (mut from, mut to) in [(client.try_clone()?, server.try_clone()?), (server, client)] {
+        thread::spawn(move || {
+            let passed = io::copy(&mut from, &mut to);
+            let _gone = to.shutdown(std::net::Shutdown::Both);
+            passed
+        });
+    }
+    Ok(())
+}
+
+/// A deployment: its coordinator and workers, and what each start of one counts up.
+struct Deployment {
+    cluster: Cluster,
+    service: Service,
+    volume: PathBuf,
+    starts: usize,
+}
+
+impl Deployment {
+    fn new() -> Deployment {
+        let cluster = Cluster::new();
+        let volume = cluster.home().join("volume-0");
+        let service = Service::start();
+        Deployment {
+            cluster,
+            service,
+            volume,
+            starts: 0,
+        }
+    }
+
+    /// A coordinator on another address, with the volume under another path.
+    fn coordinator(&mut self) -> Process {
+        self.starts += 1;
+        let volume = self.cluster.home().join(format!("volume-{}", self.starts));
+        if self.starts > 1 {
+            fs::rename(&self.volume, &volume).unwrap();
+        }
+        self.volume = volume;
+        let port = common::cluster::free_port();
+        let address = format!("127.0.1.{}:{port}", self.starts);
+        let mut command = self.cluster.program();
+        command.args(["coordinator", "--json", "--exit-when-done"]);
+        command.args(["--bits", BITS, "--range-bits", RANGE_BITS]);
+        command.args(["--listen", &address, "--advertise", "localhost", "--table"]);
+        let mut coordinator = self.cluster.start(command.arg(&self.volume));
+        wait_for("a coordinator", || {
+            coordinator.said().contains("listening on ") || coordinator.ended().is_some()
+        });
+        *self.service.behind.lock().unwrap() = address.parse().unwrap();
+        coordinator
+    }
+
+    /// The credential of the workers, as a secret that is mounted.
+    fn secret(&self) -> PathBuf {
+        let mut add = self.cluster.program();
+        add.args(["access", "add", "workers", "--out", "-", "--table"]);
+        let printed = end(add.arg(&self.volume));
+        assert_eq!(printed.code, Some(0), "{printed:?}");
+        let file = self.cluster.home().join("access.json");
+        fs::write(&file, printed.stdout).unwrap();
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o400);
+        fs::set_permissions(&file, private).unwrap();
+        file
+    }
+
+    /// A worker with a new name.
+    fn worker(&mut self) -> Process {
+        self.starts += 1;
+        let mut command = self.cluster.program();
+        command.args(["worker", "--json", "--threads", "1", "--memory", "256MiB"]);
+        command.args(["--name", &format!("worker-{}", self.starts)]);
+        let url = format!("https://localhost:{}", self.service.port);
+        command.args(["--patience", "60", "--coordinator", &url, "--access"]);
+        let access = self.cluster.home().join("access.json");
+        self.cluster.start(command.arg(access))
+    }
+}
+
+/// TERM, and KILL when the grace is over.
+fn evict(mut process: Process, grace: Duration) -> Ended {
+    process.send(Signal::SIGTERM);
+    let start = Instant::now();
+    while start.elapsed() < grace {
+        if let Some(ended) = process.ended() {
+            return ended;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    process.kill()
+}
+
+/// What was done to them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Evictions {
+    all: usize,
+    /// Those that were not over when the grace was.
+    killed: usize,
+    coordinators: usize,
+}
+
+impl Evictions {
+    fn are_enough(&self) -> bool {
+        self.all >= EVICTIONS && self.coordinators >= COORDINATORS
+    }
+}
+
+/// Builds a table, and disturbs that until there are evictions enough.
+fn build(random: &mut Random, evictions: &mut Evictions) {
+    let mut deployment = Deployment::new();
+    let mut coordinator = deployment.coordinator();
+    deployment.secret();
+    let mut workers: Vec<Process> = (0..WORKERS).map(|_| deployment.worker()).collect();
+    wait_for("some ranges", || ranges_done(&deployment.volume) > 0);
+    let ended = loop {
+        thread::sleep(random.millis(0, STEP_MILLIS));
+        if let Some(ended) = coordinator.ended() {
+            break ended;
+        }
+        if evictions.are_enough() {
+            continue;
+        }
+        // Some have no time at all.
+        let most = if evictions.all.is_multiple_of(3) {
+            0
+        } else {
+            GRACE_MILLIS
+        };
+        let grace = random.millis(0, most);
+        let place = random.below(WORKERS + 1);
+        let ended = if place < WORKERS {
+            let new = deployment.worker();
+            evict(std::mem::replace(&mut workers[place], new), grace)
+        } else {
+            // The volume moves when the old one is gone for good.
+            let ended = evict(coordinator, grace);
+            evictions.coordinators += 1;
+            coordinator = deployment.coordinator();
+            ended
+        };
+        assert!(matches!(ended.code, None | Some(0 | 75)), "{ended:?}");
+        evictions.all += 1;
+        evictions.killed += usize::from(ended.code.is_none());
+    };
+    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_30);
+    for worker in workers {
+        // Who comes when all is over finds nobody.
+        let ended = worker.kill();
+        assert!(matches!(ended.code, None | Some(0)), "{ended:?}");
+    }
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "the seed and the counts")]
+fn evictions_change_nothing() {
+    let mut random = Random::new();
+    eprintln!("seed {}", random.0);
+    let mut evictions = Evictions::default();
+    while !evictions.are_enough() {
+        build(&mut random, &mut evictions);
+    }
+    eprintln!("{evictions:?}");
+    assert!(evictions.killed > 0);
+}
