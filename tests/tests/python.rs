@@ -234,6 +234,7 @@ assert [kinds[0], kinds[1], kinds[3]] == [pyarrow.uint8(), pyarrow.uint32(), pya
 assert kinds[2].value_type == pyarrow.uint8()
 assert all(column.null_count == 0 for column in table.columns)
 assert [list(row.values()) for row in table.to_pylist()] == expected
+assert (pyarrow.parquet.ParquetFile(parquet).num_row_groups > 1) == (len(expected) > 150_000)
 few = pyarrow.parquet.read_table(parquet, filters=[('tiles', '=', 12), ('value', '=', 0)])
 assert few['rank'].to_pylist() == [rank for tiles, rank, rows, value in expected if (tiles, value) == (12, 0)]
 lines = list(csv.reader(open(text, newline='')))
@@ -248,7 +249,8 @@ fn numpy_pyarrow_and_csv_read_values() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let areas = areas(22);
+    // More than a row group of Parquet, if it is both of each mirror pair.
+    let areas = areas(40);
     let folder = publish(directory.path(), SMALL, &areas);
     for both in [false, true] {
         let mut command = python();

@@ -222,6 +222,14 @@ fn wrong_calls_are_refused() {
         evaluation.apply(&lower(&areas, 1..4, 20));
         drop(evaluation.finish());
     });
+    // Of an area of five values the first four.
+    refused(&|| {
+        let mut lower = lower(&areas, 1..4, 20);
+        lower.add(4, 0, &areas[4][..4]);
+        let mut evaluation = Evaluation::new(5, 0..7);
+        evaluation.apply(&lower);
+        drop(evaluation.finish());
+    });
     refused(&|| {
         let mut evaluation = Evaluation::new(5, 0..7);
         evaluation.apply(&lower(&areas, [2], 20));
