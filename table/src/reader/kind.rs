@@ -276,6 +276,8 @@ mod tests {
                 }
             };
             assert_eq!(table.bits().xor(table.tiles()), Some(size));
+            let tiles = crate::values::manifest::folder_tiles(&table.folder());
+            assert_eq!(tiles, table.tiles());
             assert_eq!(table.bits().is_some(), table.kind() == Kind::Losing);
             assert_eq!(table.to_string(), text);
         }
