@@ -228,6 +228,24 @@ fn who_found_what_was_lost_is_among_the_finders_of_what_comes_back() {
     assert_eq!(actions, [commit_by(submission, &[2], &[A, B])]);
 }
 
+/// It is of no interest then whether they are to be trusted. They are still the finders of the rest.
+#[test]
+fn what_the_coordinator_finds_again_is_nobody_elses() {
+    let past = Past {
+        ranges: summaries(0..2),
+        lost: vec![summary(2)],
+        found: [1, 2].map(|head| (range(head), A.participant)).into(),
+        ..Past::default()
+    };
+    let (mut bench, _) = Bench::resumed(settings(14), &past);
+    bench.join(B, 1);
+    let task = bench.task(B);
+    bench.submit(B, task.lease, vec![wrong(2)]);
+    bench.arbitrate(summary(2));
+    let finders = |head| bench.plan.deliverers(range(head)).collect::<Vec<_>>();
+    assert_eq!([finders(1), finders(2)], [vec![A.participant], vec![]]);
+}
+
 /// All is committed and merged, and the table contradicts itself: A has lied about range 2.
 fn contradicted() -> Bench {
     let ranges = [summary(0), summary(1), wrong(2), summary(3)];

@@ -333,6 +333,8 @@ mod tests {
             };
             let bits = (table.kind() == Kind::Losing).then_some(size);
             assert_eq!(table.bits(), bits);
+            let tiles = crate::values::manifest::folder_tiles(&table.folder());
+            assert_eq!(tiles, (table.kind() == Kind::Values).then_some(size));
             assert_eq!(table.to_string(), text);
         }
         for folder in [
