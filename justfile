@@ -42,6 +42,10 @@ mutants-since COMMIT:
 kills COUNT="10000":
     CHOMP_KILLS={{COUNT}} cargo test --release -p chomp-tests --test kills -- --nocapture
 
+# The plan under so many random schedules, from a seed on
+schedules COUNT="1000000" FIRST="0":
+    CHOMP_SCHEDULES={{COUNT}} CHOMP_FIRST_SEED={{FIRST}} cargo test -p chomp-plan every_schedule
+
 # So many simulated histories of a cluster, from a seed on
 histories COUNT="1000000" FIRST="0":
     CHOMP_HISTORIES={{COUNT}} CHOMP_FIRST_SEED={{FIRST}} \

@@ -1,6 +1,7 @@
 //! The command line. Every flag may come from the environment, from a variable of its command's.
 
 mod access;
+mod boxes;
 mod download;
 mod export;
 mod game;
@@ -14,6 +15,7 @@ mod verify;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use access::{AccessArgs, AccessCommand, IssueArgs};
+pub(crate) use boxes::BoxArgs;
 pub(crate) use download::DownloadArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use game::GameArgs;
@@ -98,12 +100,14 @@ pub(crate) enum Command {
     Download(DownloadArgs),
     /// Check a finished table: every byte, random positions, or every position
     Verify(VerifyArgs),
-    /// Write the losing positions of a finished table into a file for other programs
+    /// Write the losing positions of a finished table, or its Grundy values, into a file for other programs
     Export(ExportArgs),
-    /// Tell whether positions are losing, and all moves that win
+    /// Tell whether positions are losing, and all moves that win; or their Grundy values
     Query(QueryArgs),
     /// List every winning first move of every rectangle that the table covers
     Openings(OpeningsArgs),
+    /// List every winning first move of all rectangles of few rows and many columns, without a table
+    Box(BoxArgs),
     /// Tell who wins in iChomp, Chomp with poisons, Nim, towers on a chessboard or the Trojan horse, and how
     Game(GameArgs),
     /// Let everybody ask a finished table, play against it and download it, over HTTP
@@ -130,6 +134,7 @@ impl Command {
             Command::Export(_) => "export",
             Command::Query(_) => "query",
             Command::Openings(_) => "openings",
+            Command::Box(_) => "box",
             Command::Game(_) => "game",
             Command::Serve(_) => "serve",
             Command::Completions(_) => "completions",
@@ -148,6 +153,7 @@ impl Command {
             Command::Verify(args) => args.json,
             Command::Export(args) => args.json,
             Command::Serve(args) => args.json,
+            Command::Box(args) => args.json,
             _ => false,
         }
     }

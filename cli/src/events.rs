@@ -29,6 +29,12 @@ pub(crate) enum Event {
         /// Null if it cannot be told yet.
         seconds_left: Option<f64>,
     },
+    /// A thin box is solved: the part of its positions that is done, from 0 to 1.
+    Solving {
+        done: f64,
+        /// Null if it cannot be told yet.
+        seconds_left: Option<f64>,
+    },
     /// An export goes on: so many stored words were read, of all that will be.
     Exporting { read: u64, total: u64 },
     /// A message for people.

@@ -17,11 +17,13 @@ use chomp_store::objects::OpenError;
 use chomp_table::format::FormatError;
 use chomp_table::position::PositionError;
 use chomp_table::reader::TableError;
+use chomp_thin::ThinError;
 use chomp_verify::CheckError;
 use chomp_worker::WorkerError;
 use chomp_worker::client::ClientError;
 
 use crate::access::NoSecrets;
+use crate::boxes::BoxMemory;
 use crate::export::ExportUsage;
 use crate::openings::NoBoard;
 use crate::query::LongLine;
@@ -112,6 +114,14 @@ impl Exit {
             Some(CheckError::Stopped) => return Some(Exit::Stopped),
             None => {}
         }
+        match cause.downcast_ref() {
+            Some(ThinError::Size { .. }) => return Some(Exit::Usage),
+            Some(ThinError::Rows { .. } | ThinError::File(FileError::InUse { .. })) => {
+                return Some(Exit::Refused);
+            }
+            Some(ThinError::Damaged { .. }) => return Some(Exit::Damaged),
+            _ => {}
+        }
         if let Some(FileError::InUse { .. } | FileError::Exists { .. }) = cause.downcast_ref() {
             return Some(Exit::Refused);
         }
@@ -128,6 +138,7 @@ impl Exit {
             || cause.is::<NoBoard>()
             || cause.is::<OfValues>()
             || cause.is::<ExportUsage>()
+            || cause.is::<BoxMemory>()
             || cause.is::<LongLine>()
             || cause.is::<OneTable>()
             || cause.is::<VerifyError>()

@@ -4,6 +4,7 @@
 
 mod access;
 mod args;
+mod boxes;
 mod coordinator;
 mod costs;
 mod directory;
@@ -127,6 +128,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Openings(args) => openings::run(args).await,
             Command::Completions(args) => manual::completions(&args),
             Command::Man(args) => manual::man(&args),
+            Command::Box(args) => boxes::run(args, display).await,
             Command::Game(args) => game::run(&args),
             Command::Serve(args) => serve::run(args, display).await,
         }

@@ -155,8 +155,13 @@ impl Display {
         }
     }
 
-    /// Shows how the check of a table goes on, for as long as it is polled.
-    pub(crate) async fn follow_check(&self, checking: watch::Receiver<Checking>) {
+    /// Shows how the stages of some work go on, for as long as it is polled. Programs are told this event, with the
+    /// seconds that are left of the stage.
+    pub(crate) async fn follow_stages(
+        &self,
+        checking: watch::Receiver<Checking>,
+        event: fn(Checking, Option<f64>) -> Event,
+    ) {
         if self.terminal {
             self.show_bar();
         }
@@ -181,11 +186,7 @@ impl Display {
                 self.bar.set_message(verify::pace(left));
                 self.bar.set_position(steps(now.done, BAR_STEPS));
             } else if self.json && (is_line || is_new) {
-                self.event(&Event::Checking {
-                    stage: now.stage,
-                    done: now.done,
-                    seconds_left: left.map(|left| left.as_secs_f64()),
-                });
+                self.event(&event(now, left.map(|left| left.as_secs_f64())));
             } else if is_line {
                 let percent = steps(now.done, 100);
                 self.line(&format!(

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::VerifyArgs;
+use crate::events::Event;
 use crate::exit::Exit;
 use crate::progress::Display;
 use crate::signals::stop_on_signals;
@@ -161,12 +162,22 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
         done = checking => {
             done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
         }
-        () = display.follow_check(watcher) => {
+        () = display.follow_stages(watcher, told) => {
             unreachable!("the display follows for as long as it is polled")
         }
     };
     display.clear();
     conclude(came, &report, draft, json, display)
+}
+
+/// What programs are told of a stage.
+fn told(checking: Checking, seconds_left: Option<f64>) -> Event {
+    let Checking { stage, done } = checking;
+    Event::Checking {
+        stage,
+        done,
+        seconds_left,
+    }
 }
 
 /// Writes the report and prints it, if the checks have come to a result.

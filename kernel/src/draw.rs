@@ -1,4 +1,4 @@
-//! Moves that start in the head: marks drawn from the sources of a range.
+//! Moves that start in the head: marks drawn from the sources of a range, by Lemma 3.
 //!
 //! Losing positions are rare, so sources are lists of indices. Those of moves that end inside the
 //! head go straight into the bitmap. Those of moves that cross into the index go, by the prefix
@@ -123,7 +123,7 @@ impl<'a> Crossing<'a> {
         Ok(())
     }
 
-    /// Puts r into `N_d`, d ≤ q, for each losing index 0^x 1^(d-x) r.
+    /// Puts r into `N_d`, d ≤ q, for each losing index 0^x 1^(d-x) r (Lemma 3).
     #[inline(always)]
     fn add(&mut self, source: &'a Source, x: usize, d: usize) {
         let q = self.s + CHUNK_BITS;

@@ -1,4 +1,4 @@
-//! The recursion `M_j[z]` = `R_j[z]` ∪ 0·`M_{j+1}[z+1]` ∪ 1·`M_{j+1}[z]` on bitmaps.
+//! Lemma 2 on bitmaps: `M_j[z]` = `R_j[z]` ∪ 0·`M_{j+1}[z+1]` ∪ 1·`M_{j+1}[z]`.
 //!
 //! The strings that `M_j[z]` holds have s - j bits above the chunk, so it is 2^(s-j) chunks long.
 //! The recursion starts with the one-chunk sets `M_s[0..=s]`, the *base*, and ends with `M_0[0]`,
@@ -37,7 +37,7 @@ pub(crate) struct Scratch {
     below: Vec<Chunk>,
 }
 
-/// Marks in the 2^s chunks of `target` what the sets and the s + 1 chunks of the base say.
+/// Marks in the 2^s chunks of `target` what the sets and the s + 1 chunks of the base say: `M_0[0]`, by Lemma 2.
 #[inline(always)]
 pub(crate) fn expand(
     sets: &impl Sets,

@@ -198,7 +198,7 @@ impl Solver {
         }
     }
 
-    /// Lifts the finished half that ends before chunk `half` into the half that begins there.
+    /// Lifts the finished half that ends before chunk `half` into the half that begins there: the theorem.
     #[inline(always)]
     fn lift(&mut self, bitmap: &mut [Chunk], half: usize, masks: &Masks) {
         let s = half.trailing_zeros() as usize;

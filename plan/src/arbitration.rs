@@ -10,7 +10,7 @@ use chomp_table::{Digest, Division, RangeSummary};
 
 use super::Plan;
 use super::copies::Vote;
-use super::ids::{SubmissionId, Unit, WorkerId};
+use super::ids::{ParticipantId, SubmissionId, Unit, WorkerId};
 use super::messages::{Action, Loss, Misdeed, Rejection, StopReason};
 use super::units::{Content, Place, State, place, unit_at};
 use super::workers::Delivery;
@@ -170,6 +170,8 @@ impl Plan {
         } else if let Unit::Range(head) = unit
             && self.units.state(unit) == State::Committed
         {
+            // Whether those who found the same are to be trusted is of no interest.
+            self.forget_deliveries(|delivery| delivery == Delivery::of(unit));
             out.push(Action::Confirmed {
                 head,
                 finders: Vec::new(),
@@ -234,10 +236,8 @@ impl Plan {
             .filter(|vote| vote.content != truth);
         let mut liars: Vec<_> = wrong.map(|vote| (vote.worker, lied.clone())).collect();
         if self.units.differs(unit, truth) {
-            let delivery = Delivery::of(unit);
-            let finders = self.delivered.iter();
-            let finders = finders.filter(|(_, delivered)| delivered.contains(&delivery));
-            let workers = finders.map(|(&participant, _)| self.some_worker(participant));
+            let finders = self.deliverers(unit);
+            let workers = finders.map(|participant| self.some_worker(participant));
             liars.extend(workers.map(|worker| (worker, lied.clone())));
         }
         liars
@@ -256,6 +256,14 @@ impl Plan {
                 self.forget_deliveries(|delivery| delivery == Delivery::of(unit));
             }
         }
+    }
+
+    /// The participants that helped to settle this unit.
+    pub(super) fn deliverers(&self, unit: Unit) -> impl Iterator<Item = ParticipantId> {
+        let delivery = Delivery::of(unit);
+        let finders = self.delivered.iter();
+        let finders = finders.filter(move |(_, delivered)| delivered.contains(&delivery));
+        finders.map(|(&participant, _)| participant)
     }
 
     /// Nobody has delivered these.

@@ -64,7 +64,8 @@ impl Plan {
         let Some(check) = self.end_check(head) else {
             return;
         };
-        self.credit(worker, Unit::Range(head));
+        self.count_settled(worker);
+        self.note_delivery(worker.participant, Unit::Range(head));
         let finders = check.voters.iter().chain([&worker]);
         let finders: BTreeSet<ParticipantId> = finders.map(|worker| worker.participant).collect();
         out.push(Action::Confirmed {

@@ -6,9 +6,10 @@ use chomp_table::{Digest, RangeSummary};
 
 use super::Plan;
 use super::copies::Vote;
-use super::ids::{LeaseId, SubmissionId, Unit, WorkerId};
+use super::ids::{LeaseId, ParticipantId, SubmissionId, Unit, WorkerId};
 use super::messages::{Action, Loss, Rejection, Settled, StopReason, Verdict};
 use super::units::{Content, State};
+use super::workers::Delivery;
 
 /// A result that is not settled, or of which something is held back.
 #[derive(Debug, Default)]
@@ -268,11 +269,12 @@ impl Plan {
         };
         let earlier = self.pending.insert(submission, new);
         assert!(earlier.is_none(), "submission {submission} was given twice");
-        self.settle_unit(submission, unit, content, None);
+        self.conclude(unit, content, None);
         // Whether those who found the same are to be trusted is of no interest.
-        for settled in &mut self.pending_mut(submission).next {
-            settled.finders.clear();
+        if self.units.known(unit).is_some() {
+            self.forget_deliveries(|delivery| delivery == Delivery::of(unit));
         }
+        self.settle(submission, unit, content, None, BTreeSet::new());
         self.advance_submission(submission, out);
     }
 
@@ -284,21 +286,52 @@ impl Plan {
         content: Content,
         worker: Option<WorkerId>,
     ) {
+        let mut finders = self.conclude(unit, content, worker);
+        // Those who found a content that was lost have found it all the same.
+        let earlier: BTreeSet<_> = match self.units.known(unit) {
+            Some(_) => self.deliverers(unit).collect(),
+            None => BTreeSet::new(),
+        };
+        for &finder in finders.difference(&earlier) {
+            self.note_delivery(finder, unit);
+        }
+        finders.extend(earlier);
+        self.settle(submission, unit, content, worker, finders);
+    }
+
+    /// Ends the work on a unit. The participants who found this content, for one worker of each of whom it counts.
+    fn conclude(
+        &mut self,
+        unit: Unit,
+        content: Content,
+        worker: Option<WorkerId>,
+    ) -> BTreeSet<ParticipantId> {
         let votes = self.take(unit, worker).votes.into_iter();
         let agreeing = votes.filter(|vote| vote.content == content);
         let finders: BTreeSet<_> = agreeing.map(|vote| vote.worker).chain(worker).collect();
-        let mut credited = BTreeSet::new();
+        let mut participants = BTreeSet::new();
         for finder in finders {
-            if credited.insert(finder.participant) {
-                self.credit(finder, unit);
+            if participants.insert(finder.participant) {
+                self.count_settled(finder);
             }
         }
+        participants
+    }
+
+    fn settle(
+        &mut self,
+        submission: SubmissionId,
+        unit: Unit,
+        content: Content,
+        worker: Option<WorkerId>,
+        finders: BTreeSet<ParticipantId>,
+    ) {
         self.units.claim(unit, content);
         self.units.set_state(unit, State::Committing(submission));
         if let Unit::Shard(number) = unit {
             self.units.shards.set_writer(number, worker);
         }
-        let finders = credited.into_iter().collect();
+        let finders = finders.into_iter().collect();
         let settled = Settled { unit, finders };
         self.pending_mut(submission).next.push(settled);
     }

@@ -378,12 +378,16 @@ impl Plan {
         }
     }
 
-    /// Notes that the content of a unit that is being written is what `worker` found.
-    pub(super) fn credit(&mut self, worker: WorkerId, unit: Unit) {
+    /// Counts a unit whose content is what `worker` found.
+    pub(super) fn count_settled(&mut self, worker: WorkerId) {
         if let Some(entry) = self.workers.get_mut(&worker) {
             entry.settled += 1;
         }
-        let delivered = self.delivered.entry(worker.participant).or_default();
+    }
+
+    /// Notes that the content of a unit is what a participant found, as the journal does.
+    pub(super) fn note_delivery(&mut self, participant: ParticipantId, unit: Unit) {
+        let delivered = self.delivered.entry(participant).or_default();
         delivered.push(Delivery::of(unit));
     }
 

@@ -76,7 +76,7 @@ pub trait Storage: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// [`StorageError::Failed`], also if a bucket has more than [`LISTED_MAX`] there.
+    /// [`StorageError::Failed`], also if there are more than [`LISTED_MAX`].
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError>;
 
     /// Removes objects, durably and in any order. One that is not there is removed already.

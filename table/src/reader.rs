@@ -32,8 +32,9 @@ pub use cache::CACHE_BYTES;
 pub use files::{Files, Part};
 pub use kind::{AnyManifest, Kind, ShardFileInfo, TableName, locate};
 
-pub(crate) use cache::{Cache, FrameId};
+pub(crate) use cache::{Cache, FrameId, INDEX_BYTES, Index, IndexCache};
 pub(crate) use files::Folder;
+pub(crate) use shards::FRAMES_AT_ONCE;
 use shards::Shards;
 
 /// A published table that is open for reading.

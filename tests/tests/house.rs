@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of the project a crate may use. Dependencies point one way.
-const MAY_USE: [(&str, &[&str]); 18] = [
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("chomp-files", &[]),
     ("chomp-table", &["chomp-files"]),
     ("chomp-kernel", &["chomp-table"]),
@@ -49,6 +49,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("chomp-export", &["chomp-table"]),
     ("chomp-query", &["chomp-table"]),
     ("chomp-games", &[]),
+    ("chomp-thin", &["chomp-files", "chomp-table"]),
     (
         "chomp-verify",
         &["chomp-export", "chomp-files", "chomp-table"],
@@ -68,6 +69,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
             "chomp-serve",
             "chomp-store",
             "chomp-table",
+            "chomp-thin",
             "chomp-verify",
             "chomp-worker",
         ],
@@ -88,7 +90,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
 ];
 
 /// The crates without network, and how the crates begin that would bring it.
-const PURE: [&str; 8] = [
+const PURE: [&str; 9] = [
     "chomp-files",
     "chomp-table",
     "chomp-kernel",
@@ -96,6 +98,7 @@ const PURE: [&str; 8] = [
     "chomp-export",
     "chomp-query",
     "chomp-games",
+    "chomp-thin",
     "chomp-verify",
 ];
 const NETWORK: [&str; 8] = [
@@ -111,7 +114,7 @@ const NETWORK: [&str; 8] = [
 
 /// What must not be found in a folder, and why. The words are in pieces, so that this file may be
 /// searched too.
-const ABSENT: [(&str, &[&str], &str); 7] = [
+const ABSENT: [(&str, &[&str], &str); 8] = [
     (
         "",
         &[
@@ -148,6 +151,11 @@ const ABSENT: [(&str, &[&str], &str); 7] = [
             "async fn",
         ],
         "a game is mathematics",
+    ),
+    (
+        "thin/src",
+        &["std::net", "std::time", "async fn"],
+        "thin boards are mathematics, threads and files",
     ),
     (
         "table/src",

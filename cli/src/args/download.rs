@@ -14,7 +14,8 @@ use super::shared::url;
 Examples:
   chomp download --from https://localhost:7171 --out my-table
   chomp download --from https://example.org/chomp/table-40 --out my-table
-  chomp download --from s3://bucket/tables --out my-table")]
+  chomp download --from s3://bucket/tables --out my-table
+  chomp download --from http://127.0.0.1:7172 --tiles 82 --out my-values")]
 pub(crate) struct DownloadArgs {
     /// Where the table is: a coordinator, the folder of a table on any server, or a bucket
     #[arg(long, value_name = "URL", value_parser = from)]

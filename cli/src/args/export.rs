@@ -16,6 +16,8 @@ Examples:
   chomp export --format parquet --both --out positions.parquet
   chomp export --format rows --area 20-30 --out - | head
   chomp export --format chomp-fast --box 16x16 --out catalogue.bin
+  chomp export --table chomp-values --format npy --out values.npy
+Tables of Grundy values are for rows, npy and parquet.
 docs/EXPORT.md describes the formats, and how other programs read them.")]
 pub(crate) struct ExportArgs {
     /// The directory of the table
@@ -42,7 +44,7 @@ pub(crate) struct ExportArgs {
     #[arg(long = "box", value_name = "RxC")]
     pub(crate) within: Option<Rectangle>,
 
-    /// Both of each mirror pair, not only the one with the smaller word
+    /// Both of each mirror pair, not only the one with the smaller word, or rank
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) both: bool,
 

@@ -21,10 +21,12 @@ pub(crate) struct SourceArgs {
 #[command(after_help = "\
 A position is its rows, longest first, as 5,4,2,1; a rectangle, as 8x10; or a word, as 0b110100.
 A move is the (row, column) of the cell that is taken, counted from the poison at (1,1).
+A table of Grundy values tells the value, and the moves to each smaller one.
 
 Examples:
   chomp query 8x10
   chomp query --table shard-0000.zst 5,4,2,1 0b110100
+  chomp query --table chomp-values 5,4,2,1
   chomp query --table http://127.0.0.1:7172 8x10
   chomp query --table s3://bucket/tables 8x10
   chomp query --json < positions.txt")]
@@ -36,7 +38,7 @@ pub(crate) struct QueryArgs {
     #[arg(value_name = "POSITION")]
     pub(crate) positions: Vec<String>,
 
-    /// Say only whether a position is losing: a hundred times faster than finding all moves that win
+    /// Say only whether a position is losing, or its value: a hundred times faster than finding the moves
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) no_moves: bool,
 

@@ -12,12 +12,14 @@ Examples:
   chomp serve --table chomp-table                           then open http://127.0.0.1:7172/
   chomp serve --table chomp-table --http 0.0.0.0:7172       for everybody who can reach this machine
   curl http://127.0.0.1:7172/api/position/5,4,2,1           one position, as JSON
+  curl http://127.0.0.1:7172/api/value/5,4,2,1              its Grundy value, if a table has it
   chomp download --from http://127.0.0.1:7172 --out copy    the table itself
 
 All of it is open and in plain HTTP: for TLS put a reverse proxy before it.
 docs/OPERATIONS.md has the routes and the limits.")]
 pub(crate) struct ServeArgs {
-    /// The directory of the table; of several finished tables in it, that of the most bits answers
+    /// The directory of the table; of several finished tables in it, that of the most bits answers, and for Grundy
+    /// values that of the most tiles
     #[arg(long, value_name = "DIR", default_value = "chomp-table")]
     pub(crate) table: PathBuf,
 

@@ -48,7 +48,9 @@ impl Wanted {
             Wanted::Words { bits, range_bits } => range_bits
                 .unwrap_or_else(|| machine::range_bits(bits, threads, memory_bytes))
                 .into(),
-            Wanted::Values { rank_bits, .. } => rank_bits.unwrap_or_else(machine::rank_bits).into(),
+            Wanted::Values { tiles, rank_bits } => rank_bits
+                .unwrap_or_else(|| machine::rank_bits(tiles, threads, memory_bytes))
+                .into(),
         }
     }
 
@@ -86,7 +88,8 @@ pub(crate) struct ValuesArgs {
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=i64::from(AREA_MAX)))]
     pub(crate) tiles: Option<u32>,
 
-    /// Work on ranges of 2^B positions of as many tiles, from 2^8 to 2^24 [default: the table's, or 20]
+    /// Work on ranges of 2^B positions of as many tiles, from 2^8 to 2^24 [default: the table's, or what suits tiles,
+    /// threads and memory]
     #[arg(long, value_name = "B", value_parser = rank_bits, requires = "tiles")]
     pub(crate) rank_bits: Option<RankBits>,
 }

@@ -13,17 +13,19 @@ Levels, each with the checks of those before it:
   quick   every byte: digests, order, counts, fingerprints, published results
   sample  random positions, decided by the rules of the game from what the table says of their moves
   full    every position, by a second algorithm; goes on where it was stopped
+Of a table of Grundy values quick decides all positions of at most 40 tiles too, and full begins anew.
 
 Examples:
   chomp verify --table chomp-table
   chomp verify --table chomp-table/table-32 --level sample --sample 1000000
+  chomp verify --table chomp-values/values-082 --level sample
   chomp verify --level full --memory 8GiB --report ~/verify-40.json
 
 Exit codes: 0 all checks passed; 3 the table is damaged or wrong, and the message says where;
 75 stopped early, run the same command again to go on.")]
 pub(crate) struct VerifyArgs {
-    /// The directory of a table, of which the published table of the most bits is checked, or the
-    /// folder of one published table
+    /// The directory of a table, of which the published table of the most bits is checked, or of the most tiles
+    /// if all have Grundy values; or the folder of one published table
     #[arg(long, value_name = "DIR", default_value = "chomp-table")]
     pub(crate) table: PathBuf,
 
@@ -31,7 +33,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "LEVEL", default_value = "quick")]
     pub(crate) level: Level,
 
-    /// Where to write the report [default: verify-BITS-LEVEL.json beside the folder of the table]
+    /// Where to write the report [default: verify-BITS-LEVEL.json or verify-values-TILES-LEVEL.json beside the folder of the table]
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 

@@ -119,11 +119,13 @@ impl World {
 
     /// The first content of some range is wrong, and then the right one comes.
     pub(super) fn lie_first(&mut self) {
-        while *self.plan.phase() != Phase::Running || self.arbitration.is_some() {
-            if *self.plan.phase() == Phase::Finished {
-                return;
+        loop {
+            match self.plan.phase() {
+                Phase::Finished => return,
+                Phase::Stopped(_) => self.restart(),
+                Phase::Running if self.arbitration.is_some() => self.arbitrated(false),
+                Phase::Running => break,
             }
-            self.restart();
         }
         if !self.lies.is_empty() || !self.disk.lost.is_empty() || !self.disk.withdrawn.is_empty() {
             return;
@@ -134,6 +136,7 @@ impl World {
             .map(|process| process.id)
             .collect::<Vec<_>>()
         {
+            self.requests.retain(|_, worker| *worker != id);
             self.tell(Event::Left { worker: id });
             self.evict(id);
         }

@@ -62,6 +62,11 @@ fn a_doubt_is_for_who_has_not_found_the_range() {
     let (_, actions) = bench.check(C, task.lease, summaries([4]));
     let (head, finders) = (Head(4), vec![B.participant, C.participant]);
     assert_eq!(actions[0], Action::Confirmed { head, finders });
+    // What the coordinator has found itself is not in doubt if B is not trusted either.
+    bench.arbitrate(summary(3));
+    let participant = B.participant;
+    bench.tell(Event::Revoked { participant });
+    assert_eq!(bench.plan.progress().arbitrations, 1);
 }
 
 /// If the second one finds something else, the coordinator decides, and what was wrong is withdrawn.

@@ -212,6 +212,22 @@ fn what_was_in_a_lost_range_is_not_forgotten_by_the_next_plan() {
     }
 }
 
+/// A and B have found the same in range 2, A before its record was lost. The journal names both.
+#[test]
+fn who_found_what_was_lost_is_among_the_finders_of_what_comes_back() {
+    let past = Past {
+        ranges: summaries(0..2),
+        lost: vec![summary(2)],
+        found: vec![(range(2), A.participant)],
+        ..Past::default()
+    };
+    let (mut bench, _) = Bench::resumed(settings(14), &past);
+    bench.join(B, 1);
+    let task = bench.task(B);
+    let (submission, actions) = bench.submit(B, task.lease, summaries([2]));
+    assert_eq!(actions, [commit_by(submission, &[2], &[A, B])]);
+}
+
 /// All is committed and merged, and the table contradicts itself: A has lied about range 2.
 fn contradicted() -> Bench {
     let ranges = [summary(0), summary(1), wrong(2), summary(3)];

@@ -63,3 +63,50 @@ impl ValueMerger {
         (MergedValues { number, shard }, bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use chomp_table::Partition;
+    use chomp_table::values::shard::decode_shard;
+
+    use super::*;
+
+    /// 81 are the fewest tiles that have more than one shard.
+    #[test]
+    fn the_second_shard_of_an_area_has_its_ranges() {
+        let rank_bits = RankBits::new(20).unwrap();
+        let places: Vec<_> = ShardSize::PUBLISHED.places(81).collect();
+        assert_eq!((places[80].area, places[80].ranks.start), (81, 0));
+        let place = &places[81];
+        assert_eq!((place.area, place.ranks.start), (81, 1 << 24));
+        let value = |rank| u8::try_from(rank % 79).unwrap();
+        let mut merger = ValueMerger::new(81, rank_bits, 81).unwrap();
+        let mut heads = Vec::new();
+        while let Some(head) = merger.next() {
+            let (area, ranks) = rank_bits.ranks(head).unwrap();
+            assert_eq!(area, 81);
+            merger.push(head, &ranks.map(value).collect::<Vec<_>>());
+            heads.push(head);
+        }
+        assert_eq!(
+            heads,
+            [1 << 24, 17 << 20].map(|rank| rank_bits.head(81, rank))
+        );
+        let (of_area, bytes) = merger.finish();
+        assert_eq!(of_area.number, 81);
+        let mut position = Partition::at(81, place.ranks.start);
+        let mut expected = Vec::new();
+        for rank in place.ranks.clone() {
+            if position.is_representative() {
+                expected.push(value(rank));
+            }
+            position.advance();
+        }
+        assert_eq!(
+            decode_shard(&bytes, &of_area.shard, place).unwrap(),
+            expected
+        );
+        let beyond = ValueMerger::new(81, rank_bits, 82);
+        assert!(matches!(beyond, Err(MergeError::Beyond { number: 82 })));
+    }
+}

@@ -29,12 +29,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use chomp_files::{make_folder, sync_folder};
+use chomp_table::reader::TableName;
 use futures_util::{StreamExt, stream};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use self::files::{Failure, entries, remove_unfinished, sync_all};
 use super::lock::{OpenError, TableLock, failed};
-use super::{Action, Cause, Key, READS_MAX, Storage, StorageError};
+use super::{Action, Cause, Key, LISTED_MAX, READS_MAX, Storage, StorageError};
 
 /// So many objects are read by a thread that the others need not wait for: a change of threads takes about as long as
 /// reading one that the system has in memory.
@@ -80,6 +81,8 @@ struct Directory {
     /// Why nothing may be written: a write failed, so that nobody knows what the disk holds.
     broken: AtomicBool,
     writable: bool,
+    /// [`LISTED_MAX`].
+    listed_max: usize,
     /// Held until the last write has ended.
     _lock: Option<TableLock>,
 }
@@ -96,7 +99,7 @@ impl LocalStorage {
         let mut known = BTreeSet::new();
         for (path, kind, name) in entries(&root).map_err(failed("list", &root))? {
             // Anything else there is not ours: it is left alone.
-            if kind.is_dir() && (name == "work" || name.starts_with("table-")) {
+            if kind.is_dir() && (name == "work" || TableName::of(&name).is_some()) {
                 sync_all(&path, &mut known)?;
             }
         }
@@ -143,6 +146,7 @@ impl LocalStorage {
             folders: Folders(Mutex::new(known)),
             broken: AtomicBool::new(false),
             writable,
+            listed_max: LISTED_MAX,
             _lock: lock,
         }))
     }
@@ -230,8 +234,12 @@ impl Directory {
 
     fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
         let mut objects = Vec::new();
-        let listed = files::list(&self.path(prefix), prefix.as_str(), &mut objects);
+        let mut left = Some(self.listed_max);
+        let listed = files::list(&self.path(prefix), prefix.as_str(), &mut left, &mut objects);
         listed.map_err(|source| error(prefix, Action::List, source.into()))?;
+        if left.is_none() {
+            return Err(StorageError::too_many(prefix, self.listed_max));
+        }
         objects.sort_unstable();
         Ok(objects)
     }
@@ -239,7 +247,7 @@ impl Directory {
     fn tidy(&self) -> Result<(), OpenError> {
         remove_unfinished(&self.root.join("work"))?;
         for (path, kind, name) in entries(&self.root).map_err(failed("list", &self.root))? {
-            if kind.is_dir() && name.starts_with("table-") {
+            if kind.is_dir() && TableName::of(&name).is_some() {
                 remove_unfinished(&path)?;
             }
         }

@@ -10,8 +10,8 @@ use crate::shard::{ShardIndex, ShardSize};
 /// What is kept unless the caller says otherwise: the frames of a table of 32 bits fit.
 pub const CACHE_BYTES: u64 = 64 << 20;
 
-/// What is kept of indices: those of 2,300 full shards, as tables of 42 bits have.
-const INDEX_BYTES: usize = 64 << 20;
+/// What is kept of indices: those of 2,300 full shards, as tables of 42 bits have, or of 1,600 of values.
+pub(crate) const INDEX_BYTES: usize = 64 << 20;
 
 /// What a full frame takes: 64 KiB. Decoding one takes some 70 µs.
 const FRAME_BYTES: u64 = ShardSize::PUBLISHED.frame_words as u64 * 8;
@@ -55,24 +55,33 @@ impl<T> Cache<T> {
 
 /// Indices, by the numbers of their shards; the least recently used goes first.
 #[derive(Debug)]
-pub(super) struct IndexCache {
-    kept: Mutex<Indices>,
+pub(crate) struct IndexCache<T> {
+    kept: Mutex<Indices<T>>,
     bytes_max: usize,
 }
 
 #[derive(Debug)]
-struct Indices {
-    by_shard: LruCache<usize, Arc<ShardIndex>>,
+struct Indices<T> {
+    by_shard: LruCache<usize, Arc<T>>,
     /// What they take.
     bytes: usize,
 }
 
-impl IndexCache {
-    pub(super) fn new() -> IndexCache {
-        IndexCache::with(INDEX_BYTES)
-    }
+/// The index of a shard.
+pub(crate) trait Index {
+    /// The bytes of memory that it takes.
+    fn memory(&self) -> usize;
+}
 
-    fn with(bytes_max: usize) -> IndexCache {
+impl Index for ShardIndex {
+    fn memory(&self) -> usize {
+        ShardIndex::memory(self)
+    }
+}
+
+impl<T: Index> IndexCache<T> {
+    /// Keeps as many as fit in `bytes_max`.
+    pub(crate) fn new(bytes_max: usize) -> IndexCache<T> {
         let by_shard = LruCache::unbounded();
         IndexCache {
             kept: Mutex::new(Indices { by_shard, bytes: 0 }),
@@ -80,19 +89,19 @@ impl IndexCache {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Indices> {
+    fn kept(&self) -> MutexGuard<'_, Indices<T>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn get(&self, shard: usize) -> Option<Arc<ShardIndex>> {
+    pub(crate) fn get(&self, shard: usize) -> Option<Arc<T>> {
         self.kept().by_shard.get(&shard).map(Arc::clone)
     }
 
-    pub(super) fn has(&self, shard: usize) -> bool {
+    pub(crate) fn has(&self, shard: usize) -> bool {
         self.kept().by_shard.contains(&shard)
     }
 
-    pub(super) fn insert(&self, shard: usize, index: Arc<ShardIndex>) {
+    pub(crate) fn insert(&self, shard: usize, index: Arc<T>) {
         let kept = &mut *self.kept();
         kept.bytes += index.memory();
         // Another thread may have put the same there.
@@ -139,7 +148,7 @@ mod tests {
         let (info, bytes) = writer.finish();
         let start = usize::try_from(info.index_offset).unwrap();
         let index = Arc::new(ShardIndex::parse(&bytes[start..], &info).unwrap());
-        let cache = IndexCache::with(3 * index.memory());
+        let cache = IndexCache::new(3 * index.memory());
         for shard in [0, 1, 2, 2, 0, 3] {
             cache.insert(shard, Arc::clone(&index));
         }

@@ -3,14 +3,14 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::cache::{Cache, FrameId, IndexCache};
+use super::cache::{Cache, FrameId, INDEX_BYTES, IndexCache};
 use super::files::{Files, Part};
 use super::{TableError, refused};
 use crate::format::FormatError;
 use crate::shard::{ShardIndex, ShardInfo};
 
 /// The frames that are read together: 4 MiB of decoded words.
-const FRAMES_AT_ONCE: usize = 64;
+pub(crate) const FRAMES_AT_ONCE: usize = 64;
 /// The indices that are read together, and the most bytes that they have together unless one alone has more.
 const INDICES_AT_ONCE: usize = 32;
 const INDICES_AT_ONCE_BYTES: u64 = 1 << 20;
@@ -19,7 +19,7 @@ const INDICES_AT_ONCE_BYTES: u64 = 1 << 20;
 pub(super) struct Shards {
     pub(super) files: Box<dyn Files>,
     infos: Vec<ShardInfo>,
-    indices: IndexCache,
+    indices: IndexCache<ShardIndex>,
     cache: Cache,
 }
 
@@ -34,7 +34,7 @@ impl Shards {
         Shards {
             files,
             infos: infos.to_vec(),
-            indices: IndexCache::new(),
+            indices: IndexCache::new(INDEX_BYTES),
             cache: Cache::new(cache_bytes),
         }
     }

@@ -3,8 +3,9 @@
 //! As with tables of losing positions, nothing is used that was not checked: the manifest against `SHA256SUMS`, the index of
 //! a shard against the manifest, each data frame against its index.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::manifest::{ValuesManifest, folder_name};
 use super::shard::{ShardPlace, ValueShardIndex, ValueShardInfo, decode_shard};
@@ -12,7 +13,8 @@ use crate::format::FormatError;
 use crate::manifest::MANIFEST_NAME;
 use crate::partition::{AREA_MAX, Partition, count};
 use crate::reader::{
-    CACHE_BYTES, Cache, Files, Folder, FrameId, Part, TableError, find, read_manifest, refused,
+    CACHE_BYTES, Cache, FRAMES_AT_ONCE, Files, Folder, FrameId, INDEX_BYTES, Index, IndexCache,
+    Part, TableError, find, read_manifest, refused,
 };
 
 /// A published table of values that is open for reading. Any number of threads may ask at the same time.
@@ -23,6 +25,7 @@ pub struct Values {
     shards: Vec<Shard>,
     /// The number of the first shard of each area, from 0 tiles on.
     first: Vec<usize>,
+    indices: IndexCache<ValueShardIndex>,
     cache: Cache<Vec<u8>>,
 }
 
@@ -30,7 +33,13 @@ pub struct Values {
 struct Shard {
     info: ValueShardInfo,
     place: ShardPlace,
-    index: OnceLock<ValueShardIndex>,
+}
+
+impl Index for ValueShardIndex {
+    fn memory(&self) -> usize {
+        // An offset and a digest for each frame, and a last offset.
+        size_of::<ValueShardIndex>() + self.place.frames() * (8 + 32) + 8
+    }
 }
 
 impl Values {
@@ -77,7 +86,6 @@ impl Values {
         let shards = shards.map(|(info, place)| Shard {
             info: info.clone(),
             place,
-            index: OnceLock::new(),
         });
         let mut first = vec![0, 0];
         for area in &manifest.areas {
@@ -88,7 +96,18 @@ impl Values {
             first,
             files,
             manifest,
+            indices: IndexCache::new(INDEX_BYTES),
             cache: Cache::new(CACHE_BYTES),
+        }
+    }
+
+    /// The same; of indices and of frames, so many bytes stay in memory.
+    #[cfg(test)]
+    pub(super) fn keeping(self, index_bytes: usize, cache_bytes: u64) -> Values {
+        Values {
+            indices: IndexCache::new(index_bytes),
+            cache: Cache::new(cache_bytes),
+            ..self
         }
     }
 
@@ -117,7 +136,10 @@ impl Values {
         let mut ids: Vec<FrameId> = places.iter().map(|(id, _)| *id).collect();
         ids.sort_unstable();
         ids.dedup();
-        let frames = self.frames(&ids)?;
+        let mut frames = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(FRAMES_AT_ONCE) {
+            frames.extend(self.frames(ids)?);
+        }
         let value = |(id, at): &(FrameId, usize)| {
             let frame = ids.binary_search(id).expect("all were read");
             let damage = || self.damaged(id.shard, format!("frame {} is too short", id.frame));
@@ -140,18 +162,17 @@ impl Values {
     }
 
     fn frames(&self, ids: &[FrameId]) -> Result<Vec<Arc<Vec<u8>>>, TableError> {
-        self.read_indices(ids)?;
         let mut frames: Vec<_> = ids.iter().map(|&id| self.cache.get(id)).collect();
         let missing = ids.iter().zip(&mut frames);
         let missing: Vec<_> = missing.filter(|(_, frame)| frame.is_none()).collect();
+        let indices = self.indices(missing.iter().map(|(id, _)| id.shard))?;
         let parts = missing.iter().map(|(id, _)| {
             let Shard { info, .. } = &self.shards[id.shard];
-            let range = self.index(id.shard).location(id.frame);
-            part(info, range)
+            part(info, indices[&id.shard].location(id.frame))
         });
         let read = self.files.parts(&parts.collect::<Vec<_>>())?;
         for ((id, frame), bytes) in missing.into_iter().zip(read) {
-            let values = self.index(id.shard).decode_frame(id.frame, &bytes);
+            let values = indices[&id.shard].decode_frame(id.frame, &bytes);
             let values = Arc::new(values.map_err(|error| self.refused(id.shard, error))?);
             self.cache.insert(*id, Arc::clone(&values));
             *frame = Some(values);
@@ -159,27 +180,31 @@ impl Values {
         Ok(frames.into_iter().flatten().collect())
     }
 
-    /// An index that [`Values::read_indices`] has read.
-    fn index(&self, shard: usize) -> &ValueShardIndex {
-        self.shards[shard].index.get().expect("it was read before")
-    }
-
-    fn read_indices(&self, ids: &[FrameId]) -> Result<(), TableError> {
-        let mut missing: Vec<usize> = ids.iter().map(|id| id.shard).collect();
-        missing.dedup();
-        missing.retain(|&shard| self.shards[shard].index.get().is_none());
+    /// The indices of some shards, of which those that are not in memory are read together.
+    fn indices(
+        &self,
+        shards: impl Iterator<Item = usize>,
+    ) -> Result<BTreeMap<usize, Arc<ValueShardIndex>>, TableError> {
+        let (mut indices, mut missing) = (BTreeMap::new(), BTreeSet::new());
+        for shard in shards {
+            match self.indices.get(shard) {
+                Some(index) => drop(indices.insert(shard, index)),
+                None => drop(missing.insert(shard)),
+            }
+        }
         let parts = missing.iter().map(|&shard| {
             let info = &self.shards[shard].info;
             part(info, info.index_offset..info.bytes)
         });
         let read = self.files.parts(&parts.collect::<Vec<_>>())?;
-        for (&number, bytes) in missing.iter().zip(read) {
-            let shard = &self.shards[number];
-            let index = ValueShardIndex::parse(&bytes, &shard.info, &shard.place);
-            let index = index.map_err(|error| self.refused(number, error))?;
-            shard.index.get_or_init(|| index);
+        for (number, bytes) in missing.into_iter().zip(read) {
+            let Shard { info, place } = &self.shards[number];
+            let index = ValueShardIndex::parse(&bytes, info, place);
+            let index = Arc::new(index.map_err(|error| self.refused(number, error))?);
+            self.indices.insert(number, Arc::clone(&index));
+            indices.insert(number, index);
         }
-        Ok(())
+        Ok(indices)
     }
 
     /// The values of all positions of so many tiles, both of each mirror pair, by rank: a byte each.

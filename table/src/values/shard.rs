@@ -355,7 +355,7 @@ fn index_frame(place: &ShardPlace, frames: &[(u32, Digest)]) -> Vec<u8> {
 /// The index of a shard: where its frames are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueShardIndex {
-    place: ShardPlace,
+    pub(super) place: ShardPlace,
     /// Where each frame starts, and the last one ends.
     offsets: Vec<u64>,
     digests: Vec<Digest>,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
@@ -277,9 +278,9 @@ fn manifests_that_contradict_themselves_are_refused() {
     }
 }
 
-/// The files of a table, in memory.
+/// The files of a table, in memory, and how many parts were asked for at a time.
 #[derive(Clone, Debug, Default)]
-struct Memory(BTreeMap<String, Vec<u8>>);
+struct Memory(BTreeMap<String, Vec<u8>>, Arc<Mutex<Vec<usize>>>);
 
 impl Files for Memory {
     fn place(&self, name: &str) -> PathBuf {
@@ -291,6 +292,7 @@ impl Files for Memory {
     }
 
     fn parts(&self, parts: &[Part<'_>]) -> Result<Vec<Vec<u8>>, TableError> {
+        self.1.lock().unwrap().push(parts.len());
         let part = |part: &Part<'_>| {
             let bytes = &self.0[part.name];
             let [start, end] = [part.range.start, part.range.end].map(size);
@@ -300,19 +302,63 @@ impl Files for Memory {
     }
 }
 
-#[test]
-fn every_byte_is_checked() {
-    let tiles = 11;
-    let shards = shards(tiles);
-    let manifest = manifest(tiles, &shards);
+fn in_memory(manifest: &ValuesManifest, shards: Vec<(ValueShardInfo, Vec<u8>)>) -> Memory {
     let mut files = Memory::default();
     let bytes = manifest.to_bytes();
     let sums = manifest.sha256sums(&bytes).into_bytes();
     files.0.insert(SHA256SUMS_NAME.into(), sums);
     files.0.insert(MANIFEST_NAME.into(), bytes);
-    for (info, bytes) in shards {
-        files.0.insert(info.name, bytes);
+    let shards = shards.into_iter().map(|(info, bytes)| (info.name, bytes));
+    files.0.extend(shards);
+    files
+}
+
+/// As many indices as there is room for are not read again, those used last; and of many frames no more are read together
+/// than 64.
+#[test]
+fn indices_and_frames_in_memory_are_bounded() {
+    let tiles = 23;
+    let shards = shards(tiles);
+    let manifest = manifest(tiles, &shards);
+    let files = in_memory(&manifest, shards);
+    let asked = Arc::clone(&files.1);
+    let open = || Values::from_files(Box::new(files.clone()), Some(tiles)).unwrap();
+    // Each of these areas has a shard of its own, with two to four frames; only the last one asked for is there.
+    let ask = |table: &Values, tiles| {
+        let last = Partition::at(tiles, 40);
+        asked.lock().unwrap().clear();
+        assert_eq!(table.value(&last).unwrap(), made_up(&last));
+        asked.lock().unwrap().iter().sum::<usize>()
+    };
+    let frames = [11, 12, 13].map(|area| SMALL.places_of(area).next().unwrap().frames());
+    assert_eq!(frames, [2, 3, 4]);
+    let index = |frames: usize| size_of::<shard::ValueShardIndex>() + 40 * frames + 8;
+    for (bytes, kept) in [
+        (index(3) + index(4), true),
+        (index(3) + index(4) - 1, false),
+    ] {
+        let table = open().keeping(bytes, 0);
+        // The index and the frame, or the frame alone.
+        assert_eq!([11, 12, 13].map(|area| ask(&table, area)), [2, 2, 2]);
+        assert_eq!(ask(&table, 12), if kept { 1 } else { 2 }, "{bytes}");
+        assert_eq!(ask(&table, 11), 2, "{bytes}");
     }
+
+    let all: Vec<Partition> = (1..=tiles)
+        .flat_map(|tiles| (0..count(tiles)).map(move |rank| Partition::at(tiles, rank)))
+        .collect();
+    asked.lock().unwrap().clear();
+    let values: Vec<u8> = (1..=tiles).flat_map(area).collect();
+    assert_eq!(open().values(&all).unwrap(), values);
+    assert_eq!(asked.lock().unwrap().iter().max(), Some(&64));
+}
+
+#[test]
+fn every_byte_is_checked() {
+    let tiles = 11;
+    let shards = shards(tiles);
+    let manifest = manifest(tiles, &shards);
+    let mut files = in_memory(&manifest, shards);
     let column = Partition::first(tiles);
     let check = |files: &Memory| {
         let table = Values::from_files(Box::new(files.clone()), Some(tiles))?;

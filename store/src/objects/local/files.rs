@@ -116,23 +116,36 @@ pub(super) fn read(path: &Path, range: Range<u64>) -> Result<Bytes, Failure> {
     Ok(bytes.into())
 }
 
-/// Adds the objects in `folder`, whose key is `prefix`, with their sizes.
-pub(super) fn list(folder: &Path, prefix: &str, objects: &mut Vec<(Key, u64)>) -> io::Result<()> {
-    let found = match entries(folder) {
+/// Adds the objects in `folder`, whose key is `prefix`, with their sizes. Folders below count as objects do, since links may
+/// lead around for ever: beyond `left` of both, which becomes `None`, nothing more is looked at.
+pub(super) fn list(
+    folder: &Path,
+    prefix: &str,
+    left: &mut Option<usize>,
+    objects: &mut Vec<(Key, u64)>,
+) -> io::Result<()> {
+    let found = match each_entry(folder) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(());
         }
         found => found?,
     };
-    for (path, _, name) in found {
+    for found in found {
+        let Some((path, _, name)) = found? else {
+            continue;
+        };
         // A name that no key can have is not an object's: a file of the system, say.
         let Ok(key) = Key::new(&format!("{prefix}/{name}")) else {
             continue;
         };
+        *left = left.and_then(|left| left.checked_sub(1));
+        if left.is_none() {
+            break;
+        }
         // A folder may be elsewhere. A link to a file is listed, as everything else that has the name of an
         // object, so that it is removed with the others, and not read as one.
         if fs::metadata(&path).is_ok_and(|found| found.is_dir()) {
-            list(&path, key.as_str(), objects)?;
+            list(&path, key.as_str(), left, objects)?;
             continue;
         }
         let found = unless_gone(fs::symlink_metadata(&path))?;
@@ -167,17 +180,25 @@ pub(super) fn remove_unfinished(folder: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
+/// A file or folder: where it is, what it is, its name.
+type Entry = (PathBuf, FileType, String);
+
 /// The files and folders in `folder`, but for those whose names are no text and so not ours.
-pub(super) fn entries(folder: &Path) -> io::Result<Vec<(PathBuf, FileType, String)>> {
-    let mut entries = Vec::new();
-    for entry in fs::read_dir(folder)? {
+pub(super) fn entries(folder: &Path) -> io::Result<Vec<Entry>> {
+    each_entry(folder)?.filter_map(Result::transpose).collect()
+}
+
+/// The same, one after the other; nothing for one that is not ours or gone.
+fn each_entry(folder: &Path) -> io::Result<impl Iterator<Item = io::Result<Option<Entry>>>> {
+    let entry = |entry: io::Result<fs::DirEntry>| {
         let entry = entry?;
         let kind = unless_gone(entry.file_type())?;
-        if let (Some(kind), Ok(name)) = (kind, entry.file_name().into_string()) {
-            entries.push((entry.path(), kind, name));
-        }
-    }
-    Ok(entries)
+        let name = entry.file_name().into_string().ok();
+        Ok(kind
+            .zip(name)
+            .map(|(kind, name)| (entry.path(), kind, name)))
+    };
+    Ok(fs::read_dir(folder)?.map(entry))
 }
 
 /// What was done to a file; nothing if somebody else has removed that.
@@ -245,6 +266,6 @@ mod tests {
 
         let endless = directory.path().join("endless");
         std::os::unix::fs::symlink(&endless, &endless).unwrap();
-        list(&endless, "endless", &mut Vec::new()).unwrap_err();
+        list(&endless, "endless", &mut Some(9), &mut Vec::new()).unwrap_err();
     }
 }

@@ -51,7 +51,12 @@ async fn unfinished_files_are_no_objects_and_go() {
     let directory = tempfile::tempdir().unwrap();
     let folder = directory.path().join("work/parts/0001");
     let first = open(directory.path());
-    for name in ["work/parts/0001/a", "work/journal/0", "table-20/a"] {
+    for name in [
+        "work/parts/0001/a",
+        "work/journal/0",
+        "table-20/a",
+        "values-082/a",
+    ] {
         first.create(&key(name), Bytes::new()).await.unwrap();
     }
     drop(first);
@@ -68,7 +73,7 @@ async fn unfinished_files_are_no_objects_and_go() {
         fs::write(directory.path().join(name), "foreign").unwrap();
     }
     let owners = ["work/journal/1#1", "work/journal/1#23"];
-    let workers = ["work/parts/0001/b#1", "table-20/b#7"];
+    let workers = ["work/parts/0001/b#1", "table-20/b#7", "values-082/b#7"];
     for name in owners.iter().chain(&workers) {
         fs::write(directory.path().join(name), "in part").unwrap();
     }
@@ -101,6 +106,47 @@ async fn unfinished_files_are_no_objects_and_go() {
     for name in foreign {
         assert!(directory.path().join(name).exists(), "{name}");
     }
+}
+
+#[test]
+fn a_listing_is_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut storage = open(directory.path());
+    assert_eq!(storage.0.listed_max, LISTED_MAX);
+    Arc::get_mut(&mut storage.0).unwrap().listed_max = 100;
+    let folder = directory.path().join("work/parts");
+    // 93 objects and seven folders.
+    for number in 0..93 {
+        let layer = folder.join(format!("{:02}", number % 7));
+        fs::create_dir_all(&layer).unwrap();
+        fs::write(layer.join(number.to_string()), "").unwrap();
+        // What can have no key is nobody's.
+        fs::write(layer.join(format!("{number} %")), "").unwrap();
+    }
+    let parts = key("work/parts");
+    assert_eq!(ready(storage.list(&parts)).unwrap().len(), 93);
+    for number in 0..10 {
+        fs::write(folder.join(number.to_string()), "").unwrap();
+        let error = ready(storage.list(&parts)).unwrap_err();
+        let text = format!("{error}: {}", error.source().unwrap());
+        let start = "cannot list work/parts: it has more than 100 objects";
+        assert!(text.starts_with(start) && text.contains("Remove"), "{text}");
+    }
+    assert!(
+        ready(storage.list(&key("work/journal")))
+            .unwrap()
+            .is_empty()
+    );
+    let layer = ready(storage.list(&key("work/parts/01"))).unwrap();
+    assert_eq!(layer.len(), 14);
+
+    // Round and round, without an object.
+    let loops = directory.path().join("work/loops");
+    fs::create_dir(&loops).unwrap();
+    for name in ["a", "b"] {
+        symlink(&loops, loops.join(name)).unwrap();
+    }
+    ready(storage.list(&key("work/loops"))).unwrap_err();
 }
 
 #[test]

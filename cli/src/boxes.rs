@@ -1,0 +1,179 @@
+//! `chomp box`: all rectangles of few rows and many columns.
+
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use chomp_query::{Opening, drawing};
+use chomp_thin::{Bounds, Memory, Scratch, Solver, Summary};
+use indicatif::HumanCount;
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::BoxArgs;
+use crate::events::Event;
+use crate::exit::Exit;
+use crate::machine;
+use crate::progress::Display;
+use crate::signals::stop_on_signals;
+use crate::verify::Checking;
+
+/// So much longer than saving takes, nothing is saved again.
+const SAVE_SHARE: u32 = 10;
+
+/// The memory does not hold the box.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "--memory {} MiB is too small: this box needs at least {} MiB, or {} MiB with --scratch DIR, where its files take \
+     up to {} MiB",
+    given >> 20, needed.whole.div_ceil(1 << 20), needed.streamed.div_ceil(1 << 20), needed.whole.div_ceil(1 << 19)
+)]
+pub(crate) struct BoxMemory {
+    given: u64,
+    needed: Memory,
+}
+
+/// What is told in the end.
+#[derive(Debug, Serialize)]
+struct Told {
+    rows: usize,
+    columns: usize,
+    positions: u64,
+    losing: u64,
+    /// Index m, then n: the losing positions of at most m rows and n columns.
+    losing_by_rows_and_columns: Vec<Vec<u64>>,
+    digest: String,
+    seconds: f64,
+    cpu_seconds: f64,
+    openings: Vec<Opening>,
+}
+
+pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<Exit> {
+    #[expect(clippy::disallowed_methods, reason = "the summary tells what it took")]
+    let start = Instant::now();
+    let bounds = Bounds::new(args.rows, args.columns)?;
+    let (threads, given) = (args.share.threads(), args.share.memory_bytes()?);
+    let needed = Memory::of(&bounds, threads);
+    let least = args
+        .scratch
+        .as_ref()
+        .map_or(needed.whole, |_| needed.streamed.min(needed.whole));
+    if least > given {
+        return Err(BoxMemory { given, needed }.into());
+    }
+    let stop = stop_on_signals()?;
+    let (progress, watcher) = watch::channel(Checking::default());
+    let scratch = args.scratch.as_deref().map(Scratch::open).transpose()?;
+    let solver = Solver::new(bounds.clone(), threads, given, scratch)?;
+    let positions = bounds.positions();
+    let work = tokio::task::spawn_blocking(move || solve(solver, positions, &progress, &stop));
+    let summary = tokio::select! {
+        done = work => {
+            done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        }
+        () = display.follow_stages(watcher, told) => {
+            unreachable!("the display follows for as long as it is polled")
+        }
+    };
+    display.clear();
+    let Some(summary) = summary? else {
+        return Ok(Exit::Stopped);
+    };
+    let told = Told::new(&bounds, &summary, start.elapsed());
+    let text = if args.json {
+        serde_json::to_string(&told)? + "\n"
+    } else {
+        told.text()
+    };
+    crate::print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// What programs are told meanwhile.
+fn told(checking: Checking, seconds_left: Option<f64>) -> Event {
+    let done = checking.done;
+    Event::Solving { done, seconds_left }
+}
+
+/// All columns; nothing if it was stopped.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how often the state is saved depends on what that takes"
+)]
+fn solve(
+    mut solver: Solver,
+    positions: u64,
+    progress: &watch::Sender<Checking>,
+    stop: &CancellationToken,
+) -> anyhow::Result<Option<Summary>> {
+    let control = |done: u64| {
+        #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
+        let done = done as f64 / positions as f64;
+        let stage = "positions";
+        progress.send_replace(Checking { stage, done });
+        !stop.is_cancelled()
+    };
+    let mut wait = Duration::ZERO;
+    let mut saved = Instant::now();
+    while !solver.is_finished() {
+        if !solver.advance(None, &control)? {
+            return Ok(None);
+        }
+        if saved.elapsed() >= wait {
+            let before = Instant::now();
+            solver.save()?;
+            saved = Instant::now();
+            wait = saved.duration_since(before) * SAVE_SHARE;
+        }
+    }
+    Ok(Some(solver.summary().clone()))
+}
+
+impl Told {
+    fn new(bounds: &Bounds, summary: &Summary, wall: Duration) -> Told {
+        let (rows, columns) = (bounds.rows(), bounds.columns());
+        let counts = |m: usize| (0..=columns).map(|n| summary.losing(m, n)).collect();
+        let number = |n: usize| u32::try_from(n).expect("at most 250");
+        let opening = |m: usize, n: usize| Opening {
+            rows: number(m),
+            columns: number(n),
+            moves: summary.opening(m, n),
+        };
+        let boards = (1..=rows).flat_map(|m| (1..=columns).map(move |n| (m, n)));
+        Told {
+            rows,
+            columns,
+            positions: bounds.positions(),
+            losing: summary.losing(rows, columns),
+            losing_by_rows_and_columns: (0..=rows).map(counts).collect(),
+            digest: summary.digests[columns].to_string(),
+            seconds: wall.as_secs_f64(),
+            cpu_seconds: machine::cpu_time().as_secs_f64(),
+            openings: boards.map(|(m, n)| opening(m, n)).collect(),
+        }
+    }
+
+    /// The winning first moves, a rectangle a line, and then the counts.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for Opening {
+            rows,
+            columns,
+            moves,
+        } in &self.openings
+        {
+            let line = format!("{rows}x{columns} {}", drawing::moves(moves));
+            text += line.trim_end();
+            text.push('\n');
+        }
+        let mut line = |name: &str, value: &str| {
+            writeln!(text, "  {name:<12} {value}").expect("writing to a string does not fail");
+        };
+        line("positions", &HumanCount(self.positions).to_string());
+        line("losing", &HumanCount(self.losing).to_string());
+        line("digest", &self.digest);
+        let (seconds, cpu) = (self.seconds, self.cpu_seconds);
+        line("time", &format!("{seconds:.2} s, {cpu:.2} s of CPU"));
+        text
+    }
+}

@@ -1,0 +1,257 @@
+//! All first rows, one after the other.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::ThinError;
+use crate::bounds::Bounds;
+use crate::layout::Layout;
+use crate::scratch::Scratch;
+use crate::summary::Summary;
+use crate::sweep::{Sweep, Tables};
+use crate::tally::{Listener, Part};
+
+mod column;
+
+use column::Column;
+
+/// From so many rows on the first three are gone through in steps, by several threads.
+const ROWS_STEPPED: usize = 7;
+
+/// Told how many positions are done; says whether to go on.
+pub type Control<'a> = &'a (dyn Fn(u64) -> bool + Sync);
+
+/// A bitmap, or nothing.
+type Cell = Mutex<Vec<u8>>;
+
+/// The bytes that a solver takes at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// With F of the first row in memory.
+    pub whole: u64,
+    /// With F of the first row in files.
+    pub streamed: u64,
+}
+
+impl Memory {
+    /// Of boards of at most so many rows and columns, with so many threads.
+    pub fn of(bounds: &Bounds, threads: NonZeroUsize) -> Memory {
+        Memory::of_tables(&Tables::new(bounds.clone()), bounds.columns(), threads)
+    }
+
+    fn of_tables(tables: &Tables, columns: usize, threads: NonZeroUsize) -> Memory {
+        let rows = tables.inner.rows();
+        if rows < ROWS_STEPPED {
+            let whole = tables.sweep_bytes(0, columns) as u64;
+            return Memory {
+                whole,
+                streamed: whole,
+            };
+        }
+        let size = |level: usize, bound: usize| tables.layout.size(level, bound);
+        let first = size(rows - 1, columns - 1);
+        let second = size(rows - 2, columns - 1);
+        let copies = size(rows - 3, columns).saturating_mul(2);
+        let sweeps = tables.sweep_bytes(3, columns).saturating_mul(threads.get());
+        let rest = second.saturating_add(copies).saturating_add(sweeps) as u64;
+        let in_hand =
+            (second as u64).saturating_add((copies as u64).saturating_mul(threads.get() as u64));
+        Memory {
+            whole: rest.saturating_add(first as u64),
+            streamed: rest.saturating_add(in_hand),
+        }
+    }
+}
+
+/// All losing positions of at most so many rows and columns.
+#[derive(Debug)]
+pub struct Solver {
+    tables: Tables,
+    threads: NonZeroUsize,
+    memory: u64,
+    scratch: Option<Scratch>,
+    summary: Summary,
+    /// F of the first row, for each second and third one; if it is streamed, only that for the next second row.
+    first: Vec<Vec<Cell>>,
+    is_streamed: bool,
+    /// F of the second row, for each third one.
+    second: Vec<Cell>,
+    /// The columns whose state is in the folder.
+    saved: usize,
+    done: AtomicU64,
+}
+
+impl Solver {
+    /// With this folder, it goes on from what was left there, and streams F of the first row when it takes more memory
+    /// than this.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be used.
+    pub fn new(
+        bounds: Bounds,
+        threads: NonZeroUsize,
+        memory: u64,
+        scratch: Option<Scratch>,
+    ) -> Result<Solver, ThinError> {
+        let columns = bounds.columns();
+        let left = scratch
+            .as_ref()
+            .map(Scratch::summary)
+            .transpose()?
+            .flatten();
+        if let Some(left) = left.as_ref().filter(|left| left.rows != bounds.rows()) {
+            return Err(ThinError::Rows { found: left.rows });
+        }
+        let first = (0..=columns).map(|second| (0..=second).map(|_| Cell::default()).collect());
+        let mut solver = Solver {
+            summary: left.unwrap_or_else(|| Summary::new(&bounds)),
+            threads,
+            memory,
+            scratch,
+            first: first.collect(),
+            is_streamed: false,
+            second: (0..=columns).map(|_| Cell::default()).collect(),
+            saved: 0,
+            done: AtomicU64::new(0),
+            tables: Tables::new(bounds),
+        };
+        solver.saved = solver.summary.columns();
+        if solver.is_finished() {
+            return Ok(solver);
+        }
+        let rows = solver.tables.bounds.rows();
+        let done = solver.tables.bounds.sequences(rows, solver.saved + 1);
+        solver.done = AtomicU64::new(done);
+        solver.is_streamed = solver.saved > 0 && solver.must_stream();
+        if solver.saved == 0 {
+            *lock(&solver.first[0][0]) = Layout::empty();
+        } else if !solver.is_streamed {
+            solver.load()?;
+        }
+        Ok(solver)
+    }
+
+    /// What is known.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// Whether everything is known.
+    pub fn is_finished(&self) -> bool {
+        self.summary.columns() >= self.tables.bounds.columns()
+    }
+
+    /// Whether F of the first row is in files.
+    pub fn is_streamed(&self) -> bool {
+        self.is_streamed
+    }
+
+    fn must_stream(&self) -> bool {
+        let next = self.summary.columns() + 1;
+        // The first column begins without files.
+        next > 1
+            && self.scratch.is_some()
+            && Memory::of_tables(&self.tables, next, self.threads).whole > self.memory
+    }
+
+    /// Goes on to the next column, or of few rows through all; false if `control` said so before that was done. Then
+    /// this is of no more use.
+    ///
+    /// # Errors
+    ///
+    /// If a file fails.
+    pub fn advance(
+        &mut self,
+        listener: Option<Listener<'_>>,
+        control: Control<'_>,
+    ) -> Result<bool, ThinError> {
+        if self.tables.inner.rows() < ROWS_STEPPED {
+            let mut sweep = Sweep::new(&self.tables, 0, listener);
+            sweep.all();
+            let parts = sweep.tally.parts();
+            for columns in 1..=self.tables.bounds.columns() {
+                let of_it: Vec<&Part> = parts.iter().filter(|part| part.first == columns).collect();
+                self.summary.add(&of_it);
+            }
+            return Ok(true);
+        }
+        if !self.is_streamed && self.must_stream() {
+            self.save()?;
+            self.first
+                .iter()
+                .flatten()
+                .for_each(|cell| drop(take(cell)));
+            self.is_streamed = true;
+        }
+        let Some(parts) = Column::new(self).run(listener, control)? else {
+            return Ok(false);
+        };
+        self.summary.add(&parts.iter().collect::<Vec<_>>());
+        if self.is_streamed && !self.is_finished() {
+            self.commit()?;
+        }
+        Ok(true)
+    }
+
+    /// Writes the state into the folder, if there is one and there is a state to go on from.
+    ///
+    /// # Errors
+    ///
+    /// If a file fails.
+    pub fn save(&mut self) -> Result<(), ThinError> {
+        let columns = self.summary.columns();
+        let Some(scratch) = &self.scratch else {
+            return Ok(());
+        };
+        if columns == 0 || columns == self.saved || self.is_finished() {
+            return Ok(());
+        }
+        for (second, cells) in self.first.iter().enumerate().take(columns + 1) {
+            let mut writer = scratch.writer(columns, second)?;
+            for (third, cell) in cells.iter().enumerate() {
+                writer.write(third, &lock(cell))?;
+            }
+            writer.finish()?;
+        }
+        self.commit()
+    }
+
+    fn commit(&mut self) -> Result<(), ThinError> {
+        if let Some(scratch) = &self.scratch {
+            scratch.commit(&self.summary)?;
+            self.saved = self.summary.columns();
+        }
+        Ok(())
+    }
+
+    /// Reads the state from the folder.
+    fn load(&self) -> Result<(), ThinError> {
+        let Some(scratch) = &self.scratch else {
+            return Ok(());
+        };
+        for (second, cells) in self.first.iter().enumerate().take(self.saved + 1) {
+            let mut reader = scratch.reader(self.saved, second)?;
+            for (third, cell) in cells.iter().enumerate() {
+                *lock(cell) = reader.read(third, self.cell_bytes(third))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of F for one second and third row.
+    fn cell_bytes(&self, third: usize) -> usize {
+        self.tables.layout.size(self.tables.inner.rows() - 3, third)
+    }
+}
+
+/// What is in a cell, which is empty then.
+fn take(cell: &Cell) -> Vec<u8> {
+    std::mem::take(&mut lock(cell))
+}
+
+/// What a thread that panicked has left is not used: the panic goes on where all are joined.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

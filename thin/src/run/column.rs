@@ -1,0 +1,208 @@
+//! The positions with the same first row, by threads that follow each other through the second ones.
+//!
+//! Each thread takes the next second row, and goes through the third ones in **steps**. A step needs F of the second row as
+//! the step before left it that has the same third row; so it waits until the thread of the second row before has made
+//! that step. The diagonals, on which rows are equal, are made from the last step of the row before.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
+
+use crate::ThinError;
+use crate::layout::Layout;
+use crate::scratch::{RowReader, RowWriter};
+use crate::sweep::Sweep;
+use crate::tally::{Listener, Part};
+
+use super::{Control, Solver, lock, take};
+
+/// The positions with the same first row, while they are computed.
+pub(super) struct Column<'a> {
+    solver: &'a Solver,
+    first: usize,
+    /// The second row that is taken next.
+    next: AtomicUsize,
+    steps: Mutex<Steps>,
+    stepped: Condvar,
+    error: Mutex<Option<ThinError>>,
+}
+
+struct Steps {
+    /// For each second row, how many third ones are done.
+    done: Vec<usize>,
+    is_stopped: bool,
+}
+
+/// Where F of the first row is read from and written to for one second row, if it is streamed.
+struct Files {
+    reader: Option<RowReader>,
+    writer: Option<RowWriter>,
+}
+
+impl<'a> Column<'a> {
+    pub(super) fn new(solver: &'a Solver) -> Column<'a> {
+        let first = solver.summary.columns() + 1;
+        Column {
+            solver,
+            first,
+            next: AtomicUsize::new(0),
+            steps: Mutex::new(Steps {
+                done: vec![0; first + 1],
+                is_stopped: false,
+            }),
+            stepped: Condvar::new(),
+            error: Mutex::new(None),
+        }
+    }
+
+    /// All of them; nothing if it was stopped.
+    pub(super) fn run(
+        self,
+        listener: Option<Listener<'_>>,
+        control: Control<'_>,
+    ) -> Result<Option<Vec<Part>>, ThinError> {
+        let parts = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..self.solver.threads.get() {
+                scope.spawn(|| {
+                    let _guard = Guard(&self);
+                    let mut sweep = Sweep::new(&self.solver.tables, 3, listener);
+                    if let Err(error) = self.work(&mut sweep, control) {
+                        *lock(&self.error) = Some(error);
+                        self.stop();
+                    }
+                    lock(&parts).extend(sweep.tally.parts());
+                });
+            }
+        });
+        if let Some(error) = lock(&self.error).take() {
+            return Err(error);
+        }
+        let is_stopped = lock(&self.steps).is_stopped;
+        let parts = std::mem::take(&mut *lock(&parts));
+        Ok((!is_stopped).then_some(parts))
+    }
+
+    /// Takes second rows, each behind the one before.
+    fn work(&self, sweep: &mut Sweep<'_>, control: Control<'_>) -> Result<(), ThinError> {
+        let inner = &self.solver.tables.inner;
+        loop {
+            let second = self.next.fetch_add(1, Ordering::Relaxed);
+            if second > self.first {
+                return Ok(());
+            }
+            let mut files = self.files(second)?;
+            for third in 0..=second {
+                if !self.wait(second, third) {
+                    return Ok(());
+                }
+                self.step(sweep, &mut files, second, third)?;
+                let count = inner.sequences(inner.rows() - 3, third + 1);
+                let done = self.solver.done.fetch_add(count, Ordering::Relaxed) + count;
+                if !control(done) {
+                    self.stop();
+                    return Ok(());
+                }
+                lock(&self.steps).done[second] += 1;
+                self.stepped.notify_all();
+            }
+            files.writer.map_or(Ok(()), RowWriter::finish)?;
+        }
+    }
+
+    fn is_last(&self) -> bool {
+        self.first == self.solver.tables.bounds.columns()
+    }
+
+    fn step(
+        &self,
+        sweep: &mut Sweep<'_>,
+        files: &mut Files,
+        second: usize,
+        third: usize,
+    ) -> Result<(), ThinError> {
+        let Solver { tables, first, .. } = self.solver;
+        let (layout, level) = (&tables.layout, tables.inner.rows() - 3);
+        let mut of_first = match &mut files.reader {
+            Some(reader) => reader.read(third, self.solver.cell_bytes(third))?,
+            None => take(&first[second][third]),
+        };
+        // With a second row as long as the first, S is that of both one shorter.
+        let is_before_last = second + 1 == self.first;
+        if is_before_last && third == second {
+            *lock(&first[self.first][self.first]) = layout.grown(&of_first, level, third);
+        }
+        if is_before_last && !self.is_last() {
+            lock(&first[self.first][third]).clone_from(&of_first);
+        }
+        let mut of_second = lock(&self.solver.second[third]);
+        if second == 0 {
+            *of_second = Layout::empty();
+        }
+        sweep.write_from = usize::from(self.is_last());
+        sweep.step(
+            &mut [&mut of_first, &mut of_second],
+            [self.first, second, third],
+            third < second,
+        );
+        if third == second && second < self.first {
+            *lock(&self.solver.second[second + 1]) = layout.grown(&of_second, level, third);
+        }
+        if self.is_last() {
+            // It has not changed, and nobody else asks for it.
+            if is_before_last {
+                *lock(&first[self.first][third]) = of_first;
+            }
+        } else if let Some(writer) = &mut files.writer {
+            writer.write(third, &of_first)?;
+        } else {
+            *lock(&first[second][third]) = of_first;
+        }
+        Ok(())
+    }
+
+    /// The files of a second row. What the last one reads is made by the one before, in memory.
+    fn files(&self, second: usize) -> Result<Files, ThinError> {
+        let scratch = self
+            .solver
+            .scratch
+            .as_ref()
+            .filter(|_| self.solver.is_streamed);
+        let read = scratch.filter(|_| second < self.first);
+        let written = scratch.filter(|_| !self.is_last());
+        let reader = read.map(|scratch| scratch.reader(self.first - 1, second));
+        let writer = written.map(|scratch| scratch.writer(self.first, second));
+        Ok(Files {
+            reader: reader.transpose()?,
+            writer: writer.transpose()?,
+        })
+    }
+
+    /// Waits until the second row before has done this third one, or all that it has; false if it is stopped.
+    fn wait(&self, second: usize, third: usize) -> bool {
+        let waits = |steps: &mut Steps| {
+            let before = second.checked_sub(1);
+            !steps.is_stopped
+                && before.is_some_and(|before| steps.done[before] < third.min(before) + 1)
+        };
+        let steps = self.stepped.wait_while(lock(&self.steps), waits);
+        !steps
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .is_stopped
+    }
+
+    fn stop(&self) {
+        lock(&self.steps).is_stopped = true;
+        self.stepped.notify_all();
+    }
+}
+
+/// Lets nobody wait for a thread that panics.
+struct Guard<'a>(&'a Column<'a>);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop();
+        }
+    }
+}

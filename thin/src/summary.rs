@@ -1,0 +1,101 @@
+//! What is known of the positions of at most so many columns.
+
+use chomp_table::digest::{Digest, DigestBuilder};
+use serde::{Deserialize, Serialize};
+
+use crate::bounds::Bounds;
+use crate::tally::{Cut, Part};
+
+/// What is known of the positions of at most so many columns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Summary {
+    /// The most rows of a position.
+    pub rows: usize,
+    /// Index n, then m: the losing positions with a first row of n cells and exactly m rows.
+    counts: Vec<Vec<u64>>,
+    /// Index n: the digest of the losing positions of at most n columns.
+    pub digests: Vec<Digest>,
+    /// Ascending.
+    cuts: Vec<Cut>,
+}
+
+impl Summary {
+    /// Of no column.
+    pub(crate) fn new(bounds: &Bounds) -> Summary {
+        Summary {
+            rows: bounds.rows(),
+            counts: vec![vec![0; bounds.rows() + 1]],
+            digests: vec![Digest::default()],
+            cuts: Vec::new(),
+        }
+    }
+
+    /// Whether its parts fit each other.
+    pub(crate) fn is_sound(&self) -> bool {
+        let columns = self.counts.len();
+        columns > 0
+            && self.digests.len() == columns
+            && self
+                .counts
+                .iter()
+                .all(|counts| counts.len() == self.rows + 1)
+            && self
+                .cuts
+                .iter()
+                .all(|cut| usize::from(cut.columns) < columns)
+    }
+
+    /// The columns up to which everything is known.
+    pub fn columns(&self) -> usize {
+        self.counts.len() - 1
+    }
+
+    /// Takes the positions with one column more, those with the same second row together, as far as there are any.
+    pub(crate) fn add(&mut self, parts: &[&Part]) {
+        let columns = self.counts.len();
+        let mut counts = vec![0; self.rows + 1];
+        let mut hash = DigestBuilder::default();
+        hash.push(&self.digests[columns - 1].0);
+        for second in 0..=columns {
+            let part = parts.iter().find(|part| part.second == second);
+            hash.push(&part.map_or_else(|| Digest::of(&[]), |part| part.digest).0);
+        }
+        for part in parts {
+            assert_eq!(part.first, columns, "columns come one after the other");
+            counts
+                .iter_mut()
+                .zip(&part.by_rows)
+                .for_each(|(all, n)| *all += n);
+            self.cuts.extend(&part.cuts);
+        }
+        self.cuts.sort_unstable();
+        self.counts.push(counts);
+        self.digests.push(hash.finish());
+    }
+
+    /// The losing positions of at most so many rows and columns.
+    pub fn losing(&self, rows: usize, columns: usize) -> u64 {
+        let exact = self.counts[..=columns]
+            .iter()
+            .flat_map(|counts| &counts[..=rows]);
+        exact.sum()
+    }
+
+    /// The winning first moves of a rectangle: the cells that are taken, (row, column), counted from 1.
+    pub fn opening(&self, rows: usize, columns: usize) -> Vec<(u32, u32)> {
+        let of_it =
+            |cut: &&Cut| (usize::from(cut.rows), usize::from(cut.columns)) == (rows, columns);
+        let cuts = self.cuts.iter().filter(of_it);
+        let mut moves: Vec<_> = cuts
+            .map(|cut| (cut.row.into(), cut.column.into()))
+            .collect();
+        // All but the first column, or all but the first row.
+        match (rows, columns) {
+            (1, 2..) => moves.push((1, 2)),
+            (2.., 1) => moves.push((2, 1)),
+            _ => {}
+        }
+        moves
+    }
+}

@@ -1,0 +1,155 @@
+//! What is told of the losing positions that begin with the same two rows.
+
+use chomp_table::digest::{Digest, DigestBuilder};
+use serde::{Deserialize, Serialize};
+
+use crate::bounds::{Bounds, ROWS_MAX};
+
+/// How many ranks are hashed at a time.
+const RANKS: usize = 4096;
+
+/// A winning first move of a rectangle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Cut {
+    /// The rows of the rectangle.
+    pub(crate) rows: u8,
+    /// Its columns.
+    pub(crate) columns: u8,
+    /// The row of the cell that is taken, counted from 1.
+    pub(crate) row: u8,
+    /// Its column.
+    pub(crate) column: u8,
+}
+
+impl Cut {
+    /// The first move that leads to this position from a rectangle with the same first row and as many rows.
+    pub(crate) fn leading_to(position: &[u8]) -> Option<Cut> {
+        let rows = position.iter().take_while(|&&r| r > 0).count();
+        let (columns, shorter) = (*position.first()?, *position[..rows].last()?);
+        let whole = position.iter().take_while(|&&r| r == columns).count();
+        let is_cut = whole < rows && position[whole..rows].iter().all(|&r| r == shorter);
+        let number = |n: usize| u8::try_from(n).expect("at most 32 rows");
+        is_cut.then(|| Cut {
+            rows: number(rows),
+            columns,
+            row: number(whole + 1),
+            column: shorter + 1,
+        })
+    }
+
+    /// Whether the first rows may be those of such a position.
+    pub(crate) fn may_lead_to(first: &[u8]) -> bool {
+        let mut lengths = first.to_vec();
+        lengths.dedup();
+        lengths.len() < 3 || lengths.len() == 3 && lengths[2] == 0
+    }
+}
+
+/// The losing positions that begin with the same two rows.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) first: usize,
+    pub(crate) second: usize,
+    /// How many have so many rows.
+    pub(crate) by_rows: [u64; ROWS_MAX + 1],
+    pub(crate) cuts: Vec<Cut>,
+    pub(crate) digest: Digest,
+}
+
+/// Called with the ranks of losing positions, ascending among those with the same first two rows.
+pub type Listener<'a> = &'a (dyn Fn(&[u64]) + Sync);
+
+/// Takes losing positions, ascending.
+pub(crate) struct Tally<'a> {
+    bounds: &'a Bounds,
+    listener: Option<Listener<'a>>,
+    ranks: Vec<u64>,
+    bytes: Vec<u8>,
+    hash: DigestBuilder,
+    open: Part,
+    parts: Vec<Part>,
+}
+
+impl<'a> Tally<'a> {
+    pub(crate) fn new(bounds: &'a Bounds, listener: Option<Listener<'a>>) -> Tally<'a> {
+        Tally {
+            bounds,
+            listener,
+            ranks: Vec::with_capacity(RANKS),
+            bytes: Vec::with_capacity(RANKS * 8),
+            hash: DigestBuilder::default(),
+            open: Part::new(0, 0),
+            parts: Vec::new(),
+        }
+    }
+
+    /// From now on positions begin with these two rows.
+    pub(crate) fn begin(&mut self, first: usize, second: usize) {
+        if (self.open.first, self.open.second) != (first, second) {
+            self.flush();
+            let mut part = std::mem::replace(&mut self.open, Part::new(first, second));
+            part.digest = std::mem::take(&mut self.hash).finish();
+            self.parts.push(part);
+        }
+    }
+
+    /// Takes ranks.
+    pub(crate) fn extend(&mut self, ranks: impl Iterator<Item = u64>) {
+        self.ranks.extend(ranks);
+        if self.ranks.len() >= RANKS {
+            self.flush();
+        }
+    }
+
+    /// Counts positions with so many rows, whose ranks are taken apart from that.
+    pub(crate) fn count(&mut self, rows: usize, positions: u64) {
+        self.open.by_rows[rows] += positions;
+    }
+
+    /// Notes the first move that leads to a position, if one does.
+    pub(crate) fn look_at(&mut self, position: &[u8]) {
+        self.open.cuts.extend(Cut::leading_to(position));
+    }
+
+    /// Takes a position of at most so many rows, and does all of that.
+    pub(crate) fn take(&mut self, position: &[u8]) {
+        let second = position.get(1).copied().unwrap_or(0);
+        self.begin(position[0].into(), second.into());
+        self.count(position.iter().filter(|&&r| r > 0).count(), 1);
+        self.look_at(position);
+        let rank = self.bounds.rank(position);
+        self.extend(std::iter::once(rank));
+    }
+
+    fn flush(&mut self) {
+        if let Some(listener) = self.listener {
+            listener(&self.ranks);
+        }
+        self.bytes.clear();
+        let words = self.ranks.drain(..).map(u64::to_le_bytes);
+        words.for_each(|word| self.bytes.extend_from_slice(&word));
+        self.hash.push(&self.bytes);
+    }
+
+    /// All parts since the last call, but those without a position.
+    pub(crate) fn parts(&mut self) -> Vec<Part> {
+        // No position begins with such rows.
+        self.begin(0, 1);
+        let parts = std::mem::take(&mut self.parts).into_iter();
+        parts
+            .filter(|part| part.by_rows.iter().any(|&n| n > 0))
+            .collect()
+    }
+}
+
+impl Part {
+    fn new(first: usize, second: usize) -> Part {
+        Part {
+            first,
+            second,
+            by_rows: [0; ROWS_MAX + 1],
+            cuts: Vec::new(),
+            digest: Digest::default(),
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Whole boards, beside what the definition says of each position.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Mutex;
+
+use chomp_table::digest::Digest;
+use chomp_table::{Position, Word, definition};
+
+use crate::tally::Cut;
+use crate::{Bounds, Memory, Scratch, Solver, Summary, ThinError};
+
+fn bounds(rows: usize, columns: usize) -> Bounds {
+    Bounds::new(rows, columns).unwrap()
+}
+
+fn threads(threads: usize) -> NonZeroUsize {
+    NonZeroUsize::new(threads).unwrap()
+}
+
+fn solver(rows: usize, columns: usize, memory: u64, folder: Option<&Path>) -> Solver {
+    let scratch = folder.map(|folder| Scratch::open(folder).unwrap());
+    Solver::new(bounds(rows, columns), threads(2), memory, scratch).unwrap()
+}
+
+/// Everything that is known in the end, and the ranks of the losing positions.
+fn finish(mut solver: Solver) -> (Summary, BTreeSet<u64>) {
+    let ranks = Mutex::new(BTreeSet::new());
+    let listener = |found: &[u64]| ranks.lock().unwrap().extend(found);
+    while !solver.is_finished() {
+        assert!(solver.advance(Some(&listener), &|_| true).unwrap());
+        solver.save().unwrap();
+    }
+    (solver.summary().clone(), ranks.into_inner().unwrap())
+}
+
+fn solve(rows: usize, columns: usize) -> (Summary, BTreeSet<u64>) {
+    finish(solver(rows, columns, u64::MAX, None))
+}
+
+/// All positions of at most so many rows and columns, in their order, and whether they are losing, by the
+/// definition: the empty one is not, another one is if no move leads to a losing one.
+fn by_definition(rows: usize, columns: u8) -> Vec<(Vec<u8>, bool)> {
+    let mut positions = vec![Vec::new()];
+    for _ in 0..rows {
+        let longer = positions.iter().flat_map(|position: &Vec<u8>| {
+            let most = position.last().copied().unwrap_or(columns);
+            (0..=most).map(move |next| [&position[..], &[next]].concat())
+        });
+        positions = longer.collect();
+    }
+    let mut losing = BTreeSet::new();
+    let decide = |position: Vec<u8>| {
+        let cells = (0..rows).flat_map(|row| (0..position[row]).map(move |column| (row, column)));
+        let mut moves = cells.map(|(row, column)| {
+            let mut next = position.clone();
+            next[row..].iter_mut().for_each(|r| *r = column.min(*r));
+            next
+        });
+        let is_losing = position[0] > 0 && !moves.any(|next| losing.contains(&next));
+        if is_losing {
+            losing.insert(position.clone());
+        }
+        (position, is_losing)
+    };
+    positions.into_iter().map(decide).collect()
+}
+
+/// The winning first moves of a rectangle by the definition.
+fn opening(
+    rows: usize,
+    columns: u8,
+    losing: &BTreeSet<Vec<u8>>,
+    rows_max: usize,
+) -> Vec<(u32, u32)> {
+    let cells = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
+    let wins = cells.filter(|&(row, column)| {
+        let mut next = vec![columns; rows];
+        next[row..].fill(column);
+        next.resize(rows_max, 0);
+        losing.contains(&next)
+    });
+    let number = |row: usize| u32::try_from(row).unwrap();
+    wins.map(|(row, column)| (number(row) + 1, u32::from(column) + 1))
+        .collect()
+}
+
+/// The digest as docs/FORMAT.md has it.
+fn digest(columns: u8, losing: &[(u64, Vec<u8>)]) -> Digest {
+    let mut all = Digest::default();
+    for first in 1..=columns {
+        let mut parts = all.0.to_vec();
+        for second in 0..=first {
+            let begins =
+                |rows: &[u8]| rows[0] == first && rows.get(1).map_or(second == 0, |&r| r == second);
+            let ranks = losing.iter().filter(|(_, rows)| begins(rows));
+            let bytes: Vec<u8> = ranks.flat_map(|(rank, _)| rank.to_le_bytes()).collect();
+            parts.extend(Digest::of(&bytes).0);
+        }
+        all = Digest::of(&parts);
+    }
+    all
+}
+
+fn check(rows: usize, columns: u8) {
+    let name = format!("{rows}x{columns}");
+    let bounds = bounds(rows, columns.into());
+    let positions = by_definition(rows, columns);
+    assert_eq!(bounds.positions(), positions.len() as u64, "{name}");
+    let (summary, ranks) = solve(rows, columns.into());
+    let mut losing = Vec::new();
+    for (rank, (position, is_losing)) in (0..).zip(&positions) {
+        assert_eq!(bounds.rank(position), rank, "{name}");
+        assert_eq!(bounds.position(rank), *position, "{name}");
+        assert_eq!(ranks.contains(&rank), *is_losing, "{name} {position:?}");
+        losing.extend(is_losing.then(|| (rank, position.clone())));
+    }
+    let set: BTreeSet<Vec<u8>> = losing.iter().map(|(_, rows)| rows.clone()).collect();
+    for m in 1..=rows {
+        for n in 1..=columns {
+            let within = |rows: &&Vec<u8>| rows[0] <= n && rows[m..].iter().all(|&r| r == 0);
+            let count = set.iter().filter(within).count() as u64;
+            assert_eq!(summary.losing(m, n.into()), count, "{name}: {m}x{n}");
+            let expected = opening(m, n, &set, rows);
+            assert_eq!(summary.opening(m, n.into()), expected, "{name}");
+        }
+    }
+    assert_eq!(
+        summary.digests[usize::from(columns)],
+        digest(columns, &losing),
+        "{name}"
+    );
+}
+
+#[test]
+fn every_position_of_small_boards_is_as_the_definition_says() {
+    for rows in 1..=5 {
+        for columns in 1..=9 {
+            check(rows, columns);
+        }
+    }
+}
+
+/// From seven rows on there are steps, and threads; from nine rows on F of a row that only one thread has.
+#[test]
+fn so_is_every_position_of_boards_that_threads_share() {
+    for (rows, columns) in [(6, 8), (7, 1), (7, 2), (7, 8), (8, 7), (9, 6), (10, 5)] {
+        check(rows, columns);
+    }
+}
+
+/// Atoms of many words, and triples beyond the masks.
+#[test]
+fn so_is_every_position_of_wide_boards() {
+    for (rows, columns) in [(2, 70), (3, 40), (4, 21)] {
+        check(rows, columns);
+    }
+}
+
+#[test]
+fn a_table_of_bits_says_the_same_of_every_position_that_both_have() {
+    const BITS: u32 = 20;
+    let (rows, columns) = (8, 14);
+    let bounds = bounds(rows, columns);
+    let (_, ranks) = solve(rows, columns);
+    let losing = definition::losing(BITS);
+    let mut both = 0;
+    for (index, &is_losing) in losing.iter().enumerate() {
+        let position = Position::from(Word::new(index as u64 * 2));
+        let lengths = position.rows();
+        if lengths.len() > rows || lengths.first().is_some_and(|&r| r as usize > columns) {
+            continue;
+        }
+        let mut lengths: Vec<u8> = lengths.iter().map(|&r| u8::try_from(r).unwrap()).collect();
+        lengths.resize(rows, 0);
+        assert_eq!(
+            ranks.contains(&bounds.rank(&lengths)),
+            is_losing,
+            "{lengths:?}"
+        );
+        both += 1;
+    }
+    assert!(both > 150_000, "{both}");
+}
+
+#[test]
+fn counts_and_openings_are_those_that_others_found() {
+    let (summary, _) = solve(14, 14);
+    assert_eq!(summary.losing(14, 14), 256_366);
+    assert_eq!(summary.losing(8, 8), 322);
+    let moves = |rows, columns| summary.opening(rows, columns);
+    assert_eq!(moves(1, 1), []);
+    assert_eq!(moves(6, 13), [(4, 12), (5, 9)]);
+    assert_eq!(moves(8, 10), [(4, 9), (5, 6)]);
+    assert_eq!(moves(9, 10), [(7, 8), (9, 5)]);
+    for n in 2..=14 {
+        assert_eq!(moves(1, n), [(1, 2)]);
+        assert_eq!(moves(2, n), [(2, u32::try_from(n).unwrap())]);
+        assert_eq!(moves(n, n), [(2, 2)]);
+        for m in 1..=14 {
+            let mirror = moves(m, n).into_iter().map(|(row, column)| (column, row));
+            let mut mirror: Vec<_> = mirror.collect();
+            mirror.sort_unstable();
+            assert_eq!(moves(n, m), mirror);
+        }
+    }
+}
+
+#[test]
+fn a_position_is_what_a_first_move_leaves_or_it_is_not() {
+    let cut =
+        |rows: &[u8]| Cut::leading_to(rows).map(|cut| (cut.rows, cut.columns, cut.row, cut.column));
+    assert_eq!(cut(&[5, 5, 3, 3, 0]), Some((4, 5, 3, 4)));
+    assert_eq!(cut(&[5, 1]), Some((2, 5, 2, 2)));
+    for other in [&[5, 5, 0][..], &[5, 4, 3], &[0, 0], &[5]] {
+        assert_eq!(cut(other), None);
+    }
+    for first in [&[5, 5][..], &[5, 3, 3], &[5, 3, 0], &[5, 0], &[0, 0]] {
+        assert!(Cut::may_lead_to(first), "{first:?}");
+    }
+    assert!(!Cut::may_lead_to(&[5, 4, 3]));
+}
+
+#[test]
+fn boards_beyond_the_limits_are_refused() {
+    for (rows, columns) in [(0, 1), (1, 0), (33, 1), (1, 251), (32, 250)] {
+        let refused = Bounds::new(rows, columns);
+        assert!(
+            matches!(refused, Err(ThinError::Size { .. })),
+            "{rows}x{columns}"
+        );
+    }
+    assert!(Bounds::new(32, 8).is_ok() && Bounds::new(4, 250).is_ok());
+}
+
+/// Of a folder, only files that are ours are removed.
+#[test]
+fn files_of_others_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = [
+        "first-draft",
+        "first-1-draft",
+        "first-1-0",
+        ".first-1-0.x.partial",
+    ];
+    for name in names {
+        chomp_files::put(&folder.path().join(name), b"").unwrap();
+    }
+    let mut solver = solver(8, 12, u64::MAX, Some(folder.path()));
+    for _ in 0..2 {
+        assert!(solver.advance(None, &|_| true).unwrap());
+    }
+    solver.save().unwrap();
+    let there = names.map(|name| folder.path().join(name).try_exists().unwrap());
+    assert_eq!(there, [true, true, false, false]);
+    assert!(folder.path().join("first-2-1").try_exists().unwrap());
+}
+
+/// Whenever a process ends, the next one goes on from the last column that was saved; and a board with more columns
+/// goes on from a smaller one.
+#[test]
+fn it_goes_on_from_what_was_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let expected = solve(8, 12).0;
+    for columns in 1..12 {
+        // The last column leaves nothing to go on from.
+        let mut solver = solver(8, 12, u64::MAX, Some(folder.path()));
+        assert_eq!(solver.summary().columns(), columns - 1);
+        assert!(solver.advance(None, &|_| true).unwrap());
+        solver.save().unwrap();
+        assert!(!solver.advance(None, &|_| false).unwrap());
+    }
+    let summary = finish(solver(8, 12, u64::MAX, Some(folder.path()))).0;
+    assert_eq!(summary, expected);
+    let more = finish(solver(8, 14, u64::MAX, Some(folder.path()))).0;
+    assert_eq!(more, solve(8, 14).0);
+    let fewer = solver(8, 5, u64::MAX, Some(folder.path()));
+    assert!(fewer.is_finished());
+    assert_eq!(fewer.summary().digests[5], expected.digests[5]);
+    let refused = Solver::new(bounds(9, 12), threads(1), 0, None);
+    assert!(refused.is_ok());
+    drop(fewer);
+    let scratch = Scratch::open(folder.path()).unwrap();
+    let refused = Solver::new(bounds(9, 12), threads(1), 0, Some(scratch));
+    assert!(matches!(refused, Err(ThinError::Rows { found: 8 })));
+}
+
+#[test]
+fn boards_larger_than_the_memory_are_streamed() {
+    let folder = tempfile::tempdir().unwrap();
+    let expected = solve(8, 12).0;
+    let Memory { whole, .. } = Memory::of(&bounds(8, 9), threads(2));
+    let mut streamed = solver(8, 12, whole, Some(folder.path()));
+    while streamed.summary().columns() < 10 {
+        assert_eq!(streamed.is_streamed(), streamed.summary().columns() > 9);
+        assert!(streamed.advance(None, &|_| true).unwrap());
+    }
+    assert!(streamed.is_streamed());
+    drop(streamed);
+    let streamed = solver(8, 12, whole, Some(folder.path()));
+    assert_eq!(streamed.summary().columns(), 10);
+    assert_eq!(finish(streamed).0, expected);
+}
+
+#[test]
+fn a_damaged_file_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut left = solver(8, 12, u64::MAX, Some(folder.path()));
+    while left.summary().columns() < 5 {
+        assert!(left.advance(None, &|_| true).unwrap());
+    }
+    left.save().unwrap();
+    drop(left);
+    for name in ["first-5-3", "box.json"] {
+        let path = folder.path().join(name);
+        let good = std::fs::read(&path).unwrap();
+        let mut bad = good.clone();
+        bad[7] ^= 1;
+        chomp_files::put(&path, &bad).unwrap();
+        for memory in [u64::MAX, 0] {
+            let scratch = Scratch::open(folder.path()).unwrap();
+            let solver = Solver::new(bounds(8, 12), threads(2), memory, Some(scratch));
+            let error = solver.and_then(|mut solver| solver.advance(None, &|_| true));
+            assert!(
+                matches!(error, Err(ThinError::Damaged { .. })),
+                "{name}: {error:?}"
+            );
+        }
+        chomp_files::put(&path, &good).unwrap();
+    }
+    assert_eq!(
+        finish(solver(8, 12, 0, Some(folder.path()))).0,
+        solve(8, 12).0
+    );
+}
+
+#[test]
+fn one_process_at_a_time_has_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let scratch = Scratch::open(folder.path()).unwrap();
+    assert!(matches!(
+        Scratch::open(folder.path()),
+        Err(ThinError::File(_))
+    ));
+    drop(scratch);
+    assert!(Scratch::open(folder.path()).is_ok());
+}
