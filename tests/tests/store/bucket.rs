@@ -226,8 +226,24 @@ fn a_server_that_will_not_do_is_refused() {
     let nowhere = "s3://chomp-no-such-bucket/table";
     let ended = end(&mut bucket.run_on(nowhere, &bucket.url(), &[]));
     ended.refuses(5, &[nowhere, "the bucket does not exist"]);
+}
 
-    // One that overwrites what is there, though told not to.
+/// One that overwrites what is there, though told not to: somebody in between takes the condition away, which a server that
+/// checks signatures does not let pass.
+#[test]
+fn a_server_that_overwrites_is_refused() {
+    let Some(bucket) = Bucket::new() else { return };
+    let forged = end(bucket
+        .run_at(&bucket.url(), &[])
+        .env("AWS_SECRET_ACCESS_KEY", "wrong"));
+    let takes_any = match forged.code {
+        Some(0) => Ok(()),
+        _ => Err("this server checks signatures".to_owned()),
+    };
+    if needs::found("OVERWRITING", takes_any).is_none() {
+        return;
+    }
+    let bucket = Bucket::new().expect("the same server");
     let worse = Relay::start(&bucket.address, Way::Unconditional);
     let ended = end(&mut bucket.run_at(&worse.url, &[]));
     ended.refuses(5, &[&bucket.store, "only if absent", "--journal"]);

@@ -23,7 +23,7 @@ pub(super) enum Outcome {
 pub(super) fn sort(error: &Error) -> Outcome {
     match error {
         // Also what all answers are that have no kind of their own, such as 500 and 503.
-        Error::Generic { .. } if is_full(error) => Outcome::Known,
+        Error::Generic { .. } if is_full(error) || is_denied(error) => Outcome::Known,
         Error::Generic { .. } | Error::JoinError { .. } => Outcome::Unknown,
         _ => Outcome::Known,
     }
@@ -51,6 +51,7 @@ pub(super) fn known(key: &Key, action: Action, error: Error) -> StorageError {
             action,
             source: error.into(),
         },
+        error if is_denied(&error) => failed(key, action, DENIED, &error),
         error if is_full(&error) => StorageError::Full {
             key,
             action,
@@ -131,6 +132,11 @@ fn is_no_bucket(error: &Error) -> bool {
     ]
     .iter()
     .any(|name| text.contains(name))
+}
+
+/// Whether the server refuses a request for which the client has no kind of refusal: a listing.
+fn is_denied(error: &Error) -> bool {
+    error.to_string().contains("403 Forbidden") && !is_full(error)
 }
 
 /// Whether the server has no room.

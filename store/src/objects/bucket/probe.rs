@@ -22,7 +22,7 @@ const RACES: u32 = 3;
 const OBJECT_BYTES: usize = 20_000;
 
 impl BucketStorage {
-    /// Makes sure that objects can be created, read and removed.
+    /// Makes sure that objects can be created, read, listed and removed.
     ///
     /// # Errors
     ///
@@ -33,10 +33,12 @@ impl BucketStorage {
         let (key, bytes) = (fresh_key(), Bytes::from_static(b"reached"));
         storage.create(&key, bytes.clone()).await.map_err(fail)?;
         let read = storage.read_at(&key, 0..2).await;
+        let listed = storage.list(&key).await;
         storage
             .delete(std::slice::from_ref(&key))
             .await
             .map_err(fail)?;
+        listed.map_err(fail)?;
         match read.map_err(fail)? {
             read if read == bytes[..2] => Ok(()),
             _ => {

@@ -112,6 +112,15 @@ async fn a_server_that_gives_other_bytes_is_refused() {
     assert!(error.to_string().contains("does not give back"), "{error}");
 }
 
+/// Without this right it would fail in the middle of a job.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_lists_nothing_for_us_is_refused() {
+    let (stub, storage) = stub();
+    stub.state.lock().unwrap().lists = false;
+    let error = storage.reach().await.unwrap_err();
+    assert!(error.to_string().contains("access is denied"), "{error}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn pauses_grow_and_differ_until_patience_ends() {
     let mut lengths = Vec::new();

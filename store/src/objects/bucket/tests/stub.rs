@@ -21,6 +21,9 @@ pub(super) enum Fault {
     ActAndGarble,
 }
 
+/// The listing of an empty folder.
+const NO_OBJECTS: &[u8] = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
+
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) objects: BTreeMap<String, Vec<u8>>,
@@ -30,6 +33,8 @@ pub(super) struct State {
     pub(super) of_reads: VecDeque<Fault>,
     /// The status of all answers, and their body, if it does not act at all.
     pub(super) always: Option<(u16, &'static str)>,
+    /// Whether it lists objects, of which it tells none; else it says that this is forbidden.
+    pub(super) lists: bool,
     /// Whether it heeds conditions.
     pub(super) conditional: bool,
     pub(super) requests: usize,
@@ -50,6 +55,7 @@ impl Stub {
             faults: VecDeque::new(),
             of_reads: VecDeque::new(),
             always: None,
+            lists: true,
             conditional: true,
             requests: 0,
         }));
@@ -148,6 +154,10 @@ impl State {
             "DELETE" => {
                 self.objects.remove(path);
                 answer(204, "", b"", method)
+            }
+            _ if path.contains("list-type=2") && self.lists => answer(200, "", NO_OBJECTS, method),
+            _ if path.contains("list-type=2") => {
+                answer(403, "", b"<Code>AccessDenied</Code>", method)
             }
             _ => {
                 let Some(object) = self.objects.get(path) else {
