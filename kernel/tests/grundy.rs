@@ -11,7 +11,7 @@ fn shards(tiles: u32) -> Vec<ValueShardInfo> {
     let mut records: Vec<Vec<u8>> = Vec::new();
     let size = ShardSize::PUBLISHED;
     for area in 1..=tiles {
-        let read = records.iter().map(|record| decode(record).unwrap().1);
+        let read = records.iter().map(|record| decode(record).unwrap().2);
         let values: Vec<Vec<u8>> = read.collect();
         let mut lower = Lower::new(24);
         for (area, values) in (1..).zip(&values) {
@@ -19,12 +19,12 @@ fn shards(tiles: u32) -> Vec<ValueShardInfo> {
         }
         let mut evaluation = Evaluation::new(area, 0..count(area));
         evaluation.apply(&lower);
-        records.push(encode(area, 0, &evaluation.finish()).1);
+        records.push(encode(area, 0, &evaluation.finish()));
     }
     let shards = size.places(tiles).zip(&records).enumerate();
     let shards = shards.map(|(number, (place, record))| {
         let mut writer = ValueShardWriter::new(number, place);
-        writer.push(&decode(record).unwrap().1);
+        writer.push(&decode(record).unwrap().2);
         writer.finish().0
     });
     shards.collect()

@@ -111,7 +111,7 @@ impl RankBits {
         let (area, ranks) = self.ranks(head).expect("a range of an area up to 120");
         let count = values.len() as u64;
         assert_eq!(count, ranks.end - ranks.start, "values of range {head}");
-        let (_, record) = record::encode(area, ranks.start, values);
+        let record = record::encode(area, ranks.start, values);
         let summary = RangeSummary {
             head,
             count,
@@ -127,10 +127,9 @@ impl RankBits {
     ///
     /// If it is no record, or that of other ranks.
     pub fn decode(self, head: Head, record: &[u8]) -> Result<Vec<u8>, FormatError> {
-        let (found, values) = record::decode(record)?;
-        let ranks = found.first..found.first + found.count;
-        ensure(self.ranks(head) == Some((found.area, ranks)), || {
-            let (area, first) = (found.area, found.first);
+        let (area, first, values) = record::decode(record)?;
+        let ranks = first..first + values.len() as u64;
+        ensure(self.ranks(head) == Some((area, ranks)), || {
             format!(
                 "it has the values of {area} tiles from rank {first} on, not those of range {head}"
             )

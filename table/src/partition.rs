@@ -33,7 +33,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::position::{Cell, Position, PositionError, check_order, rows_of};
+use crate::position::{Cell, PositionError, check_order, rows_of};
 
 /// The most tiles of a partition here: p(120) is 1,844,349,560.
 pub const AREA_MAX: u32 = 120;
@@ -92,7 +92,7 @@ pub fn count_representatives(area: u32) -> u64 {
 }
 
 /// A position of at most [`AREA_MAX`] tiles as a partition: its rows, longest first. Unlike a
-/// [`Position`], it may have more than 64 bits.
+/// [`Position`](crate::Position), it may have more than 64 bits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Partition {
     rows: Vec<u32>,
@@ -240,26 +240,10 @@ impl Partition {
     }
 }
 
-impl TryFrom<&Position> for Partition {
-    type Error = TooManyTiles;
-
-    fn try_from(position: &Position) -> Result<Partition, TooManyTiles> {
-        Partition::new(position.rows().to_vec()).ok_or(TooManyTiles)
-    }
-}
-
-impl TryFrom<&Partition> for Position {
-    type Error = PositionError;
-
-    fn try_from(partition: &Partition) -> Result<Position, PositionError> {
-        Position::new(partition.rows.clone())
-    }
-}
-
 impl FromStr for Partition {
     type Err = PositionError;
 
-    /// The text forms are those of a [`Position`].
+    /// The text forms are those of a [`Position`](crate::Position).
     fn from_str(text: &str) -> Result<Partition, PositionError> {
         let rows = rows_of(text, |rows, columns| {
             let fits = rows as u64 * u64::from(columns) <= u64::from(AREA_MAX);

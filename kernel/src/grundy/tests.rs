@@ -149,7 +149,7 @@ fn losing_positions_are_as_many_as_others_found_and_those_of_the_bits_table() {
         let found: usize = values.iter().map(|&value| usize::from(value == 0)).sum();
         assert_eq!(found, known);
         for (rank, &value) in (0..).zip(values) {
-            let position = Position::try_from(&Partition::at(area, rank)).unwrap();
+            let position = Position::new(Partition::at(area, rank).rows().to_vec()).unwrap();
             let index = chomp_table::definition::index_of((&position).into());
             if let Some(&is_losing) = losing.get(index) {
                 assert_eq!(value == 0, is_losing, "{position}");

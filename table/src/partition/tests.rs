@@ -1,6 +1,7 @@
 //! Ranks, mirror images and counts against lists of all partitions.
 
 use super::*;
+use crate::Position;
 use crate::chance::Chance;
 
 /// All partitions of `area` with rows of at most `longest`, made row by row.
@@ -126,14 +127,14 @@ fn only_partitions_are_partitions() {
 fn positions_and_partitions_are_the_same_rows() {
     for text in ["0", "5,4,2,1", "8x8", "63"] {
         let position: Position = text.parse().unwrap();
-        let partition = Partition::try_from(&position).unwrap();
+        let partition: Partition = text.parse().unwrap();
         assert_eq!(partition.rows(), position.rows());
-        assert_eq!(Position::try_from(&partition), Ok(position));
     }
     let rows = Partition::new(vec![5, 4, 2, 1]).unwrap();
     assert_eq!(rows.to_string(), "5,4,2,1");
-    let large = "11x11".parse::<Position>().unwrap();
-    assert_eq!(Partition::try_from(&large), Err(TooManyTiles));
-    let wide = Partition::new(vec![64]).unwrap();
-    assert!(Position::try_from(&wide).is_err(), "65 bits");
+    assert!("11x11".parse::<Position>().is_ok());
+    let large = "11x11".parse::<Partition>().unwrap_err();
+    assert_eq!(large, TooManyTiles.into());
+    assert!("64".parse::<Position>().is_err(), "65 bits");
+    assert!("64".parse::<Partition>().is_ok());
 }

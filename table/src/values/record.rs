@@ -11,8 +11,7 @@
 //! ```
 //!
 //! All integers are little-endian. The digest names the content, however zstd wrote it: two records of the same ranks have the same
-//! digest if and only if they have the same values. Whoever compares digests compares that of the summary, which [`decode`]
-//! makes again from the values.
+//! digest if and only if they have the same values. [`decode`] makes it again from them.
 //!
 //! Limits: areas 1 to 120, 1 to 2^24 values, each below its area, no ranks that the area does not have; a record has at most
 //! [`max_record_len`] bytes.
@@ -32,70 +31,39 @@ const HEADER_LENGTH: u64 = 64;
 /// The most values of a record.
 pub const VALUES_MAX: u64 = 1 << 24;
 
-/// What is known of a record without its values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordSummary {
-    /// The number of tiles.
-    pub area: u32,
-    /// The first rank.
-    pub first: u64,
-    /// The number of values.
-    pub count: u64,
-    /// The digest of the content.
-    pub digest: Digest,
-}
-
 /// The longest record of `count` values.
 pub const fn max_record_len(count: u64) -> u64 {
     HEADER_LENGTH + gaps::frame_len_max(count)
 }
 
-/// The record of the values of `area` from rank `first` on, and its summary.
+/// The record of the values of `area` from rank `first` on.
 ///
 /// # Panics
 ///
 /// If these are no values of that area: such a record could not be read back.
-pub fn encode(area: u32, first: u64, values: &[u8]) -> (RecordSummary, Vec<u8>) {
+pub fn encode(area: u32, first: u64, values: &[u8]) -> Vec<u8> {
     let count = values.len() as u64;
     check(area, first, count).expect("ranks of the area");
     check_values(area, values).expect("values of the area");
     let named = named(area, first, count);
     let digest = Digest::of_parts(&[&named, values]);
-    let record = [&named[..], &digest.0, &gaps::compress(values, values.len())].concat();
-    let summary = RecordSummary {
-        area,
-        first,
-        count,
-        digest,
-    };
-    (summary, record)
+    [&named[..], &digest.0, &gaps::compress(values, values.len())].concat()
 }
 
-/// The summary that is in the header of a record. Whether the record has values with this digest, [`decode`] tells.
-///
-/// # Errors
-///
-/// If this is not a record, as far as the header tells.
-pub fn summary(record: &[u8]) -> Result<RecordSummary, FormatError> {
-    Ok(parse(record)?.0)
-}
-
-/// The values in `record`, everything checked, and its summary.
+/// The area, the first rank and the values of `record`, everything checked.
 ///
 /// Takes memory for the values that the header tells, after it has seen that the frame can hold so many.
 ///
 /// # Errors
 ///
 /// If this is not a record.
-pub fn decode(record: &[u8]) -> Result<(RecordSummary, Vec<u8>), FormatError> {
-    let (summary, frame) = parse(record)?;
-    let RecordSummary {
-        area,
-        first,
-        count,
-        digest,
-    } = summary;
-    let values = gaps::decompress(frame, count)?;
+pub fn decode(record: &[u8]) -> Result<(u32, u64, Vec<u8>), FormatError> {
+    let mut fields = Fields::new("a value record", record);
+    fields.version(MAGIC, VERSION)?;
+    let (area, first, count) = (fields.u32()?, fields.u64()?, fields.u64()?);
+    let digest = Digest(fields.array()?);
+    check(area, first, count)?;
+    let values = gaps::decompress(fields.rest(), count)?;
     ensure(values.len() as u64 == count, || {
         format!("{} values where the header says {count}", values.len())
     })?;
@@ -104,20 +72,7 @@ pub fn decode(record: &[u8]) -> Result<(RecordSummary, Vec<u8>), FormatError> {
         format!("the values have the digest {found} instead of {digest}")
     })?;
     check_values(area, &values)?;
-    Ok((summary, values))
-}
-
-fn parse(record: &[u8]) -> Result<(RecordSummary, &[u8]), FormatError> {
-    let mut fields = Fields::new("a value record", record);
-    fields.version(MAGIC, VERSION)?;
-    let summary = RecordSummary {
-        area: fields.u32()?,
-        first: fields.u64()?,
-        count: fields.u64()?,
-        digest: Digest(fields.array()?),
-    };
-    check(summary.area, summary.first, summary.count)?;
-    Ok((summary, fields.rest()))
+    Ok((area, first, values))
 }
 
 /// The part of the header that the digest is of.
