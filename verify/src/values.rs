@@ -149,7 +149,7 @@ fn compare(
 /// If a number is another.
 pub fn check_known(table: &Values) -> Result<u64, CheckError> {
     let mut compared = 0;
-    for (area, known) in table.manifest().areas.iter().zip(BY_AREA) {
+    for (area, &known) in table.manifest().areas.iter().zip(BY_AREA) {
         let found = area.positions_by_value().first().copied().unwrap_or(0);
         ensure(found == known, || {
             let tiles = area.tiles;
