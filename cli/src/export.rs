@@ -9,9 +9,7 @@ use std::time::Instant;
 use anyhow::Context;
 use chomp_export::{ExportError, Format, Progress, Report, Request, export, export_values};
 use chomp_files::{FileError, NewFile};
-use chomp_table::reader::{Kind, TableName, locate};
-use chomp_table::values::Values;
-use chomp_table::{Table, TableError};
+use chomp_table::reader::{AnyTable, TableName};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -41,12 +39,8 @@ pub(crate) enum ExportUsage {
 struct Exported<'a> {
     out: &'a Path,
     format: String,
-    /// The bits of the table, if it is one of losing positions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bits: Option<u32>,
-    /// The tiles of the table, if it is one of values.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tiles: Option<u32>,
+    #[serde(flatten)]
+    table: TableName,
     positions: u64,
     bytes: u64,
     sha256: String,
@@ -94,8 +88,7 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<E
     let exported = Exported {
         out: &args.out,
         format: args.format.to_string(),
-        bits: table.bits(),
-        tiles: table.tiles(),
+        table,
         positions: report.positions,
         bytes: report.bytes,
         sha256: report.sha256.to_string(),
@@ -121,31 +114,12 @@ struct Job {
     stop: CancellationToken,
 }
 
-/// The table that is exported.
-enum Opened {
-    Losing(Table),
-    Values(Values),
-}
-
-impl Opened {
-    fn name(&self) -> TableName {
-        match self {
-            Opened::Losing(table) => TableName::Losing(table.manifest().bits),
-            Opened::Values(table) => TableName::Values(table.manifest().tiles),
-        }
-    }
-}
-
 impl Job {
-    fn open(&self) -> Result<Opened, TableError> {
-        let (folder, kind) = locate(&self.table)?;
-        Ok(match kind {
-            Kind::Losing => Opened::Losing(Table::open(&self.table)?),
-            Kind::Values => Opened::Values(Values::open(&folder)?),
-        })
-    }
-
-    fn export(&self, table: &Opened, out: &mut (dyn Write + Send)) -> Result<Report, ExportError> {
+    fn export(
+        &self,
+        table: &AnyTable,
+        out: &mut (dyn Write + Send),
+    ) -> Result<Report, ExportError> {
         let watch = &mut |progress| {
             self.progress.send_replace(progress);
             if self.stop.is_cancelled() {
@@ -155,14 +129,14 @@ impl Job {
             }
         };
         match table {
-            Opened::Losing(table) => export(table, &self.request, out, watch),
-            Opened::Values(table) => export_values(table, &self.request, out, watch),
+            AnyTable::Losing(table) => export(table, &self.request, out, watch),
+            AnyTable::Values(table) => export_values(table, &self.request, out, watch),
         }
     }
 
     /// Writes the file. Returns the name of the table too.
     fn write(&self) -> anyhow::Result<Option<(TableName, Report)>> {
-        let table = self.open()?;
+        let table = AnyTable::open(&self.table)?;
         let created = NewFile::create(&self.out, self.force);
         let mut file = created.map_err(|error| match error {
             FileError::Exists { .. } => {
@@ -185,7 +159,7 @@ impl Job {
 
     /// Prints to stdout. Nothing to report if whoever read it has seen enough.
     fn print(&self) -> anyhow::Result<Option<(TableName, Report)>> {
-        let table = self.open()?;
+        let table = AnyTable::open(&self.table)?;
         match self.export(&table, &mut io::stdout()) {
             Ok(report) => Ok(Some((table.name(), report))),
             Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
@@ -199,9 +173,9 @@ impl Job {
 
 impl Exported<'_> {
     fn text(&self) -> String {
-        let what = match (self.bits, self.tiles) {
-            (Some(bits), _) => format!("Losing positions of a table of {bits} bits"),
-            (None, tiles) => format!("Values of a table of {} tiles", tiles.unwrap_or_default()),
+        let what = match self.table {
+            TableName::Losing(bits) => format!("Losing positions of a table of {bits} bits"),
+            TableName::Values(tiles) => format!("Values of a table of {tiles} tiles"),
         };
         let mut text = what + "\n";
         let mut line = |name: &str, value: String| {

@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use chomp_serve::net::{Endpoint, Limits, Server};
 use chomp_serve::{Options, Site};
-use chomp_table::reader::{CACHE_BYTES, Kind, TableName, locate};
-use chomp_table::values::Values;
-use chomp_table::{Digest, Table, TableError};
+use chomp_table::reader::{AnyTable, CACHE_BYTES, TableName, locate};
+use chomp_table::{Digest, TableError};
 use serde::Serialize;
 use tokio::net::TcpListener;
 
@@ -31,12 +30,8 @@ struct Served<'a> {
 #[derive(Debug, Serialize)]
 struct First {
     table: PathBuf,
-    #[serde(skip)]
+    #[serde(flatten)]
     name: TableName,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bits: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tiles: Option<u32>,
     losing: u64,
     stored: u64,
     fingerprint: Digest,
@@ -45,36 +40,24 @@ struct First {
 impl First {
     /// Opens the table of the directory: what is wrong with it is found.
     fn open(directory: &Path) -> Result<First, TableError> {
-        let (folder, kind) = locate(directory)?;
-        let (name, losing, stored, fingerprint) = match kind {
-            Kind::Losing => {
-                let table = Table::open(directory)?;
+        let (folder, _) = locate(directory)?;
+        let table = AnyTable::open(directory)?;
+        let (losing, stored, fingerprint) = match &table {
+            AnyTable::Losing(table) => {
                 let manifest = table.manifest();
-                let name = TableName::Losing(manifest.bits);
-                (name, manifest.losing, manifest.stored, manifest.fingerprint)
+                (manifest.losing, manifest.stored, manifest.fingerprint)
             }
-            Kind::Values => {
-                let table = Values::open(directory)?;
+            AnyTable::Values(table) => {
                 let manifest = table.manifest();
-                let losing = manifest
-                    .areas
-                    .iter()
-                    .map(|area| area.positions_by_value()[0]);
-                let stored = manifest.shards().map(|shard| shard.stored);
-                let name = TableName::Values(manifest.tiles);
-                (
-                    name,
-                    losing.sum::<u64>(),
-                    stored.sum::<u64>(),
-                    manifest.fingerprint,
-                )
+                let areas = manifest.areas.iter();
+                let losing = areas.map(|area| area.positions_by_value()[0]).sum();
+                let stored = manifest.shards().map(|shard| shard.stored).sum();
+                (losing, stored, manifest.fingerprint)
             }
         };
         Ok(First {
             table: folder,
-            name,
-            bits: name.bits(),
-            tiles: name.tiles(),
+            name: table.name(),
             losing,
             stored,
             fingerprint,

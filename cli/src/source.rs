@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chomp_access::Access;
-use chomp_download::{Reach, Remote};
+use chomp_download::Reach;
 use chomp_query::Losing;
 use chomp_store::location::Location;
-use chomp_table::reader::{Kind, locate};
+use chomp_table::reader::AnyTable;
 use chomp_table::values::Values;
 use chomp_table::{ShardFile, Table, TableError, Word};
 
@@ -72,10 +72,7 @@ impl Asked {
             token: None,
             patience: PATIENCE,
         };
-        Ok(match chomp_download::open(reach).await? {
-            Remote::Losing(table) => Asked::Losing(Source::Table(table)),
-            Remote::Values(table) => Asked::Values(table),
-        })
+        Ok(chomp_download::open(reach).await?.into())
     }
 
     fn open_path(path: &Path) -> Result<Asked, TableError> {
@@ -83,11 +80,16 @@ impl Asked {
             let shard = Box::new(ShardFile::open(path)?);
             return Ok(Asked::Losing(Source::Shard(shard)));
         }
-        let (folder, kind) = locate(path)?;
-        Ok(match kind {
-            Kind::Losing => Asked::Losing(Source::Table(Box::new(Table::open(path)?))),
-            Kind::Values => Asked::Values(Box::new(Values::open(&folder)?)),
-        })
+        Ok(AnyTable::open(path)?.into())
+    }
+}
+
+impl From<AnyTable> for Asked {
+    fn from(table: AnyTable) -> Asked {
+        match table {
+            AnyTable::Losing(table) => Asked::Losing(Source::Table(table)),
+            AnyTable::Values(table) => Asked::Values(table),
+        }
     }
 }
 

@@ -42,7 +42,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use error::DownloadError;
-pub use remote::{Reach, Remote, open};
+pub use remote::{Reach, open};
 
 use origin::Origin;
 use target::Target;

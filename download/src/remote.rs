@@ -11,9 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_access::Token;
-use chomp_table::reader::{CACHE_BYTES, Files, Kind, Part, TableName};
-use chomp_table::values::Values;
-use chomp_table::{Table, TableError};
+use chomp_table::TableError;
+use chomp_table::reader::{AnyTable, Files, Part};
 use reqwest::header::{CONTENT_RANGE, RANGE};
 use reqwest::{StatusCode, Url};
 use tokio::runtime::Handle;
@@ -41,15 +40,6 @@ pub struct Reach {
     pub patience: Duration,
 }
 
-/// A table that is somewhere else.
-#[derive(Debug)]
-pub enum Remote {
-    /// Of losing positions.
-    Losing(Box<Table>),
-    /// Of Grundy values.
-    Values(Box<Values>),
-}
-
 /// Opens the [first](chomp_table::reader::TableName::first) table that is there.
 ///
 /// The table's methods block the thread that calls them while bytes are fetched, by the runtime of
@@ -59,32 +49,20 @@ pub enum Remote {
 ///
 /// If the server cannot be reached or has no table, or if the table's manifest is not what was
 /// published.
-pub async fn open(reach: Reach) -> Result<Remote, DownloadError> {
+pub async fn open(reach: Reach) -> Result<AnyTable, DownloadError> {
     let (ca, token) = (reach.ca.as_deref(), reach.token.as_ref());
     let origin = Origin::find(&reach.from, None, ca, token, reach.patience).await?;
     open_at(origin).await
 }
 
-pub(crate) async fn open_at(origin: Origin) -> Result<Remote, DownloadError> {
+pub(crate) async fn open_at(origin: Origin) -> Result<AnyTable, DownloadError> {
     let named = origin.table();
     let files = Box::new(RemoteFiles {
         origin: Arc::new(origin),
         runtime: Handle::current(),
         places: Arc::new(Semaphore::new(REQUESTS)),
     });
-    let opened = tokio::task::spawn_blocking(move || -> Result<Remote, TableError> {
-        let kind = named.map_or_else(|| Kind::of(&*files), TableName::kind);
-        Ok(match kind {
-            Kind::Losing => {
-                let bits = named.and_then(TableName::bits);
-                Remote::Losing(Box::new(Table::from_files(files, bits, CACHE_BYTES)?))
-            }
-            Kind::Values => {
-                let tiles = named.and_then(TableName::tiles);
-                Remote::Values(Box::new(Values::from_files(files, tiles)?))
-            }
-        })
-    });
+    let opened = tokio::task::spawn_blocking(move || AnyTable::from_files(files, named));
     let opened = opened.await;
     Ok(opened.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?)
 }

@@ -48,10 +48,8 @@ pub(crate) struct Tables {
 /// A line of the list.
 #[derive(Debug, Serialize)]
 struct Line {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bits: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tiles: Option<u32>,
+    #[serde(flatten)]
+    table: TableName,
     path: String,
 }
 
@@ -79,8 +77,7 @@ impl Tables {
         let published = Arc::clone(&self.published);
         let listed = tokio::task::spawn_blocking(move || published.list()).await;
         let line = |table: TableName| Line {
-            bits: table.bits(),
-            tiles: table.tiles(),
+            table,
             path: format!("/{}/", table.folder()),
         };
         match listed {

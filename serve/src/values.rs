@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::response::Response;
-use chomp_table::reader::TableName;
+use chomp_table::reader::{Kind, TableName};
 use chomp_table::values::Values;
 use chomp_table::{Partition, TableError};
 
@@ -56,7 +56,7 @@ impl CurrentValues {
 
     fn table(&self) -> Result<Arc<Values>, NoValue> {
         let folders = self.published.folders()?.into_iter().rev();
-        for name in folders.filter(|name| name.tiles().is_some()) {
+        for name in folders.filter(|name| name.kind() == Kind::Values) {
             let Some(stamp) = self.published.stamp(name)? else {
                 continue;
             };

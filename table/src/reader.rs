@@ -30,7 +30,7 @@ mod shards;
 pub use alone::ShardFile;
 pub use cache::CACHE_BYTES;
 pub use files::{Files, Part};
-pub use kind::{AnyManifest, Kind, ShardFileInfo, TableName, locate};
+pub use kind::{AnyManifest, AnyTable, Kind, ShardFileInfo, TableName, locate};
 
 pub(crate) use cache::{Cache, FrameId};
 pub(crate) use files::Folder;

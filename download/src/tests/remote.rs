@@ -1,7 +1,9 @@
 //! A table on a server that answers wrongly, late or not at all is asked: no answer is wrong.
 
 use super::*;
-use crate::{Reach, Remote};
+use chomp_table::reader::AnyTable;
+
+use crate::Reach;
 
 fn reach(from: &str) -> Reach {
     Reach {
@@ -16,10 +18,10 @@ pub(super) async fn open(reach: Reach) -> Result<Table, DownloadError> {
     crate::open(reach).await.map(losing)
 }
 
-pub(super) fn losing(remote: Remote) -> Table {
-    match remote {
-        Remote::Losing(table) => *table,
-        Remote::Values(_) => panic!("no table of values was put there"),
+pub(super) fn losing(table: AnyTable) -> Table {
+    match table {
+        AnyTable::Losing(table) => *table,
+        AnyTable::Values(_) => panic!("no table of values was put there"),
     }
 }
 

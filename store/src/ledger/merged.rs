@@ -54,20 +54,10 @@ impl MergedShard {
 
     /// Its file, if it has one.
     pub fn file(&self) -> Option<ShardFileInfo> {
-        let (name, bytes, sha256) = match self {
-            MergedShard::Words(Merged { shard, .. }) => {
-                let shard = shard.as_ref()?;
-                (&shard.name, shard.bytes, shard.sha256)
-            }
-            MergedShard::Values(MergedValues { shard, .. }) => {
-                (&shard.name, shard.bytes, shard.sha256)
-            }
-        };
-        Some(ShardFileInfo {
-            name: name.clone(),
-            bytes,
-            sha256,
-        })
+        match self {
+            MergedShard::Words(words) => words.shard.as_ref().map(Into::into),
+            MergedShard::Values(values) => Some((&values.shard).into()),
+        }
     }
 }
 

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 
-use super::{Files, Folder, Table, TableError};
+use super::{CACHE_BYTES, Files, Folder, Table, TableError};
 use crate::digest::Digest;
 use crate::division::Division;
 use crate::format::FormatError;
@@ -14,7 +14,9 @@ use crate::manifest::{
     MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, folder_bits, folder_name, sha256sums,
 };
 use crate::partition::{AREA_MAX, count};
+use crate::shard::ShardInfo;
 use crate::values::manifest::folder_name as values_folder_name;
+use crate::values::shard::ValueShardInfo;
 use crate::values::{Values, ValuesManifest};
 
 /// What a published table tells of its positions.
@@ -67,12 +69,66 @@ pub fn locate(path: &Path) -> Result<(PathBuf, Kind), TableError> {
     Ok((folder, kind))
 }
 
-/// Which table it is, as the name of its folder tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A table of either kind that is open for reading.
+#[derive(Debug)]
+pub enum AnyTable {
+    /// Of losing positions.
+    Losing(Box<Table>),
+    /// Of values.
+    Values(Box<Values>),
+}
+
+impl AnyTable {
+    /// Opens the table that [`locate`] finds for `path`.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or if its manifest or the list of digests is not what was published.
+    pub fn open(path: &Path) -> Result<AnyTable, TableError> {
+        let (_, kind) = locate(path)?;
+        Ok(match kind {
+            Kind::Losing => AnyTable::Losing(Box::new(Table::open(path)?)),
+            Kind::Values => AnyTable::Values(Box::new(Values::open(path)?)),
+        })
+    }
+
+    /// Opens the table in `files`, which is the one that is `named` if it is known.
+    ///
+    /// # Errors
+    ///
+    /// As for [`AnyTable::open`].
+    pub fn from_files(
+        files: Box<dyn Files>,
+        named: Option<TableName>,
+    ) -> Result<AnyTable, TableError> {
+        let kind = named.map_or_else(|| Kind::of(&*files), TableName::kind);
+        let size = named.map(TableName::size);
+        Ok(match kind {
+            Kind::Losing => {
+                let table = Table::from_files(files, size, CACHE_BYTES)?;
+                AnyTable::Losing(Box::new(table))
+            }
+            Kind::Values => AnyTable::Values(Box::new(Values::from_files(files, size)?)),
+        })
+    }
+
+    /// Which table it is.
+    pub fn name(&self) -> TableName {
+        match self {
+            AnyTable::Losing(table) => TableName::Losing(table.manifest().bits),
+            AnyTable::Values(table) => TableName::Values(table.manifest().tiles),
+        }
+    }
+}
+
+/// Which table it is, as the name of its folder tells. As JSON, it is a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum TableName {
     /// The losing positions of at most so many bits.
+    #[serde(rename = "bits")]
     Losing(u32),
     /// The values of the positions of at most so many tiles.
+    #[serde(rename = "tiles")]
     Values(u32),
 }
 
@@ -113,12 +169,10 @@ impl TableName {
         }
     }
 
-    /// Its tiles, if it is a table of values.
-    pub fn tiles(self) -> Option<u32> {
-        match self {
-            TableName::Losing(_) => None,
-            TableName::Values(tiles) => Some(tiles),
-        }
+    /// Its bits or tiles.
+    pub fn size(self) -> u32 {
+        let (TableName::Losing(size) | TableName::Values(size)) = self;
+        size
     }
 
     /// Its bits, if it is a table of losing positions.
@@ -159,6 +213,26 @@ pub struct ShardFileInfo {
     pub sha256: Digest,
 }
 
+impl From<&ShardInfo> for ShardFileInfo {
+    fn from(shard: &ShardInfo) -> ShardFileInfo {
+        ShardFileInfo {
+            name: shard.name.clone(),
+            bytes: shard.bytes,
+            sha256: shard.sha256,
+        }
+    }
+}
+
+impl From<&ValueShardInfo> for ShardFileInfo {
+    fn from(shard: &ValueShardInfo) -> ShardFileInfo {
+        ShardFileInfo {
+            name: shard.name.clone(),
+            bytes: shard.bytes,
+            sha256: shard.sha256,
+        }
+    }
+}
+
 impl AnyManifest {
     /// The manifest in `bytes`, of which everything is checked that it says about itself.
     ///
@@ -186,10 +260,7 @@ impl AnyManifest {
 
     /// The bits or tiles of the table.
     pub fn size(&self) -> u32 {
-        match self {
-            AnyManifest::Losing(manifest) => manifest.bits,
-            AnyManifest::Values(manifest) => manifest.tiles,
-        }
+        self.table().size()
     }
 
     /// What a job of this size counts in its ranges: losing positions, or values.
@@ -210,24 +281,9 @@ impl AnyManifest {
 
     /// The files of the shards, in their order.
     pub fn shards(&self) -> Vec<ShardFileInfo> {
-        let info = |name: &String, bytes, sha256| ShardFileInfo {
-            name: name.clone(),
-            bytes,
-            sha256,
-        };
         match self {
-            AnyManifest::Losing(manifest) => {
-                let shards = manifest.shards.iter();
-                shards
-                    .map(|shard| info(&shard.name, shard.bytes, shard.sha256))
-                    .collect()
-            }
-            AnyManifest::Values(manifest) => {
-                let shards = manifest.shards();
-                shards
-                    .map(|shard| info(&shard.name, shard.bytes, shard.sha256))
-                    .collect()
-            }
+            AnyManifest::Losing(manifest) => manifest.shards.iter().map(Into::into).collect(),
+            AnyManifest::Values(manifest) => manifest.shards().map(Into::into).collect(),
         }
     }
 
