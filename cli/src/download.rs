@@ -59,25 +59,16 @@ pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result
         cpu: machine::cpu_time(),
         ..Cost::default()
     };
-    let text = match report.manifest {
+    match report.manifest {
         AnyManifest::Losing(manifest) => {
             let summary = Summary::new(&manifest, manifest.bits, report.folder, cost);
-            if args.json {
-                summary.json()?
-            } else {
-                summary.text()
-            }
+            crate::print_as(args.json, &summary, Summary::text)?;
         }
         AnyManifest::Values(manifest) => {
             let fetched = Fetched::new(&manifest, report.folder, cost);
-            if args.json {
-                serde_json::to_string(&fetched)? + "\n"
-            } else {
-                fetched.text()
-            }
+            crate::print_as(args.json, &fetched, Fetched::text)?;
         }
-    };
-    crate::print(&text)?;
+    }
     Ok(Exit::Done)
 }
 

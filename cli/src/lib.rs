@@ -165,6 +165,20 @@ fn print(text: &str) -> anyhow::Result<()> {
     try_print(text).map(|_| ())
 }
 
+/// Prints a result: as a line of JSON, or as the text that `text` makes of it.
+fn print_as<T: serde::Serialize>(
+    json: bool,
+    result: &T,
+    text: impl FnOnce(&T) -> String,
+) -> anyhow::Result<()> {
+    let line = |json: String| json + "\n";
+    print(&if json {
+        line(serde_json::to_string(result)?)
+    } else {
+        text(result)
+    })
+}
+
 /// Prints a part of a result on stdout, whoever its words come from; false if the reader went away, and wants no more.
 fn try_print(text: &str) -> anyhow::Result<bool> {
     let text = shown(text, LAYOUT);

@@ -164,11 +164,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
         bandwidth: args.bandwidth.map(|bytes| as_f64(bytes.as_u64())),
     };
     let plan = plan(&args, range_bits, &costs, cluster, memory_bytes)?;
-    crate::print(&if args.json {
-        serde_json::to_string(&plan)? + "\n"
-    } else {
-        plan.text()
-    })?;
+    crate::print_as(args.json, &plan, JobPlan::text)?;
     Ok(Exit::Done)
 }
 

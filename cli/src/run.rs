@@ -128,24 +128,15 @@ pub(crate) fn report(
     cost: Cost,
 ) -> anyhow::Result<Exit> {
     let table = table.to_owned();
-    let text = match published {
+    match published {
         AnyManifest::Losing(manifest) => {
             let summary = Summary::new(manifest, size, table, cost);
-            if args.json {
-                summary.json()?
-            } else {
-                summary.text()
-            }
+            crate::print_as(args.json, &summary, Summary::text)?;
         }
         AnyManifest::Values(manifest) => {
             let summary = ValuesSummary::new(manifest, size, table, cost);
-            if args.json {
-                summary.json()?
-            } else {
-                summary.text()
-            }
+            crate::print_as(args.json, &summary, ValuesSummary::text)?;
         }
-    };
-    crate::print(&text)?;
+    }
     Ok(Exit::Done)
 }

@@ -103,10 +103,6 @@ impl Summary {
         }
     }
 
-    pub(crate) fn json(&self) -> anyhow::Result<String> {
-        Ok(serde_json::to_string(self)? + "\n")
-    }
-
     pub(crate) fn text(&self) -> String {
         lines(
             &format!("All Chomp positions of at most {} bits", self.bits),
@@ -191,10 +187,6 @@ impl ValuesSummary {
             shards: shards().count(),
             bytes: shards().map(|shard| shard.bytes).sum(),
         }
-    }
-
-    pub(crate) fn json(&self) -> anyhow::Result<String> {
-        Ok(serde_json::to_string(self)? + "\n")
     }
 
     pub(crate) fn text(&self) -> String {

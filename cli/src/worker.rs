@@ -67,9 +67,7 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<E
         }
     };
     display.say(line);
-    crate::print(&if args.json {
-        serde_json::to_string(&done)? + "\n"
-    } else {
+    crate::print_as(args.json, &done, |done| {
         format!("{ranges} ranges in {:.2} s of CPU\n", done.cpu_seconds)
     })?;
     Ok(match end {
