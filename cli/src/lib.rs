@@ -180,12 +180,12 @@ fn print_as<T: serde::Serialize>(
     result: &T,
     text: impl FnOnce(&T) -> String,
 ) -> anyhow::Result<()> {
-    let line = |json: String| json + "\n";
-    print(&if json {
-        line(serde_json::to_string(result)?)
+    let text = if json {
+        serde_json::to_string(result)? + "\n"
     } else {
         text(result)
-    })
+    };
+    print(&text)
 }
 
 /// Prints a part of a result on stdout, whoever its words come from; false if the reader went away, and wants no more.

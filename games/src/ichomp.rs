@@ -23,17 +23,8 @@ const FORM: &str = "at most four boards, as 4x4/3,1/2/0";
 /// The most cells of positions in a list.
 const LIST_MAX: usize = 16;
 
-/// The values of boards of Chomp by their definition.
-///
-/// # Errors
-///
-/// If too many positions come of them.
-pub fn by_search(boards: &[Rows]) -> Result<Vec<u32>, GameError> {
-    by_search_within(boards, MOVES_MAX)
-}
-
-/// The same for a caller who wants fewer moves to be followed.
-pub(crate) fn by_search_within(boards: &[Rows], moves_max: usize) -> Result<Vec<u32>, GameError> {
+/// The values of boards of Chomp by their definition, along at most so many moves.
+pub(crate) fn by_search(boards: &[Rows], moves_max: usize) -> Result<Vec<u32>, GameError> {
     let chomp = Poisons(vec![(1, 1)], moves_max);
     let solution = search_within(&chomp, boards.iter().cloned(), moves_max)?;
     let value = |rows| solution.verdict(rows)?.value;
@@ -41,12 +32,11 @@ pub(crate) fn by_search_within(boards: &[Rows], moves_max: usize) -> Result<Vec<
     Ok(boards.iter().map(value).collect())
 }
 
-/// The game, with a function that knows the values of boards of Chomp, where the poisoned corner may not be taken and
-/// has the value 0 if it is alone. It is asked about boards that are not empty, by their rows, longest first.
+/// The game. A search for the values of its quadrants follows so many moves.
 #[derive(Debug)]
-pub struct IChomp<F>(pub F);
+pub(crate) struct IChomp(pub(crate) usize);
 
-impl<F: Fn(&[Rows]) -> Result<Vec<u32>, GameError>> Game for IChomp<F> {
+impl Game for IChomp {
     type Position = Vec<Rows>;
 
     fn moves(&self, position: &Vec<Rows>) -> Vec<(Move, Vec<Rows>)> {
@@ -54,7 +44,7 @@ impl<F: Fn(&[Rows]) -> Result<Vec<u32>, GameError>> Game for IChomp<F> {
     }
 }
 
-impl<F: Fn(&[Rows]) -> Result<Vec<u32>, GameError>> Theory for IChomp<F> {
+impl Theory for IChomp {
     const NAME: &'static str = "ichomp";
     const PART: &'static str = "quadrant";
 
@@ -77,7 +67,7 @@ impl<F: Fn(&[Rows]) -> Result<Vec<u32>, GameError>> Theory for IChomp<F> {
         let boards = positions.iter().flatten().filter(|rows| !rows.is_empty());
         let boards: HashSet<Rows> = boards.cloned().collect();
         let boards: Vec<Rows> = boards.into_iter().collect();
-        let values = self.0(&boards)?;
+        let values = by_search(&boards, self.0)?;
         let values: HashMap<Rows, u32> = boards.into_iter().zip(values).collect();
         let value = |rows: &Rows| values.get(rows).map_or(0, |value| value + 1);
         let parts = |position: &Vec<Rows>| position.iter().map(value).collect();

@@ -32,8 +32,6 @@ mod tests;
 pub use answer::{Answer, Choice, Playable};
 pub use error::GameError;
 pub use game::Move;
-use ichomp::by_search_within;
-pub use ichomp::{IChomp, by_search};
 pub use poisons::{Picture, Poisons};
 use search::MOVES_MAX;
 pub use sum::Part;
@@ -60,9 +58,8 @@ pub fn open_within(
     rules: &str,
     moves_max: usize,
 ) -> Result<Box<dyn Playable>, GameError> {
-    let values = move |boards: &[Vec<u32>]| by_search_within(boards, moves_max);
     Ok(match (name, rules) {
-        ("ichomp", "") => Box::new(IChomp(values)),
+        ("ichomp", "") => Box::new(ichomp::IChomp(moves_max)),
         ("poisons", _) => Box::new(Poisons(Poisons::parse(rules)?.0, moves_max)),
         ("nim", _) => Box::new(nim::Nim::parse(rules)?),
         ("towers", "") => Box::new(towers::CHESSBOARD),

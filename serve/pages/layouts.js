@@ -118,16 +118,24 @@ const nim = {
   has: (text, [heap, left]) => heapsOf(text)[heap - 1] > left,
   takes: (text, move, square) => move[0] === square[0] && square[1] >= move[1],
   count: (text, [heap, left]) => heapsOf(text)[heap - 1] - left,
-  face: () => ({}),
   words: (text, move) => `takes ${nim.count(text, move)}, leaves ${move[1]}`,
   place: ([heap, left]) => `heap ${heap}, counter ${left + 1}`,
   took: (text, move) => `took ${nim.count(text, move)} from heap ${move[0]} and left ${move[1]}`,
   ending: (start, winner, loser) => `${start.endsWith("@misere") ? loser : winner} took the last counter.`,
 };
 
+/** Boards on which pieces move, and no square goes. */
+const chess = {
+  kind: "chess",
+  has: () => true,
+  takes: (text, move, square) => String(move) === String(square),
+  words: () => "",
+  ending: (start, winner, loser) => `${loser} cannot move.`,
+};
+
 const towers = {
   form: "Rows of your tower and the other one: 1-8,3-5",
-  kind: "chess",
+  ...chess,
   starts: ["1-8,2-6,1-4,3-8", "1-8,2-6,1-4,3-8,1-7,2-5,1-6,4-7", "1-8,3-5", "4-5,2-7,6-1"],
   random: () => several(3, 6, () => {
     const own = some(1, 8);
@@ -142,13 +150,8 @@ const towers = {
       rows: labels(8).reverse(),
     };
   },
-  has: () => true,
-  takes: (text, move, square) => String(move) === String(square),
-  face: () => ({}),
-  words: () => "",
   place: ([column, row]) => `column ${column}, row ${row}`,
   took: (text, [column, row]) => `moved the tower of column ${column} to row ${row}`,
-  ending: (start, winner, loser) => `${loser} cannot move.`,
   /** What stands on a square. The text of a position begins with the tower of who is to move. */
   stands(text, [column, row], isYourTurn) {
     const at = columnsOf(text)[column - 1].indexOf(row);
@@ -160,7 +163,7 @@ const towers = {
 
 const horse = {
   form: "Row and column of the horse: 7,8",
-  kind: "chess",
+  ...chess,
   starts: ["6,8", "8,6", "12,10", "15,15"],
   random: () => `${some(4, 12)},${some(4, 12)}`,
   build(start) {
@@ -171,13 +174,9 @@ const horse = {
       rows: labels(rows),
     };
   },
-  has: () => true,
-  takes: (text, move, square) => String(move) === String(square),
   face: (text, square) => (text === square.join(",") ? { draw: figure(HORSE, "yours"), words: "the horse" } : {}),
-  words: () => "",
   place: ([row, column]) => `row ${row}, column ${column}`,
   took: (text, [row, column]) => `moved the horse to row ${row}, column ${column}`,
-  ending: (start, winner, loser) => `${loser} cannot move.`,
 };
 
 /** The games by their names. */

@@ -230,6 +230,13 @@ impl Partition {
         }
     }
 
+    /// Becomes the next partition of the same area, if there is one. How many positions this one [stands for](Self::stands_for).
+    pub(crate) fn step(&mut self) -> u64 {
+        let positions = self.stands_for();
+        self.advance();
+        positions
+    }
+
     /// The representative of the mirror pair.
     pub fn representative(self) -> Partition {
         if self.is_representative() {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use chomp_store::location::Location;
 use chomp_table::RangeBits;
+use chomp_table::reader::TableName;
 use clap::ArgGroup;
 use clap::builder::BoolishValueParser;
 
@@ -121,16 +122,16 @@ pub(crate) struct CoordinatorArgs {
 /// What these flags want, of which one kind is there.
 pub(crate) fn wanted(words: Option<&WordsArgs>, values: Option<&ValuesArgs>) -> Wanted {
     let values = values.and_then(|values| {
-        Some(Wanted::Values {
-            tiles: values.tiles?,
-            rank_bits: values.rank_bits,
+        Some(Wanted {
+            table: TableName::Values(values.tiles?),
+            division: values.rank_bits.map(Into::into),
         })
     });
     let words = || {
         let words = words?;
-        Some(Wanted::Words {
-            bits: words.bits?,
-            range_bits: words.range_bits,
+        Some(Wanted {
+            table: TableName::Losing(words.bits?),
+            division: words.range_bits.map(Into::into),
         })
     };
     values.or_else(words).expect("one of them is required")

@@ -8,6 +8,7 @@ use chomp_kernel::Isa;
 use chomp_plan::HEAD_BITS_MAX;
 use chomp_store::location::Location;
 use chomp_table::partition::AREA_MAX;
+use chomp_table::reader::{Kind, TableName};
 use chomp_table::{Division, RangeBits, RankBits};
 use clap::builder::BoolishValueParser;
 
@@ -18,53 +19,36 @@ pub(super) const BITS_MIN: u32 = 2;
 /// The most bits of a table: beyond, even the largest ranges are more than a plan can hold.
 pub(super) const BITS_MAX: u32 = RangeBits::MAX + HEAD_BITS_MAX;
 
-/// What to compute.
+/// What to compute: positions of which kind, and how many.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted {
-    /// Which positions of at most so many bits are losing.
-    Words {
-        bits: u32,
-        range_bits: Option<RangeBits>,
-    },
-    /// The Grundy values of all positions of at most so many tiles.
-    Values {
-        tiles: u32,
-        rank_bits: Option<RankBits>,
-    },
+pub(crate) struct Wanted {
+    pub(crate) table: TableName,
+    /// The ranges that were asked for.
+    pub(crate) division: Option<Division>,
 }
 
 impl Wanted {
     /// The bits or tiles.
     pub(crate) fn size(self) -> u32 {
-        match self {
-            Wanted::Words { bits, .. } => bits,
-            Wanted::Values { tiles, .. } => tiles,
-        }
+        self.table.size()
     }
 
     /// The ranges to work on, if there are none yet: what was said, or what suits so many threads with so much memory.
     pub(crate) fn division(self, threads: NonZeroUsize, memory_bytes: u64) -> Division {
-        match self {
-            Wanted::Words { bits, range_bits } => range_bits
-                .unwrap_or_else(|| machine::range_bits(bits, threads, memory_bytes))
-                .into(),
-            Wanted::Values { tiles, rank_bits } => rank_bits
-                .unwrap_or_else(|| machine::rank_bits(tiles, threads, memory_bytes))
-                .into(),
-        }
+        let suitable = || match self.table {
+            TableName::Losing(bits) => machine::range_bits(bits, threads, memory_bytes).into(),
+            TableName::Values(tiles) => machine::rank_bits(tiles, threads, memory_bytes).into(),
+        };
+        self.division.unwrap_or_else(suitable)
     }
 
     /// Whether a table that is there may be gone on with.
     pub(crate) fn fits(self, there: Division) -> bool {
-        match (self, there) {
-            (Wanted::Words { range_bits, .. }, Division::Words(bits)) => {
-                range_bits.is_none_or(|asked| asked == bits)
-            }
-            (Wanted::Values { rank_bits, .. }, Division::Ranks(bits)) => {
-                rank_bits.is_none_or(|asked| asked == bits)
-            }
-            _ => false,
-        }
+        let kind = match there {
+            Division::Words(_) => Kind::Losing,
+            Division::Ranks(_) => Kind::Values,
+        };
+        kind == self.table.kind() && self.division.is_none_or(|asked| asked == there)
     }
 }
 

@@ -1,8 +1,8 @@
 //! What the tests of the games share.
 
 use crate::answer::Theory;
-use crate::by_search;
 use crate::game::Game;
+use crate::ichomp::by_search;
 use crate::poisons::Poisons;
 use crate::search::{MOVES_MAX, search};
 
@@ -52,7 +52,7 @@ pub(super) fn rules(poisons: &str) -> Poisons {
 }
 
 pub(super) fn value_of(rows: &[u32]) -> u32 {
-    by_search(&[rows.to_vec()]).unwrap()[0]
+    by_search(&[rows.to_vec()], MOVES_MAX).unwrap()[0]
 }
 
 /// Plain Chomp.

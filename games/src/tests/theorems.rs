@@ -3,26 +3,27 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use crate::answer;
 use crate::answer::Theory;
 use crate::board::{self, Rows};
 use crate::game::Verdict;
 use crate::horse::Horse;
+use crate::ichomp::{IChomp, by_search};
 use crate::nim::Nim;
-use crate::search::search;
+use crate::search::{MOVES_MAX, search};
 use crate::sum::Sum;
 use crate::towers::{CHESSBOARD, Towers};
-use crate::{GameError, IChomp, Playable, answer, by_search};
 
 use super::common::{agrees, corner, everything, none, value_of};
 
 #[test]
 fn ichomp_is_the_sum_of_its_quadrants() {
     agrees(
-        &IChomp(by_search),
+        &IChomp(MOVES_MAX),
         vec![vec![3, 2], vec![2, 2], vec![2], vec![1, 1]],
     );
     agrees(
-        &IChomp(by_search),
+        &IChomp(MOVES_MAX),
         vec![vec![4, 3, 1], vec![3, 3], Rows::new(), Rows::new()],
     );
 }
@@ -33,22 +34,11 @@ fn a_corner_that_may_be_taken_is_worth_one_more() {
         .into_iter()
         .filter(|rows| !rows.is_empty())
         .collect();
-    let kept = by_search(&boards).unwrap();
+    let kept = by_search(&boards, MOVES_MAX).unwrap();
     let taken = search(&none(), boards.clone()).unwrap();
     for (rows, kept) in boards.iter().zip(kept) {
         assert_eq!(taken.verdict(rows), Some(Verdict::of(kept + 1)), "{rows:?}");
     }
-}
-
-/// Other values than those of a search are believed: they may come from a table.
-#[test]
-fn ichomp_takes_the_values_that_it_is_given() {
-    let areas = |boards: &[Rows]| Ok(boards.iter().map(|rows| rows.iter().sum()).collect());
-    let answer = IChomp(areas).answer("2x3/2").unwrap();
-    assert_eq!(answer.value, Some((6 + 1) ^ (2 + 1)));
-    assert_eq!(answer.parts[0].value, 7);
-    let fails = |_: &[Rows]| Err(GameError::TooLarge(7, "cells"));
-    assert!(IChomp(fails).answer("2x3").is_err());
 }
 
 #[test]
@@ -91,7 +81,10 @@ fn positions_of_value_zero_are_counted() {
         .into_iter()
         .filter(|rows| !rows.is_empty())
         .collect();
-    let values: HashMap<&Rows, u32> = boards.iter().zip(by_search(&boards).unwrap()).collect();
+    let values: HashMap<&Rows, u32> = boards
+        .iter()
+        .zip(by_search(&boards, MOVES_MAX).unwrap())
+        .collect();
     let mut counted = [0; 21];
     for (rows, &value) in &values {
         if value == 0 {
@@ -187,7 +180,7 @@ fn lists_are_complete() {
         });
     }
 
-    let ichomp = IChomp(by_search);
+    let ichomp = IChomp(MOVES_MAX);
     let boards = board::all(7);
     let mut all = Vec::new();
     for (a, one) in boards.iter().enumerate() {

@@ -125,7 +125,7 @@ impl ShardPlace {
         let frame = usize::try_from((rank - self.ranks.start) >> self.frame_bits);
         let frame = frame.expect("at most 1,024 frames");
         let first = self.frame(frame).start;
-        let mut walk = Walk::new(self.area, first);
+        let mut walk = Partition::at(self.area, first);
         let before = (first..rank).filter(|_| walk.step() > 0).count();
         (frame, before)
     }
@@ -153,22 +153,6 @@ impl ShardPlace {
 
     fn index_length(&self) -> u64 {
         INDEX_FIXED_LENGTH + ENTRY_LENGTH * self.frames() as u64
-    }
-}
-
-/// How many positions each value stands for, rank after rank.
-#[derive(Debug)]
-struct Walk(Partition);
-
-impl Walk {
-    fn new(area: u32, rank: u64) -> Walk {
-        Walk(Partition::at(area, rank))
-    }
-
-    fn step(&mut self) -> u64 {
-        let positions = self.0.stands_for();
-        self.0.advance();
-        positions
     }
 }
 
@@ -230,7 +214,8 @@ pub struct ValueShardWriter {
     place: ShardPlace,
     bytes: Vec<u8>,
     frames: Vec<(u32, Digest)>,
-    walk: Walk,
+    /// The next position.
+    walk: Partition,
     /// The next rank.
     rank: u64,
     /// The values of the frame that is not full yet.
@@ -267,7 +252,7 @@ impl ValueShardWriter {
             number,
             bytes,
             frames: Vec::new(),
-            walk: Walk::new(place.area, place.ranks.start),
+            walk: Partition::at(place.area, place.ranks.start),
             rank: place.ranks.start,
             place,
             values: Vec::new(),
@@ -452,7 +437,7 @@ pub fn decode_shard(
     let index = part(info.index_offset..bytes.len() as u64)?;
     let index = ValueShardIndex::parse(index, info, place)?;
 
-    let mut walk = Walk::new(place.area, place.ranks.start);
+    let mut walk = Partition::at(place.area, place.ranks.start);
     let mut tally = Tally::default();
     let mut all = Vec::new();
     for number in 0..place.frames() {
