@@ -21,6 +21,9 @@ use crate::verify::Checking;
 /// So much longer than saving takes, nothing is saved again.
 const SAVE_SHARE: u32 = 10;
 
+/// What the program takes besides bitmaps.
+const PROGRAM_BYTES: u64 = 32 << 20;
+
 /// The memory does not hold the box.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -53,7 +56,11 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<Exit
     let start = Instant::now();
     let bounds = Bounds::new(args.rows, args.columns)?;
     let (threads, given) = (args.share.threads(), args.share.memory_bytes()?);
-    let needed = Memory::of(&bounds, threads);
+    let of_solver = Memory::of(&bounds, threads);
+    let needed = Memory {
+        whole: of_solver.whole.saturating_add(PROGRAM_BYTES),
+        streamed: of_solver.streamed.saturating_add(PROGRAM_BYTES),
+    };
     let least = args
         .scratch
         .as_ref()
@@ -64,7 +71,7 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<Exit
     let stop = stop_on_signals()?;
     let (progress, watcher) = watch::channel(Checking::default());
     let scratch = args.scratch.as_deref().map(Scratch::open).transpose()?;
-    let solver = Solver::new(bounds.clone(), threads, given, scratch)?;
+    let solver = Solver::new(bounds.clone(), threads, given - PROGRAM_BYTES, scratch)?;
     let positions = bounds.positions();
     let work = tokio::task::spawn_blocking(move || solve(solver, positions, &progress, &stop));
     let summary = tokio::select! {

@@ -97,8 +97,8 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
 #[test]
 fn what_does_not_fit_is_refused_with_the_figure_or_streamed() {
     let directory = tempfile::tempdir().unwrap();
-    let little = ["--memory", "20MiB", "--threads", "1"];
-    end(solve(10, 30).args(little)).refuses(2, &["needs at least 29 MiB", "--scratch"]);
+    let little = ["--memory", "55MiB", "--threads", "1"];
+    end(solve(10, 30).args(little)).refuses(2, &["needs at least 61 MiB", "--scratch"]);
     let streamed = end(with_folder(10, 30, directory.path()).args(little)).summary();
     assert_eq!(number(&streamed, "losing"), 8_085_081);
     let least = ["--memory", "1MiB"];
