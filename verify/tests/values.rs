@@ -13,8 +13,9 @@ use std::path::Path;
 
 use chomp_table::Partition;
 use chomp_table::values::Values;
+use chomp_verify::folder::Lists;
 use chomp_verify::sample::{Sample, SampleReport};
-use chomp_verify::values::{Areas, check_known, check_sample, gather, positions};
+use chomp_verify::values::{Areas, check_known, check_sample, gather, positions, shard_bytes};
 use chomp_verify::{CheckError, UNWATCHED, Watch};
 use table::{SMALL, areas, publish};
 
@@ -124,6 +125,33 @@ fn counts_of_others_are_compared() {
     let error = check_known(&table).unwrap_err().to_string();
     assert!(error.contains("5 positions of 5 tiles"), "{error}");
     assert!(error.contains("found 3 losing"), "{error}");
+}
+
+#[test]
+fn a_table_that_is_replaced_while_it_is_read_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut areas = areas(6);
+    let folder = publish(directory.path(), SMALL, &areas);
+    let lists = Lists::read(&folder).unwrap();
+    lists.open_values(&folder).unwrap();
+    areas[6][0] = 1;
+    *areas[6].last_mut().unwrap() = 1;
+    publish(directory.path(), SMALL, &areas);
+    let error = lists.open_values(&folder).unwrap_err();
+    assert!(error.to_string().contains("it changed while"), "{error}");
+}
+
+/// The values of the largest shard, the bytes of its file, and a mebibyte to decode it.
+#[test]
+fn a_shard_takes_what_it_is_said_to_take() {
+    let directory = tempfile::tempdir().unwrap();
+    let table = open(directory.path(), &areas(25));
+    let infos = table.manifest().shards().enumerate();
+    let taken = infos.map(|(number, info)| {
+        let values = table.read_shard(number).unwrap();
+        values.len() as u64 + info.bytes
+    });
+    assert_eq!(shard_bytes(&table), taken.max().unwrap() + (1 << 20));
 }
 
 #[test]
