@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use chomp_kernel::Evaluator;
 use chomp_plan::HEAD_BITS_MAX;
-use chomp_table::partition::count;
 use chomp_table::{RangeBits, RankBits, head};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::time::{ClockId, clock_gettime};
@@ -25,10 +24,6 @@ const RANGE_BITS_USUAL: u32 = 24;
 const RANGE_BITS_LARGE: u32 = 26;
 /// The ranges of a middling layer for each thread, so that threads rarely wait.
 const RANGES_PER_THREAD: u64 = 3;
-
-/// Ranges of 2^20 ranks take some 60 ms and 36 MiB.
-const RANK_BITS_USUAL: u32 = 20;
-const RANK_BITS_LARGE: u32 = 22;
 
 /// What is kept of a machine's name: the coordinator takes names of up to 64 bytes.
 const HOST_BYTES_MAX: usize = 48;
@@ -156,20 +151,9 @@ pub(crate) fn range_bits(bits: u32, threads: NonZeroUsize, memory_bytes: u64) ->
     range_bits_of((least..=wanted).rfind(fits).unwrap_or(least))
 }
 
-/// The rank bits for a new table of Grundy values. Each range reads all areas below it, so large ranges read less; but the
-/// largest area needs enough of them for all threads, and the evaluations take at most half of the memory.
-pub(crate) fn rank_bits(tiles: u32, threads: NonZeroUsize, memory_bytes: u64) -> RankBits {
-    let ranges_wanted = RANGES_PER_THREAD * threads.get() as u64;
-    let suits = |bits: &u32| {
-        let enough = count(tiles) >> bits >= ranges_wanted;
-        enough && chomp_worker::memory_bytes(0, threads, rank_bits_of(*bits)) <= memory_bytes / 2
-    };
-    let mut large = RANK_BITS_USUAL..=RANK_BITS_LARGE;
-    rank_bits_of(large.rfind(suits).unwrap_or(RANK_BITS_USUAL))
-}
-
-fn rank_bits_of(bits: u32) -> RankBits {
-    RankBits::new(bits).expect("within the limits of rank bits")
+/// The rank bits for a new table of Grundy values: enough ranges for many threads, each of which takes some 60 ms.
+pub(crate) fn rank_bits() -> RankBits {
+    RankBits::new(20).expect("within the limits of rank bits")
 }
 
 fn range_bits_of(bits: u32) -> RangeBits {
@@ -200,26 +184,6 @@ mod tests {
             assert_eq!(
                 got, expected,
                 "{bits} bits, {threads} threads, {memory} bytes"
-            );
-        }
-    }
-
-    #[test]
-    fn rank_bits_follow_from_tiles_threads_and_memory() {
-        const GIB: u64 = 1 << 30;
-        for (tiles, threads, memory, expected) in [
-            (10, 2, GIB, 20),
-            (82, 2, 2 * GIB, 21),
-            (100, 2, 2 * GIB, 22),
-            (100, 2, GIB / 2, 20),
-            (100, 64, 64 * GIB, 20),
-            (120, 64, 64 * GIB, 22),
-        ] {
-            let threads = NonZeroUsize::new(threads).unwrap();
-            let got = rank_bits(tiles, threads, memory).get();
-            assert_eq!(
-                got, expected,
-                "{tiles} tiles, {threads} threads, {memory} bytes"
             );
         }
     }

@@ -37,7 +37,7 @@ impl Wanted {
     pub(crate) fn division(self, threads: NonZeroUsize, memory_bytes: u64) -> Division {
         let suitable = || match self.table {
             TableName::Losing(bits) => machine::range_bits(bits, threads, memory_bytes).into(),
-            TableName::Values(tiles) => machine::rank_bits(tiles, threads, memory_bytes).into(),
+            TableName::Values(_) => machine::rank_bits().into(),
         };
         self.division.unwrap_or_else(suitable)
     }
@@ -72,8 +72,7 @@ pub(crate) struct ValuesArgs {
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=i64::from(AREA_MAX)))]
     pub(crate) tiles: Option<u32>,
 
-    /// Work on ranges of 2^B positions of as many tiles, from 2^8 to 2^24 [default: the table's, or what suits tiles,
-    /// threads and memory]
+    /// Work on ranges of 2^B positions of as many tiles, from 2^8 to 2^24 [default: the table's, or 20]
     #[arg(long, value_name = "B", value_parser = rank_bits, requires = "tiles")]
     pub(crate) rank_bits: Option<RankBits>,
 }
