@@ -317,8 +317,14 @@ fn a_damaged_file_is_found() {
         let good = std::fs::read(&path).unwrap();
         let mut bad = good.clone();
         bad[7] ^= 1;
-        chomp_files::put(&path, &bad).unwrap();
-        for memory in [u64::MAX, 0] {
+        let short = &good[..good.len() - 1];
+        for (content, memory) in [
+            (&bad[..], u64::MAX),
+            (&bad, 0),
+            (short, u64::MAX),
+            (short, 0),
+        ] {
+            chomp_files::put(&path, content).unwrap();
             let scratch = Scratch::open(folder.path()).unwrap();
             let solver = Solver::new(bounds(8, 12), threads(2), memory, Some(scratch));
             let error = solver.and_then(|mut solver| solver.advance(None, &|_| true));
