@@ -87,12 +87,7 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<Exit
         return Ok(Exit::Stopped);
     };
     let told = Told::new(&bounds, &summary, start.elapsed());
-    let text = if args.json {
-        serde_json::to_string(&told)? + "\n"
-    } else {
-        told.text()
-    };
-    crate::print(&text)?;
+    crate::print_as(args.json, &told, Told::text)?;
     Ok(Exit::Done)
 }
 
