@@ -8,6 +8,7 @@
 #[path = "../../tests/tests/common/values.rs"]
 mod table;
 
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -139,6 +140,46 @@ fn a_table_that_is_replaced_while_it_is_read_is_refused() {
     publish(directory.path(), SMALL, &areas);
     let error = lists.open_values(&folder).unwrap_err();
     assert!(error.to_string().contains("it changed while"), "{error}");
+}
+
+/// What fits in memory is decided in one pass: some 1,000 positions of 43 queries of 24 bytes in a MiB, and never fewer than 480
+/// queries. Of a sample of 3,000 positions, 1 of 651 is wrong with a chance of 1 % when none of them is.
+#[test]
+fn a_sample_says_what_it_has_drawn() {
+    let directory = tempfile::tempdir().unwrap();
+    let table = open(directory.path(), &areas(43));
+    let told = RefCell::new(Vec::new());
+    let watch = |part| {
+        told.borrow_mut().push(part);
+        ControlFlow::Continue(())
+    };
+    let asked = Sample {
+        positions: 3000,
+        seed: 7,
+        memory: 1 << 20,
+    };
+    let report = check_sample(&table, asked, &watch).unwrap();
+    assert_eq!((report.seed, report.passes), (7, 3));
+    assert_eq!((report.one_in_of_all, report.one_in_of_listed), (651, 1));
+    // About one position in 38 of so many tiles is losing.
+    assert!((50..110).contains(&report.losing), "{report:?}");
+    // The largest positions of the last pass need not be of the last shard.
+    let told = told.into_inner();
+    let last = *told.last().unwrap();
+    assert!(told.is_sorted() && (0.95..=1.0).contains(&last), "{last}");
+    let least = sample(&table, 3000, 0).unwrap();
+    assert!((300..400).contains(&least.passes), "{least:?}");
+}
+
+/// There is nothing above the 40 tiles that are checked anyway, so all positions are drawn from.
+#[test]
+fn a_small_table_is_sampled_in_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let areas = areas(40);
+    let report = sample(&open(directory.path(), &areas), 2000, 1 << 30).unwrap();
+    assert_eq!(report.positions, 2000);
+    // Each has fewer moves than tiles.
+    assert!((20 * 2000..39 * 2000).contains(&report.moves), "{report:?}");
 }
 
 /// The values of the largest shard, the bytes of its file, and a mebibyte to decode it.
