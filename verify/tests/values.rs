@@ -165,8 +165,8 @@ fn a_sample_says_what_it_has_drawn() {
     assert!((50..110).contains(&report.losing), "{report:?}");
     // The largest positions of the last pass need not be of the last shard.
     let told = told.into_inner();
-    let last = *told.last().unwrap();
-    assert!(told.is_sorted() && (0.95..=1.0).contains(&last), "{last}");
+    let end = *told.last().unwrap();
+    assert!(told.is_sorted() && (0.95..=1.0).contains(&end), "{end}");
     let least = sample(&table, 3000, 0).unwrap();
     assert!((300..400).contains(&least.passes), "{least:?}");
 }
