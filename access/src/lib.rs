@@ -11,6 +11,13 @@
 //! | `private` | files that nobody but their owner can read |
 //!
 //! There is no clock here: what depends on time takes it as an argument, in seconds since 1970.
+//!
+//! # What always holds
+//!
+//! * Secrets are never shown: not in errors, not when printed for debugging.
+//! * Files with secrets belong to their owner alone, from the moment they exist. Others are
+//!   refused.
+//! * No clock, no network.
 
 pub mod authority;
 pub mod file;

@@ -1,6 +1,21 @@
 //! The program `chomp`: arguments, progress, printing.
 //!
-//! Results go to stdout, everything else to stderr. [`exit`] has the exit codes.
+//! Results go to stdout, everything else to stderr. [`exit`] has the exit codes. Each command has a module of its name (`run` is
+//! `grundy` too, `box` is in `boxes`); `args` has the flags. What they share:
+//!
+//! | module | holds |
+//! |---|---|
+//! | `directory`, `local` | the store of a table, opened for a job; a coordinator for a worker of this process |
+//! | `trial`, `costs` | small jobs that show what a range costs, and what a table costs |
+//! | `events`, `progress`, `summary` | what programs and people are told |
+//! | `reach`, `source` | how to get at a coordinator; a table to ask, wherever it is |
+//! | `machine`, `grant` | what this computer has, and what Slurm lets the process have of it |
+//! | `signals` | when to stop |
+//!
+//! # What always holds
+//!
+//! * Nothing here that another crate would want. Errors become exit codes in one place, `exit`.
+//! * No control character of others reaches a terminal or a log: `format::shown` escapes them.
 
 mod access;
 mod args;

@@ -20,6 +20,15 @@
 //! | `http` | what is shown of the job to people and machines |
 //! | [`status`] | what is told of a job |
 //! | [`server`] | all of it, started and stopped |
+//!
+//! # What always holds
+//!
+//! * Nothing is acknowledged before a segment of the journal that says so is durable.
+//! * No record is decoded, but by the arbiter.
+//! * Participants take turns: none delays another.
+//! * A call or route without a rule is refused to everybody.
+//! * A text that a worker sends is cut, and its control characters are escaped, before it reaches a
+//!   log or a terminal.
 
 pub mod arbiter;
 pub mod auth;

@@ -18,6 +18,12 @@
 //! | `remote` | a table that stays where it is: only what is asked for is fetched |
 //!
 //! What a server says is never used as a path: names are those that a checked manifest can have.
+//!
+//! # What always holds
+//!
+//! * Nothing that a server says becomes a path, and no byte gets its file's name before it was
+//!   checked.
+//! * Every answer has a limit that is known before it is read.
 
 mod bucket;
 mod error;

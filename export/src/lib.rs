@@ -9,6 +9,14 @@
 //! | [`words`] | the stored words of a table turned into the words of an export, ascending |
 //! | [`values`] | the same for tables of Grundy values |
 //! | [`text`], [`npy`], [`parquet`], [`roaring`], [`chomp_fast`] | the formats |
+//!
+//! # What always holds
+//!
+//! * Words ascend in every format, so the same request gives the same bytes. Mirror images are
+//!   sorted in passes over the table, as many as the memory asks for.
+//! * Of a table, only the stream of its words and its manifest. Nothing of the table is held but
+//!   what is sorted, one piece, and what a format needs: a block of a bitmap, a row group.
+//! * No network, no threads, no clock, no async.
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};

@@ -9,6 +9,12 @@
 //! somebody else may have filled no link is followed.
 //!
 //! [`Lock`] and [`Claim`] are what one process at a time may do.
+//!
+//! # What always holds
+//!
+//! * A file gets a random name that was free; it is synced, renamed, and its folder is synced.
+//!   (`store` makes its objects itself.)
+//! * Only regular files are opened, and at once. In a table's folder no link is followed.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -12,6 +12,10 @@
 //! | `answer` | a game as people and programs ask it: texts in, answers out |
 //! | `text`, `board` | positions as text; the boards of Chomp |
 //! | `ichomp`, `poisons`, `nim`, `towers`, `horse` | the games |
+//!
+//! # What always holds
+//!
+//! * Nothing of the project, no I/O, no threads, no clock.
 
 mod answer;
 mod board;

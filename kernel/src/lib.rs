@@ -100,6 +100,12 @@
 //!
 //! There is one implementation, written on arrays of eight `u64`; it is compiled once for each [`Isa`] and the widest
 //! that the CPU has is chosen at run time. All give the same bits.
+//!
+//! # What always holds
+//!
+//! * No I/O of any kind, no threads, no clock, no async.
+//! * `unsafe` occurs in this crate and in no other: to enter code that is compiled for an instruction set, and to see the
+//!   bits of chunks as words.
 
 #![allow(
     clippy::inline_always,

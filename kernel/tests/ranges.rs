@@ -231,7 +231,7 @@ fn a_missing_source_is_named() {
     assert_eq!(evaluator.evaluate(head, &known).as_ref(), Ok(&all[&head]));
 }
 
-/// The figures of ARCHITECTURE.md, by which workers decide how many ranges fit into their memory.
+/// The figures of docs/OPERATIONS.md, by which workers decide how many ranges fit into their memory.
 #[test]
 fn the_memory_of_an_evaluator() {
     let halves_of_a_mib = |bits| Evaluator::memory(range_bits(bits)) >> 19;

@@ -58,6 +58,24 @@
 //! * **Nobody is shut out for having been away.** A worker is known by its number. It is forgotten after
 //!   a long silence, and may join again at any time, with the same number, and hand in what it has.
 //!
+//! # The order of work
+//!
+//! Low layers go first; when the last tasks of a layer are in hand, idle workers go on above it. Heads that share their
+//! high bits share most of their sources: the first worker that takes a range of such a **region** owns the region, in all
+//! layers, and gets what becomes ready there. A worker that would have nothing to do takes ranges of others, or gets a
+//! second lease on a slow task of another participant: whichever result comes first counts.
+//!
+//! # Why a late or second result does no harm
+//!
+//! The record of a range depends on the format version, the range bits and the head alone: not on the worker, its CPU, the
+//! number of threads, or what crashed before. A shard depends on the ranges alone. So there is one question about a result
+//! that is known already: do the digests agree? If so, the second one is acknowledged and dropped. If not, one of the two
+//! was computed wrongly, and the coordinator computes it itself to find out which.
+//!
+//! After an outage a worker joins again under its number, goes on under its leases, and repeats the calls that had no
+//! answer. Leases of an earlier coordinator are void: numbers of leases begin with the number of the segment with which
+//! the coordinator took over, so no two coordinators give the same.
+//!
 //! # Cost
 //!
 //! An event costs time in proportion to what it is about, times a logarithm, however many ranges,

@@ -7,6 +7,11 @@
 //! | [`openings`](mod@openings) | the winning first moves of rectangles |
 //! | [`drawing`] | a board as lines of text |
 //! | [`values`] | what a table of Grundy values says of positions |
+//!
+//! # What always holds
+//!
+//! * Answers are functions of which positions are losing. Where that is known from (`Losing`) is
+//!   the caller's business.
 
 pub mod answer;
 pub mod drawing;

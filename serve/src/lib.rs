@@ -19,6 +19,23 @@
 //! | `pages` | the pages for people, and their files |
 //! | [`answer`] | answers that are short texts |
 //! | `complaints` | what is damaged, told to the owner alone |
+//!
+//! # What always holds
+//!
+//! * Open routes never show more of the disk than the files that a manifest lists, with the digests
+//!   that it lists. Pages and descriptions are part of the program, and no path of a request
+//!   becomes a path of a file.
+//! * An answer is right, or an error. A damaged table gives status 500; the log says where the
+//!   damage is, and nobody else learns that.
+//! * What a peer may take of memory, connections and time before it shows a token is a named limit:
+//!   in `net/limits.rs`, and for questions at the top of `net/rate`, `lookups`, `status` and
+//!   `tables`.
+//! * The threads that serve calls read no table.
+//! * Each listener keeps only the newest status, so a slow reader delays nobody.
+//! * The pages are not built and load nothing from elsewhere. Texts become text, never HTML. They
+//!   ask the table what is won or lost, and the server for the moves of small games.
+//! * A page drops an answer that comes after the visitor did something else, so it makes no move
+//!   that nobody asked for.
 
 pub mod answer;
 mod api;

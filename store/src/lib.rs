@@ -13,6 +13,36 @@
 //!
 //! Workers put parts and shards; the coordinator alone writes the journal. Nothing is done before a
 //! segment names it, and whoever reads a record compares its digest with the one in the journal.
+//!
+//! # What always holds
+//!
+//! * An object is created whole, once, and never overwritten. `clippy.toml` bans the shortcuts.
+//! * The journal is the only record of what is done. Nothing is done before a segment names it, and
+//!   nobody reads a record without comparing its digest with the one in the journal.
+//! * In a directory, no failed write is tried again by the same process: after a failed sync nobody
+//!   knows what the disk holds. In a bucket, a create whose outcome is not known is read back.
+//! * No decision about work.
+//!
+//! # What a crash can do
+//!
+//! | object | says | a crash before it is durable | a crash after |
+//! |---|---|---|---|
+//! | `lock` | a process owns the directory; the system gives the lock back however the process ends | | |
+//! | `work/journal/<n>` | segment n: these ranges are in this part, found by these; these are withdrawn or confirmed; this shard is done; who was found out; a coordinator took over | nothing was acknowledged; the worker completes again | it is so |
+//! | `work/checkpoints/<n>` | what all segments below n add up to | segments are read instead | fewer segments are read |
+//! | `work/parts/<layer>/<lease>` | records of ranges of one layer, the result of one lease | the worker does not complete the task | it completes the task; if it dies first, nothing names the part, and publication removes it |
+//! | `table-<bits>/shard-<n>.zst` | the next losing positions | the shard is merged again | the worker completes the task. Equal bytes stay, others are replaced before the manifest |
+//! | `table-<bits>/SHA256SUMS` | the digests of the other files | made again | |
+//! | `table-<bits>/manifest.json` | there is a table | there is none: nobody reads what is there | the table is finished, and no byte of it is ever replaced |
+//!
+//! In a directory, an object is written under a name with a `#`, the file is synced, it is linked to its name (which
+//! fails if the name is taken), and the folder is synced. Folders are synced into their parents before they are used. So
+//! under its own name an object is complete or absent. In a bucket the server promises the same; a coordinator tries that
+//! out when it starts.
+//!
+//! A damaged segment or checkpoint ends the coordinator with code 3 and the name of the object; an older checkpoint is
+//! used where there is one. When the table is published, parts and older checkpoints go. The segments of the journal stay,
+//! some 80 bytes a range: a coordinator that slept must not find an old number free.
 
 mod envelope;
 pub mod journal;

@@ -16,6 +16,15 @@
 //! | [`fingerprint`], [`known`] | the one number that names a table's content; those that are published |
 //! | [`reader`] | opens a published table and looks positions up |
 //!
+//! # What always holds
+//!
+//! * No network, no threads, no clock, no async.
+//! * A module that defines bytes starts with their layout, limits and version history.
+//! * Bytes from outside give a value or an error, never a panic, and take no more memory than the
+//!   stated limit. Nothing is used before its digest was checked.
+//! * Forms are canonical. A range has one record, a list of numbers one gap block and one class
+//!   block, and a table one fingerprint, so equality of digests is equality of content.
+//!
 //! To use a table:
 //!
 //! ```

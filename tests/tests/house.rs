@@ -1,4 +1,4 @@
-//! The invariants of ARCHITECTURE.md that the files themselves can be asked about.
+//! The invariants of the crates and pages that the files themselves can be asked about.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -320,7 +320,7 @@ fn table_and_kernel_have_no_network() {
 }
 
 #[test]
-fn each_dependency_has_its_reason_in_the_architecture() {
+fn each_dependency_has_its_reason_and_who_maintains_it() {
     let packages = packages();
     let used: BTreeSet<&str> = packages
         .iter()
@@ -329,15 +329,28 @@ fn each_dependency_has_its_reason_in_the_architecture() {
         .filter(|name| !name.starts_with("chomp-"))
         .collect();
 
-    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let (_, section) = text.split_once("\n## Dependencies\n").unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let explained: BTreeSet<&str> = section
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
-        .map(|(name, _)| name)
-        .collect();
+    let text = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (_, section) = text.split_once("\n[workspace.dependencies]\n").unwrap();
+    let section = section.split("\n[").next().unwrap();
+    let mut explained = BTreeSet::new();
+    let mut is_explained = false;
+    for line in section.lines() {
+        if line.starts_with('#') {
+            is_explained |= line.contains(". Maintained by ");
+        } else if let Some((name, _)) = line.split_once(" = ") {
+            if is_explained {
+                explained.insert(name);
+            }
+            is_explained = false;
+        }
+    }
     assert_eq!(used, explained);
+}
+
+#[test]
+fn the_architecture_is_read_in_ten_minutes() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    assert!(text.len() <= 9 << 10, "{} bytes", text.len());
 }
 
 #[test]
@@ -386,29 +399,57 @@ fn files_are_readable_in_one_sitting_and_say_what_they_own() {
     }
 }
 
+/// The headings of a page, as links name them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let titles = text.lines().filter(|line| line.starts_with('#'));
+    let titles = titles.map(|line| line.trim_start_matches('#').trim().to_lowercase());
+    let slug = |title: String| {
+        let kept = title
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    titles.map(slug).collect()
+}
+
 #[test]
 fn links_lead_somewhere() {
-    let mut links = 0;
+    let (mut links, mut places) = (0, 0);
     let docs = fs::read_dir(root().join("docs")).unwrap();
     let docs = docs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let docs = docs
         .filter(|name| Path::new(name).extension() == Some("md".as_ref()))
         .map(|name| format!("docs/{name}"));
-    let top = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"].map(str::to_owned);
-    for page in top.into_iter().chain(docs) {
+    let top = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "tests/README.md",
+    ];
+    for page in top.map(str::to_owned).into_iter().chain(docs) {
         let path = root().join(&page);
         let text = fs::read_to_string(&path).unwrap();
         for link in text.split("](").skip(1) {
-            let target = link.split([')', '#']).next().unwrap();
-            if target.is_empty() || target.contains("://") {
+            let link = link.split(')').next().unwrap();
+            if link.contains("://") {
                 continue;
             }
             links += 1;
-            let file = path.parent().unwrap().join(target);
+            let (target, place) = link.split_once('#').unwrap_or((link, ""));
+            let file = if target.is_empty() {
+                path.clone()
+            } else {
+                path.parent().unwrap().join(target)
+            };
             assert!(file.try_exists().unwrap(), "{page} leads to {target}");
+            if !place.is_empty() {
+                places += 1;
+                let there = anchors(&fs::read_to_string(&file).unwrap());
+                assert!(there.contains(place), "{page} leads to {link}");
+            }
         }
     }
-    assert!(links > 0);
+    assert!(links > 50 && places > 10, "{links} links, {places} places");
 }
 
 /// What `docs/SECURITY.md` promises is attacked by tests that are there.

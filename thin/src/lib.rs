@@ -53,6 +53,15 @@
 //!
 //! Between two first rows the state is `F_1`. That is by far the largest bitmap: `binom(C + M − 1, M − 1)` bits and a
 //! tenth more, for parts of bytes. It is read and written once for each first row, in order, so it may be in files.
+//!
+//! # What always holds
+//!
+//! * No network, no clock, no async. Threads are in `run`, files in `scratch`. No algorithm is
+//!   shared with the kernel.
+//! * The result depends on rows and columns alone: not on threads, memory, or where it was
+//!   interrupted.
+//! * The folder's state is that of a whole column, and a bitmap from a file is used only if its
+//!   digest is right.
 
 #![expect(
     clippy::cast_possible_truncation,

@@ -22,6 +22,17 @@
 //!
 //! A check returns what it saw, or a [`CheckError`]: the first thing that is wrong, with its
 //! position. Checks that take long tell a [`Watch`] how far they are, and stop if it says so.
+//!
+//! # What always holds
+//!
+//! * Nothing of the kernel, of heads, sources or ranges: of a table, only the stream of its words,
+//!   and which shard and frame has a word.
+//! * Nothing is written here. What is kept of a check names the table by its digests and the
+//!   program by its version, has a digest of its own, and is not believed otherwise.
+//! * A check that takes long tells how far it is and may be stopped. Parts that do not depend on
+//!   each other (shards, windows) may be checked by many threads, which are the caller's.
+//! * A table is read in one pass, or a known number of passes, in bounded memory.
+//! * No network, no threads, no clock, no async.
 
 use std::ops::ControlFlow;
 

@@ -20,6 +20,16 @@
 //!
 //! With [`Config::seed`], [`Evaluation::Inline`], a runtime of one thread whose clock is paused and a
 //! deterministic [`Connector`], all that a worker does is determined.
+//!
+//! # What always holds
+//!
+//! * No decision about who computes what, and no state that outlives the process.
+//! * The evaluation threads run nothing else, and tokio's threads never evaluate. There are two
+//!   lanes for each thread, so that reading and writing happen while others evaluate.
+//! * Every call has a deadline and may be repeated. After an outage one lane joins again for all,
+//!   as the same worker, and each call is made again.
+//! * With a seed, a paused clock, one thread and a deterministic transport and store, a worker is
+//!   deterministic.
 
 mod cache;
 pub mod client;
