@@ -31,6 +31,9 @@ fn one_submission_computes_a_table() {
     let said = slurm.said(None);
     assert_eq!(said.matches(" with 1 threads, for ").count(), 2, "{said}");
     assert_eq!(slurm.restarts(&job), 0);
+    // Workers that come too late have nothing to do, and no reason to complain.
+    let late = slurm.submit(&["--array=1", "--cpus-per-task=1"], 24, 12);
+    assert!(slurm.ends_well(&late), "{}", slurm.said(Some(1)));
 }
 
 #[test]
