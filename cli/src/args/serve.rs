@@ -16,7 +16,7 @@ Examples:
   chomp download --from http://127.0.0.1:7172 --out copy    the table itself
 
 All of it is open and in plain HTTP: for TLS put a reverse proxy before it.
-docs/OPERATIONS.md has the routes and the limits.")]
+docs/SERVING.md has the routes and the limits.")]
 pub(crate) struct ServeArgs {
     /// The directory of the table; of several finished tables in it, that of the most bits answers, and for Grundy
     /// values that of the most tiles
