@@ -208,7 +208,7 @@ fn check(
 
 #[cfg(test)]
 mod tests {
-    use chomp_table::RangeBits;
+    use chomp_table::{RangeBits, RankBits};
 
     use super::*;
     use crate::objects::SimulatedStorage;
@@ -357,6 +357,26 @@ mod tests {
             ),
         ] {
             assert_eq!(placed.check(range_bits()).is_ok(), fits, "{placed:?}");
+        }
+    }
+
+    /// A range of values has one for each of its ranks: 7 positions have 5 tiles.
+    #[test]
+    fn a_range_of_values_has_all_of_them() {
+        let rank_bits = RankBits::new(12).unwrap();
+        for (count, stored, fits) in [(7, 4, true), (7, 8, false), (6, 4, false), (8, 4, false)] {
+            let summary = RangeSummary {
+                head: rank_bits.head(5, 0),
+                count,
+                stored,
+                digest: Digest::of(b"values"),
+            };
+            let placed = Placed {
+                summary,
+                offset: 16,
+                length: 7,
+            };
+            assert_eq!(placed.check(rank_bits).is_ok(), fits, "{placed:?}");
         }
     }
 

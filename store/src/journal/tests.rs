@@ -270,6 +270,8 @@ impl Plain {
         };
         let of_bits = |bits| {
             let shards = ledger.found_shards(bits);
+            let alone = ledger.found_shards(bits).map(|(merged, _)| merged);
+            assert!(ledger.shards(bits).eq(alone));
             for merged in ledger.shards(bits) {
                 assert_eq!(ledger.shard(bits, merged.number()), Some(merged));
             }

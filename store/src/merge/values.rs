@@ -66,8 +66,10 @@ impl ValueMerger {
 
 #[cfg(test)]
 mod tests {
-    use chomp_table::Partition;
     use chomp_table::values::shard::decode_shard;
+    use chomp_table::{Division, Partition};
+
+    use crate::ledger::MergedShard;
 
     use super::*;
 
@@ -106,6 +108,23 @@ mod tests {
             decode_shard(&bytes, &of_area.shard, place).unwrap(),
             expected
         );
+
+        let said = MergedShard::from(of_area.clone());
+        let file = said.file().unwrap();
+        assert_eq!(file.name, "shard-0081.zst");
+        assert_eq!(file.bytes, bytes.len() as u64);
+        let parse = |values: &MergedValues, tiles| {
+            let json = serde_json::to_vec(values).unwrap();
+            MergedShard::parse(&json, Division::Ranks(rank_bits), tiles)
+        };
+        assert_eq!(parse(&of_area, 81).unwrap(), said);
+        let (mut renamed, mut moved) = (of_area.clone(), of_area.clone());
+        renamed.shard.name = "shard-0080.zst".to_owned();
+        moved.number = 80;
+        for (wrong, tiles) in [(&renamed, 81), (&moved, 81), (&of_area, 80)] {
+            assert!(parse(wrong, tiles).is_err(), "{wrong:?} of {tiles} tiles");
+        }
+
         let beyond = ValueMerger::new(81, rank_bits, 82);
         assert!(matches!(beyond, Err(MergeError::Beyond { number: 82 })));
     }

@@ -46,6 +46,15 @@ fn a_file_is_not_a_directory() {
     }
 }
 
+#[test]
+fn files_with_the_names_of_folders_are_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("table-32"), "a note").unwrap();
+    open(directory.path());
+    let note = fs::read_to_string(directory.path().join("table-32")).unwrap();
+    assert_eq!(note, "a note");
+}
+
 #[tokio::test]
 async fn unfinished_files_are_no_objects_and_go() {
     let directory = tempfile::tempdir().unwrap();
