@@ -59,10 +59,8 @@ pub(crate) struct Tools {
 pub(crate) struct Done {
     /// Whether it was a segment of the journal.
     pub(crate) appended: bool,
-    /// Who wanted a range to be looked at, and which.
-    pub(crate) looked: Option<(WorkerId, Head)>,
-    /// Whether nothing is wrong with that.
-    pub(crate) is_in_order: bool,
+    /// The record that was looked at.
+    pub(crate) looked: Option<Looked>,
     /// What the plan is told.
     pub(crate) events: Vec<Event>,
     /// What was found out.
@@ -71,6 +69,17 @@ pub(crate) struct Done {
     pub(crate) published: Option<AnyManifest>,
     /// Why it failed, if the job cannot go on then.
     pub(crate) fault: Option<JobError>,
+}
+
+/// A record that a worker could not read, and the coordinator has tried to.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    /// Who could not read it.
+    pub(crate) worker: WorkerId,
+    /// The range of the record.
+    pub(crate) head: Head,
+    /// Whether nothing is wrong with it.
+    pub(crate) is_in_order: bool,
 }
 
 impl Errand {
@@ -235,7 +244,11 @@ async fn read_back(tools: &Tools, shard: u32) -> Done {
 }
 
 async fn look(tools: &Tools, worker: WorkerId, head: Head, place: &Place) -> Done {
-    let mut is_in_order = false;
+    let mut looked = Looked {
+        worker,
+        head,
+        is_in_order: false,
+    };
     let events = match part::read_record(&*tools.storage, head, place).await {
         Err(error @ StoreError::Lost { .. }) => {
             tracing::warn!("{error}: the range is computed again");
@@ -247,7 +260,7 @@ async fn look(tools: &Tools, worker: WorkerId, head: Head, place: &Place) -> Don
         }
         Ok(_) => {
             tracing::warn!("a worker cannot read the record of range {head}, which is in order");
-            is_in_order = true;
+            looked.is_in_order = true;
             Vec::new()
         }
         // Whoever needs the record says so again.
@@ -260,8 +273,7 @@ async fn look(tools: &Tools, worker: WorkerId, head: Head, place: &Place) -> Don
         }
     };
     Done {
-        looked: Some((worker, head)),
-        is_in_order,
+        looked: Some(looked),
         events,
         ..Done::default()
     }

@@ -306,4 +306,40 @@ mod tests {
         assert_eq!(status.phase, JobPhase::Finished);
         near(status.done, 1.0);
     }
+
+    /// 18 positions of at most five tiles: one, two, three, five and seven.
+    #[test]
+    fn the_status_of_values_is_that_of_tiles() {
+        let rank_bits = chomp_table::RankBits::new(12).unwrap();
+        let told = Told {
+            size: 5,
+            division: rank_bits.into(),
+            replicas: 1,
+            epoch: 1,
+        };
+        let plan = Plan::new(Settings::new(5, rank_bits), &chomp_plan::Past::default());
+        let progress = chomp_plan::Progress {
+            losing: 6,
+            ..plan.unwrap().0.progress()
+        };
+        let snapshot = Snapshot {
+            phase: Phase::Running,
+            progress,
+            layers: Vec::new(),
+            waits_for: None,
+            ranges_per_second: 2.0,
+            time_left: None,
+            workers: Vec::new(),
+        };
+        let status = Status::of(&told, snapshot, &Roster::new(List::default(), None));
+        assert_eq!((status.bits, status.tiles, status.range_bits), (0, 5, 12));
+        assert_eq!((status.positions, status.positions_done), (18, 6));
+        assert_eq!((status.ranges, status.losing), (5, 0));
+        let rate = status.positions_per_second;
+        assert!((rate - 2.0 * 18.0 / 5.0).abs() < 1e-9, "{rate}");
+        let json = |status: &Status| serde_json::to_value(status).unwrap();
+        assert_eq!(json(&status)["tiles"], 5);
+        let of_bits = json(&Status { tiles: 0, ..status });
+        assert!(of_bits.get("tiles").is_none());
+    }
 }

@@ -29,7 +29,7 @@ use writes::{Write, Writes};
 
 use super::{JobError, Refusal};
 use crate::arbiter::{Arbitrated, digest_of};
-use crate::errands::{Done, Errand};
+use crate::errands::{Done, Errand, Looked};
 use crate::list::List;
 
 /// What a desk is for.
@@ -224,8 +224,13 @@ impl Desk {
                 }
             }
         }
-        if let Some((worker, head)) = done.looked {
-            self.looks.done(worker, head, done.is_in_order, now);
+        if let Some(Looked {
+            worker,
+            head,
+            is_in_order,
+        }) = done.looked
+        {
+            self.looks.done(worker, head, is_in_order, now);
             self.look(now);
         }
         if done.published.is_some() {

@@ -36,11 +36,11 @@ impl Pace {
     /// Takes in what is done now.
     pub(super) fn note(&mut self, now: Instant, plan: &Plan) {
         let progress = plan.progress();
-        if progress.layer == progress.layers && progress.shards > 0 {
+        // The table is cut into shards when all ranges are there, until one is lost.
+        if progress.shards > 0 {
             // It may go on from where another was interrupted.
             self.publishing.get_or_insert((now, progress.shards_done));
         } else {
-            // Ranges were lost, and are computed again.
             self.publishing = None;
         }
         let newest = self.samples.back();

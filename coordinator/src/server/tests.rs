@@ -144,6 +144,40 @@ async fn a_status_is_made_anew_when_it_is_old() {
     assert!(!teller.make(Duration::ZERO).await, "the job is gone");
 }
 
+/// Half a minute of a job: one text in half a second while somebody listens, to texts or to statuses, and one in five
+/// seconds while nobody does.
+#[tokio::test(start_paused = true)]
+async fn texts_are_made_for_who_listens() {
+    let storage = Arc::new(SimulatedStorage::new(0));
+    let (coordinator, _) = start(storage, Limits::default()).await;
+    for (of_texts, of_statuses, expected) in [
+        (false, false, 6..=8),
+        (true, false, 59..=62),
+        (false, true, 59..=62),
+    ] {
+        let teller = Arc::clone(&coordinator.teller);
+        let _follower = of_statuses.then(|| teller.subscribe());
+        let (text, mut told) = watch::channel(chomp_serve::Told::default());
+        let following = teller.follow(coordinator.progress.clone(), text);
+        let counting = async {
+            let _listener = of_texts.then(|| told.clone());
+            let mut texts = 0;
+            for _ in 0..60 {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                texts += u32::from(told.has_changed().unwrap());
+                told.mark_unchanged();
+            }
+            texts
+        };
+        let texts = tokio::select! {
+            biased;
+            () = following => panic!("the job goes on"),
+            texts = counting => texts,
+        };
+        assert!(expected.contains(&texts), "{texts} texts");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_follows_a_job_hears_of_its_end() {
     let losing = definition::losing(14);

@@ -105,3 +105,24 @@ impl<'a> Lower<'a> {
         (rank >> self.chunk_bits, rank & ((1 << self.chunk_bits) - 1))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From within a chunk to within the next but one, with one that is not there in between.
+    #[test]
+    fn pieces_begin_and_end_within_chunks() {
+        let mut lower = Lower::new(2);
+        lower.add(9, 0, &[1, 2, 3, 4]);
+        lower.add(9, 2, &[9, 10, 11]);
+        let mut pieces = Vec::new();
+        lower.pieces(9, 1, 9, |before, values| {
+            pieces.push((before, values.to_vec()));
+        });
+        assert_eq!(pieces, [(0, vec![2, 3, 4]), (3, vec![]), (7, vec![9, 10])]);
+        let chunks: Vec<_> = lower.chunks().collect();
+        assert_eq!(chunks, [(9, 0, 4), (9, 2, 3)]);
+        assert!(lower.has(9) && !lower.has(8));
+    }
+}

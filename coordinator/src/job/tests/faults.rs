@@ -5,7 +5,7 @@ use chomp_store::{Entry, Finders};
 
 use super::*;
 use crate::arbiter::Arbitrated;
-use crate::errands::Batch;
+use crate::errands::{Batch, Looked};
 
 /// A desk in whose journal all ranges are done.
 fn complete() -> Tested {
@@ -93,8 +93,11 @@ fn false_alarms_are_not_heard_for_a_while() {
         assert!(report.is_ok(), "{report:?}");
         tested.desk.errands.clear();
         let done = Done {
-            looked: Some((worker, Head(0))),
-            is_in_order: true,
+            looked: Some(Looked {
+                worker,
+                head: Head(0),
+                is_in_order: true,
+            }),
             ..Done::default()
         };
         tested.desk.done(tested.now, done);
