@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::file::{self, Access, FileError};
+use crate::error::FileError;
+use crate::file::{self, Access};
 use crate::issuer::{self, Issuer, IssuerError};
 use crate::participants::{self, Participants};
 use crate::private;

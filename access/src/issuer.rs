@@ -22,7 +22,7 @@ use rustls::ServerConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::authority::{Authority, AuthorityError};
-use crate::file::FileError;
+use crate::error::FileError;
 use crate::private::{self, Kind};
 use crate::token::{Holder, Token};
 

@@ -8,6 +8,7 @@
 //! | [`participants`] | who has a credential, and whose was taken back |
 //! | [`authority`] | the certificates by which clients know the coordinator |
 //! | [`local`] | the access files of coordinators on this machine, for their own user |
+//! | `error` | why a private file is of no use |
 //! | `private` | files that nobody but their owner can read |
 //!
 //! There is no clock here: what depends on time takes it as an argument, in seconds since 1970.
@@ -20,6 +21,7 @@
 //! * No clock, no network.
 
 pub mod authority;
+mod error;
 pub mod file;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
@@ -30,7 +32,8 @@ pub mod participants;
 mod private;
 pub mod token;
 
-pub use file::{Access, FileError};
+pub use error::FileError;
+pub use file::Access;
 pub use issuer::{Denied, Issuer, IssuerError};
 pub use participants::Participants;
 pub use token::{Holder, Token};

@@ -10,7 +10,8 @@ use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::file::{Access, FileError};
+use crate::error::FileError;
+use crate::file::Access;
 use crate::private::OF_OTHERS;
 
 /// The folder of this user: `$XDG_STATE_HOME/chomp`, or else `$HOME/.local/state/chomp`. None if

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::file::FileError;
+use crate::error::FileError;
 use crate::issuer::Denied;
 use crate::private::{self, Kind};
 use crate::token::Holder;

@@ -8,7 +8,7 @@ use chomp_files::Unfit;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::file::FileError;
+use crate::error::FileError;
 
 /// An access file or a file of secrets has at most so many bytes.
 pub(crate) const BYTES_MAX: usize = 64 << 10;

@@ -19,6 +19,7 @@
 //! | `turns` | a queue in which participants take turns |
 //! | `http` | what is shown of the job to people and machines |
 //! | [`status`] | what is told of a job |
+//! | `teller` | makes the status when somebody looks, and tells it to who listens |
 //! | [`server`] | all of it, started and stopped |
 //!
 //! # What always holds
@@ -48,6 +49,7 @@ mod service;
 #[doc(hidden)]
 pub use service::is_result;
 pub mod status;
+mod teller;
 mod turns;
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 #[cfg(feature = "simulation")]
 mod simulated;
 
-mod teller;
 #[cfg(test)]
 mod tests;
 
@@ -42,10 +41,10 @@ use crate::quota::Quota;
 use crate::roster::Roster;
 use crate::service::{Hello, Service};
 use crate::status::{JobPhase, Status, Told};
+use crate::teller::Teller;
 
 #[cfg(feature = "simulation")]
 pub use simulated::SimulatedCoordinator;
-pub(crate) use teller::Teller;
 
 /// How the paths of the calls of workers begin.
 const CALLS_PATH: &str = "/chomp.v1.Coordinator/";
@@ -250,7 +249,7 @@ impl Coordinator {
         let mut status = self.status();
         let told = status.wait_for(|status| has_ended(status.phase));
         // The job itself may be gone, and then there is nobody to tell of it.
-        let _ = tokio::time::timeout(teller::EVERY, told).await;
+        let _ = tokio::time::timeout(crate::teller::EVERY, told).await;
     }
 
     /// Ends the job and the server. What workers are submitting is still committed, and they have

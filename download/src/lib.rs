@@ -15,6 +15,7 @@
 //! | `bucket` | the reads from a bucket |
 //! | `target` | the folder on this machine: locked, and written so that a crash leaves it in order |
 //! | `shard` | one shard from start to end |
+//! | `part` | a part of a file |
 //! | `remote` | a table that stays where it is: only what is asked for is fetched |
 //!
 //! What a server says is never used as a path: names are those that a checked manifest can have.
@@ -28,6 +29,7 @@
 mod bucket;
 mod error;
 mod origin;
+mod part;
 mod remote;
 mod server;
 mod shard;

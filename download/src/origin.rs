@@ -9,7 +9,7 @@ use chomp_table::reader::TableName;
 
 use crate::bucket::BucketTable;
 use crate::error::DownloadError;
-use crate::remote;
+use crate::part;
 use crate::server::{Server, TableUrl};
 
 /// The folder of a published table, wherever it is.
@@ -74,7 +74,7 @@ impl Origin {
     ) -> Result<Vec<u8>, DownloadError> {
         match self {
             Origin::Server(server, url) => {
-                remote::fetch(server, &url.file(name), range, length).await
+                part::fetch(server, &url.file(name), range, length).await
             }
             Origin::Bucket(table) => Ok(table.part(name, range).await?.into()),
         }

@@ -5,7 +5,6 @@
 //! together are asked for together.
 
 use std::io;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +12,12 @@ use std::time::Duration;
 use chomp_access::Token;
 use chomp_table::TableError;
 use chomp_table::reader::{AnyTable, Files, Part};
-use reqwest::header::{CONTENT_RANGE, RANGE};
-use reqwest::{StatusCode, Url};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::error::{DownloadError, Outage};
+use crate::error::DownloadError;
 use crate::origin::Origin;
-use crate::server::{Server, chunk, wrong};
 
 /// The requests that are under way at a time.
 const REQUESTS: usize = 16;
@@ -123,68 +119,6 @@ impl RemoteFiles {
                 file,
                 source: io::Error::other(error),
             },
-        }
-    }
-}
-
-/// Some bytes of a file that is `length` bytes long.
-pub(crate) async fn fetch(
-    server: &Server,
-    url: &Url,
-    range: Range<u64>,
-    length: u64,
-) -> Result<Vec<u8>, DownloadError> {
-    let mut patience = server.patience();
-    loop {
-        match try_fetch(server, url, &range, length).await? {
-            Ok(bytes) => return Ok(bytes),
-            Err(outage) => patience.wait(url, outage).await?,
-        }
-    }
-}
-
-async fn try_fetch(
-    server: &Server,
-    url: &Url,
-    range: &Range<u64>,
-    length: u64,
-) -> Result<Result<Vec<u8>, Outage>, DownloadError> {
-    let (first, last) = (range.start, range.end - 1);
-    let request = server
-        .get(url)
-        .header(RANGE, format!("bytes={first}-{last}"));
-    let mut response = match server.answer(url, request).await? {
-        Ok(response) => response,
-        Err(outage) => return Ok(Err(outage)),
-    };
-    if response.status() != StatusCode::PARTIAL_CONTENT {
-        let status = response.status();
-        let what = format!("status {status} for a part of it: download the table instead");
-        return Err(wrong(url, &what));
-    }
-    let expected = format!("bytes {first}-{last}/{length}");
-    let found = response.headers().get(CONTENT_RANGE);
-    if found.is_none_or(|found| found.as_bytes() != expected.as_bytes()) {
-        let what = format!("it has the range {found:?} instead of {expected:?}");
-        return Err(wrong(url, &what));
-    }
-    let expected = range.end - range.start;
-    let mut bytes = Vec::new();
-    loop {
-        match chunk(&mut response).await {
-            Ok(Some(more)) => bytes.extend_from_slice(&more),
-            Ok(None) if bytes.len() as u64 == expected => return Ok(Ok(bytes)),
-            Ok(None) => {
-                let bytes = range.start + bytes.len() as u64;
-                return Ok(Err(Outage::Lost {
-                    bytes,
-                    expected: length,
-                }));
-            }
-            Err(outage) => return Ok(Err(outage)),
-        }
-        if bytes.len() as u64 > expected {
-            return Err(wrong(url, &format!("it has more than {expected} bytes")));
         }
     }
 }

@@ -11,8 +11,8 @@ use http::StatusCode;
 
 use super::metrics::{self, Traffic};
 use crate::auth::Gate;
-use crate::server::Teller;
 use crate::status::JobPhase;
+use crate::teller::Teller;
 
 /// What the pages of a job are made of.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ async fn status(State(job): State<Job>) -> Response {
 
 async fn numbers(State(job): State<Job>) -> Response {
     let status = job.teller.look().await;
-    match metrics::text(&status, &job) {
+    match metrics::text(&status, &job.places, job.gate.refusals(), &job.traffic) {
         Ok(page) => text(StatusCode::OK, metrics::CONTENT_TYPE, page),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }

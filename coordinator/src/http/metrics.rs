@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use chomp_serve::net::Places;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::job::Job;
 use crate::status::Status;
 
 /// What the text is.
@@ -24,7 +24,12 @@ pub(crate) struct Traffic {
 }
 
 /// All numbers of a job at one moment.
-pub(super) fn text(status: &Status, job: &Job) -> Result<String, fmt::Error> {
+pub(super) fn text(
+    status: &Status,
+    places: &Places,
+    refusals: u64,
+    traffic: &Traffic,
+) -> Result<String, fmt::Error> {
     let threads = status
         .workers
         .iter()
@@ -74,27 +79,27 @@ pub(super) fn text(status: &Status, job: &Job) -> Result<String, fmt::Error> {
     page.gauge(
         "connections_open",
         "The connections that are open",
-        job.places.open(),
+        places.open(),
     );
     page.counter(
         "connections_refused",
         "The connections refused as too many",
-        job.places.refused(),
+        places.refused(),
     );
     page.counter(
         "calls_refused",
         "The calls refused for want of a good token",
-        job.gate.refusals(),
+        refusals,
     );
     page.bytes(
         "fetched",
         "The bytes of objects sent to workers that do not reach the store",
-        &job.traffic.fetched,
+        &traffic.fetched,
     );
     page.bytes(
         "submitted",
         "The bytes of objects received from workers that do not reach the store",
-        &job.traffic.submitted,
+        &traffic.submitted,
     );
     let mut text = String::new();
     encode(&mut text, &page.0)?;

@@ -14,8 +14,8 @@ use crate::http::metrics::Traffic;
 use crate::list::List;
 use crate::quota::Quota;
 use crate::roster::Roster;
-use crate::server::Teller;
 use crate::status::{JobPhase, Status, WorkerStatus};
+use crate::teller::Teller;
 
 struct Answer {
     status: u16,

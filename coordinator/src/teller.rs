@@ -70,7 +70,7 @@ impl Teller {
     }
 
     /// Makes the status anew if it is so old; whether there is a job to make it of.
-    pub(super) async fn make(&self, age: Duration) -> bool {
+    pub(crate) async fn make(&self, age: Duration) -> bool {
         let mut made = self.made.lock().await;
         let now = Instant::now();
         if made.is_some_and(|made| now - made < age) {
@@ -90,7 +90,7 @@ impl Teller {
 
     /// Tells others of the job for as long as it runs; of its end at once. `text` has as many
     /// receivers now as it has when nobody listens.
-    pub(super) async fn follow(
+    pub(crate) async fn follow(
         self: Arc<Self>,
         mut progress: watch::Receiver<Progress>,
         text: watch::Sender<chomp_serve::Told>,
