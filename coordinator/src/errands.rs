@@ -11,7 +11,7 @@ use chomp_table::{Digest, Head};
 
 use crate::arbiter::{Arbiter, Arbitrated};
 use crate::contradiction::wrong_range;
-use crate::job::JobError;
+use crate::error::JobError;
 use crate::publish::{PublishError, publish};
 
 /// Something that takes time.

@@ -21,7 +21,6 @@ use std::time::Duration;
 use chomp_plan::{
     Action, Event, Millis, Phase, Plan, Progress, StopReason, WorkerId, WorkerProgress,
 };
-use chomp_store::StoreError;
 use chomp_table::reader::AnyManifest;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -29,16 +28,18 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use desk::{Desk, Handed, Reply, Subject, Target};
-pub(crate) use handle::{Handle, Refusal, Unheard};
+pub(crate) use handle::Handle;
 pub use handle::{Snapshot, WorkerSnapshot, WorkerStats};
+pub(crate) use queue::Unheard;
 
-use handle::{Command, WORKERS_MAX};
+use handle::Command;
 use pace::Pace;
 
-use crate::arbiter::ArbiterError;
 use crate::errands::{Done, Errand, Tools};
+use crate::error::{Refusal, WORKERS_MAX};
+
+pub use crate::error::JobError;
 use crate::later;
-use crate::publish::PublishError;
 
 /// How a job ended.
 #[derive(Debug)]
@@ -51,29 +52,12 @@ pub enum Outcome {
     Failed(JobError),
 }
 
-/// Why a job cannot go on.
-#[derive(Debug, thiserror::Error)]
-pub enum JobError {
-    /// The store failed, or is damaged, or another coordinator has it.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The table could not be published.
-    #[error(transparent)]
-    Publish(#[from] PublishError),
-    /// The coordinator could not decide a disagreement.
-    #[error(transparent)]
-    Arbiter(#[from] ArbiterError),
-    /// The plan stopped the job.
-    #[error("the job stopped: {0}")]
-    Stopped(StopReason),
-}
-
 /// The job: owned by one task.
 #[derive(Debug)]
 pub(crate) struct Job {
     desk: Desk,
     tools: Arc<Tools>,
-    commands: queue::Receiver,
+    commands: queue::Receiver<Command>,
     errands: JoinSet<Done>,
     progress: watch::Sender<Progress>,
     start: Instant,

@@ -6,6 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`job`] | feeds the plan and does what it asks for; writes the journal |
+//! | `error` | why a job does not go on, and why a worker has no part in it |
 //! | `errands` | what the plan wants to be done and takes time |
 //! | [`arbiter`] | evaluates and merges itself what workers disagree about |
 //! | [`publish`] | makes a table of the shards that workers have written |
@@ -35,6 +36,7 @@ pub mod arbiter;
 pub mod auth;
 mod contradiction;
 mod errands;
+mod error;
 mod http;
 pub mod job;
 mod later;

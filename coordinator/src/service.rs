@@ -21,7 +21,8 @@ use chomp_table::{Digest, Head, range};
 use tokio::sync::OnceCell;
 use tonic::{Request, Response, Status};
 
-use crate::job::{Handle, Refusal, Reply, Unheard, WorkerStats};
+use crate::error::Refusal;
+use crate::job::{Handle, Reply, Unheard, WorkerStats};
 use crate::quota::{JOIN_COST, Quota};
 use crate::roster::Bearer;
 use blocking::blocking;

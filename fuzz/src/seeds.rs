@@ -12,11 +12,16 @@ use chomp_table::definition::losing;
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::Manifest;
 use chomp_table::shard::{ShardInfo, ShardSize, ShardWriter};
-use chomp_table::{Digest, Head, Range, Word, fuzzing, range};
+use chomp_table::{Digest, Head, Range, RangeBits, Word, fuzzing, range};
 use futures_util::FutureExt;
 use prost::Message;
 
-use crate::targets::{BITS, range_bits};
+/// The bits of the jobs that messages speak of.
+pub(crate) const BITS: u32 = 19;
+
+pub(crate) fn range_bits() -> RangeBits {
+    RangeBits::new(12).expect("the least")
+}
 
 /// In access files: what must not be told.
 pub(crate) const SECRET: &str = "chomp-never-0123456789abcdef";

@@ -13,10 +13,9 @@ use chomp_table::{Digest, Position, RangeBits, Word, fuzzing, range};
 use fastrand::Rng;
 use prost::Message;
 
+use crate::seeds::{BITS, range_bits};
 use crate::{seal, secrets, seeds, values};
 
-/// The bits of the jobs that messages speak of.
-pub(crate) const BITS: u32 = 19;
 /// The most bytes of a block whose frame is fed.
 const BLOCK_BYTES_MAX: u64 = 1 << 17;
 
@@ -111,10 +110,6 @@ pub static TARGETS: [Target; 21] = [
     Target::new("result", result, seeds::results),
     Target::new("answer", answer, seeds::answers),
 ];
-
-pub(crate) fn range_bits() -> RangeBits {
-    RangeBits::new(12).expect("the least")
-}
 
 /// A range record; how many range bits its range has, it says itself.
 fn record(bytes: &[u8]) -> bool {

@@ -20,10 +20,11 @@ use chomp_table::Head;
 use chomp_table::sources::{Start, starts};
 
 use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk};
-use crate::evaluate::{MissingSource, Sources};
 use crate::masks::{Masks, spread};
 use crate::pyramid::{self, Base, Scratch, Sets};
-use crate::source::{BUCKET_BITS, Part, Source, low, scatter, scatter_within};
+use crate::source::{
+    BUCKET_BITS, MissingSource, Part, Source, Sources, low, scatter, scatter_within,
+};
 use crate::trailing::all_with_zeros;
 
 /// The sets `N_d`, kept from one range to the next.

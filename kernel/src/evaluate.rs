@@ -1,7 +1,6 @@
 //! One range from its head and its sources.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::BuildHasher;
 
 use chomp_table::sources::{corner, trimmed};
 use chomp_table::word::mask;
@@ -12,24 +11,7 @@ use crate::draw::{Drawing, find};
 use crate::isa::{Isa, Lowest, Plain};
 use crate::masks::Masks;
 use crate::solve::Solver;
-use crate::source::Source;
-
-/// Finished ranges, by head.
-pub trait Sources {
-    /// The range of `head`, if it is here.
-    fn find(&self, head: Head) -> Option<&Source>;
-}
-
-impl<S: BuildHasher> Sources for HashMap<Head, Source, S> {
-    fn find(&self, head: Head) -> Option<&Source> {
-        self.get(&head)
-    }
-}
-
-/// A range cannot be evaluated without this source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("range {0} is needed as a source and is not here")]
-pub struct MissingSource(pub Head);
+use crate::source::{MissingSource, Source, Sources};
 
 /// Evaluates ranges of one size, one at a time. It keeps its buffers, about
 /// [`Evaluator::memory`] bytes, so a thread should keep its evaluator.

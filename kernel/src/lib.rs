@@ -125,7 +125,7 @@ mod solve;
 mod source;
 mod trailing;
 
-pub use evaluate::{Evaluator, MissingSource, Sources, evaluate_table};
+pub use evaluate::{Evaluator, evaluate_table};
 pub use fingerprint::fingerprint;
 pub use isa::Isa;
-pub use source::Source;
+pub use source::{MissingSource, Source, Sources};

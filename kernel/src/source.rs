@@ -5,6 +5,8 @@
 //! half the memory of a list of indices, and a bucket's bits of a bitmap, 8 KiB, stay in the
 //! first-level cache while they are set.
 
+use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::ops::Range as Span;
 
 use chomp_table::format::FormatError;
@@ -17,6 +19,23 @@ use crate::chunk::{CHUNK_LEN, Chunk, word_of, words};
 pub(crate) const BUCKET_BITS: usize = range::BUCKET_BITS as usize;
 /// The words of a bitmap of one bucket.
 const BUCKET_WORDS: usize = (1 << BUCKET_BITS) / u32::BITS as usize;
+
+/// Finished ranges, by head.
+pub trait Sources {
+    /// The range of `head`, if it is here.
+    fn find(&self, head: Head) -> Option<&Source>;
+}
+
+impl<S: BuildHasher> Sources for HashMap<Head, Source, S> {
+    fn find(&self, head: Head) -> Option<&Source> {
+        self.get(&head)
+    }
+}
+
+/// A range cannot be evaluated without this source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("range {0} is needed as a source and is not here")]
+pub struct MissingSource(pub Head);
 
 /// The losing positions of a finished range, to draw on.
 #[derive(Clone, Debug, PartialEq, Eq)]

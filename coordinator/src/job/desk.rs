@@ -27,9 +27,9 @@ use kept::Submission;
 use looks::Looks;
 use writes::{Write, Writes};
 
-use super::{JobError, Refusal};
 use crate::arbiter::{Arbitrated, digest_of};
 use crate::errands::{Done, Errand, Looked};
+use crate::error::{JobError, Refusal};
 use crate::list::List;
 
 /// What a desk is for.

@@ -5,18 +5,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chomp_plan::{
-    Answer, Event, LeaseId, Misdeed, Phase, Progress, RequestId, Verdict, WorkerId, WorkerProgress,
+    Answer, Event, LeaseId, Phase, Progress, RequestId, Verdict, WorkerId, WorkerProgress,
 };
 use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
 
 use super::desk::{Handed, Reply, Target};
-use super::queue::{self, Receiver, Sender, WAITING_MAX, Whose};
+use super::queue::{self, Receiver, Sender, Unheard, Whose};
+use crate::error::Refusal;
 
 /// How long a request for a task waits before the worker is told to ask again.
 const LEASE_WAIT: Duration = Duration::from_secs(10);
-/// The most workers of a participant that are there at a time.
-pub(crate) const WORKERS_MAX: usize = 4096;
 
 /// Something that a worker asks of the job.
 #[derive(Debug)]
@@ -58,29 +57,6 @@ pub(super) enum Command {
     Inspect {
         reply: oneshot::Sender<Snapshot>,
     },
-}
-
-/// Why a worker has no part in the job.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
-    /// It has not joined, or was forgotten.
-    #[error("this worker has not joined the job")]
-    NotJoined,
-    /// Its participant has as many as it may have.
-    #[error(
-        "a participant has at most {WORKERS_MAX} workers at a time: start fewer with more threads, or come back in \
-         90 s, when those that are gone are forgotten"
-    )]
-    TooMany,
-    /// Its participant said of too many records that they are lost, which are in order.
-    #[error(
-        "of what your participant reported as lost, too much was in order: come back in {0} s; if it goes on, \
-         look after the network or the disk over which its workers read"
-    )]
-    FalseAlarms(u64),
-    /// It gets no more tasks.
-    #[error("{0}")]
-    Quarantined(Misdeed),
 }
 
 /// What a worker says of itself, for people to look at.
@@ -126,27 +102,16 @@ pub struct WorkerSnapshot {
     pub ranges_per_second: f64,
 }
 
-/// Why the job does not take a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unheard {
-    /// It is over.
-    #[error("the coordinator is shutting down")]
-    Over,
-    /// Too many of the same participant wait.
-    #[error("{WAITING_MAX} calls of your participant wait already: come back in 1 s")]
-    TooMany,
-}
-
 /// How the calls of workers reach the job. Clones reach the same job.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
-    commands: Sender,
+    commands: Sender<Command>,
     requests: Arc<AtomicU64>,
 }
 
 impl Handle {
     /// A handle, and the queue that the job takes its commands from.
-    pub(super) fn new() -> (Handle, Receiver) {
+    pub(super) fn new() -> (Handle, Receiver<Command>) {
         let (sender, commands) = queue::queue();
         let handle = Handle {
             commands: sender,

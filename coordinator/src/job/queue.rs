@@ -5,53 +5,72 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use chomp_plan::ParticipantId;
 use tokio::sync::Notify;
 
-use super::handle::{Command, Unheard};
 use crate::turns::Turns;
 
 /// The commands of a participant that wait at a time: a few of each of its workers.
 pub(super) const WAITING_MAX: usize = 1 << 14;
 
+/// Why the job does not take a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unheard {
+    /// It is over.
+    #[error("the coordinator is shutting down")]
+    Over,
+    /// Too many of the same participant wait.
+    #[error("{WAITING_MAX} calls of your participant wait already: come back in 1 s")]
+    TooMany,
+}
+
 /// Whose a command is; none if it is the coordinator's own.
 pub(super) type Whose = Option<ParticipantId>;
 
 /// Where commands go in. Clones share it.
-#[derive(Clone, Debug)]
-pub(super) struct Sender(Arc<Queue>);
+#[derive(Debug)]
+pub(super) struct Sender<T>(Arc<Queue<T>>);
 
 /// Where they come out.
 #[derive(Debug)]
-pub(super) struct Receiver(Arc<Queue>);
+pub(super) struct Receiver<T>(Arc<Queue<T>>);
 
 #[derive(Debug)]
-struct Queue {
-    state: Mutex<State>,
+struct Queue<T> {
+    state: Mutex<State<T>>,
     news: Notify,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    waiting: Turns<Whose, Command>,
+#[derive(Debug)]
+struct State<T> {
+    waiting: Turns<Whose, T>,
     is_over: bool,
 }
 
-pub(super) fn queue() -> (Sender, Receiver) {
+pub(super) fn queue<T>() -> (Sender<T>, Receiver<T>) {
     let queue = Arc::new(Queue {
-        state: Mutex::default(),
+        state: Mutex::new(State {
+            waiting: Turns::default(),
+            is_over: false,
+        }),
         news: Notify::new(),
     });
     (Sender(Arc::clone(&queue)), Receiver(queue))
 }
 
-impl Queue {
-    fn now(&self) -> MutexGuard<'_, State> {
+impl<T> Queue<T> {
+    fn now(&self) -> MutexGuard<'_, State<T>> {
         // Commands are put in and taken out whole, whoever panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Sender {
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Sender<T> {
+        Sender(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Sender<T> {
     /// Puts a command in, unless too many of the same participant wait.
-    pub(super) fn send(&self, whose: Whose, command: Command) -> Result<(), Unheard> {
+    pub(super) fn send(&self, whose: Whose, command: T) -> Result<(), Unheard> {
         if whose.is_some() && self.0.now().waiting.count(whose) >= WAITING_MAX {
             return Err(Unheard::TooMany);
         }
@@ -59,7 +78,7 @@ impl Sender {
     }
 
     /// The same, however many wait: for what takes back something that is there.
-    pub(super) fn send_always(&self, whose: Whose, command: Command) -> Result<(), Unheard> {
+    pub(super) fn send_always(&self, whose: Whose, command: T) -> Result<(), Unheard> {
         let mut state = self.0.now();
         if state.is_over {
             return Err(Unheard::Over);
@@ -71,9 +90,9 @@ impl Sender {
     }
 }
 
-impl Receiver {
+impl<T> Receiver<T> {
     /// The next command, once there is one.
-    pub(super) async fn recv(&mut self) -> Command {
+    pub(super) async fn recv(&mut self) -> T {
         loop {
             if let Some(command) = self.next() {
                 return command;
@@ -83,12 +102,12 @@ impl Receiver {
     }
 
     /// The next command that is there.
-    pub(super) fn next(&mut self) -> Option<Command> {
+    pub(super) fn next(&mut self) -> Option<T> {
         self.0.now().waiting.pop()
     }
 }
 
-impl Drop for Receiver {
+impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let mut state = self.0.now();
         state.is_over = true;
@@ -101,34 +120,14 @@ impl Drop for Receiver {
 
 #[cfg(test)]
 mod tests {
-    use chomp_plan::{Event, WorkerId};
-
     use super::*;
     use crate::ready;
-
-    fn left(participant: u32, number: u64) -> (Whose, Command) {
-        let participant = ParticipantId(participant);
-        let worker = WorkerId {
-            participant,
-            number,
-        };
-        (Some(participant), Command::Event(Event::Left { worker }))
-    }
-
-    /// Whose the next command is, and its number.
-    fn next(commands: &mut Receiver) -> (u32, u64) {
-        match ready(commands.recv()) {
-            Command::Event(Event::Left { worker }) => (worker.participant.0, worker.number),
-            other => panic!("{other:?}"),
-        }
-    }
 
     #[test]
     fn a_flood_of_commands_delays_nobody_and_is_bounded() {
         let (sender, mut commands) = queue();
         let send = |participant, number| {
-            let (whose, command) = left(participant, number);
-            sender.send(whose, command)
+            sender.send(Some(ParticipantId(participant)), (participant, number))
         };
         for number in 0..WAITING_MAX as u64 {
             send(1, number).unwrap();
@@ -136,12 +135,12 @@ mod tests {
         assert_eq!(send(1, 0), Err(Unheard::TooMany));
         send(2, 0).unwrap();
         send(2, 1).unwrap();
-        let order: Vec<_> = (0..5).map(|_| next(&mut commands)).collect();
+        let order: Vec<_> = (0..5).map(|_| ready(commands.recv())).collect();
         assert_eq!(order, [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2)]);
         // What takes something back always finds room.
         for number in 0..10 {
-            let (whose, command) = left(1, number);
-            sender.send_always(whose, command).unwrap();
+            let whose = Some(ParticipantId(1));
+            sender.send_always(whose, (1, number)).unwrap();
         }
         assert_eq!(send(1, 0), Err(Unheard::TooMany));
         drop(commands);

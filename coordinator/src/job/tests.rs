@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use chomp_plan::{Answer, LeaseId, RequestId, Settings, Verdict, Work};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
-use chomp_store::{Journal, PartName, Placed, Storage};
+use chomp_store::{Journal, PartName, Placed, Storage, StoreError};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 use tokio::sync::oneshot;

@@ -4,7 +4,7 @@ use chomp_plan::{Event, Phase};
 
 use super::expected::{Objects, published, published_objects, range_bits};
 use super::world::{Perils, World};
-use crate::job::JobError;
+use crate::error::JobError;
 use crate::server::StartError;
 
 /// So many turns are enough for a job: one that does not end by then never will.

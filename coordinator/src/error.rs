@@ -1,0 +1,50 @@
+//! Why a job does not go on, and why a worker has no part in it.
+
+use chomp_plan::{Misdeed, StopReason};
+use chomp_store::StoreError;
+
+use crate::arbiter::ArbiterError;
+use crate::publish::PublishError;
+
+/// The most workers of a participant that are there at a time.
+pub(crate) const WORKERS_MAX: usize = 4096;
+
+/// Why a job cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// The store failed, or is damaged, or another coordinator has it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The table could not be published.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    /// The coordinator could not decide a disagreement.
+    #[error(transparent)]
+    Arbiter(#[from] ArbiterError),
+    /// The plan stopped the job.
+    #[error("the job stopped: {0}")]
+    Stopped(StopReason),
+}
+
+/// Why a worker has no part in the job.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// It has not joined, or was forgotten.
+    #[error("this worker has not joined the job")]
+    NotJoined,
+    /// Its participant has as many as it may have.
+    #[error(
+        "a participant has at most {WORKERS_MAX} workers at a time: start fewer with more threads, or come back in \
+         90 s, when those that are gone are forgotten"
+    )]
+    TooMany,
+    /// Its participant said of too many records that they are lost, which are in order.
+    #[error(
+        "of what your participant reported as lost, too much was in order: come back in {0} s; if it goes on, \
+         look after the network or the disk over which its workers read"
+    )]
+    FalseAlarms(u64),
+    /// It gets no more tasks.
+    #[error("{0}")]
+    Quarantined(Misdeed),
+}
