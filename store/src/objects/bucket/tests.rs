@@ -78,12 +78,14 @@ async fn creations_without_an_answer() {
         }
         assert_eq!(storage.read(&key("work/a")).await.unwrap(), bytes);
 
-        // Nobody's object is taken for ours.
-        stub.state.lock().unwrap().faults = faults.clone().into();
-        let other = Bytes::from_static(b"mine too");
-        let done = storage.create(&key("work/a"), other).await;
-        let exists = matches!(done, Err(StorageError::AlreadyExists { .. }));
-        assert!(exists, "{faults:?}: {done:?}");
+        // Nobody's object is taken for ours, neither a shorter one nor a longer one.
+        for other in [&b"mine too"[..], b"min"] {
+            stub.state.lock().unwrap().faults = faults.clone().into();
+            let other = Bytes::from_static(other);
+            let done = storage.create(&key("work/a"), other).await;
+            let exists = matches!(done, Err(StorageError::AlreadyExists { .. }));
+            assert!(exists, "{faults:?}: {done:?}");
+        }
         assert_eq!(storage.read(&key("work/a")).await.unwrap(), bytes);
     }
 }
