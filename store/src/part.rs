@@ -360,13 +360,21 @@ mod tests {
         }
     }
 
-    /// A range of values has one for each of its ranks: 7 positions have 5 tiles.
+    /// A range of values has one for each of its ranks: 7 positions have 5 tiles, 8,349 have 32.
     #[test]
     fn a_range_of_values_has_all_of_them() {
         let rank_bits = RankBits::new(12).unwrap();
-        for (count, stored, fits) in [(7, 4, true), (7, 8, false), (6, 4, false), (8, 4, false)] {
+        for (tiles, rank, count, stored, fits) in [
+            (5, 0, 7, 4, true),
+            (5, 0, 7, 8, false),
+            (5, 0, 6, 4, false),
+            (5, 0, 8, 4, false),
+            (32, 4096, 4096, 2000, true),
+            (32, 4096, 8192, 2000, false),
+            (32, 8192, 157, 80, true),
+        ] {
             let summary = RangeSummary {
-                head: rank_bits.head(5, 0),
+                head: rank_bits.head(tiles, rank),
                 count,
                 stored,
                 digest: Digest::of(b"values"),
