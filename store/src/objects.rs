@@ -95,6 +95,11 @@ pub trait Storage: Send + Sync + Debug + 'static {
     async fn tidy(&self) -> Result<(), StorageError> {
         Ok(())
     }
+
+    /// Whether a directory that was opened, and that this process owns, is still at its path.
+    async fn is_in_place(&self) -> bool {
+        true
+    }
 }
 
 /// What was being done when the storage failed.
