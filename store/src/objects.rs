@@ -191,6 +191,11 @@ impl StorageError {
         }
     }
 
+    /// Whether the store refuses what was asked for the reason of who asks, or has no such bucket: waiting does not help.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, StorageError::Failed { source, .. } if bucket::is_refusal(source))
+    }
+
     /// What is in the place of the object, if that is no object's file: the object is lost.
     pub fn unfit(&self) -> Option<Unfit> {
         match self {
