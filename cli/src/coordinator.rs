@@ -31,6 +31,8 @@ use crate::summary::Meter;
 pub(crate) const THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// The memory that range bits are chosen for.
 pub(crate) const MEMORY_BYTES: u64 = 64 << 30;
+/// How often the coordinator looks whether its directory is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How long workers have to hear that the table is finished, with `--exit-when-done`.
 const GOODBYE: Duration = Duration::from_secs(15);
 
@@ -104,7 +106,18 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         file.display()
     ));
 
-    let ended = follow(&coordinator, &stop, display).await;
+    let ended = tokio::select! {
+        ended = follow(&coordinator, &stop, display) => ended,
+        () = lost(&directory) => {
+            display.clear();
+            coordinator.stop().await;
+            anyhow::bail!(
+                "the table {} is not where it was: it was renamed or removed, or its volume was detached. What was \
+                 acknowledged is in it: bring it back and run the same command again",
+                directory.location
+            );
+        }
+    };
     if ended == Some(Phase::Finished) {
         if !was_finished && !table.keep_parts {
             prune(&coordinator.journal(), size, display).await;
@@ -142,6 +155,14 @@ async fn follow(
     };
     display.clear();
     ended
+}
+
+/// Waits until the directory of the table is not where it was. Without work nobody would notice, and without the directory
+/// nobody can work.
+async fn lost(directory: &Directory) {
+    while directory.storage.is_in_place().await {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
 }
 
 /// Waits until every worker has heard that there is nothing left to do.

@@ -220,6 +220,7 @@ impl Exit {
         match error {
             StoreError::Damaged { .. } => Some(Exit::Damaged),
             StoreError::Storage(error) if error.unfit().is_some() => Some(Exit::Damaged),
+            StoreError::Storage(error) if error.is_refusal() => Some(Exit::Refused),
             StoreError::Newer { .. }
             | StoreError::Older { .. }
             | StoreError::OtherRangeBits { .. }

@@ -79,10 +79,18 @@ impl Roster {
         let Some((path, handle)) = &self.file else {
             return Ok(());
         };
-        let path = path.clone();
-        let read = tokio::task::spawn_blocking(move || Participants::read(&path)).await;
+        let file = path.clone();
+        let read = tokio::task::spawn_blocking(move || Participants::read(&file)).await;
         let read = read.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         let new = read?;
+        // Nobody ever leaves the list. What has fewer is not the list: its directory may be gone.
+        if new.iter().count() < self.read().iter().count() {
+            let path = path.clone();
+            return Err(FileError::Missing {
+                path,
+                kind: "list of participants",
+            });
+        }
         if new != *self.read() {
             for event in self.change(new) {
                 // A job that is over gives out nothing more.
@@ -185,6 +193,10 @@ mod tests {
         while roster.admit(again).await.is_ok() && looks.next().is_some() {
             tokio::time::sleep(EVERY).await;
         }
+        assert_eq!(roster.revoked(), [revoked_event(1)]);
+        // A list that is gone is not one that has nobody.
+        std::fs::remove_file(&path).unwrap();
+        assert!(roster.refresh().await.is_err());
         assert_eq!(roster.revoked(), [revoked_event(1)]);
     }
 }

@@ -15,10 +15,23 @@ use crate::{FileError, failed};
 pub struct Lock {
     path: PathBuf,
     /// Closing it gives the lock back.
-    _file: File,
+    file: File,
 }
 
 impl Lock {
+    /// Whether the lock file is still to be found at its path. It is not when a folder above it was renamed or removed, or its
+    /// volume was detached. What the system cannot tell now it may tell later.
+    pub fn is_in_place(&self) -> bool {
+        match (self.file.metadata(), fs::symlink_metadata(&self.path)) {
+            (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
+            (_, Err(error)) => !matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ),
+            (Err(_), _) => true,
+        }
+    }
+
     /// Makes the lock file if need be, and locks it.
     ///
     /// # Errors
@@ -42,7 +55,7 @@ impl Lock {
                 Ok(found) if found.ino() == metadata.ino() => {
                     return Ok(Lock {
                         path: path.to_owned(),
-                        _file: file,
+                        file,
                     });
                 }
                 Ok(_) => {}

@@ -95,6 +95,11 @@ pub trait Storage: Send + Sync + Debug + 'static {
     async fn tidy(&self) -> Result<(), StorageError> {
         Ok(())
     }
+
+    /// Whether a directory that was opened, and that this process owns, is still at its path.
+    async fn is_in_place(&self) -> bool {
+        true
+    }
 }
 
 /// What was being done when the storage failed.
@@ -184,6 +189,11 @@ impl StorageError {
             action: Action::List,
             source: TooMany(most).into(),
         }
+    }
+
+    /// Whether the store refuses what was asked for the reason of who asks, or has no such bucket: waiting does not help.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, StorageError::Failed { source, .. } if bucket::is_refusal(source))
     }
 
     /// What is in the place of the object, if that is no object's file: the object is lost.

@@ -1,18 +1,20 @@
 //! What a cluster of containers does to processes: TERM, then KILL when the grace is over; a new name and a new address each
-//! time; a volume that comes back under another path. The table is that of an undisturbed run.
+//! time; a volume that comes back under another path, or is detached from processes that use it. The table is that of an
+//! undisturbed run.
 
 mod common;
 
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::cluster::{Cluster, Process, Random, wait_for};
-use common::{Ended, FINGERPRINT_30, end, fingerprint, ranges_done};
+use common::{Ended, FINGERPRINT_24, FINGERPRINT_30, end, files, fingerprint, needs, ranges_done};
 use nix::sys::signal::Signal;
 
 const BITS: &str = "30";
@@ -24,6 +26,9 @@ const EVICTIONS: usize = 12;
 const COORDINATORS: usize = 4;
 /// The longest grace, in milliseconds: some are killed in the middle of what they do on TERM.
 const GRACE_MILLIS: u64 = 1_000;
+/// As long as a cluster gives by default: who is told to end does so in this time. One eviction of so many has it.
+const AMPLE_GRACE: Duration = Duration::from_secs(30);
+const AMPLE_ONE_IN: usize = 4;
 /// The longest time from an eviction to the next, in milliseconds.
 const STEP_MILLIS: u64 = 400;
 
@@ -68,6 +73,7 @@ struct Deployment {
     service: Service,
     volume: PathBuf,
     starts: usize,
+    bits: &'static str,
 }
 
 impl Deployment {
@@ -80,6 +86,7 @@ impl Deployment {
             service,
             volume,
             starts: 0,
+            bits: BITS,
         }
     }
 
@@ -95,7 +102,7 @@ impl Deployment {
         let address = format!("127.0.1.{}:{port}", self.starts);
         let mut command = self.cluster.program();
         command.args(["coordinator", "--json", "--exit-when-done"]);
-        command.args(["--bits", BITS, "--range-bits", RANGE_BITS]);
+        command.args(["--bits", self.bits, "--range-bits", RANGE_BITS]);
         command.args(["--listen", &address, "--advertise", "localhost", "--table"]);
         let mut coordinator = self.cluster.start(command.arg(&self.volume));
         wait_for("a coordinator", || {
@@ -180,7 +187,12 @@ fn build(random: &mut Random, evictions: &mut Evictions) {
         } else {
             GRACE_MILLIS
         };
-        let grace = random.millis(0, most);
+        let ample = evictions.all % AMPLE_ONE_IN == 1;
+        let grace = if ample {
+            AMPLE_GRACE
+        } else {
+            random.millis(0, most)
+        };
         let place = random.below(WORKERS + 1);
         let ended = if place < WORKERS {
             let new = deployment.worker();
@@ -192,7 +204,8 @@ fn build(random: &mut Random, evictions: &mut Evictions) {
             coordinator = deployment.coordinator();
             ended
         };
-        assert!(matches!(ended.code, None | Some(0 | 75)), "{ended:?}");
+        let allowed = matches!(ended.code, None | Some(0 | 75));
+        assert!(allowed && !(ample && ended.code.is_none()), "{ended:?}");
         evictions.all += 1;
         evictions.killed += usize::from(ended.code.is_none());
     };
@@ -215,4 +228,77 @@ fn evictions_change_nothing() {
     }
     eprintln!("{evictions:?}");
     assert!(evictions.killed > 0);
+}
+
+/// Takes the volume away from those who use it. Whoever runs then ends soon, and says where and what; nothing is written to
+/// the place where the volume was, and with the volume back the job goes on.
+fn detach(deployment: &mut Deployment, away: impl FnOnce(&Path), back: impl FnOnce(&Path)) {
+    deployment.bits = "24";
+    let mut coordinator = deployment.coordinator();
+    deployment.secret();
+    let workers: Vec<Process> = (0..WORKERS).map(|_| deployment.worker()).collect();
+    wait_for("some ranges", || ranges_done(&deployment.volume) > 0);
+    assert!(coordinator.ended().is_none(), "{:?}", coordinator.ended());
+    let place = deployment.volume.clone();
+    away(&place);
+    let ended = coordinator.wait();
+    ended.refuses(1, &[place.to_str().unwrap()]);
+    // It depends on whether there was something to write.
+    let said = ["is not where it was", "No such file or directory"];
+    assert!(
+        said.iter().any(|said| ended.stderr.contains(said)),
+        "{ended:?}"
+    );
+    // Workers of a coordinator that is gone wait for the next one.
+    for mut worker in workers {
+        assert!(worker.ended().is_none(), "{:?}", worker.ended());
+    }
+    assert!(files(&place).is_empty(), "{:?}", files(&place));
+    back(&place);
+    let coordinator = deployment.coordinator();
+    let workers: Vec<Process> = (0..WORKERS).map(|_| deployment.worker()).collect();
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_24);
+    drop(workers);
+}
+
+#[test]
+fn a_volume_that_is_detached() {
+    let mut deployment = Deployment::new();
+    let elsewhere = deployment.cluster.home().join("elsewhere");
+    detach(
+        &mut deployment,
+        |place| fs::rename(place, &elsewhere).unwrap(),
+        |place| fs::rename(&elsewhere, place).unwrap(),
+    );
+}
+
+/// One whose folder stays, and is empty.
+#[test]
+fn a_volume_that_is_unmounted() {
+    let mut deployment = Deployment::new();
+    let elsewhere = deployment.cluster.home().join("elsewhere");
+    // As the first coordinator will call it.
+    let place = deployment.cluster.home().join("volume-1");
+    for folder in [&elsewhere, &place] {
+        fs::create_dir(folder).unwrap();
+    }
+    let mount = || {
+        let mut mount = Command::new("mount");
+        mount.arg("--bind").arg(&elsewhere).arg(&place);
+        needs::can("another place for a folder", &mut mount)
+    };
+    if needs::found("MOUNT", mount()).is_none() {
+        return;
+    }
+    detach(
+        &mut deployment,
+        |place| {
+            let unmounted = Command::new("umount").arg("--lazy").arg(place).status();
+            assert!(unmounted.is_ok_and(|status| status.success()));
+        },
+        |place| {
+            fs::remove_dir(place).unwrap();
+            fs::rename(&elsewhere, place).unwrap();
+        },
+    );
 }

@@ -29,6 +29,7 @@ use object_store::{
     ObjectStoreExt, PutMode, PutOptions, RetryConfig,
 };
 
+pub(super) use self::failure::is_refusal;
 use self::failure::{Outcome, advice, said, sort};
 use self::patience::Patience;
 use super::lock::OpenError;
@@ -65,7 +66,7 @@ impl BucketStorage {
     /// [`OpenError::Bucket`] if the environment contradicts itself.
     pub fn open(bucket: &Bucket) -> Result<BucketStorage, OpenError> {
         match bucket.service {
-            Service::S3 => BucketStorage::s3(bucket, AmazonS3Builder::from_env()),
+            Service::S3 => BucketStorage::s3(bucket, AmazonS3Builder::from_env(), REQUEST_TIMEOUT),
             Service::Google => {
                 let builder = GoogleCloudStorageBuilder::from_env();
                 let built = builder.with_bucket_name(&bucket.name).with_retry(once());
@@ -90,14 +91,15 @@ impl BucketStorage {
         access_key: &str,
         secret: &str,
     ) -> Result<BucketStorage, OpenError> {
-        let builder = AmazonS3Builder::new()
-            .with_endpoint(endpoint)
-            .with_access_key_id(access_key)
-            .with_secret_access_key(secret);
-        BucketStorage::s3(bucket, builder)
+        let builder = self::endpoint(endpoint, access_key, secret);
+        BucketStorage::s3(bucket, builder, REQUEST_TIMEOUT)
     }
 
-    fn s3(bucket: &Bucket, mut builder: AmazonS3Builder) -> Result<BucketStorage, OpenError> {
+    fn s3(
+        bucket: &Bucket,
+        mut builder: AmazonS3Builder,
+        timeout: &str,
+    ) -> Result<BucketStorage, OpenError> {
         use AmazonS3ConfigKey::{Client, DisableBulkDelete, Endpoint, S3Endpoint};
         let endpoint = [S3Endpoint, Endpoint].map(|key| builder.get_config_value(&key));
         // Whoever gives such an address means it.
@@ -109,7 +111,7 @@ impl BucketStorage {
             builder = builder.with_allow_http(true);
         }
         builder = builder
-            .with_config(Client(ClientConfigKey::Timeout), REQUEST_TIMEOUT)
+            .with_config(Client(ClientConfigKey::Timeout), timeout)
             // Objects are removed one by one, and not all servers know the other request.
             .with_config(DisableBulkDelete, "true")
             .with_bucket_name(&bucket.name)
@@ -230,6 +232,13 @@ impl BucketStorage {
         objects.sort_unstable();
         Ok(objects)
     }
+}
+
+fn endpoint(url: &str, access_key: &str, secret: &str) -> AmazonS3Builder {
+    AmazonS3Builder::new()
+        .with_endpoint(url)
+        .with_access_key_id(access_key)
+        .with_secret_access_key(secret)
 }
 
 /// Nothing is repeated but by [`BucketStorage`], which finds out first what became of a request.

@@ -84,7 +84,7 @@ struct Directory {
     /// [`LISTED_MAX`].
     listed_max: usize,
     /// Held until the last write has ended.
-    _lock: Option<TableLock>,
+    lock: Option<TableLock>,
 }
 
 impl LocalStorage {
@@ -147,7 +147,7 @@ impl LocalStorage {
             broken: AtomicBool::new(false),
             writable,
             listed_max: LISTED_MAX,
-            _lock: lock,
+            lock,
         }))
     }
 
@@ -329,6 +329,14 @@ impl Storage for LocalStorage {
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
         let keys = keys.to_vec();
         self.run(move |directory| directory.delete(&keys)).await
+    }
+
+    async fn is_in_place(&self) -> bool {
+        let look = |directory: &Directory| {
+            let lock = directory.lock.as_ref();
+            lock.is_none_or(TableLock::is_in_place)
+        };
+        self.run(look).await
     }
 
     async fn tidy(&self) -> Result<(), StorageError> {

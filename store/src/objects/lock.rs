@@ -58,7 +58,7 @@ pub struct TableLock {
     /// The directory, absolute.
     directory: PathBuf,
     /// Dropping it gives the lock back.
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl TableLock {
@@ -74,13 +74,14 @@ impl TableLock {
         let path = directory.join(LOCK);
         // Never removed: whoever waits for a removed file locks another one than a newcomer.
         match Lock::acquire(&path) {
-            Ok(lock) => Ok(TableLock {
-                directory,
-                _lock: lock,
-            }),
+            Ok(lock) => Ok(TableLock { directory, lock }),
             Err(FileError::InUse { path }) => Err(OpenError::InUse { path }),
             Err(error) => Err(OpenError::Lock(error)),
         }
+    }
+
+    pub(super) fn is_in_place(&self) -> bool {
+        self.lock.is_in_place()
     }
 
     /// The directory.

@@ -67,6 +67,10 @@ impl Storage for Routed {
         self.rest.delete(&rest).await
     }
 
+    async fn is_in_place(&self) -> bool {
+        self.journal.is_in_place().await && self.rest.is_in_place().await
+    }
+
     async fn tidy(&self) -> Result<(), StorageError> {
         self.journal.tidy().await?;
         self.rest.tidy().await

@@ -8,6 +8,7 @@ mod bucket;
 #[path = "../common/mod.rs"]
 mod common;
 mod relay;
+mod troubles;
 
 use common::cluster::{Cluster, wait_for};
 use common::{FINGERPRINT_24, end, files, fingerprint, is_whole, ranges_done};

@@ -1,119 +1,321 @@
 //! A way to an S3-compatible server that can be cut, and that can make the server worse than it is.
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::collections::BTreeSet;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// How long a connection waits for bytes before it looks whether it is cut.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// The header by which an object is created only if it is absent, and one of the same length that no
-/// server knows.
-const CONDITION: &[u8] = b"if-none-match";
-const NO_CONDITION: &[u8] = b"x-chomp-none-";
-/// What a server says to wrong credentials.
-const REFUSAL: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
-     <Error><Code>InvalidAccessKeyId</Code><Message>The key does not exist</Message></Error>";
+use super::common::cluster::{Random, free_port};
+
+/// The key that is good no more when credentials have expired.
+pub(crate) const OLD_KEY: &str = "old";
+/// A key that is good for ever.
+pub(crate) const NEW_KEY: &str = "new";
+/// Where a pod gets its credentials, which are to be renewed with every request.
+pub(crate) const CREDENTIALS: &str = "/credentials";
+/// Of so many requests one fails, or stalls.
+const FAILS_ONE_IN: usize = 10;
+const STALLS_ONE_IN: usize = 150;
+/// How long a slow server thinks, in milliseconds, and how long when it stalls.
+const THINKS_MILLIS: u64 = 10;
+const STALL: Duration = Duration::from_secs(2);
+/// How long it takes from a look whether there is an object to its creation.
+const RACE: Duration = Duration::from_millis(50);
+
+/// The header by which an object is created only if it is absent.
+const CONDITION: &str = "if-none-match";
 
 /// What happens on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub(crate) enum Way {
     /// All passes as it is.
     Open,
-    /// Nothing passes, and connections end.
-    Cut,
+    /// Nobody listens, and no answer comes any more.
+    Gone,
     /// The server hears no conditions: it overwrites.
     Unconditional,
+    /// The server looks whether there is an object, and creates it a little later, whatever was created meanwhile.
+    Racing,
     /// Whoever asks has no right to.
     Refused,
+    /// The server answers some requests with 500 or 503, after it did what they ask for or without doing it.
+    Failing,
+    /// The server takes its time, and now and then much of it.
+    Slow,
+    /// Pods get [`NEW_KEY`] and not [`OLD_KEY`] any more, which is still good.
+    Renewing,
+    /// [`OLD_KEY`] has expired, which the server says with this status.
+    Expired(u16),
+}
+
+/// How often what happened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) requests: usize,
+    /// Requests that were answered with a failure, though they were carried out.
+    pub(crate) failed_after: usize,
+    /// Requests that were not carried out.
+    pub(crate) failed_before: usize,
+    pub(crate) stalled: usize,
+    /// Requests with a key that has expired.
+    pub(crate) expired: usize,
+    /// Requests with another key, when one has expired.
+    pub(crate) renewed: usize,
 }
 
 /// A relay that runs for as long as the test.
 #[derive(Debug)]
 pub(crate) struct Relay {
     pub(crate) url: String,
-    way: Arc<AtomicU8>,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    server: String,
+    state: Mutex<State>,
+    /// The way is another one.
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    way: Way,
+    random: Random,
+    counts: Counts,
+    /// What was created while the server was [`Way::Racing`].
+    created: BTreeSet<String>,
+}
+
+/// What becomes of one request.
+enum Fate {
+    Pass,
+    /// Passes, and its answer comes so much later.
+    Delay(Duration),
+    /// Passes, and the answer is another one.
+    PassAnd(String),
+    Answer(String),
+    /// Passes after so long, without its condition.
+    Forget(Duration),
 }
 
 impl Relay {
     /// A relay to the server at `address`.
-    pub(crate) fn start(address: &str, way: Way) -> Relay {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let relay = Relay {
-            url,
-            way: Arc::new(AtomicU8::new(way as u8)),
-        };
-        let (way, address) = (Arc::clone(&relay.way), address.to_owned());
+    #[expect(clippy::print_stderr, reason = "the seed")]
+    pub(crate) fn start(server: &str, way: Way) -> Relay {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let random = Random::new();
+        eprintln!("seed {}", random.0);
+        let shared = Arc::new(Shared {
+            server: server.to_owned(),
+            state: Mutex::new(State {
+                way,
+                random,
+                counts: Counts::default(),
+                created: BTreeSet::new(),
+            }),
+            changed: Condvar::new(),
+        });
+        let (mut listener, serving) = (TcpListener::bind(address).unwrap(), Arc::clone(&shared));
         thread::spawn(move || {
-            for client in listener.incoming() {
-                let (way, address) = (Arc::clone(&way), address.clone());
-                // Either side may end at any moment: then the connection does.
-                thread::spawn(move || connect(client?, &address, &way));
+            loop {
+                serve(&listener, &serving);
+                drop(listener);
+                let state = serving.state.lock().unwrap();
+                let gone = |state: &mut State| state.way == Way::Gone;
+                drop(serving.changed.wait_while(state, gone).unwrap());
+                listener = TcpListener::bind(address).unwrap();
             }
         });
-        relay
+        Relay {
+            url: format!("http://{address}"),
+            address,
+            shared,
+        }
     }
 
     pub(crate) fn set(&self, way: Way) {
-        self.way.store(way as u8, Ordering::Relaxed);
+        self.shared.state.lock().unwrap().way = way;
+        self.shared.changed.notify_all();
+        // Who waits for a connection looks at the way again.
+        drop(TcpStream::connect(self.address));
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.shared.state.lock().unwrap().counts
     }
 }
 
-fn is(way: &AtomicU8, other: Way) -> bool {
-    way.load(Ordering::Relaxed) == other as u8
-}
-
-fn connect(mut client: TcpStream, address: &str, way: &Arc<AtomicU8>) -> io::Result<()> {
-    if is(way, Way::Cut) {
-        return Ok(());
-    }
-    if is(way, Way::Refused) {
-        let _ = client.read(&mut [0; 4096])?;
-        let length = REFUSAL.len();
-        return write!(
-            client,
-            "HTTP/1.1 403 Forbidden\r\nContent-Type: application/xml\r\nConnection: close\r\n\
-             Content-Length: {length}\r\n\r\n{REFUSAL}"
-        );
-    }
-    let server = TcpStream::connect(address)?;
-    let (from, to, shared) = (server.try_clone()?, client.try_clone()?, Arc::clone(way));
-    thread::spawn(move || pass(&from, &to, &shared));
-    pass(&client, &server, way)
-}
-
-/// Passes on what comes, until one side ends or the way is cut.
-fn pass(mut from: &TcpStream, mut to: &TcpStream, way: &AtomicU8) -> io::Result<()> {
-    from.set_read_timeout(Some(LOOK_EVERY))?;
-    let mut bytes = [0; 1 << 14];
-    let ended = loop {
-        if is(way, Way::Cut) {
-            break Ok(());
+/// Takes connections until the way is gone.
+fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
+    for client in listener.incoming() {
+        if shared.way() == Way::Gone {
+            return;
         }
-        match from.read(&mut bytes) {
-            Ok(0) => break Ok(()),
-            Ok(read) => {
-                let read = &mut bytes[..read];
-                if is(way, Way::Unconditional) {
-                    let found = read.windows(CONDITION.len());
-                    let at = { found }.position(|name| name.eq_ignore_ascii_case(CONDITION));
-                    if let Some(at) = at {
-                        read[at..at + CONDITION.len()].copy_from_slice(NO_CONDITION);
-                    }
-                }
-                to.write_all(read)?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => break Err(error),
+        let shared = Arc::clone(shared);
+        // Either side may end at any moment: then the connection does.
+        thread::spawn(move || pass(&client?, &shared));
+    }
+}
+
+/// Passes one request, and ends the connection.
+fn pass(mut client: &TcpStream, shared: &Shared) -> io::Result<()> {
+    let mut reader = BufReader::new(client);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head)? == 0 {
+            return Ok(());
+        }
+    }
+    let length = field(&head, "content-length").map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let fate = shared.state.lock().unwrap().fate(&head);
+    let mut answer = match fate {
+        Fate::Pass => shared.ask(&head, &body)?,
+        Fate::Delay(delay) => {
+            let answer = shared.ask(&head, &body)?;
+            thread::sleep(delay);
+            answer
+        }
+        Fate::PassAnd(answer) => {
+            shared.ask(&head, &body)?;
+            answer.into_bytes()
+        }
+        Fate::Answer(answer) => answer.into_bytes(),
+        Fate::Forget(delay) => {
+            thread::sleep(delay);
+            let answer = shared.ask(&without_condition(&head), &body)?;
+            shared.state.lock().unwrap().created.insert(path(&head));
+            answer
         }
     };
-    for side in [from, to] {
-        // The other direction may have ended it already.
-        let _ = side.shutdown(Shutdown::Both);
+    if head.starts_with("HEAD ") {
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
+        answer.truncate(end.map_or(0, |end| end + 4));
     }
-    ended
+    if shared.way() != Way::Gone {
+        client.write_all(&answer)?;
+    }
+    client.shutdown(Shutdown::Both)
+}
+
+impl Shared {
+    fn way(&self) -> Way {
+        self.state.lock().unwrap().way
+    }
+
+    /// The server's answer, after which it ends the connection.
+    fn ask(&self, head: &str, body: &[u8]) -> io::Result<Vec<u8>> {
+        let mut server = TcpStream::connect(&self.server)?;
+        let head = head.strip_suffix("\r\n").expect("the end of a head");
+        write!(server, "{head}Connection: close\r\n\r\n")?;
+        server.write_all(body)?;
+        let mut answer = Vec::new();
+        server.read_to_end(&mut answer)?;
+        Ok(answer)
+    }
+}
+
+impl State {
+    fn fate(&mut self, head: &str) -> Fate {
+        if path(head) == CREDENTIALS {
+            return Fate::Answer(self.credentials());
+        }
+        self.counts.requests += 1;
+        match self.way {
+            Way::Unconditional => Fate::Forget(Duration::ZERO),
+            Way::Racing => self.race(head),
+            Way::Refused => Fate::Answer(answer(403, "InvalidAccessKeyId")),
+            Way::Failing if self.random.below(FAILS_ONE_IN) == 0 => {
+                let answer = match self.random.below(2) {
+                    0 => answer(500, "InternalError"),
+                    _ => answer(503, "SlowDown"),
+                };
+                if self.random.below(2) == 0 {
+                    self.counts.failed_after += 1;
+                    Fate::PassAnd(answer)
+                } else {
+                    self.counts.failed_before += 1;
+                    Fate::Answer(answer)
+                }
+            }
+            Way::Open | Way::Gone | Way::Renewing | Way::Failing => Fate::Pass,
+            Way::Slow if self.random.below(STALLS_ONE_IN) == 0 => {
+                self.counts.stalled += 1;
+                Fate::Delay(STALL)
+            }
+            Way::Slow => Fate::Delay(self.random.millis(0, THINKS_MILLIS)),
+            Way::Expired(status) if head.contains(&format!("Credential={OLD_KEY}/")) => {
+                self.counts.expired += 1;
+                Fate::Answer(answer(status, "ExpiredToken"))
+            }
+            Way::Expired(_) => {
+                self.counts.renewed += 1;
+                Fate::Pass
+            }
+        }
+    }
+
+    fn credentials(&self) -> String {
+        let key = if self.way == Way::Open {
+            OLD_KEY
+        } else {
+            NEW_KEY
+        };
+        let body = format!(
+            "{{\"AccessKeyId\":\"{key}\",\"SecretAccessKey\":\"secret\",\"Token\":\"token\",\
+             \"Expiration\":\"2001-01-01T00:00:00Z\"}}"
+        );
+        message(200, &body)
+    }
+
+    /// What a server does with a creation that looks first and creates later.
+    fn race(&mut self, head: &str) -> Fate {
+        let path = path(head);
+        if head.starts_with("DELETE ") {
+            self.created.remove(&path);
+        }
+        if field(head, CONDITION).is_none() {
+            Fate::Pass
+        } else if self.created.contains(&path) {
+            Fate::Answer(answer(412, "PreconditionFailed"))
+        } else {
+            Fate::Forget(RACE)
+        }
+    }
+}
+
+/// What a request is about.
+fn path(head: &str) -> String {
+    head.split(' ').nth(1).expect("a path").to_owned()
+}
+
+/// A header of a message.
+fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let mut fields = head.lines().filter_map(|line| line.split_once(": "));
+    fields.find_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
+}
+
+fn without_condition(head: &str) -> String {
+    let is_condition = |line: &&str| line.to_ascii_lowercase().starts_with(CONDITION);
+    let lines = head.split_inclusive("\r\n");
+    lines.filter(|line| !is_condition(line)).collect()
+}
+
+/// An answer of the server's kind that says what it will not do.
+fn answer(status: u16, code: &str) -> String {
+    let body = format!("<Error><Code>{code}</Code><Message>It is said to be so</Message></Error>");
+    message(status, &body)
+}
+
+fn message(status: u16, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status} Status\r\nConnection: close\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    )
 }

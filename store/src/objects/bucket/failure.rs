@@ -7,6 +7,9 @@ use super::super::{Action, Cause, Key, StorageError};
 const DENIED: &str = "access is denied: check the credentials in the environment (AWS_ACCESS_KEY_ID and \
                       AWS_SECRET_ACCESS_KEY, GOOGLE_…, AZURE_STORAGE_…) and what they permit: to read, \
                       create, list and remove objects";
+const EXPIRED: &str = "the credentials have expired: put new ones into the environment (AWS_ACCESS_KEY_ID, \
+                       AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN) and run the same command again, which goes on \
+                       where this one was";
 const NO_BUCKET: &str = "the bucket does not exist: create it, or correct its name";
 const UNREACHABLE: &str = "it does not answer as it should: check that the server is up, and its address and \
                            region in the environment (AWS_ENDPOINT_URL, AWS_REGION)";
@@ -39,7 +42,7 @@ pub(super) fn known(key: &Key, action: Action, error: Error) -> StorageError {
         error @ (Error::PermissionDenied { .. } | Error::Unauthenticated { .. })
             if !is_full(&error) =>
         {
-            failed(key, action, DENIED, &error)
+            failed(key, action, denial(&error), &error)
         }
         error @ Error::NotFound { .. } => StorageError::NotFound {
             key,
@@ -51,7 +54,7 @@ pub(super) fn known(key: &Key, action: Action, error: Error) -> StorageError {
             action,
             source: error.into(),
         },
-        error if is_denied(&error) => failed(key, action, DENIED, &error),
+        error if is_denied(&error) => failed(key, action, denial(&error), &error),
         error if is_full(&error) => StorageError::Full {
             key,
             action,
@@ -134,9 +137,28 @@ fn is_no_bucket(error: &Error) -> bool {
     .any(|name| text.contains(name))
 }
 
-/// Whether the server refuses a request for which the client has no kind of refusal: a listing.
+/// Whether the server refuses a request for which the client has no kind of refusal: a listing, or one whose credentials
+/// have expired, to which Amazon answers with status 400.
 fn is_denied(error: &Error) -> bool {
-    error.to_string().contains("403 Forbidden") && !is_full(error)
+    (error.to_string().contains("403 Forbidden") || has_expired(error)) && !is_full(error)
+}
+
+fn denial(error: &Error) -> &'static str {
+    if has_expired(error) { EXPIRED } else { DENIED }
+}
+
+/// Whether the server says that the credentials were good once.
+fn has_expired(error: &Error) -> bool {
+    let text = error.to_string();
+    ["ExpiredToken", "TokenRefreshRequired"]
+        .iter()
+        .any(|code| text.contains(&format!("<Code>{code}</Code>")))
+}
+
+/// Whether a failure is a refusal that only new credentials, other rights or another bucket mend.
+pub(in super::super) fn is_refusal(cause: &Cause) -> bool {
+    let told = cause.downcast_ref::<Told>();
+    told.is_some_and(|told| [DENIED, EXPIRED, NO_BUCKET].contains(&told.what))
 }
 
 /// Whether the server has no room.

@@ -11,7 +11,7 @@ use object_store::{Attributes, GetResultPayload, ObjectMeta};
 use super::super::contract::contract;
 use super::*;
 use crate::needs;
-use stub::{Fault, Relay, Stub};
+use stub::{Conditions, Fault, Relay, Stub};
 
 /// The address of a real S3 server, with a bucket of the name [`BUCKET`], that takes any credentials.
 const SERVER: &str = "CHOMP_TEST_S3";
@@ -163,7 +163,7 @@ async fn a_sound_server_passes_the_probe() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_ignores_conditions_is_refused() {
     let (stub, storage) = stub();
-    stub.state.lock().unwrap().conditional = false;
+    stub.state.lock().unwrap().conditions = Conditions::Ignored;
     let error = storage.probe().await.unwrap_err();
     assert!(error.to_string().contains("give --journal DIR"), "{error}");
     assert!(
@@ -173,11 +173,43 @@ async fn a_server_that_ignores_conditions_is_refused() {
     storage.reach().await.unwrap();
 }
 
+/// Only creations that come at the same time show what it does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_loses_races_is_refused() {
+    let (stub, storage) = stub();
+    stub.state.lock().unwrap().conditions = Conditions::Raced;
+    let key = key("work/a");
+    storage.create(&key, Bytes::new()).await.unwrap();
+    let second = storage.create(&key, Bytes::new()).await;
+    let exists = matches!(second, Err(StorageError::AlreadyExists { .. }));
+    assert!(exists, "one after the other, all is well: {second:?}");
+    let error = storage.probe().await.unwrap_err();
+    assert!(error.to_string().contains("give --journal DIR"), "{error}");
+}
+
+/// Not all that is silent has ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_does_not_answer_is_asked_again() {
+    let stub = Stub::start();
+    let endpoint = endpoint(&stub.endpoint, "test", "testtest");
+    let storage = BucketStorage::s3(&bucket(BUCKET), endpoint, "500ms").unwrap();
+    let storage = storage.with_patience(Duration::from_secs(20));
+    let (object, bytes) = (key("work/a"), Bytes::from_static(b"mine"));
+    stub.state.lock().unwrap().faults = [Fault::Stall, Fault::ActAndStall].into();
+    storage.create(&object, bytes.clone()).await.unwrap();
+    stub.state.lock().unwrap().of_reads = [Fault::Stall, Fault::ActAndStall].into();
+    assert_eq!(storage.read(&object).await.unwrap(), bytes);
+    let state = stub.state.lock().unwrap();
+    assert!(state.faults.is_empty() && state.of_reads.is_empty());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refusals_say_what_to_do_at_once() {
     for (status, body, expected) in [
         (403, "<Code>AccessDenied</Code>", "check the credentials"),
         (401, "", "check the credentials"),
+        (400, "<Code>ExpiredToken</Code>", "have expired: put new"),
+        (403, "<Code>ExpiredToken</Code>", "have expired: put new"),
         (
             404,
             "<Code>NoSuchBucket</Code>",
@@ -203,9 +235,9 @@ async fn refusals_say_what_to_do_at_once() {
             let full = matches!(error, StorageError::Full { .. });
             let failed = matches!(error, StorageError::Failed { .. });
             let right = if expected == "no space left" {
-                full
+                full && !error.is_refusal()
             } else {
-                failed
+                failed && error.is_refusal()
             };
             assert!(right, "{error:?}");
         }
@@ -236,6 +268,7 @@ async fn a_server_that_stays_away() {
     let error = storage.read(&key("work/a")).await.unwrap_err();
     let source = error.source().unwrap().to_string();
     assert!(source.contains("check that the server is up"), "{source}");
+    assert!(!error.is_refusal());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// What the server does with a request, instead of acting and answering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +20,28 @@ pub(super) enum Fault {
     ActAndRefuse(u16),
     /// It acts, and the last byte of its answer is another.
     ActAndGarble,
+    /// Nothing, and it says nothing either.
+    Stall,
+    /// It acts, and says nothing.
+    ActAndStall,
 }
 
+/// What the server does with the condition that an object is absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Conditions {
+    /// It heeds it.
+    Heeded,
+    /// It takes the request without it.
+    Ignored,
+    /// It looks whether the object is there, and creates it a little later, whatever was created meanwhile.
+    Raced,
+}
+
+/// How long a server that loses races takes from the look to the creation.
+const RACE: Duration = Duration::from_millis(50);
+
+/// The header by which an object is created only if it is absent.
+const CONDITION: &str = "if-none-match";
 /// The listing of an empty folder.
 const NO_OBJECTS: &[u8] = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
 
@@ -35,8 +56,7 @@ pub(super) struct State {
     pub(super) always: Option<(u16, &'static str)>,
     /// Whether it lists objects, of which it tells none; else it says that this is forbidden.
     pub(super) lists: bool,
-    /// Whether it heeds conditions.
-    pub(super) conditional: bool,
+    pub(super) conditions: Conditions,
     pub(super) requests: usize,
 }
 
@@ -56,7 +76,7 @@ impl Stub {
             of_reads: VecDeque::new(),
             always: None,
             lists: true,
-            conditional: true,
+            conditions: Conditions::Heeded,
             requests: 0,
         }));
         let stub = Stub { state, endpoint };
@@ -93,12 +113,21 @@ impl Stub {
             let mut body = vec![0; length.parse().unwrap()];
             reader.read_exact(&mut body)?;
             match self.answer(method, path, &headers, body) {
+                Some(answer) if answer.is_empty() => {
+                    // Until the client has enough of it.
+                    return reader.read(&mut [0]).map(drop);
+                }
                 Some(answer) => stream.write_all(&answer)?,
                 None => return stream.shutdown(Shutdown::Both),
             }
         }
     }
 
+    /// None if the connection is to end, and nothing if it is to stay without an answer.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "others are served meanwhile, each by a thread"
+    )]
     fn answer(
         &self,
         method: &str,
@@ -118,12 +147,21 @@ impl Stub {
         };
         match fault {
             Some(Fault::Cut) => return None,
+            Some(Fault::Stall) => return Some(Vec::new()),
             Some(Fault::Refuse(status)) => return Some(answer(status, "", b"", method)),
             _ => {}
+        }
+        let raced = state.conditions == Conditions::Raced && !state.objects.contains_key(path);
+        if raced && headers.contains_key(CONDITION) {
+            drop(state);
+            thread::sleep(RACE);
+            state = self.state.lock().unwrap();
+            state.objects.remove(path);
         }
         let mut acted = state.act(method, path, headers, body);
         match fault {
             Some(Fault::ActAndCut) => None,
+            Some(Fault::ActAndStall) => Some(Vec::new()),
             Some(Fault::ActAndRefuse(status)) => Some(answer(status, "", b"", method)),
             Some(Fault::ActAndGarble) => {
                 *acted.last_mut()? ^= 1;
@@ -144,7 +182,8 @@ impl State {
     ) -> Vec<u8> {
         match method {
             "PUT" => {
-                let wanted_absent = self.conditional && headers.contains_key("if-none-match");
+                let heeded = self.conditions != Conditions::Ignored;
+                let wanted_absent = heeded && headers.contains_key(CONDITION);
                 if wanted_absent && self.objects.contains_key(path) {
                     return answer(412, "", b"", method);
                 }
