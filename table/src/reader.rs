@@ -138,15 +138,6 @@ impl Table {
         Table::open_with_cache(path, CACHE_BYTES)
     }
 
-    /// The folder of the table that [`Table::open`] opens for `path`; nothing in it is checked.
-    ///
-    /// # Errors
-    ///
-    /// If there is none.
-    pub fn locate(path: &Path) -> Result<PathBuf, TableError> {
-        find(path, folders()).map(|(folder, _)| folder)
-    }
-
     /// The same, and up to `cache_bytes` of the words that were read last stay in memory.
     ///
     /// # Errors

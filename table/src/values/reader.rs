@@ -4,7 +4,7 @@
 //! a shard against the manifest, each data frame against its index.
 
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::manifest::{ValuesManifest, folder_name};
 use super::shard::{ShardPlace, ValueShardIndex, ValueShardInfo, decode_shard};
@@ -54,15 +54,6 @@ impl Values {
     pub fn open(path: &Path) -> Result<Values, TableError> {
         let (folder, tiles) = find(path, folders())?;
         Values::from_files(Box::new(Folder(folder)), tiles)
-    }
-
-    /// The folder of the table that [`Values::open`] opens for `path`; nothing in it is checked.
-    ///
-    /// # Errors
-    ///
-    /// If there is none.
-    pub fn locate(path: &Path) -> Result<PathBuf, TableError> {
-        find(path, folders()).map(|(folder, _)| folder)
     }
 
     /// Opens the table in `files`, which has so many `tiles` if they are known.
@@ -196,7 +187,7 @@ impl Values {
 }
 
 /// The folders of published tables by their tiles, the most tiles first.
-fn folders() -> impl Iterator<Item = (String, u32)> {
+pub(crate) fn folders() -> impl Iterator<Item = (String, u32)> {
     let tiles = (1..=AREA_MAX).rev();
     tiles.map(|tiles| (folder_name(tiles), tiles))
 }

@@ -17,7 +17,7 @@ use crate::format::FormatError;
 use crate::gaps;
 use crate::manifest::{MANIFEST_NAME, SHA256SUMS_NAME};
 use crate::partition::{Partition, count, count_representatives};
-use crate::reader::{AnyManifest, Files, Part};
+use crate::reader::{AnyManifest, Files, Part, locate};
 use crate::shard::Index;
 use crate::{Digest, TableError};
 
@@ -155,7 +155,7 @@ fn a_table_answers_for_both_of_each_mirror_pair() {
     );
     let table = Values::open(directory.path()).unwrap();
     assert_eq!(table.manifest(), &manifest);
-    let folder = Values::locate(directory.path()).unwrap();
+    let folder = locate(directory.path()).unwrap();
     assert_eq!(folder, directory.path().join("values-018"));
     for tiles in 1..=tiles {
         assert_eq!(table.area(tiles).unwrap(), area(tiles));
