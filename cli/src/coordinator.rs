@@ -124,7 +124,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         }
         let published = directory.manifest(size).await?;
         let folder = directory.published(published.size());
-        report(table, size, &published, &folder, meter.cost())?;
+        report(table.json, size, &published, folder, meter.cost())?;
         if args.exit_when_done {
             say_goodbye(&coordinator).await;
         } else {

@@ -7,12 +7,12 @@ use chomp_plan::Settings;
 use chomp_table::format::describe;
 use chomp_table::reader::AnyManifest;
 use chomp_worker::{Config, Report};
-use std::path::Path;
+use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
 
 use anyhow::Context;
 
-use crate::args::{JobArgs, TableArgs, Wanted};
+use crate::args::{JobArgs, Wanted};
 use crate::directory::{Directory, in_table, prune};
 use crate::exit::Exit;
 use crate::local::{self, Means};
@@ -38,7 +38,7 @@ pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> any
             directory.prune(finished.size(), display).await;
         }
         let folder = directory.published(finished.size());
-        return report(&table, size, finished, &folder, meter.cost());
+        return report(table.json, size, finished, folder, meter.cost());
     }
 
     Settings::new(size, division).check()?;
@@ -83,7 +83,7 @@ pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> any
                 ..meter.cost()
             };
             let folder = directory.published(size);
-            report(&table, size, &published, &folder, cost)
+            report(table.json, size, &published, folder, cost)
         }
         Outcome::Interrupted => {
             // Nobody else is there: if this worker is refused, that is since all its tasks failed.
@@ -121,21 +121,20 @@ pub(crate) fn stopped(display: &Display) -> Exit {
 
 /// Prints what there is now.
 pub(crate) fn report(
-    args: &TableArgs,
+    json: bool,
     size: u32,
     published: &AnyManifest,
-    table: &Path,
+    table: PathBuf,
     cost: Cost,
 ) -> anyhow::Result<Exit> {
-    let table = table.to_owned();
     match published {
         AnyManifest::Losing(manifest) => {
             let summary = Summary::new(manifest, size, table, cost);
-            crate::print_as(args.json, &summary, Summary::text)?;
+            crate::print_as(json, &summary, Summary::text)?;
         }
         AnyManifest::Values(manifest) => {
             let summary = ValuesSummary::new(manifest, size, table, cost);
-            crate::print_as(args.json, &summary, ValuesSummary::text)?;
+            crate::print_as(json, &summary, ValuesSummary::text)?;
         }
     }
     Ok(Exit::Done)

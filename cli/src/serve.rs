@@ -40,7 +40,7 @@ struct First {
 impl First {
     /// Opens the table of the directory: what is wrong with it is found.
     fn open(directory: &Path) -> Result<First, TableError> {
-        let (folder, _) = locate(directory)?;
+        let folder = locate(directory)?;
         let table = AnyTable::open(directory)?;
         let (losing, stored, fingerprint) = match &table {
             AnyTable::Losing(table) => {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use chomp_files::Claim;
 use chomp_table::format::describe;
-use chomp_table::reader::{Kind, locate};
+use chomp_table::reader::locate;
 use chomp_verify::CheckError;
 use chomp_verify::marking::{self, Sizes};
 use chomp_verify::report::{Facts, Level, Report, Verdict};
@@ -134,7 +134,7 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
         progress,
         stop,
     };
-    let (folder, kind) = locate(&args.table)?;
+    let folder = locate(&args.table)?;
     let absolute = std::fs::canonicalize(&folder);
     let absolute = absolute.with_context(|| format!("cannot look at {}", folder.display()))?;
     let path = args.report.clone();
@@ -152,11 +152,7 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
     };
     let checking = tokio::task::spawn_blocking(move || {
         let mut checks = checks;
-        let came = match kind {
-            Kind::Losing => checks.run(&path),
-            Kind::Values => checks.values(),
-        };
-        (came, checks.finish())
+        (checks.run(&path), checks.finish())
     });
     let (came, report) = tokio::select! {
         done = checking => {

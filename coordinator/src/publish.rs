@@ -11,7 +11,7 @@ use chomp_store::{Journal, Merged, MergedShard, Storage, StoreError, published};
 use chomp_table::fingerprint::{Fingerprints, Leaf, combine};
 use chomp_table::format::{Damage, FormatError};
 use chomp_table::manifest::{
-    MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, losing_by_bits, sha256sums,
+    MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, losing_by_bits,
 };
 use chomp_table::reader::AnyManifest;
 use chomp_table::values::shard::ShardSize;
@@ -126,22 +126,15 @@ pub async fn publish(
         }
     }
     let software = concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned();
-    let (published, bytes, sums) = match division {
+    let published = match division {
         Division::Words(range_bits) => {
-            let manifest = words(bits, range_bits, replicas, software, shards)?;
-            compare(storage, &manifest).await?;
-            let bytes = manifest.to_bytes();
-            let sums = sha256sums(&bytes, &manifest);
-            (AnyManifest::Losing(manifest), bytes, sums)
+            AnyManifest::Losing(words(bits, range_bits, replicas, software, shards)?)
         }
-        Division::Ranks(_) => {
-            let manifest = values(bits, replicas, software, shards)?;
-            compare_values(storage, division, &manifest).await?;
-            let bytes = manifest.to_bytes();
-            let sums = manifest.sha256sums(&bytes);
-            (AnyManifest::Values(manifest), bytes, sums)
-        }
+        Division::Ranks(_) => AnyManifest::Values(values(bits, replicas, software, shards)?),
     };
+    compare(storage, division, &published).await?;
+    let bytes = published.to_bytes();
+    let sums = published.sha256sums(&bytes);
     let folder = division.folder_name(bits);
     put(storage, &folder, SHA256SUMS_NAME, sums.into()).await?;
     put(storage, &folder, MANIFEST_NAME, bytes.into()).await?;
@@ -238,53 +231,48 @@ fn recognise(by_bits: &[Digest]) -> Result<(), PublishError> {
     Ok(())
 }
 
-/// Compares a table with the smaller ones that are published beside.
-async fn compare(storage: &dyn Storage, manifest: &Manifest) -> Result<(), PublishError> {
-    for smaller in 0..manifest.bits {
-        let Some(bytes) = published::manifest(storage, &folder_name(smaller)).await? else {
+/// Compares a table with the smaller ones of its kind that are published beside.
+async fn compare(
+    storage: &dyn Storage,
+    division: Division,
+    manifest: &AnyManifest,
+) -> Result<(), PublishError> {
+    for smaller in 0..manifest.size() {
+        let folder = division.folder_name(smaller);
+        let Some(bytes) = published::manifest(storage, &folder).await? else {
             continue;
         };
-        let other = Manifest::parse(&bytes);
-        let other = other.map_err(|source| PublishError::Manifest {
-            folder: folder_name(smaller),
-            source,
-        })?;
-        let count = |bits: u32| {
-            let bits = bits as usize;
-            manifest.losing_by_bits[bits] == other.losing_by_bits[bits]
-        };
-        let fingerprint = |bits: u32| {
-            let of = |manifest: &Manifest| manifest.fingerprints_by_bits[bits as usize];
-            other.has_linear_fingerprints() || of(manifest) == of(&other)
-        };
-        if let Some(bits) = (0..=smaller).find(|&bits| !count(bits) || !fingerprint(bits)) {
-            return Err(PublishError::Contradiction { smaller, bits });
+        match (manifest, AnyManifest::parse_as(&bytes, division)) {
+            (AnyManifest::Losing(manifest), Ok(AnyManifest::Losing(other))) => {
+                compare_words(manifest, &other)?;
+            }
+            (AnyManifest::Values(manifest), Ok(AnyManifest::Values(other))) => {
+                if manifest.fingerprint_of(smaller) != Some(other.fingerprint) {
+                    return Err(PublishError::OtherValues { folder });
+                }
+            }
+            (_, Ok(_)) => unreachable!("the division tells the kind"),
+            (_, Err(source)) => return Err(PublishError::Manifest { folder, source }),
         }
     }
     Ok(())
 }
 
-/// Compares a table of values with the smaller ones that are published beside.
-async fn compare_values(
-    storage: &dyn Storage,
-    division: Division,
-    manifest: &ValuesManifest,
-) -> Result<(), PublishError> {
-    for smaller in 1..manifest.tiles {
-        let folder = division.folder_name(smaller);
-        let Some(bytes) = published::manifest(storage, &folder).await? else {
-            continue;
-        };
-        let other = ValuesManifest::parse(&bytes);
-        let other = other.map_err(|source| PublishError::Manifest {
-            folder: folder.clone(),
-            source,
-        })?;
-        if manifest.fingerprint_of(smaller) != Some(other.fingerprint) {
-            return Err(PublishError::OtherValues { folder });
-        }
+/// Compares what two tables say of the positions that both have.
+fn compare_words(manifest: &Manifest, other: &Manifest) -> Result<(), PublishError> {
+    let smaller = other.bits;
+    let count = |bits: u32| {
+        let bits = bits as usize;
+        manifest.losing_by_bits[bits] == other.losing_by_bits[bits]
+    };
+    let fingerprint = |bits: u32| {
+        let of = |manifest: &Manifest| manifest.fingerprints_by_bits[bits as usize];
+        other.has_linear_fingerprints() || of(manifest) == of(other)
+    };
+    match (0..=smaller).find(|&bits| !count(bits) || !fingerprint(bits)) {
+        Some(bits) => Err(PublishError::Contradiction { smaller, bits }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 async fn put(

@@ -8,7 +8,7 @@ use chomp_proto::v1;
 use chomp_store::Key;
 use chomp_store::location::Location;
 use chomp_table::manifest::Manifest;
-use chomp_table::shard::{ShardIndex, ShardInfo, TRAILER_LENGTH, decode_shard};
+use chomp_table::shard::{Index, ShardIndex, ShardInfo, TRAILER_LENGTH, decode_shard};
 use chomp_table::{Digest, Position, RangeBits, Word, fuzzing, range};
 use fastrand::Rng;
 use prost::Message;

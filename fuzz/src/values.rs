@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use chomp_table::partition::{Partition, count};
+use chomp_table::shard::Index;
 use chomp_table::values::ValuesManifest;
 use chomp_table::values::record::{self, VALUES_MAX};
 use chomp_table::values::shard::{

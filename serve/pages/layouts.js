@@ -2,9 +2,9 @@
 //
 // A position is its text, as the server has it: docs/GAMES.md describes them.
 
-import { skull } from "./board.js";
+import { CHOMP_BOARD, skull } from "./board.js";
 import { drawn } from "./dom.js";
-import { areaOf, has, randomPosition, rectangle, take, takes, textOf } from "./rules.js";
+import { has, randomPosition, rectangle, takes, textOf } from "./rules.js";
 
 const some = (least, most) => least + Math.floor(Math.random() * (most - least + 1));
 const several = (least, most, make) => Array.from({ length: some(least, most) }, make);
@@ -61,13 +61,14 @@ const ichomp = {
   },
   words: (text, square) => `takes ${cells(ichomp.count(text, square))}`,
   place: ([quadrant, row, column]) => `quadrant ${quadrant}, row ${row}, column ${column}`,
-  took: (text, move) => `took quadrant ${move[0]}, row ${move[1]}, column ${move[2]}: ${cells(ichomp.count(text, move))}`,
+  took: (text, move) => `took ${ichomp.place(move)}: ${cells(ichomp.count(text, move))}`,
   ending: (start, winner) => `${winner} took the last square.`,
   /** The value of the quadrant that a move leaves. */
   value: (answer, choice) => answer.value ^ answer.parts[choice.move[0] - 1].value ^ choice.value,
 };
 
 const poisons = {
+  ...CHOMP_BOARD,
   form: "A board and its poisons: 3x8@1,1@2,2",
   starts: ["3x8@1,1@2,2", "3x8@1,1@2,1", "3x8@1,1@1,2", "3x8@1,2@2,1", "5x6@3,3", "4x7@1,1"],
   random() {
@@ -78,16 +79,8 @@ const poisons = {
     };
     return textOf(rows) + [...new Set(several(1, 2, inside))].join("");
   },
-  build(start) {
-    const rows = boardOf(start);
-    return {
-      lines: rows.map((length, r) => numbers(length).map((column) => [r + 1, column])),
-      columns: labels(rows[0] ?? 0),
-      rows: labels(rows.length),
-    };
-  },
+  build: (start) => CHOMP_BOARD.build(boardOf(start)),
   has: (text, square) => has(boardOf(text), square),
-  takes: (text, move, square) => square[0] >= move[0] && square[1] >= move[1],
   count: (text, square) => takes(boardOf(text), square),
   isPoison: (text, square) => poisonsOf(text).includes(square.join(",")),
   face: (text, square) => (poisons.isPoison(text, square) ? { kind: "poison", draw: skull } : {}),
@@ -95,8 +88,7 @@ const poisons = {
     const kills = poisonsOf(text).some((poison) => poisons.takes(text, square, poison.split(",").map(Number)));
     return `takes ${cells(poisons.count(text, square))}${poisons.isPoison(text, square) ? ", a poison" : kills ? " and a poison" : ""}`;
   },
-  place: ([row, column]) => `row ${row}, column ${column}`,
-  took: (text, move) => `took row ${move[0]}, column ${move[1]}: ${cells(areaOf(boardOf(text)) - areaOf(take(boardOf(text), move)))}`,
+  took: (text, move) => `took ${poisons.place(move)}: ${cells(poisons.count(text, move))}`,
   ending: (start, winner, loser) => `${loser} took a poison.`,
   value: (answer, choice) => choice.value,
 };
@@ -166,17 +158,10 @@ const horse = {
   ...chess,
   starts: ["6,8", "8,6", "12,10", "15,15"],
   random: () => `${some(4, 12)},${some(4, 12)}`,
-  build(start) {
-    const [rows, columns] = start.split(",").map(Number);
-    return {
-      lines: numbers(rows).map((row) => numbers(columns).map((column) => [row, column])),
-      columns: labels(columns),
-      rows: labels(rows),
-    };
-  },
+  build: (start) => CHOMP_BOARD.build(rectangle(...start.split(",").map(Number))),
   face: (text, square) => (text === square.join(",") ? { draw: figure(HORSE, "yours"), words: "the horse" } : {}),
-  place: ([row, column]) => `row ${row}, column ${column}`,
-  took: (text, [row, column]) => `moved the horse to row ${row}, column ${column}`,
+  place: CHOMP_BOARD.place,
+  took: (text, move) => `moved the horse to ${horse.place(move)}`,
 };
 
 /** The games by their names. */

@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 
-use chomp_table::shard::{ShardIndex, ShardInfo, ShardSize, ShardWriter};
+use chomp_table::shard::{Index, ShardIndex, ShardInfo, ShardSize, ShardWriter};
 use chomp_table::{Digest, Head, Range, RangeBits, range};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 

@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 
 use crate::digest::Digest;
 use crate::fingerprint::{self, Fingerprints, Leaf, LeafBuilder};
-use crate::format::FormatError;
+use crate::format::{Damage, FormatError};
 use crate::manifest::{
     MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, losing_by_bits,
     sha256sums,
 };
-use crate::shard::decode_shard;
+use crate::shard::{ShardInfo, decode_shard};
 use crate::word::Word;
 
 mod alone;
@@ -32,10 +32,9 @@ pub use cache::CACHE_BYTES;
 pub use files::{Files, Part};
 pub use kind::{AnyManifest, AnyTable, Kind, ShardFileInfo, TableName, locate};
 
-pub(crate) use cache::{Cache, FrameId, INDEX_BYTES, Index, IndexCache};
+pub(crate) use cache::FrameId;
 pub(crate) use files::Folder;
-pub(crate) use shards::FRAMES_AT_ONCE;
-use shards::Shards;
+pub(crate) use shards::{FRAMES_AT_ONCE, Listed, Shards};
 
 /// A published table that is open for reading.
 ///
@@ -45,7 +44,7 @@ use shards::Shards;
 pub struct Table {
     folder: PathBuf,
     manifest: Manifest,
-    shards: Shards,
+    shards: Shards<ShardInfo>,
 }
 
 /// Where a table lists a word, or would if the word were losing.
@@ -139,15 +138,6 @@ impl Table {
         Table::open_with_cache(path, CACHE_BYTES)
     }
 
-    /// The folder of the table that [`Table::open`] opens for `path`; nothing in it is checked.
-    ///
-    /// # Errors
-    ///
-    /// If there is none.
-    pub fn locate(path: &Path) -> Result<PathBuf, TableError> {
-        find(path, folders()).map(|(folder, _)| folder)
-    }
-
     /// The same, and up to `cache_bytes` of the words that were read last stay in memory.
     ///
     /// # Errors
@@ -177,7 +167,7 @@ impl Table {
         }
         Ok(Table {
             folder: files.place(""),
-            shards: Shards::new(files, &manifest.shards, cache_bytes),
+            shards: Shards::new(files, manifest.shards.clone(), cache_bytes),
             manifest,
         })
     }
@@ -187,7 +177,7 @@ impl Table {
         let files = Box::new(Folder(folder.clone()));
         Table {
             folder,
-            shards: Shards::new(files, &manifest.shards, CACHE_BYTES),
+            shards: Shards::new(files, manifest.shards.clone(), CACHE_BYTES),
             manifest,
         }
     }
@@ -318,19 +308,13 @@ impl Table {
     /// If there is no such shard.
     pub fn read_shard(&self, number: usize) -> Result<Vec<u64>, TableError> {
         let shard = &self.manifest.shards[number];
-        let file = self.shards.files.place(&shard.name);
-        let whole = Part {
-            name: &shard.name,
-            range: 0..shard.bytes,
-            length: shard.bytes,
-        };
-        let bytes = &self.shards.files.parts(&[whole])?[0];
-        let words = decode_shard(bytes, shard).map_err(|error| refused(file.clone(), error))?;
+        let words = decode_shard(&self.shards.whole(number)?, shard);
+        let words = words.map_err(|error| self.shards.refused(number, error))?;
         let mut pairs = words.iter().map(|&word| (word, Word::new(word).mirror()));
         if let Some((word, mirror)) = pairs.find(|(word, mirror)| mirror.get() < *word) {
             let mirror = mirror.get();
             let what = format!("the mirror image of its word {word} is smaller: {mirror}");
-            return Err(TableError::Damaged { file, what });
+            return Err(self.shards.refused(number, Damage::new(what).into()));
         }
         Ok(words)
     }

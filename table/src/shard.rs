@@ -109,6 +109,25 @@ pub fn shard_name(number: usize) -> String {
     format!("shard-{number:04}.zst")
 }
 
+/// The index of a shard of words, or of values: where its data frames are.
+pub trait Index {
+    /// What the frames hold.
+    type Entry;
+
+    /// The bytes of memory that it takes.
+    fn memory(&self) -> usize;
+
+    /// Where the bytes of the frame with this number are in the file.
+    fn location(&self, number: usize) -> Range<u64>;
+
+    /// What is in `bytes`, the data frame with this number.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not those that the index names, or do not hold what it says.
+    fn decode_frame(&self, number: usize, bytes: &[u8]) -> Result<Vec<Self::Entry>, FormatError>;
+}
+
 /// One entry of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Frame {
@@ -281,11 +300,6 @@ impl ShardIndex {
             .sum()
     }
 
-    /// The bytes of memory that the index takes.
-    pub(crate) fn memory(&self) -> usize {
-        size_of::<ShardIndex>() + self.frames.capacity() * size_of::<Frame>()
-    }
-
     /// The number of data frames.
     pub fn len(&self) -> usize {
         self.frames.len()
@@ -305,19 +319,21 @@ impl ShardIndex {
             None
         }
     }
+}
 
-    /// Where the bytes of the frame with this number are in the file.
-    pub fn location(&self, number: usize) -> Range<u64> {
+impl Index for ShardIndex {
+    type Entry = u64;
+
+    fn memory(&self) -> usize {
+        size_of::<ShardIndex>() + self.frames.capacity() * size_of::<Frame>()
+    }
+
+    fn location(&self, number: usize) -> Range<u64> {
         let frame = self.frames[number];
         frame.offset..frame.offset + u64::from(frame.length)
     }
 
-    /// The words in `bytes`, the data frame with this number.
-    ///
-    /// # Errors
-    ///
-    /// If the bytes are not those that the index names, or do not hold what it says.
-    pub fn decode_frame(&self, number: usize, bytes: &[u8]) -> Result<Vec<u64>, FormatError> {
+    fn decode_frame(&self, number: usize, bytes: &[u8]) -> Result<Vec<u64>, FormatError> {
         let frame = self.frames[number];
         check_digest(&format!("frame {number}"), bytes, frame.digest)?;
         let next = self.frames.get(number + 1);

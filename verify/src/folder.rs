@@ -8,9 +8,9 @@ use std::path::Path;
 
 use chomp_files::Unfit;
 use chomp_table::format::shown;
-use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, SHA256SUMS_NAME};
-use chomp_table::values::{Values, ValuesManifest};
-use chomp_table::{Digest, Table, TableError};
+use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, SHA256SUMS_NAME};
+use chomp_table::reader::{AnyManifest, AnyTable};
+use chomp_table::{Digest, TableError};
 
 /// `SHA256SUMS` has a line of about 80 bytes for each shard, and there are at most 65,536.
 const SHA256SUMS_BYTES_MAX: u64 = 8 << 20;
@@ -52,40 +52,20 @@ impl Lists {
         })
     }
 
-    /// Opens the table of these lists, which is found from `path` as [`Table::open`] finds it.
+    /// Opens the table of these lists in `folder`.
     ///
     /// # Errors
     ///
     /// If it cannot be opened, or has another manifest by now.
-    pub fn open(&self, path: &Path) -> Result<Table, TableError> {
-        let table = Table::open(path)?;
-        let same = |manifest| manifest == *table.manifest();
-        unchanged(
-            table.folder(),
-            Manifest::parse(&self.manifest).is_ok_and(same),
-        )?;
-        Ok(table)
+    pub fn open(&self, folder: &Path) -> Result<AnyTable, TableError> {
+        let table = AnyTable::open(folder)?;
+        let found = table.manifest();
+        if AnyManifest::parse(&self.manifest).is_ok_and(|manifest| manifest == found) {
+            return Ok(table);
+        }
+        let what = "it changed while it was read".into();
+        Err(damaged(folder, MANIFEST_NAME, what))
     }
-
-    /// Opens the table of values of these lists in `folder`.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be opened, or has another manifest by now.
-    pub fn open_values(&self, folder: &Path) -> Result<Values, TableError> {
-        let table = Values::open(folder)?;
-        let same = |manifest| manifest == *table.manifest();
-        unchanged(
-            folder,
-            ValuesManifest::parse(&self.manifest).is_ok_and(same),
-        )?;
-        Ok(table)
-    }
-}
-
-fn unchanged(folder: &Path, same: bool) -> Result<(), TableError> {
-    let changed = || damaged(folder, MANIFEST_NAME, "it changed while it was read".into());
-    same.then_some(()).ok_or_else(changed)
 }
 
 /// Warnings about what is in the folder of a table and is neither one of its `shards` nor one of its lists. Files that are

@@ -134,11 +134,11 @@ fn a_table_that_is_replaced_while_it_is_read_is_refused() {
     let mut areas = areas(6);
     let folder = publish(directory.path(), SMALL, &areas);
     let lists = Lists::read(&folder).unwrap();
-    lists.open_values(&folder).unwrap();
+    lists.open(&folder).unwrap();
     areas[6][0] = 1;
     *areas[6].last_mut().unwrap() = 1;
     publish(directory.path(), SMALL, &areas);
-    let error = lists.open_values(&folder).unwrap_err();
+    let error = lists.open(&folder).unwrap_err();
     assert!(error.to_string().contains("it changed while"), "{error}");
 }
 

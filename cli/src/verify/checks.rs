@@ -1,16 +1,17 @@
 //! The checks of `chomp verify`, one after the other, and what the report says of each.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 
+use chomp_table::reader::AnyTable;
 use chomp_table::{Table, TableError};
 use chomp_verify::bytes::{self, Content};
 use chomp_verify::folder::{self, Lists};
 use chomp_verify::known::{self, Compared};
 use chomp_verify::marking::Sizes;
 use chomp_verify::progress;
-use chomp_verify::report::{Check, Facts, Level, Report, TableFacts};
+use chomp_verify::report::{Check, Facts, Level, Report, TableFacts, ValuesFacts};
 use chomp_verify::sample::{self, Sample, SampleReport};
+use chomp_verify::{CheckError, Watch};
 use indicatif::{HumanBytes, HumanCount};
 
 use super::lanes::in_order;
@@ -30,16 +31,23 @@ pub(super) struct Checks {
 impl Checks {
     /// Checks all that the level asks for, up to the first damage. `path` is where the report will be.
     pub(super) fn run(&mut self, path: &Path) -> anyhow::Result<()> {
-        let (table, lists) = self.files()?;
-        let content = self.shards(&table)?;
+        match self.files()? {
+            (AnyTable::Losing(table), lists) => self.losing(&table, &lists, path),
+            (AnyTable::Values(table), _) => self.values(&table),
+        }
+    }
+
+    fn losing(&mut self, table: &Table, lists: &Lists, path: &Path) -> anyhow::Result<()> {
+        let content = self.shards(table)?;
         if self.args.level == Level::Sample {
-            self.sample(&table)?;
+            let check = |sample, watch: Watch<'_>| sample::check_sample(table, sample, watch);
+            self.sample(check, describe_sample)?;
         }
         if self.args.level == Level::Full {
             let software = self.report.software.clone();
-            let subject = progress::Subject::new(&table, &lists, software);
+            let subject = progress::Subject::new(table, lists, software);
             let sizes = Sizes::new(&content.survey);
-            self.full(&table, (subject, &sizes), path)?;
+            self.full(table, (subject, &sizes), path)?;
         }
         Ok(())
     }
@@ -52,20 +60,24 @@ impl Checks {
         self.report
     }
 
-    fn files(&mut self) -> anyhow::Result<(Table, Lists)> {
-        let open = || -> Result<(Table, Lists), TableError> {
+    fn files(&mut self) -> anyhow::Result<(AnyTable, Lists)> {
+        let open = || -> Result<(AnyTable, Lists), TableError> {
             let lists = Lists::read(&self.report.folder)?;
             Ok((lists.open(&self.report.folder)?, lists))
         };
         let opened = open().map_err(Into::into);
         let opened = self.report.take(Check::Files, opened, |(table, _)| {
-            let shards = count_shards(table.manifest().shards.len());
+            let shards = count_shards(table.manifest().shards().len());
             format!("manifest.json and SHA256SUMS, which agree about {shards}")
         });
         let (table, lists) = opened?;
-        self.report.table = Some(Facts::Losing(TableFacts::new(&table, &lists)));
-        let shards = table.manifest().shards.iter().map(|shard| &shard.name[..]);
-        self.report.warnings = folder::strangers(table.folder(), shards)?;
+        self.report.table = Some(match &table {
+            AnyTable::Losing(table) => Facts::Losing(TableFacts::new(table, &lists)),
+            AnyTable::Values(table) => Facts::Values(ValuesFacts::new(table, &lists)),
+        });
+        let shards = table.manifest().shards();
+        let shards = shards.iter().map(|shard| &shard.name[..]);
+        self.report.warnings = folder::strangers(&self.report.folder, shards)?;
         Ok((table, lists))
     }
 
@@ -113,16 +125,21 @@ impl Checks {
         Ok(content)
     }
 
-    fn sample(&mut self, table: &Table) -> anyhow::Result<()> {
+    /// Random positions, as many as are asked for.
+    pub(super) fn sample(
+        &mut self,
+        check: impl FnOnce(Sample, Watch<'_>) -> Result<SampleReport, CheckError>,
+        describe: impl FnOnce(&SampleReport) -> String,
+    ) -> anyhow::Result<()> {
         let sample = Sample {
             positions: self.args.sample,
             seed: self.args.seed.unwrap_or_else(|| fastrand::u64(..)),
             memory: self.means.rest_bytes(),
         };
         let means = &self.means;
-        let watch = |part| -> ControlFlow<()> { means.tell("random positions", part) };
-        let decided = sample::check_sample(table, sample, &watch);
-        let decided = self.report.take(Check::Sample, decided, describe_sample)?;
+        let watch = |part| means.tell("random positions", part);
+        let decided = check(sample, &watch);
+        let decided = self.report.take(Check::Sample, decided, describe)?;
         self.report.sample = Some(decided);
         Ok(())
     }

@@ -1,10 +1,9 @@
 //! The checks of a table of Grundy values, and what the report says of each.
 
-use chomp_table::TableError;
 use chomp_table::values::Values;
-use chomp_verify::folder::{self, Lists};
-use chomp_verify::report::{Check, Facts, Level, ValuesFacts};
-use chomp_verify::sample::Sample;
+use chomp_verify::Watch;
+use chomp_verify::report::{Check, Level};
+use chomp_verify::sample::SampleReport;
 use chomp_verify::values::{self, Areas, TILES_CHECKED};
 use indicatif::{HumanBytes, HumanCount};
 
@@ -13,37 +12,21 @@ use super::lanes::in_order;
 
 impl Checks {
     /// Checks all that the level asks for, up to the first damage.
-    pub(super) fn values(&mut self) -> anyhow::Result<()> {
-        let table = self.values_files()?;
+    pub(super) fn values(&mut self, table: &Values) -> anyhow::Result<()> {
+        let all = table.manifest().tiles;
         let tiles = match self.args.level {
-            Level::Full => table.manifest().tiles,
-            _ => table.manifest().tiles.min(TILES_CHECKED),
+            Level::Full => all,
+            _ => all.min(TILES_CHECKED),
         };
-        let areas = self.value_shards(&table, tiles)?;
-        self.definition(&table, &areas, tiles)?;
+        let areas = self.value_shards(table, tiles)?;
+        self.definition(table, &areas, tiles)?;
         drop(areas);
-        self.known(&table)?;
+        self.known(table)?;
         if self.args.level == Level::Sample {
-            self.sampled_values(&table)?;
+            let check = |sample, watch: Watch<'_>| values::check_sample(table, sample, watch);
+            self.sample(check, |report| describe_sample(report, all))?;
         }
         Ok(())
-    }
-
-    fn values_files(&mut self) -> anyhow::Result<Values> {
-        let open = || -> Result<(Values, Lists), TableError> {
-            let lists = Lists::read(&self.report.folder)?;
-            Ok((lists.open_values(&self.report.folder)?, lists))
-        };
-        let opened = open().map_err(Into::into);
-        let opened = self.report.take(Check::Files, opened, |(table, _)| {
-            let shards = count_shards(table.manifest().shards().count());
-            format!("manifest.json and SHA256SUMS, which agree about {shards}")
-        });
-        let (table, lists) = opened?;
-        self.report.table = Some(Facts::Values(ValuesFacts::new(&table, &lists)));
-        let shards = table.manifest().shards().map(|shard| &shard.name[..]);
-        self.report.warnings = folder::strangers(&self.report.folder, shards)?;
-        Ok(table)
     }
 
     /// Every byte. Returns the values of at most `tiles` tiles.
@@ -106,30 +89,21 @@ impl Checks {
         })?;
         Ok(())
     }
+}
 
-    fn sampled_values(&mut self, table: &Values) -> anyhow::Result<()> {
-        let sample = Sample {
-            positions: self.args.sample,
-            seed: self.args.seed.unwrap_or_else(|| fastrand::u64(..)),
-            memory: self.means.rest_bytes(),
-        };
-        let means = &self.means;
-        let watch = |part| means.tell("random positions", part);
-        let decided = values::check_sample(table, sample, &watch);
-        let decided = self.report.take(Check::Sample, decided, |report| {
-            let tiles = table.manifest().tiles;
-            let above = if tiles > TILES_CHECKED { TILES_CHECKED } else { 0 };
-            format!(
-                "{} positions of {} to {tiles} tiles, with {} moves, have the least value that none of these leads to \
-                 (seed {}); if more than 1 in {} had not, this would have been noticed with 99 %",
-                HumanCount(report.positions),
-                above + 1,
-                HumanCount(report.moves),
-                report.seed,
-                HumanCount(report.one_in_of_all),
-            )
-        })?;
-        self.report.sample = Some(decided);
-        Ok(())
-    }
+fn describe_sample(report: &SampleReport, tiles: u32) -> String {
+    let above = if tiles > TILES_CHECKED {
+        TILES_CHECKED
+    } else {
+        0
+    };
+    format!(
+        "{} positions of {} to {tiles} tiles, with {} moves, have the least value that none of these leads to \
+         (seed {}); if more than 1 in {} had not, this would have been noticed with 99 %",
+        HumanCount(report.positions),
+        above + 1,
+        HumanCount(report.moves),
+        report.seed,
+        HumanCount(report.one_in_of_all),
+    )
 }

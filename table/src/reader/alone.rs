@@ -8,7 +8,7 @@ use super::cache::{CACHE_BYTES, Cache, FrameId};
 use super::files::read;
 use super::{TableError, refused};
 use crate::format::Damage;
-use crate::shard::{self, ShardIndex, TRAILER_LENGTH};
+use crate::shard::{self, Index, ShardIndex, TRAILER_LENGTH};
 use crate::word::Word;
 
 /// A shard that is open for reading, of which no manifest is there.
@@ -23,7 +23,7 @@ pub struct ShardFile {
     file: Mutex<File>,
     first: u64,
     index: ShardIndex,
-    cache: Cache,
+    cache: Cache<Vec<u64>>,
 }
 
 impl ShardFile {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
-use crate::shard::{ShardIndex, ShardSize};
+use crate::shard::{Index, ShardSize};
 
 /// What is kept unless the caller says otherwise: the frames of a table of 32 bits fit.
 pub const CACHE_BYTES: u64 = 64 << 20;
@@ -25,7 +25,7 @@ pub(crate) struct FrameId {
 
 /// Frames; the least recently used goes first.
 #[derive(Debug)]
-pub(crate) struct Cache<T = Vec<u64>> {
+pub(crate) struct Cache<T> {
     frames: Mutex<LruCache<FrameId, Arc<T>>>,
 }
 
@@ -65,18 +65,6 @@ struct Indices<T> {
     by_shard: LruCache<usize, Arc<T>>,
     /// What they take.
     bytes: usize,
-}
-
-/// The index of a shard.
-pub(crate) trait Index {
-    /// The bytes of memory that it takes.
-    fn memory(&self) -> usize;
-}
-
-impl Index for ShardIndex {
-    fn memory(&self) -> usize {
-        ShardIndex::memory(self)
-    }
 }
 
 impl<T: Index> IndexCache<T> {
@@ -119,7 +107,7 @@ impl<T: Index> IndexCache<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shard::ShardWriter;
+    use crate::shard::{ShardIndex, ShardWriter};
 
     fn id(frame: usize) -> FrameId {
         FrameId { shard: 1, frame }

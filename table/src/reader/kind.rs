@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::{CACHE_BYTES, Files, Folder, Table, TableError};
+use super::{CACHE_BYTES, Files, Folder, Table, TableError, find, folders};
 use crate::digest::Digest;
 use crate::division::Division;
 use crate::format::FormatError;
@@ -17,7 +17,7 @@ use crate::partition::{AREA_MAX, count};
 use crate::shard::ShardInfo;
 use crate::values::manifest::folder_name as values_folder_name;
 use crate::values::shard::ValueShardInfo;
-use crate::values::{Values, ValuesManifest};
+use crate::values::{Values, ValuesManifest, reader};
 
 /// What a published table tells of its positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,19 +54,15 @@ impl Kind {
     }
 }
 
-/// The folder of the table at `path`, and its kind: that folder itself, or the first in the directory `path`. Tables of losing
-/// positions come before those of values, and large ones before small ones.
+/// The folder of the table at `path`: that folder itself, or the first in the directory `path`. Tables of losing
+/// positions come before those of values, and large ones before small ones. Nothing in it is checked.
 ///
 /// # Errors
 ///
 /// If there is none.
-pub fn locate(path: &Path) -> Result<(PathBuf, Kind), TableError> {
-    let folder = match Table::locate(path) {
-        Err(TableError::NotFound { .. }) => Values::locate(path)?,
-        found => found?,
-    };
-    let kind = Kind::of(&Folder(folder.clone()));
-    Ok((folder, kind))
+pub fn locate(path: &Path) -> Result<PathBuf, TableError> {
+    let all = folders().chain(reader::folders());
+    find(path, all).map(|(folder, _)| folder)
 }
 
 /// A table of either kind that is open for reading.
@@ -85,8 +81,7 @@ impl AnyTable {
     ///
     /// If there is none, or if its manifest or the list of digests is not what was published.
     pub fn open(path: &Path) -> Result<AnyTable, TableError> {
-        let (_, kind) = locate(path)?;
-        Ok(match kind {
+        Ok(match Kind::of(&Folder(locate(path)?)) {
             Kind::Losing => AnyTable::Losing(Box::new(Table::open(path)?)),
             Kind::Values => AnyTable::Values(Box::new(Values::open(path)?)),
         })
@@ -110,6 +105,14 @@ impl AnyTable {
             }
             Kind::Values => AnyTable::Values(Box::new(Values::from_files(files, size)?)),
         })
+    }
+
+    /// Its manifest.
+    pub fn manifest(&self) -> AnyManifest {
+        match self {
+            AnyTable::Losing(table) => AnyManifest::Losing(table.manifest().clone()),
+            AnyTable::Values(table) => AnyManifest::Values(table.manifest().clone()),
+        }
     }
 
     /// Which table it is.
@@ -284,6 +287,14 @@ impl AnyManifest {
         match self {
             AnyManifest::Losing(manifest) => manifest.shards.iter().map(Into::into).collect(),
             AnyManifest::Values(manifest) => manifest.shards().map(Into::into).collect(),
+        }
+    }
+
+    /// The bytes of `manifest.json`.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            AnyManifest::Losing(manifest) => manifest.to_bytes(),
+            AnyManifest::Values(manifest) => manifest.to_bytes(),
         }
     }
 

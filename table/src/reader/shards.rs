@@ -1,13 +1,15 @@
-//! The shards of a table: which one holds which words, each index and frame read when it is needed.
+//! The shards of a table of either kind, each index and frame read when it is needed; and of words, which shard holds which.
 
 use std::cell::Cell;
+use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::cache::{Cache, FrameId, INDEX_BYTES, IndexCache};
 use super::files::{Files, Part};
 use super::{TableError, refused};
 use crate::format::FormatError;
-use crate::shard::{ShardIndex, ShardInfo};
+use crate::shard::{Index, ShardIndex, ShardInfo};
 
 /// The frames that are read together: 4 MiB of decoded words.
 pub(crate) const FRAMES_AT_ONCE: usize = 64;
@@ -15,12 +17,38 @@ pub(crate) const FRAMES_AT_ONCE: usize = 64;
 const INDICES_AT_ONCE: usize = 32;
 const INDICES_AT_ONCE_BYTES: u64 = 1 << 20;
 
+/// What is known of a shard before it is read.
+pub(crate) trait Listed: fmt::Debug {
+    type Index: Index<Entry: fmt::Debug> + fmt::Debug;
+
+    /// The name of the file, where its index starts, and its length.
+    fn file(&self) -> (&str, u64, u64);
+
+    /// Its index, if these bytes are that.
+    fn parse_index(&self, bytes: &[u8]) -> Result<Self::Index, FormatError>;
+}
+
+impl Listed for ShardInfo {
+    type Index = ShardIndex;
+
+    fn file(&self) -> (&str, u64, u64) {
+        (&self.name, self.index_offset, self.bytes)
+    }
+
+    fn parse_index(&self, bytes: &[u8]) -> Result<ShardIndex, FormatError> {
+        ShardIndex::parse(bytes, self)
+    }
+}
+
+/// What a frame of a shard holds.
+type Entries<S> = Vec<<<S as Listed>::Index as Index>::Entry>;
+
 #[derive(Debug)]
-pub(super) struct Shards {
-    pub(super) files: Box<dyn Files>,
-    infos: Vec<ShardInfo>,
-    indices: IndexCache<ShardIndex>,
-    cache: Cache,
+pub(crate) struct Shards<S: Listed> {
+    pub(crate) files: Box<dyn Files>,
+    pub(crate) infos: Vec<S>,
+    indices: IndexCache<S::Index>,
+    cache: Cache<Entries<S>>,
 }
 
 /// Adds what is about to be read.
@@ -29,16 +57,7 @@ fn count(read: &Cell<u32>, more: usize) {
     read.set(read.get().saturating_add(more));
 }
 
-impl Shards {
-    pub(super) fn new(files: Box<dyn Files>, infos: &[ShardInfo], cache_bytes: u64) -> Shards {
-        Shards {
-            files,
-            infos: infos.to_vec(),
-            indices: IndexCache::new(INDEX_BYTES),
-            cache: Cache::new(cache_bytes),
-        }
-    }
-
+impl Shards<ShardInfo> {
     /// Which of `words` the shards hold. The frames and indices that are read for it are added to
     /// `read`.
     pub(super) fn hold(&self, words: &[u64], read: &Cell<u32>) -> Result<Vec<bool>, TableError> {
@@ -92,53 +111,87 @@ impl Shards {
             error.into_iter().chain(frames)
         })
     }
+}
 
-    /// The words of a frame, read anew.
-    pub(super) fn read(&self, id: FrameId) -> Result<Vec<u64>, TableError> {
+impl<S: Listed> Shards<S> {
+    pub(crate) fn new(files: Box<dyn Files>, infos: Vec<S>, cache_bytes: u64) -> Shards<S> {
+        Shards {
+            files,
+            infos,
+            indices: IndexCache::new(INDEX_BYTES),
+            cache: Cache::new(cache_bytes),
+        }
+    }
+
+    /// The same; of indices and of frames, so many bytes stay in memory.
+    #[cfg(test)]
+    pub(crate) fn keeping(self, index_bytes: usize, cache_bytes: u64) -> Shards<S> {
+        Shards {
+            indices: IndexCache::new(index_bytes),
+            cache: Cache::new(cache_bytes),
+            ..self
+        }
+    }
+
+    /// All bytes of a shard, unchecked.
+    pub(crate) fn whole(&self, shard: usize) -> Result<Vec<u8>, TableError> {
+        let (_, _, length) = self.infos[shard].file();
+        let mut read = self.files.parts(&[self.part(shard, 0..length)])?;
+        Ok(read.pop().expect("one was read"))
+    }
+
+    /// What a frame holds, read anew.
+    pub(super) fn read(&self, id: FrameId) -> Result<Entries<S>, TableError> {
         let index = self.index(id.shard)?;
-        let bytes = self.files.parts(&[self.part(id, &index)])?;
+        let bytes = self
+            .files
+            .parts(&[self.part(id.shard, index.location(id.frame))])?;
         self.decode(id, &index, &bytes[0])
     }
 
-    fn part(&self, id: FrameId, index: &ShardIndex) -> Part<'_> {
-        let info = &self.infos[id.shard];
+    fn part(&self, shard: usize, range: Range<u64>) -> Part<'_> {
+        let (name, _, length) = self.infos[shard].file();
         Part {
-            name: &info.name,
-            range: index.location(id.frame),
-            length: info.bytes,
+            name,
+            range,
+            length,
         }
     }
 
     fn decode(
         &self,
         id: FrameId,
-        index: &ShardIndex,
+        index: &S::Index,
         bytes: &[u8],
-    ) -> Result<Vec<u64>, TableError> {
-        let words = index.decode_frame(id.frame, bytes);
-        words.map_err(|error| self.refused(id.shard, error))
+    ) -> Result<Entries<S>, TableError> {
+        let entries = index.decode_frame(id.frame, bytes);
+        entries.map_err(|error| self.refused(id.shard, error))
     }
 
-    /// The words of some frames, from the cache or read together.
-    fn frames(&self, ids: &[FrameId], read: &Cell<u32>) -> Result<Vec<Arc<Vec<u64>>>, TableError> {
-        let mut frames: Vec<Option<Arc<Vec<u64>>>> =
-            ids.iter().map(|&id| self.cache.get(id)).collect();
+    /// What some frames hold, from the cache or read together.
+    pub(crate) fn frames(
+        &self,
+        ids: &[FrameId],
+        read: &Cell<u32>,
+    ) -> Result<Vec<Arc<Entries<S>>>, TableError> {
+        let mut frames: Vec<Option<Arc<_>>> = ids.iter().map(|&id| self.cache.get(id)).collect();
         let missing = ids
             .iter()
             .zip(&mut frames)
             .filter(|(_, frame)| frame.is_none());
         let missing: Vec<(FrameId, &mut Option<_>)> =
             missing.map(|(id, frame)| (*id, frame)).collect();
+        self.read_indices(missing.iter().map(|(id, _)| id.shard).collect(), read)?;
         let parts = missing
             .iter()
-            .map(|(id, _)| Ok(self.part(*id, &*self.index(id.shard)?)))
+            .map(|(id, _)| Ok(self.part(id.shard, self.index(id.shard)?.location(id.frame))))
             .collect::<Result<Vec<_>, TableError>>()?;
         count(read, parts.len());
         let all_bytes = self.files.parts(&parts)?;
         for ((id, frame), bytes) in missing.into_iter().zip(all_bytes) {
-            let words = Arc::new(self.decode(id, &*self.index(id.shard)?, &bytes)?);
-            self.cache.insert(id, Arc::clone(&words));
-            *frame = Some(words);
+            let entries = Arc::new(self.decode(id, &*self.index(id.shard)?, &bytes)?);
+            self.cache.insert(id, Arc::clone(&entries));
+            *frame = Some(entries);
         }
         let found = frames.into_iter();
         Ok(found
@@ -146,7 +199,7 @@ impl Shards {
             .collect())
     }
 
-    fn index(&self, shard: usize) -> Result<Arc<ShardIndex>, TableError> {
+    fn index(&self, shard: usize) -> Result<Arc<S::Index>, TableError> {
         if let Some(index) = self.indices.get(shard) {
             return Ok(index);
         }
@@ -169,8 +222,8 @@ impl Shards {
         while !rest.is_empty() {
             let mut bytes = 0;
             let within = rest.iter().take(INDICES_AT_ONCE).take_while(|shard| {
-                let info = &self.infos[**shard];
-                bytes += info.bytes - info.index_offset;
+                let (_, index, end) = self.infos[**shard].file();
+                bytes += end - index;
                 bytes <= INDICES_AT_ONCE_BYTES
             });
             let these;
@@ -180,19 +233,15 @@ impl Shards {
         Ok(())
     }
 
-    fn read_together(&self, shards: &[usize]) -> Result<Vec<Arc<ShardIndex>>, TableError> {
+    fn read_together(&self, shards: &[usize]) -> Result<Vec<Arc<S::Index>>, TableError> {
         let part = |&shard: &usize| {
-            let info = &self.infos[shard];
-            Part {
-                name: &info.name,
-                range: info.index_offset..info.bytes,
-                length: info.bytes,
-            }
+            let (_, index, end) = self.infos[shard].file();
+            self.part(shard, index..end)
         };
         let parts: Vec<Part<'_>> = shards.iter().map(part).collect();
         let all_bytes = self.files.parts(&parts)?;
         let indices = shards.iter().zip(all_bytes).map(|(&shard, bytes)| {
-            let index = ShardIndex::parse(&bytes, &self.infos[shard]);
+            let index = self.infos[shard].parse_index(&bytes);
             let index = Arc::new(index.map_err(|error| self.refused(shard, error))?);
             self.indices.insert(shard, Arc::clone(&index));
             Ok(index)
@@ -200,7 +249,8 @@ impl Shards {
         indices.collect()
     }
 
-    fn refused(&self, shard: usize, error: FormatError) -> TableError {
-        refused(self.files.place(&self.infos[shard].name), error)
+    pub(crate) fn refused(&self, shard: usize, error: FormatError) -> TableError {
+        let (name, ..) = self.infos[shard].file();
+        refused(self.files.place(name), error)
     }
 }

@@ -3,30 +3,26 @@
 //! As with tables of losing positions, nothing is used that was not checked: the manifest against `SHA256SUMS`, the index of
 //! a shard against the manifest, each data frame against its index.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::cell::Cell;
+use std::path::Path;
 
 use super::manifest::{ValuesManifest, folder_name};
 use super::shard::{ShardPlace, ValueShardIndex, ValueShardInfo, decode_shard};
-use crate::format::FormatError;
+use crate::format::{Damage, FormatError};
 use crate::manifest::MANIFEST_NAME;
 use crate::partition::{AREA_MAX, Partition, count};
 use crate::reader::{
-    CACHE_BYTES, Cache, FRAMES_AT_ONCE, Files, Folder, FrameId, INDEX_BYTES, Index, IndexCache,
-    Part, TableError, find, read_manifest, refused,
+    CACHE_BYTES, FRAMES_AT_ONCE, Files, Folder, FrameId, Listed, Shards, TableError, find,
+    read_manifest,
 };
 
 /// A published table of values that is open for reading. Any number of threads may ask at the same time.
 #[derive(Debug)]
 pub struct Values {
-    files: Box<dyn Files>,
     manifest: ValuesManifest,
-    shards: Vec<Shard>,
+    shards: Shards<Shard>,
     /// The number of the first shard of each area, from 0 tiles on.
     first: Vec<usize>,
-    indices: IndexCache<ValueShardIndex>,
-    cache: Cache<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -35,10 +31,16 @@ struct Shard {
     place: ShardPlace,
 }
 
-impl Index for ValueShardIndex {
-    fn memory(&self) -> usize {
-        // An offset and a digest for each frame, and a last offset.
-        size_of::<ValueShardIndex>() + self.place.frames() * (8 + 32) + 8
+impl Listed for Shard {
+    type Index = ValueShardIndex;
+
+    fn file(&self) -> (&str, u64, u64) {
+        let Shard { info, .. } = self;
+        (&info.name, info.index_offset, info.bytes)
+    }
+
+    fn parse_index(&self, bytes: &[u8]) -> Result<ValueShardIndex, FormatError> {
+        ValueShardIndex::parse(bytes, &self.info, &self.place)
     }
 }
 
@@ -52,15 +54,6 @@ impl Values {
     pub fn open(path: &Path) -> Result<Values, TableError> {
         let (folder, tiles) = find(path, folders())?;
         Values::from_files(Box::new(Folder(folder)), tiles)
-    }
-
-    /// The folder of the table that [`Values::open`] opens for `path`; nothing in it is checked.
-    ///
-    /// # Errors
-    ///
-    /// If there is none.
-    pub fn locate(path: &Path) -> Result<PathBuf, TableError> {
-        find(path, folders()).map(|(folder, _)| folder)
     }
 
     /// Opens the table in `files`, which has so many `tiles` if they are known.
@@ -92,12 +85,9 @@ impl Values {
             first.push(first[first.len() - 1] + area.shards.len());
         }
         Values {
-            shards: shards.collect(),
+            shards: Shards::new(files, shards.collect(), CACHE_BYTES),
             first,
-            files,
             manifest,
-            indices: IndexCache::new(INDEX_BYTES),
-            cache: Cache::new(CACHE_BYTES),
         }
     }
 
@@ -105,8 +95,7 @@ impl Values {
     #[cfg(test)]
     pub(super) fn keeping(self, index_bytes: usize, cache_bytes: u64) -> Values {
         Values {
-            indices: IndexCache::new(index_bytes),
-            cache: Cache::new(cache_bytes),
+            shards: self.shards.keeping(index_bytes, cache_bytes),
             ..self
         }
     }
@@ -138,12 +127,13 @@ impl Values {
         ids.dedup();
         let mut frames = Vec::with_capacity(ids.len());
         for ids in ids.chunks(FRAMES_AT_ONCE) {
-            frames.extend(self.frames(ids)?);
+            frames.extend(self.shards.frames(ids, &Cell::default())?);
         }
         let value = |(id, at): &(FrameId, usize)| {
             let frame = ids.binary_search(id).expect("all were read");
-            let damage = || self.damaged(id.shard, format!("frame {} is too short", id.frame));
-            frames[frame].get(*at).copied().ok_or_else(damage)
+            let damage = || Damage::new(format!("frame {} is too short", id.frame)).into();
+            let value = frames[frame].get(*at).copied().ok_or_else(damage);
+            value.map_err(|error| self.shards.refused(id.shard, error))
         };
         places.iter().map(value).collect()
     }
@@ -157,54 +147,8 @@ impl Values {
         let rank = position.clone().representative().rank();
         let shard = usize::try_from(rank >> self.manifest.shard_bits).expect("at most 2^31");
         let shard = self.first[tiles as usize] + shard;
-        let (frame, at) = self.shards[shard].place.find(rank);
+        let (frame, at) = self.shards.infos[shard].place.find(rank);
         Ok((FrameId { shard, frame }, at))
-    }
-
-    fn frames(&self, ids: &[FrameId]) -> Result<Vec<Arc<Vec<u8>>>, TableError> {
-        let mut frames: Vec<_> = ids.iter().map(|&id| self.cache.get(id)).collect();
-        let missing = ids.iter().zip(&mut frames);
-        let missing: Vec<_> = missing.filter(|(_, frame)| frame.is_none()).collect();
-        let indices = self.indices(missing.iter().map(|(id, _)| id.shard))?;
-        let parts = missing.iter().map(|(id, _)| {
-            let Shard { info, .. } = &self.shards[id.shard];
-            part(info, indices[&id.shard].location(id.frame))
-        });
-        let read = self.files.parts(&parts.collect::<Vec<_>>())?;
-        for ((id, frame), bytes) in missing.into_iter().zip(read) {
-            let values = indices[&id.shard].decode_frame(id.frame, &bytes);
-            let values = Arc::new(values.map_err(|error| self.refused(id.shard, error))?);
-            self.cache.insert(*id, Arc::clone(&values));
-            *frame = Some(values);
-        }
-        Ok(frames.into_iter().flatten().collect())
-    }
-
-    /// The indices of some shards, of which those that are not in memory are read together.
-    fn indices(
-        &self,
-        shards: impl Iterator<Item = usize>,
-    ) -> Result<BTreeMap<usize, Arc<ValueShardIndex>>, TableError> {
-        let (mut indices, mut missing) = (BTreeMap::new(), BTreeSet::new());
-        for shard in shards {
-            match self.indices.get(shard) {
-                Some(index) => drop(indices.insert(shard, index)),
-                None => drop(missing.insert(shard)),
-            }
-        }
-        let parts = missing.iter().map(|&shard| {
-            let info = &self.shards[shard].info;
-            part(info, info.index_offset..info.bytes)
-        });
-        let read = self.files.parts(&parts.collect::<Vec<_>>())?;
-        for (number, bytes) in missing.into_iter().zip(read) {
-            let Shard { info, place } = &self.shards[number];
-            let index = ValueShardIndex::parse(&bytes, info, place);
-            let index = Arc::new(index.map_err(|error| self.refused(number, error))?);
-            self.indices.insert(number, Arc::clone(&index));
-            indices.insert(number, index);
-        }
-        Ok(indices)
     }
 
     /// The values of all positions of so many tiles, both of each mirror pair, by rank: a byte each.
@@ -218,7 +162,7 @@ impl Values {
     /// If the table has not so many tiles.
     pub fn area(&self, tiles: u32) -> Result<Vec<u8>, TableError> {
         let mut area = vec![0; usize::try_from(count(tiles)).expect("a length in memory")];
-        let shards = self.shards.iter().enumerate();
+        let shards = self.shards.infos.iter().enumerate();
         for (number, shard) in shards.filter(|(_, shard)| shard.place.area == tiles) {
             shard.place.spread(&self.read_shard(number)?, &mut area);
         }
@@ -236,31 +180,14 @@ impl Values {
     ///
     /// If there is no such shard.
     pub fn read_shard(&self, number: usize) -> Result<Vec<u8>, TableError> {
-        let Shard { info, place, .. } = &self.shards[number];
-        let bytes = &self.files.parts(&[part(info, 0..info.bytes)])?[0];
-        decode_shard(bytes, info, place).map_err(|error| self.refused(number, error))
-    }
-
-    fn damaged(&self, shard: usize, what: String) -> TableError {
-        let file = self.files.place(&self.shards[shard].info.name);
-        TableError::Damaged { file, what }
-    }
-
-    fn refused(&self, shard: usize, error: FormatError) -> TableError {
-        refused(self.files.place(&self.shards[shard].info.name), error)
+        let Shard { info, place } = &self.shards.infos[number];
+        let values = decode_shard(&self.shards.whole(number)?, info, place);
+        values.map_err(|error| self.shards.refused(number, error))
     }
 }
 
 /// The folders of published tables by their tiles, the most tiles first.
-fn folders() -> impl Iterator<Item = (String, u32)> {
+pub(crate) fn folders() -> impl Iterator<Item = (String, u32)> {
     let tiles = (1..=AREA_MAX).rev();
     tiles.map(|tiles| (folder_name(tiles), tiles))
-}
-
-fn part(info: &ValueShardInfo, range: std::ops::Range<u64>) -> Part<'_> {
-    Part {
-        name: &info.name,
-        range,
-        length: info.bytes,
-    }
 }

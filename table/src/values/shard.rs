@@ -41,7 +41,7 @@ use crate::gaps;
 use crate::manifest::bounded::at_most;
 use crate::partition::{AREA_MAX, Partition, count};
 use crate::shard::{
-    HEADER_LENGTH, HEADER_MAGIC, INDEX_MAGIC, check_digest, check_skippable_frame, part_of,
+    HEADER_LENGTH, HEADER_MAGIC, INDEX_MAGIC, Index, check_digest, check_skippable_frame, part_of,
     push_skippable_frame, shard_name,
 };
 
@@ -340,7 +340,7 @@ fn index_frame(place: &ShardPlace, frames: &[(u32, Digest)]) -> Vec<u8> {
 /// The index of a shard: where its frames are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueShardIndex {
-    pub(super) place: ShardPlace,
+    place: ShardPlace,
     /// Where each frame starts, and the last one ends.
     offsets: Vec<u64>,
     digests: Vec<Digest>,
@@ -393,18 +393,21 @@ impl ValueShardIndex {
             digests,
         })
     }
+}
 
-    /// Where the bytes of a frame are in the file.
-    pub fn location(&self, number: usize) -> Range<u64> {
+impl Index for ValueShardIndex {
+    type Entry = u8;
+
+    fn memory(&self) -> usize {
+        // An offset and a digest for each frame, and a last offset.
+        size_of::<ValueShardIndex>() + self.place.frames() * (8 + 32) + 8
+    }
+
+    fn location(&self, number: usize) -> Range<u64> {
         self.offsets[number]..self.offsets[number + 1]
     }
 
-    /// The values in `bytes`, the data frame with this number.
-    ///
-    /// # Errors
-    ///
-    /// If the bytes are not those that the index names, or no values.
-    pub fn decode_frame(&self, number: usize, bytes: &[u8]) -> Result<Vec<u8>, FormatError> {
+    fn decode_frame(&self, number: usize, bytes: &[u8]) -> Result<Vec<u8>, FormatError> {
         check_digest(&format!("frame {number}"), bytes, self.digests[number])?;
         if bytes.is_empty() {
             return Ok(Vec::new());

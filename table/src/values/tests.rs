@@ -17,7 +17,8 @@ use crate::format::FormatError;
 use crate::gaps;
 use crate::manifest::{MANIFEST_NAME, SHA256SUMS_NAME};
 use crate::partition::{Partition, count, count_representatives};
-use crate::reader::{AnyManifest, Files, Part};
+use crate::reader::{AnyManifest, Files, Part, locate};
+use crate::shard::Index;
 use crate::{Digest, TableError};
 
 const SMALL: ShardSize = ShardSize {
@@ -154,7 +155,7 @@ fn a_table_answers_for_both_of_each_mirror_pair() {
     );
     let table = Values::open(directory.path()).unwrap();
     assert_eq!(table.manifest(), &manifest);
-    let folder = Values::locate(directory.path()).unwrap();
+    let folder = locate(directory.path()).unwrap();
     assert_eq!(folder, directory.path().join("values-018"));
     for tiles in 1..=tiles {
         assert_eq!(table.area(tiles).unwrap(), area(tiles));
@@ -289,6 +290,19 @@ fn zeros(place: &shard::ShardPlace) -> (ValueShardInfo, Vec<u8>) {
     let mut writer = ValueShardWriter::new(0, place.clone());
     writer.push(&vec![0; size(place.ranks.end - place.ranks.start)]);
     writer.finish()
+}
+
+/// Also the one that `sha256sum -c` compares, when nothing else is wrong.
+#[test]
+fn the_digest_of_a_whole_shard_is_compared() {
+    let tiles = 11;
+    let (info, bytes) = shards(tiles).pop().unwrap();
+    let place = SMALL.places(tiles).last().unwrap();
+    assert!(decode_shard(&bytes, &info, &place).is_ok());
+    let sha256 = Digest::of(b"something else");
+    let other = ValueShardInfo { sha256, ..info };
+    let error = decode_shard(&bytes, &other, &place).unwrap_err();
+    assert!(error.to_string().starts_with("the shard has the SHA-256"));
 }
 
 /// Changes the index of a shard at a byte of it. All digests are those of the new bytes.

@@ -191,7 +191,7 @@ fn damage_is_named_by_its_part() {
     assert_eq!((place.shard, place.frame), ("shard-0001.zst", 2));
     let info = &table.manifest().shards[1];
     assert_eq!(table.place(Word::EMPTY).unwrap(), None);
-    assert_eq!(Table::locate(dir.path()).unwrap(), folder);
+    assert_eq!(chomp_table::reader::locate(dir.path()).unwrap(), folder);
     let index = usize::try_from(info.index_offset).unwrap();
     let length = usize::try_from(info.bytes).unwrap();
 

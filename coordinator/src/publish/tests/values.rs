@@ -1,12 +1,15 @@
 //! Tables of Grundy values, by the arbiter alone.
 
+use std::collections::BTreeSet;
+
 use chomp_kernel::grundy::{Evaluation, Lower};
 use chomp_plan::{SubmissionId, Unit};
+use chomp_store::MergedValues;
 use chomp_table::partition::count;
 use chomp_table::{Division, Head, RankBits};
 
 use super::*;
-use crate::arbiter::Arbitrated;
+use crate::arbiter::{Arbitrated, digest_of};
 
 /// So many that the largest areas have several ranges of the smallest size.
 const TILES: u32 = 20;
@@ -154,4 +157,30 @@ fn values_that_contradict_a_smaller_table_are_not_published() {
     let error = publish_values(&storage, &journal, 9).unwrap_err();
     let named = matches!(&error, PublishError::OtherValues { folder } if is_named(folder));
     assert!(named, "{error:?}");
+}
+
+/// By this digest the plan finds out whether two workers say the same of a shard, and whether the arbiter does.
+#[test]
+fn whatever_is_changed_of_a_shard_of_values_changes_its_digest() {
+    let journal = arbitrated(&new(), 3);
+    let shards: Vec<MergedShard> = journal.ledger().shards(3).cloned().collect();
+    let changes: [fn(&mut MergedValues); 5] = [
+        |merged| merged.number += 1,
+        |merged| merged.shard.stored += 1,
+        |merged| merged.shard.sha256 = Digest::of(b"another"),
+        |merged| merged.shard.values_sha256 = Digest::of(b"another"),
+        |merged| merged.shard.positions_by_value[0] += 1,
+    ];
+    let mut digests = BTreeSet::new();
+    for shard in &shards {
+        assert!(digests.insert(digest_of(shard).0));
+        for change in changes {
+            let MergedShard::Values(mut merged) = shard.clone() else {
+                panic!("a shard of words")
+            };
+            change(&mut merged);
+            digests.insert(digest_of(&merged.into()).0);
+        }
+    }
+    assert_eq!(digests.len(), shards.len() * (1 + changes.len()));
 }
