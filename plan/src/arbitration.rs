@@ -12,7 +12,8 @@ use super::Plan;
 use super::copies::Vote;
 use super::ids::{ParticipantId, SubmissionId, Unit, WorkerId};
 use super::messages::{Action, Loss, Misdeed, Rejection, StopReason};
-use super::units::{Content, Place, State, place, unit_at};
+use super::slots::{Content, State};
+use super::units::{Place, place, unit_at};
 use super::workers::Delivery;
 
 /// What is said of a unit whose content is in doubt.

@@ -24,7 +24,7 @@ use super::Plan;
 use super::copies::Vote;
 use super::ids::{LeaseId, Millis, SubmissionId, Unit, WorkerId};
 use super::messages::{Action, Loss, Rejection, Task, Verdict, Work};
-use super::units::Content;
+use super::slots::Content;
 pub(super) use due::{Check, Checks};
 
 /// After so many lost checks a range is committed without, or computed by the coordinator if it is doubted.

@@ -15,7 +15,8 @@ use chomp_table::Division;
 
 use super::ids::{LeaseId, ParticipantId, Unit, WorkerId};
 use super::regions::Fresh;
-use super::units::{Content, Place, SHARDS, place};
+use super::slots::Content;
+use super::units::{Place, SHARDS, place};
 
 /// What a worker says of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

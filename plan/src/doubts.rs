@@ -10,7 +10,7 @@ use chomp_table::Head;
 use super::Plan;
 use super::ids::{ParticipantId, Unit, WorkerId};
 use super::messages::Action;
-use super::units::State;
+use super::slots::State;
 use super::workers::Delivery;
 
 impl Plan {

@@ -12,7 +12,7 @@ use chomp_table::{Digest, Head};
 
 use super::ids::{LeaseId, Unit};
 use super::messages::{Action, Rejection, StopReason};
-use super::units::State;
+use super::slots::State;
 use super::{Phase, Plan};
 
 impl Plan {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chomp_table::Head;
 
 use super::messages::Work;
-use super::units::State;
+use super::slots::State;
 use super::workers::Waiter;
 use super::{Plan, SubmissionId, Unit};
 

@@ -7,7 +7,7 @@ use chomp_table::RangeSummary;
 use super::Plan;
 use super::ids::{LeaseId, Unit, WorkerId};
 use super::messages::Rejection;
-use super::units::{Content, State};
+use super::slots::{Content, State};
 
 impl Plan {
     /// Whether results of this worker are taken at all.

@@ -8,7 +8,8 @@ use super::Plan;
 use super::copies::Copies;
 use super::ids::{LeaseId, Millis, ParticipantId, Unit, WorkerId};
 use super::messages::{Action, Loss, Work};
-use super::units::{Lost, State, place};
+use super::slots::{Lost, State};
+use super::units::place;
 
 /// Of so many units it is remembered who had a lease on them that has ended: some minutes of a large job, and 10 MB at
 /// the most.

@@ -102,6 +102,7 @@ mod reasons;
 mod regions;
 mod settings;
 mod shards;
+mod slots;
 mod submissions;
 mod units;
 mod waiting;
@@ -134,8 +135,9 @@ use patience::Patience;
 use ranges::Ranges;
 use read_backs::ReadBacks;
 use shards::Shards;
+use slots::Content;
 use submissions::Pending;
-use units::{Content, Units};
+use units::Units;
 use workers::{Delivery, Outcast, Waiter, Worker};
 
 /// What a plan is about.

@@ -16,7 +16,7 @@ use crate::forecast::Work;
 use super::ids::Unit;
 use super::messages::PlanError;
 use super::settings::Settings;
-use super::units::{Content, Slot, State};
+use super::slots::{Content, Slot, State};
 
 /// The end of a list of watchers.
 const NOBODY: u32 = u32::MAX;

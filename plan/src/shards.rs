@@ -4,7 +4,7 @@ use chomp_table::{Division, Head};
 
 use super::ids::WorkerId;
 use super::ranges::Ranges;
-use super::units::{Slot, State};
+use super::slots::{Slot, State};
 
 #[derive(Clone, Copy, Debug)]
 struct Shard {

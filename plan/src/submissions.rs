@@ -8,7 +8,7 @@ use super::Plan;
 use super::copies::Vote;
 use super::ids::{LeaseId, ParticipantId, SubmissionId, Unit, WorkerId};
 use super::messages::{Action, Loss, Rejection, Settled, StopReason, Verdict};
-use super::units::{Content, State};
+use super::slots::{Content, State};
 use super::workers::Delivery;
 
 /// A result that is not settled, or of which something is held back.

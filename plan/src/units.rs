@@ -1,10 +1,11 @@
-//! What the plan knows of each unit, be it a range or a shard.
+//! All units of a job, be it ranges or shards, and where they stand in the order of work.
 
-use chomp_table::{Digest, Division, Head, RangeSummary};
+use chomp_table::{Division, Head};
 
-use super::ids::{SubmissionId, Unit};
+use super::ids::Unit;
 use super::ranges::Ranges;
 use super::shards::Shards;
+use super::slots::{Content, Lost, Slot, State};
 
 /// The layer of shards: above all layers of ranges.
 pub(super) const SHARDS: u32 = u32::MAX - 1;
@@ -24,84 +25,6 @@ pub(super) fn unit_at((layer, number): Place) -> Unit {
         Unit::Shard(u32::try_from(number).expect("made of a shard's number"))
     } else {
         Unit::Range(Head(number))
-    }
-}
-
-/// What is in a unit. The counts are those of a range, told by its worker as the digest is, so
-/// all three have to agree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Content {
-    pub(super) count: u64,
-    pub(super) stored: u64,
-    pub(super) digest: Digest,
-}
-
-impl Content {
-    pub(super) fn of_range(summary: RangeSummary) -> Content {
-        Content {
-            count: summary.count,
-            stored: summary.stored,
-            digest: summary.digest,
-        }
-    }
-
-    pub(super) fn of_shard(digest: Digest) -> Content {
-        Content {
-            count: 0,
-            stored: 0,
-            digest,
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn summary(self, head: Head) -> RangeSummary {
-        RangeSummary {
-            head,
-            count: self.count,
-            stored: self.stored,
-            digest: self.digest,
-        }
-    }
-}
-
-/// Where a unit stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    /// Some of its sources are not committed.
-    Blocked,
-    /// It may be computed.
-    Ready,
-    /// It is being written.
-    Committing(SubmissionId),
-    /// It is durable.
-    Committed,
-}
-
-/// How an attempt is lost, as far as its unit is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lost {
-    Expired,
-    Failed,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
-    /// The content: of a committed unit, or of one that is being written; otherwise the one that
-    /// is expected, if any is.
-    pub(super) known: Option<Content>,
-    pub(super) state: State,
-    expiries: u32,
-    failures: u32,
-}
-
-impl Slot {
-    pub(super) const fn new(state: State) -> Slot {
-        Slot {
-            known: None,
-            state,
-            expiries: 0,
-            failures: 0,
-        }
     }
 }
 
@@ -164,19 +87,12 @@ impl Units {
 
     /// How many attempts to compute this unit were lost.
     pub(super) fn lost(&self, unit: Unit) -> u32 {
-        let slot = self.slot(unit);
-        slot.expiries.saturating_add(slot.failures)
+        self.slot(unit).lost()
     }
 
     /// Counts one more lost attempt, and gives the number of those lost in the same way.
     pub(super) fn lose(&mut self, unit: Unit, how: Lost) -> u32 {
-        let slot = self.slot_mut(unit);
-        let count = match how {
-            Lost::Expired => &mut slot.expiries,
-            Lost::Failed => &mut slot.failures,
-        };
-        *count = count.saturating_add(1);
-        *count
+        self.slot_mut(unit).lose(how)
     }
 
     /// Whether everything that the unit draws on is committed.

@@ -11,7 +11,7 @@ use super::Plan;
 use super::copies::Vote;
 use super::ids::{LeaseId, Millis, ParticipantId, RequestId, Unit, WorkerId};
 use super::messages::{Action, Answer, Loss, Misdeed, WorkerProgress};
-use super::units::Lost;
+use super::slots::Lost;
 
 /// A worker that is there.
 #[derive(Debug)]

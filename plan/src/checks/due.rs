@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use chomp_table::{Division, Head};
 
 use crate::ids::{LeaseId, Millis, SubmissionId, Unit, WorkerId};
-use crate::units::{Content, Place, place};
+use crate::slots::Content;
+use crate::units::{Place, place};
 
 /// Of so many groups of checks the lowest range is chosen.
 const GROUPS_LOOKED_AT: usize = 16;

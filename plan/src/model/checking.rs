@@ -4,7 +4,7 @@ use chomp_table::Head;
 
 use super::disk::Write;
 use super::world::{Finding, Submission, World};
-use crate::units::Content;
+use crate::slots::Content;
 use crate::{
     Event, LeaseId, Loss, Phase, Rejection, Settled, StopReason, SubmissionId, Unit, Work, WorkerId,
 };

@@ -7,8 +7,8 @@ use chomp_table::partition::count;
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Division, Head, RangeSummary};
 
+use crate::slots::Content;
 use crate::tests::summary;
-use crate::units::Content;
 use crate::{ParticipantId, Past, Settings, SubmissionId, Unit};
 
 /// A write that the plan asked for.

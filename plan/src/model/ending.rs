@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::world::{Finding, Outcome, World};
+use crate::slots::Content;
 use crate::tests::{summary, wrong};
-use crate::units::Content;
 use crate::{Event, ParticipantId, Phase, Task, Unit, Work, WorkerId};
 use chomp_table::Head;
 

@@ -2,8 +2,8 @@
 
 use super::disk::Write;
 use super::world::{Finding, Outcome, Process, Submission, World};
+use crate::slots::Content;
 use crate::tests::{shard_digest, summary, wrong};
-use crate::units::Content;
 use crate::{Event, LeaseId, Phase, RequestId, SubmissionId, Task, Unit, WorkerId};
 use chomp_table::Head;
 

@@ -6,7 +6,7 @@ use chomp_table::chance::Chance;
 use chomp_table::{Digest, Division, Head, RangeBits, RangeSummary, RankBits};
 
 use super::disk::{Disk, Write};
-use crate::units::Content;
+use crate::slots::Content;
 use crate::{
     Action, Answer, Event, LeaseId, Millis, Misdeed, ParticipantId, Past, Phase, Plan, Rejection,
     RequestId, Settings, StopReason, SubmissionId, Task, Unit, Verdict, Work, WorkerId,

@@ -388,7 +388,7 @@ fn a_shard_that_could_not_be_written_is_not_done() {
     let lease = bench.task(A).lease;
     let (submission, _) = bench.merge(A, lease, 0, shard_digest(0));
     fail_commit(&mut bench, submission);
-    assert_eq!(bench.plan.units.state(Unit::Shard(0)), units::State::Ready);
+    assert_eq!(bench.plan.units.state(Unit::Shard(0)), slots::State::Ready);
 }
 
 #[test]
