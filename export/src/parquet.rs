@@ -165,14 +165,37 @@ pub(crate) fn write<W: Write + Send>(
             what: "has at most 34,358,689,792 positions in a file: ask for less with --bits",
         });
     }
-    let schema = Arc::new(parse_message_type(SCHEMA)?);
-    let mut file = SerializedFileWriter::new(out, schema, Arc::new(properties(1, "word")))?;
-    let mut group = Vec::with_capacity(GROUP_ROWS);
-    let count = words.each(|mut piece| {
+    let layout = (SCHEMA, properties(1, "word"), GROUP_ROWS);
+    write_groups(out, layout, write_group, |take| words.each(take))
+}
+
+/// The positions of a table of values.
+pub(crate) fn write_values<W: Write + Send>(
+    rows: &mut Rows<'_>,
+    out: &mut W,
+) -> Result<u64, ExportError> {
+    let layout = (VALUES_SCHEMA, properties(2, "rank"), VALUES_GROUP_ROWS);
+    write_groups(out, layout, write_values_group, |take| rows.each(take))
+}
+
+/// Takes rows in pieces.
+type Take<'a, E> = &'a mut dyn FnMut(&[E]) -> Result<(), ExportError>;
+
+/// Writes the rows that `each` gives, in groups of so many.
+fn write_groups<E: Clone, W: Write + Send>(
+    out: W,
+    (schema, properties, group_rows): (&str, WriterProperties, usize),
+    write_group: impl Fn(&mut SerializedFileWriter<W>, &[E]) -> Result<(), ParquetError>,
+    each: impl FnOnce(Take<'_, E>) -> Result<u64, ExportError>,
+) -> Result<u64, ExportError> {
+    let schema = Arc::new(parse_message_type(schema)?);
+    let mut file = SerializedFileWriter::new(out, schema, Arc::new(properties))?;
+    let mut group = Vec::with_capacity(group_rows);
+    let count = each(&mut |mut piece| {
         while !piece.is_empty() {
-            let (taken, rest) = piece.split_at(piece.len().min(GROUP_ROWS - group.len()));
+            let (taken, rest) = piece.split_at(piece.len().min(group_rows - group.len()));
             group.extend_from_slice(taken);
-            if group.len() == GROUP_ROWS {
+            if group.len() == group_rows {
                 write_group(&mut file, &group)?;
                 group.clear();
             }
@@ -182,30 +205,6 @@ pub(crate) fn write<W: Write + Send>(
     })?;
     if !group.is_empty() {
         write_group(&mut file, &group)?;
-    }
-    file.close()?;
-    Ok(count)
-}
-
-/// The positions of a table of values.
-pub(crate) fn write_values<W: Write + Send>(
-    rows: &mut Rows<'_>,
-    out: &mut W,
-) -> Result<u64, ExportError> {
-    let schema = Arc::new(parse_message_type(VALUES_SCHEMA)?);
-    let properties = Arc::new(properties(2, "rank"));
-    let mut file = SerializedFileWriter::new(out, schema, properties)?;
-    let mut group = Vec::new();
-    let count = rows.each(|piece| {
-        group.extend_from_slice(piece);
-        if group.len() >= VALUES_GROUP_ROWS {
-            write_values_group(&mut file, &group)?;
-            group.clear();
-        }
-        Ok(())
-    })?;
-    if !group.is_empty() {
-        write_values_group(&mut file, &group)?;
     }
     file.close()?;
     Ok(count)
