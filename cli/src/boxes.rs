@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::machine;
 use crate::progress::Display;
 use crate::signals::stop_on_signals;
-use crate::verify::Checking;
+use crate::stage::Stage;
 
 /// So much longer than saving takes, nothing is saved again.
 const SAVE_SHARE: u32 = 10;
@@ -69,7 +69,7 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<Exit
         return Err(BoxMemory { given, needed }.into());
     }
     let stop = stop_on_signals()?;
-    let (progress, watcher) = watch::channel(Checking::default());
+    let (progress, watcher) = watch::channel(Stage::default());
     let scratch = args.scratch.as_deref().map(Scratch::open).transpose()?;
     let solver = Solver::new(bounds.clone(), threads, given - PROGRAM_BYTES, scratch)?;
     let positions = bounds.positions();
@@ -92,8 +92,8 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<Exit
 }
 
 /// What programs are told meanwhile.
-fn told(checking: Checking, seconds_left: Option<f64>) -> Event {
-    let done = checking.done;
+fn told(stage: Stage, seconds_left: Option<f64>) -> Event {
+    let done = stage.done;
     Event::Solving { done, seconds_left }
 }
 
@@ -105,14 +105,14 @@ fn told(checking: Checking, seconds_left: Option<f64>) -> Event {
 fn solve(
     mut solver: Solver,
     positions: u64,
-    progress: &watch::Sender<Checking>,
+    progress: &watch::Sender<Stage>,
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<Summary>> {
     let control = |done: u64| {
         #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
         let done = done as f64 / positions as f64;
         let stage = "positions";
-        progress.send_replace(Checking { stage, done });
+        progress.send_replace(Stage { name: stage, done });
         !stop.is_cancelled()
     };
     let mut wait = Duration::ZERO;

@@ -1,20 +1,20 @@
 //! The program `chomp`: arguments, progress, printing.
 //!
-//! Results go to stdout, everything else to stderr. [`exit`] has the exit codes. Each command has a module of its name (`run` is
+//! Results go to stdout, everything else to stderr. [`exit`] has the exit codes, `failure` which error gets which. Each command has a module of its name (`run` is
 //! `grundy` too, `box` is in `boxes`); `args` has the flags. What they share:
 //!
 //! | module | holds |
 //! |---|---|
 //! | `directory`, `local` | the store of a table, opened for a job; a coordinator for a worker of this process |
 //! | `trial`, `costs` | small jobs that show what a range costs, and what a table costs |
-//! | `events`, `progress`, `summary` | what programs and people are told |
+//! | `events`, `progress`, `stage`, `summary` | what programs and people are told |
 //! | `reach`, `source` | how to get at a coordinator; a table to ask, wherever it is |
 //! | `machine`, `grant` | what this computer has, and what Slurm lets the process have of it |
 //! | `signals` | when to stop |
 //!
 //! # What always holds
 //!
-//! * Nothing here that another crate would want. Errors become exit codes in one place, `exit`.
+//! * Nothing here that another crate would want. Errors become exit codes in one place, `failure`.
 //! * No control character of others reaches a terminal or a log: `format::shown` escapes them.
 
 mod access;
@@ -27,6 +27,7 @@ mod download;
 mod events;
 pub mod exit;
 mod export;
+mod failure;
 mod game;
 mod grant;
 mod local;
@@ -41,6 +42,7 @@ mod run;
 mod serve;
 mod signals;
 mod source;
+mod stage;
 mod status;
 mod summary;
 mod trial;
@@ -96,7 +98,7 @@ pub fn main() -> ExitCode {
         }
         Err(error) => {
             display.error(&error);
-            Exit::of(&error).into()
+            failure::exit_of(&error).into()
         }
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::events::Event;
-use crate::verify::{self, Checking};
+use crate::stage::{self, Stage};
 
 /// How often the bar moves.
 const BAR_EVERY: Duration = Duration::from_millis(100);
@@ -169,8 +169,8 @@ impl Display {
     /// seconds that are left of the stage.
     pub(crate) async fn follow_stages(
         &self,
-        checking: watch::Receiver<Checking>,
-        event: fn(Checking, Option<f64>) -> Event,
+        stages: watch::Receiver<Stage>,
+        event: fn(Stage, Option<f64>) -> Event,
     ) {
         if self.terminal {
             self.show_bar();
@@ -178,32 +178,28 @@ impl Display {
         let mut lines = tokio::time::interval(LINE_EVERY);
         lines.tick().await;
         let mut bar = tokio::time::interval(BAR_EVERY);
-        let mut first = *checking.borrow();
+        let mut first = *stages.borrow();
         let mut since = Instant::now();
         loop {
             let is_line = tokio::select! {
                 _ = lines.tick() => true,
                 _ = bar.tick() => false,
             };
-            let now = *checking.borrow();
-            let is_new = now.stage != first.stage;
+            let now = *stages.borrow();
+            let is_new = now.name != first.name;
             if is_new {
                 (first, since) = (now, Instant::now());
             }
-            let left = verify::time_left(first.done, now.done, since.elapsed());
+            let left = stage::time_left(first.done, now.done, since.elapsed());
             if self.terminal {
-                self.bar.set_prefix(now.stage);
-                self.bar.set_message(verify::pace(left));
+                self.bar.set_prefix(now.name);
+                self.bar.set_message(stage::pace(left));
                 self.bar.set_position(steps(now.done, BAR_STEPS));
             } else if self.json && (is_line || is_new) {
                 self.event(&event(now, left.map(|left| left.as_secs_f64())));
             } else if is_line {
                 let percent = steps(now.done, 100);
-                self.line(&format!(
-                    "{} {percent} %, {}",
-                    now.stage,
-                    verify::pace(left)
-                ));
+                self.line(&format!("{} {percent} %, {}", now.name, stage::pace(left)));
             }
         }
     }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
 use chomp_files::Claim;
@@ -13,7 +13,6 @@ use chomp_table::reader::locate;
 use chomp_verify::CheckError;
 use chomp_verify::marking::{self, Sizes};
 use chomp_verify::report::{Facts, Level, Report, Verdict};
-use indicatif::HumanDuration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +21,7 @@ use crate::events::Event;
 use crate::exit::Exit;
 use crate::progress::Display;
 use crate::signals::stop_on_signals;
+use crate::stage::Stage;
 
 mod checks;
 mod full;
@@ -50,28 +50,20 @@ pub(crate) enum VerifyError {
     Inside { path: PathBuf },
 }
 
-/// What is being checked.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Checking {
-    pub(crate) stage: &'static str,
-    /// The part of the stage that is done, from 0 to 1.
-    pub(crate) done: f64,
-}
-
 /// What checks work with.
 #[derive(Clone, Debug)]
 struct Means {
     threads: NonZeroUsize,
     memory_bytes: u64,
     start: Instant,
-    progress: watch::Sender<Checking>,
+    progress: watch::Sender<Stage>,
     stop: CancellationToken,
 }
 
 impl Means {
     /// Shows how much of a stage is done, and says whether to go on.
     fn tell(&self, stage: &'static str, done: f64) -> ControlFlow<()> {
-        self.progress.send_replace(Checking { stage, done });
+        self.progress.send_replace(Stage { name: stage, done });
         if self.stop.is_cancelled() {
             ControlFlow::Break(())
         } else {
@@ -126,7 +118,7 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
     )]
     let start = Instant::now();
     let stop = stop_on_signals()?;
-    let (progress, watcher) = watch::channel(Checking::default());
+    let (progress, watcher) = watch::channel(Stage::default());
     let means = Means {
         threads: args.share.threads(),
         memory_bytes: args.share.memory_bytes()?,
@@ -167,8 +159,8 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
 }
 
 /// What programs are told of a stage.
-fn told(checking: Checking, seconds_left: Option<f64>) -> Event {
-    let Checking { stage, done } = checking;
+fn told(stage: Stage, seconds_left: Option<f64>) -> Event {
+    let Stage { name: stage, done } = stage;
     Event::Checking {
         stage,
         done,
@@ -264,23 +256,6 @@ fn text(report: &Report, path: &Path) -> String {
     text
 }
 
-/// How long a stage takes yet, if it goes on as it did since `before` of it was done.
-pub(crate) fn time_left(before: f64, done: f64, since: Duration) -> Option<Duration> {
-    let gone = since.as_secs_f64();
-    let left = (1.0 - done).max(0.0) / (done - before) * gone;
-    (done > before && gone > 1.0)
-        .then(|| Duration::try_from_secs_f64(left).ok())
-        .flatten()
-}
-
-/// What is shown of a stage besides its bar.
-pub(crate) fn pace(left: Option<Duration>) -> String {
-    left.map_or_else(
-        || "starting".to_owned(),
-        |left| format!("{} left", HumanDuration(left)),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,7 +267,7 @@ mod tests {
             threads: NonZeroUsize::new(threads).unwrap(),
             memory_bytes,
             start,
-            progress: watch::channel(Checking::default()).0,
+            progress: watch::channel(Stage::default()).0,
             stop: CancellationToken::new(),
         }
     }
@@ -330,16 +305,5 @@ mod tests {
             let found = default_report(Path::new(folder), Level::Full);
             assert_eq!(found, Path::new(expected));
         }
-    }
-
-    #[test]
-    fn what_is_left_follows_from_what_was_done_in_this_run() {
-        let seconds = Duration::from_secs;
-        assert_eq!(time_left(0.0, 0.25, seconds(10)), Some(seconds(30)));
-        assert_eq!(time_left(0.5, 0.75, seconds(10)), Some(seconds(10)));
-        assert_eq!(time_left(0.5, 0.5, seconds(10)), None);
-        assert_eq!(time_left(0.0, 0.5, Duration::from_millis(20)), None);
-        assert_eq!(pace(Some(seconds(30))), "30 seconds left");
-        assert_eq!(pace(None), "starting");
     }
 }

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`filter`] | which positions: of so many bits, of so many cells, inside a box; one or both of a mirror pair |
 //! | [`words`] | the stored words of a table turned into the words of an export, ascending |
-//! | [`values`] | the same for tables of Grundy values |
+//! | [`values`] | the same for tables of Grundy values; `rows` has their positions |
 //! | [`text`], [`npy`], [`parquet`], [`roaring`], [`chomp_fast`] | the formats |
 //!
 //! # What always holds
@@ -32,6 +32,7 @@ mod npy;
 mod output;
 mod parquet;
 mod roaring;
+mod rows;
 mod text;
 pub mod values;
 mod words;

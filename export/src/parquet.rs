@@ -22,8 +22,8 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
+use crate::rows::{Row, Rows};
 use crate::text::row_lengths;
-use crate::values::{Row, Rows};
 use crate::words::Words;
 use crate::{ExportError, Format};
 

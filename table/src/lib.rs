@@ -94,6 +94,7 @@
 //!
 //! `examples/lookup.rs` is a program that does this.
 
+mod cell;
 pub mod chance;
 pub mod classes;
 pub mod definition;
@@ -117,11 +118,12 @@ pub mod sources;
 pub mod values;
 pub mod word;
 
+pub use cell::Cell;
 pub use digest::Digest;
 pub use division::{Division, RankBits};
 pub use head::{Head, RangeBits};
 pub use partition::Partition;
-pub use position::{Cell, Position};
+pub use position::Position;
 pub use range::{Range, RangeSummary};
 pub use reader::{ShardFile, Table, TableError};
 pub use values::ValuesManifest;

@@ -33,7 +33,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::position::{Cell, PositionError, check_order, rows_of};
+use crate::cell::Cell;
+use crate::position::{PositionError, TooManyTiles, check_order, rows_of};
 
 /// The most tiles of a partition here: p(120) is 1,844,349,560.
 pub const AREA_MAX: u32 = 120;
@@ -257,18 +258,13 @@ impl FromStr for Partition {
             if fits {
                 Ok(())
             } else {
-                Err(TooManyTiles.into())
+                Err(TooManyTiles(AREA_MAX).into())
             }
         })?;
         check_order(&rows)?;
-        Ok(Partition::new(rows).ok_or(TooManyTiles)?)
+        Ok(Partition::new(rows).ok_or(TooManyTiles(AREA_MAX))?)
     }
 }
-
-/// A position has more tiles than a partition may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the position has more than {AREA_MAX} tiles")]
-pub struct TooManyTiles;
 
 impl fmt::Display for Partition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

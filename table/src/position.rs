@@ -3,17 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::partition::TooManyTiles;
 use crate::word::Word;
-
-/// A cell, and so a move: counted from 1, the poison is at (1, 1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Cell {
-    /// Row, counted from the poisoned corner.
-    pub row: u32,
-    /// Column, counted from the poisoned corner.
-    pub column: u32,
-}
 
 /// A position: the lengths of its rows from the poisoned corner outwards, longest first.
 ///
@@ -23,6 +13,11 @@ pub struct Cell {
 pub struct Position {
     rows: Vec<u32>,
 }
+
+/// A position has more tiles than a partition may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the position has more than {0} tiles")]
+pub struct TooManyTiles(pub u32);
 
 /// Why some rows are not a position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -203,6 +198,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::cell::Cell;
     use proptest::prelude::*;
 
     #[test]

@@ -10,7 +10,7 @@
 //! that starts at a 1 and ends at a 0: all its 0s first, then its 1s. There is one such segment
 //! for each cell, and the number always falls.
 
-use crate::position::Cell;
+use crate::cell::Cell;
 
 /// A canonical word: an even number, at most 64 bits long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
