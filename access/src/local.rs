@@ -10,6 +10,8 @@ use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use chomp_files::failed;
+
 use crate::error::FileError;
 use crate::file::Access;
 use crate::private::OF_OTHERS;
@@ -57,17 +59,11 @@ pub fn file(folder: &Path, url: &str) -> Option<PathBuf> {
 ///
 /// If it cannot be written, or if others can enter the folder.
 pub fn save(folder: &Path, port: u16, access: &Access) -> Result<(), FileError> {
-    let failed = |source| {
-        FileError::Write(chomp_files::FileError::Failed {
-            action: "make the folder",
-            path: folder.to_owned(),
-            source,
-        })
-    };
     let mut builder = DirBuilder::new();
     let created = builder.recursive(true).mode(0o700).create(folder);
-    created.map_err(failed)?;
-    let mode = fs::metadata(folder).map_err(failed)?.mode();
+    let metadata = created.and_then(|()| fs::metadata(folder));
+    let metadata = metadata.map_err(failed("make the folder", folder));
+    let mode = metadata.map_err(FileError::Write)?.mode();
     if mode & OF_OTHERS != 0 {
         return Err(FileError::Exposed {
             path: folder.to_owned(),

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::path::Path;
 
+use chomp_files::failed;
 use serde::{Deserialize, Serialize};
 
 use crate::error::FileError;
@@ -155,13 +156,8 @@ impl Participants {
             folder.lock()?;
             Ok(folder)
         });
-        let _lock = locked.map_err(|source| {
-            FileError::Write(chomp_files::FileError::Failed {
-                action: "lock",
-                path: folder.to_owned(),
-                source,
-            })
-        })?;
+        let locked = locked.map_err(failed("lock", folder));
+        let _lock = locked.map_err(FileError::Write)?;
         let mut list = Participants::read(path)?;
         let changed = change(&mut list)?;
         let content = Content {

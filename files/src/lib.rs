@@ -59,7 +59,7 @@ pub enum FileError {
 }
 
 /// Turns the error of an action on `path` into a [`FileError`].
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
+pub fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
     move |source| FileError::Failed {
         action,
         path: path.to_owned(),

@@ -2,8 +2,6 @@
 
 /// The largest bound whose triples fit one word.
 pub(crate) const SMALL: usize = 5;
-/// The triples of that bound.
-const SMALL_BITS: usize = bits(SMALL);
 /// The largest bound for whose triples there are masks.
 const MASKED: usize = 16;
 /// The words of such a mask.
@@ -54,8 +52,6 @@ pub(crate) struct Last {
     /// [`threes`] and [`twos`].
     threes: Vec<usize>,
     twos: Vec<usize>,
-    /// For each triple of the small bound: itself, and those from which a move leads to it.
-    small: [u64; SMALL_BITS],
     /// For each triple of the bound of masks: those from which a move leads to it.
     masks: Vec<[u64; MASK_WORDS]>,
 }
@@ -71,7 +67,6 @@ impl Last {
             triples: triples.collect(),
             threes: (0..=usize::from(columns).max(MASKED)).map(threes).collect(),
             twos: (0..=usize::from(columns).max(MASKED)).map(twos).collect(),
-            small: [0; SMALL_BITS],
             masks: Vec::new(),
         };
         let masked = |index| {
@@ -79,13 +74,8 @@ impl Last {
             last.exclude(index, MASKED, &mut mask);
             mask
         };
-        let masks = (0..last.triples.len().min(bits(MASKED)))
-            .map(masked)
-            .collect();
-        last.masks = masks;
-        for (index, (small, mask)) in last.small.iter_mut().zip(&last.masks).enumerate() {
-            *small = mask[0] | 1 << index;
-        }
+        let most = last.triples.len().min(bits(MASKED));
+        last.masks = (0..most).map(masked).collect();
         last
     }
 
@@ -100,7 +90,7 @@ impl Last {
         while free != 0 {
             let index = free.trailing_zeros() as usize;
             losing |= 1 << index;
-            free &= !self.small[index];
+            free &= !(self.masks[index][0] | 1 << index);
             found(index);
         }
         losing

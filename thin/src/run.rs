@@ -96,13 +96,14 @@ impl Solver {
         scratch: Option<Scratch>,
     ) -> Result<Solver, ThinError> {
         let columns = bounds.columns();
-        let left = scratch
-            .as_ref()
-            .map(Scratch::summary)
-            .transpose()?
-            .flatten();
-        if let Some(left) = left.as_ref().filter(|left| left.rows != bounds.rows()) {
-            return Err(ThinError::Rows { found: left.rows });
+        let left = match &scratch {
+            Some(scratch) => scratch.summary()?,
+            None => None,
+        };
+        if let Some(Summary { rows: found, .. }) = left
+            && found != bounds.rows()
+        {
+            return Err(ThinError::Rows { found });
         }
         let first = (0..=columns).map(|second| (0..=second).map(|_| Cell::default()).collect());
         let mut solver = Solver {
@@ -179,10 +180,8 @@ impl Solver {
         }
         if !self.is_streamed && self.must_stream() {
             self.save()?;
-            self.first
-                .iter()
-                .flatten()
-                .for_each(|cell| drop(take(cell)));
+            let cells = self.first.iter().flatten();
+            cells.for_each(|cell| drop(take(cell)));
             self.is_streamed = true;
         }
         let Some(parts) = Column::new(self).run(listener, control)? else {

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use chomp_files::{FileError, Lock, NewFile, make_folders, open_within, put, read_within};
+use chomp_files::{Lock, NewFile, failed, make_folders, open_within, put, read_within};
 use chomp_table::digest::Digest;
 use serde::{Deserialize, Serialize};
 
@@ -58,13 +58,11 @@ impl Scratch {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             read => read.map_err(failed("read", &path))?,
         };
-        let state = serde_json::from_slice::<State>(&bytes);
-        match state
-            .ok()
-            .filter(|state| state.version == VERSION && state.summary.is_sound())
-        {
-            Some(state) => Ok(Some(state.summary)),
-            None => Err(ThinError::Damaged { path }),
+        match serde_json::from_slice::<State>(&bytes) {
+            Ok(State { version, summary }) if version == VERSION && summary.is_sound() => {
+                Ok(Some(summary))
+            }
+            _ => Err(ThinError::Damaged { path }),
         }
     }
 
@@ -98,38 +96,44 @@ impl Scratch {
         Ok(())
     }
 
-    fn path(&self, columns: usize, second: usize) -> PathBuf {
-        self.folder.join(format!("first-{columns}-{second}"))
+    fn row(&self, columns: usize, second: usize) -> Row {
+        Row {
+            path: self.folder.join(format!("first-{columns}-{second}")),
+            place: [columns as u8, second as u8],
+        }
     }
 
     pub(crate) fn reader(&self, columns: usize, second: usize) -> Result<RowReader, ThinError> {
-        let path = self.path(columns, second);
-        let (file, _) = open_within(&path).map_err(failed("open", &path))?;
-        Ok(RowReader {
-            file: BufReader::new(file),
-            path,
-            columns,
-            second,
-        })
+        let row = self.row(columns, second);
+        let (file, _) = open_within(&row.path).map_err(failed("open", &row.path))?;
+        let file = BufReader::new(file);
+        Ok(RowReader { file, row })
     }
 
     pub(crate) fn writer(&self, columns: usize, second: usize) -> Result<RowWriter, ThinError> {
-        let path = self.path(columns, second);
-        Ok(RowWriter {
-            file: NewFile::create(&path, true)?,
-            path,
-            columns,
-            second,
-        })
+        let row = self.row(columns, second);
+        let file = NewFile::create(&row.path, true)?;
+        Ok(RowWriter { file, row })
+    }
+}
+
+/// The file of a second row.
+struct Row {
+    path: PathBuf,
+    /// The columns and the second row.
+    place: [u8; 2],
+}
+
+impl Row {
+    fn digest(&self, third: usize, bitmap: &[u8]) -> Digest {
+        Digest::of_parts(&[&self.place, &[third as u8], bitmap])
     }
 }
 
 /// Reads the bitmaps of a second row.
 pub(crate) struct RowReader {
     file: BufReader<File>,
-    path: PathBuf,
-    columns: usize,
-    second: usize,
+    row: Row,
 }
 
 impl RowReader {
@@ -138,14 +142,14 @@ impl RowReader {
         let mut bitmap = Vec::with_capacity(size + SLACK);
         bitmap.resize(size, 0);
         let mut found = Digest::default();
+        let Row { path, .. } = &self.row;
         let read = self.file.read_exact(&mut bitmap);
-        let read = read.and_then(|()| self.file.read_exact(&mut found.0));
-        let is_short = matches!(&read, Err(error) if error.kind() == ErrorKind::UnexpectedEof);
-        if !is_short {
-            read.map_err(failed("read", &self.path))?;
+        match read.and_then(|()| self.file.read_exact(&mut found.0)) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => found = Digest::default(),
+            read => read.map_err(failed("read", path))?,
         }
-        if is_short || digest(self.columns, self.second, third, &bitmap) != found {
-            let path = self.path.clone();
+        if self.row.digest(third, &bitmap) != found {
+            let path = path.clone();
             return Err(ThinError::Damaged { path });
         }
         bitmap.resize(size + SLACK, 0);
@@ -156,19 +160,17 @@ impl RowReader {
 /// Writes the bitmaps of a second row.
 pub(crate) struct RowWriter {
     file: NewFile,
-    path: PathBuf,
-    columns: usize,
-    second: usize,
+    row: Row,
 }
 
 impl RowWriter {
     /// Adds the bitmap of the next third row.
     pub(crate) fn write(&mut self, third: usize, bitmap: &[u8]) -> Result<(), ThinError> {
         let bitmap = &bitmap[..bitmap.len() - SLACK];
-        let digest = digest(self.columns, self.second, third, bitmap);
+        let digest = self.row.digest(third, bitmap);
         let written = self.file.write_all(bitmap);
         let written = written.and_then(|()| self.file.write_all(&digest.0));
-        written.map_err(failed("write", &self.path))
+        Ok(written.map_err(failed("write", &self.row.path))?)
     }
 
     pub(crate) fn finish(self) -> Result<(), ThinError> {
@@ -181,20 +183,4 @@ fn columns_of(name: &str) -> Option<usize> {
     let (columns, second) = name.strip_prefix("first-")?.split_once('-')?;
     second.parse::<usize>().ok()?;
     columns.parse().ok()
-}
-
-fn digest(columns: usize, second: usize, third: usize, bitmap: &[u8]) -> Digest {
-    let place = [columns, second, third].map(|n| n as u8);
-    Digest::of_parts(&[&place, bitmap])
-}
-
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> ThinError {
-    move |source| {
-        let path = path.to_owned();
-        ThinError::File(FileError::Failed {
-            action,
-            path,
-            source,
-        })
-    }
 }

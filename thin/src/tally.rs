@@ -46,12 +46,12 @@ impl Cut {
 }
 
 /// The losing positions that begin with the same two rows.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
     pub(crate) first: usize,
     pub(crate) second: usize,
     /// How many have so many rows.
-    pub(crate) by_rows: [u64; ROWS_MAX + 1],
+    pub(crate) by_rows: Vec<u64>,
     pub(crate) cuts: Vec<Cut>,
     pub(crate) digest: Digest,
 }
@@ -78,7 +78,7 @@ impl<'a> Tally<'a> {
             ranks: Vec::with_capacity(RANKS),
             bytes: Vec::with_capacity(RANKS * 8),
             hash: DigestBuilder::default(),
-            open: Part::new(0, 0),
+            open: Part::default(),
             parts: Vec::new(),
         }
     }
@@ -87,9 +87,14 @@ impl<'a> Tally<'a> {
     pub(crate) fn begin(&mut self, first: usize, second: usize) {
         if (self.open.first, self.open.second) != (first, second) {
             self.flush();
-            let mut part = std::mem::replace(&mut self.open, Part::new(first, second));
-            part.digest = std::mem::take(&mut self.hash).finish();
-            self.parts.push(part);
+            self.open.digest = std::mem::take(&mut self.hash).finish();
+            let next = Part {
+                first,
+                second,
+                by_rows: vec![0; ROWS_MAX + 1],
+                ..Part::default()
+            };
+            self.parts.push(std::mem::replace(&mut self.open, next));
         }
     }
 
@@ -139,17 +144,5 @@ impl<'a> Tally<'a> {
         parts
             .filter(|part| part.by_rows.iter().any(|&n| n > 0))
             .collect()
-    }
-}
-
-impl Part {
-    fn new(first: usize, second: usize) -> Part {
-        Part {
-            first,
-            second,
-            by_rows: [0; ROWS_MAX + 1],
-            cuts: Vec::new(),
-            digest: Digest::default(),
-        }
     }
 }

@@ -4,8 +4,10 @@
 //! the step before left it that has the same third row; so it waits until the thread of the second row before has made
 //! that step. The diagonals, on which rows are equal, are made from the last step of the row before.
 
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
 
 use crate::ThinError;
 use crate::layout::Layout;
@@ -23,7 +25,6 @@ pub(super) struct Column<'a> {
     next: AtomicUsize,
     steps: Mutex<Steps>,
     stepped: Condvar,
-    error: Mutex<Option<ThinError>>,
 }
 
 struct Steps {
@@ -50,7 +51,6 @@ impl<'a> Column<'a> {
                 is_stopped: false,
             }),
             stepped: Condvar::new(),
-            error: Mutex::new(None),
         }
     }
 
@@ -60,26 +60,22 @@ impl<'a> Column<'a> {
         listener: Option<Listener<'_>>,
         control: Control<'_>,
     ) -> Result<Option<Vec<Part>>, ThinError> {
-        let parts = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for _ in 0..self.solver.threads.get() {
-                scope.spawn(|| {
-                    let _guard = Guard(&self);
-                    let mut sweep = Sweep::new(&self.solver.tables, 3, listener);
-                    if let Err(error) = self.work(&mut sweep, control) {
-                        *lock(&self.error) = Some(error);
-                        self.stop();
-                    }
-                    lock(&parts).extend(sweep.tally.parts());
-                });
-            }
-        });
-        if let Some(error) = lock(&self.error).take() {
-            return Err(error);
-        }
+        let thread = || {
+            let _guard = Guard(&self);
+            let mut sweep = Sweep::new(&self.solver.tables, 3, listener);
+            let worked = self.work(&mut sweep, control);
+            worked.inspect_err(|_| self.stop())?;
+            Ok(sweep.tally.parts())
+        };
+        let parts = std::thread::scope(|scope| {
+            let threads = 0..self.solver.threads.get();
+            let threads: Vec<_> = threads.map(|_| scope.spawn(thread)).collect();
+            let joined = threads.into_iter().map(ScopedJoinHandle::join);
+            let joined = joined.map(|parts| parts.unwrap_or_else(|panic| resume_unwind(panic)));
+            joined.collect::<Result<Vec<Vec<Part>>, ThinError>>()
+        })?;
         let is_stopped = lock(&self.steps).is_stopped;
-        let parts = std::mem::take(&mut *lock(&parts));
-        Ok((!is_stopped).then_some(parts))
+        Ok((!is_stopped).then(|| parts.concat()))
     }
 
     /// Takes second rows, each behind the one before.
@@ -185,9 +181,7 @@ impl<'a> Column<'a> {
                 && before.is_some_and(|before| steps.done[before] < third.min(before) + 1)
         };
         let steps = self.stepped.wait_while(lock(&self.steps), waits);
-        !steps
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .is_stopped
+        !steps.unwrap_or_else(PoisonError::into_inner).is_stopped
     }
 
     fn stop(&self) {
