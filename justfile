@@ -77,9 +77,13 @@ fuzz-all COUNT="10000000" SEED="0":
 bench:
     .ci/run bench
 
-# Archives with a static program, its manual and completions
-release:
-    .ci/release
+# The engines that take longer, all or some: `just engines ceph mpi`
+engines *NAMES:
+    .ci/engines {{NAMES}}
+
+# All files of a release; `just release twice` makes them twice and compares
+release *ARGS:
+    .ci/release {{ARGS}}
 
 # A container image of a static program, without a daemon
 image PROGRAM="target/x86_64-unknown-linux-musl/release/chomp":

@@ -13,8 +13,9 @@ use super::relay::{CREDENTIALS, Counts, NEW_KEY, OLD_KEY, Relay, Way};
 
 /// Who has no key, but is told where to get one.
 const POD: &str = "";
-/// How long a server is gone: longer than all is repeated at short intervals, and shorter than anybody waits.
-const GONE: Duration = Duration::from_secs(8);
+/// For so many seconds a server is gone, if `CHOMP_OUTAGE` does not say for how many: longer than all is repeated at
+/// short intervals, and shorter than anybody waits.
+const OUTAGE: u64 = 8;
 /// So many ranges are some, and far from all.
 const SOME: u64 = 1 << 5;
 
@@ -141,7 +142,9 @@ fn a_server_that_is_gone_for_a_while_is_waited_for() {
     let mut workers = [NEW_KEY; 2].map(|key| job.worker(key));
     job.wait_for_more(SOME);
     job.relay.set(Way::Gone);
-    thread::sleep(GONE);
+    let outage = std::env::var("CHOMP_OUTAGE");
+    let outage = outage.map_or(OUTAGE, |seconds| seconds.parse().unwrap());
+    thread::sleep(Duration::from_secs(outage));
     for process in [&mut coordinator].into_iter().chain(&mut workers) {
         assert!(process.ended().is_none(), "{:?}", process.ended());
     }
