@@ -135,7 +135,7 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
 
 fn of_table(error: &TableError) -> Option<Exit> {
     match error {
-        TableError::Damaged { .. } => Some(Exit::Damaged),
+        TableError::Damaged { .. } | TableError::Openings { .. } => Some(Exit::Damaged),
         TableError::Newer { .. }
         | TableError::Beyond { .. }
         | TableError::BeyondTiles { .. }

@@ -1,8 +1,10 @@
 //! `chomp openings`: the winning first moves of rectangles.
 
+use std::path::Path;
+
 use anyhow::bail;
-use chomp_query::{Opening, drawing, opening, openings};
-use chomp_table::Position;
+use chomp_query::{Losing, Opening, drawing, of_board, opening, openings, with_boxes};
+use chomp_table::{Position, TableError};
 
 use crate::args::OpeningsArgs;
 use crate::exit::Exit;
@@ -11,7 +13,7 @@ use crate::source::Source;
 pub(crate) async fn run(args: OpeningsArgs) -> anyhow::Result<Exit> {
     let source = Source::open(&args.source).await?;
     let json = args.json;
-    let told = tokio::task::spawn_blocking(move || find(&source, &args.boards)).await??;
+    let told = tokio::task::spawn_blocking(move || find(&source, &args)).await??;
     let mut text = String::new();
     for opening in &told {
         if json {
@@ -27,22 +29,49 @@ pub(crate) async fn run(args: OpeningsArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn find(source: &Source, boards: &[String]) -> anyhow::Result<Vec<Opening>> {
-    if boards.is_empty() {
-        return Ok(openings(source)?);
+fn find(source: &Source, args: &OpeningsArgs) -> anyhow::Result<Vec<Opening>> {
+    // An address is no directory, and has no boxes.
+    let directory = Path::new(&args.source.table);
+    if args.boards.is_empty() {
+        return Ok(with_boxes(openings(source)?, directory)?);
     }
-    let one = |text: &String| {
-        let position: Position = text.parse()?;
-        let rows = position.rows();
-        match rows {
-            [columns, ..] if rows.iter().all(|length| length == columns) => {
-                let rows = u32::try_from(rows.len()).expect("at most 64 rows");
-                Ok(opening(source, rows, *columns)?)
-            }
-            _ => bail!(NoBoard(text.clone())),
+    let boards = args.boards.iter().map(|text| sides(text));
+    let boards = boards.collect::<anyhow::Result<Vec<_>>>()?;
+    let table_bits = source.bits();
+    let boxes = if boards.iter().all(|(m, n)| m + n <= table_bits) {
+        Vec::new()
+    } else {
+        with_boxes(Vec::new(), directory)?
+    };
+    let one = |&(rows, columns): &(u32, u32)| {
+        if rows + columns <= table_bits {
+            return Ok(opening(source, rows, columns)?);
         }
+        let bits = rows + columns;
+        let beyond = TableError::Beyond { bits, table_bits };
+        Ok(of_board(&boxes, rows, columns).ok_or(beyond)?)
     };
     boards.iter().map(one).collect()
+}
+
+/// The rows and columns of a board, which a box may have though no table does.
+fn sides(text: &str) -> anyhow::Result<(u32, u32)> {
+    let number = |digits: &str| {
+        let side = digits.parse::<u8>().ok().filter(|&side| side > 0);
+        side.map(u32::from)
+    };
+    let written = text.split_once('x');
+    if let Some(sides) = written.and_then(|(m, n)| number(m).zip(number(n))) {
+        return Ok(sides);
+    }
+    let position: Position = text.parse()?;
+    let rows = position.rows();
+    match rows {
+        [columns, ..] if rows.iter().all(|length| length == columns) => {
+            Ok((u32::try_from(rows.len())?, *columns))
+        }
+        _ => bail!(NoBoard(text.to_owned())),
+    }
 }
 
 /// A position that is no rectangle.

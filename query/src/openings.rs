@@ -1,13 +1,17 @@
 //! The winning first moves of rectangles.
 
-use chomp_table::{Cell, Position, TableError, Word};
-use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use chomp_table::{Cell, Digest, Position, TableError, Word};
+use serde::{Deserialize, Serialize};
 
 use crate::Losing;
 use crate::answer::winning_moves;
 
 /// The winning first moves of a rectangle. As JSON, a cell is `[row, column]`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Opening {
     /// The number of rows.
     pub rows: u32,
@@ -69,6 +73,102 @@ pub fn openings(table: &impl Losing) -> Result<Vec<Opening>, TableError> {
     Ok(openings.collect())
 }
 
+impl Opening {
+    /// That of the board with rows and columns exchanged.
+    #[must_use]
+    pub fn mirror(self) -> Opening {
+        let mut moves: Vec<_> = self.moves.into_iter().map(|(r, c)| (c, r)).collect();
+        moves.sort_unstable();
+        Opening {
+            rows: self.columns,
+            columns: self.rows,
+            moves,
+        }
+    }
+
+    /// Whether these are moves on the board, ascending, and some unless it is 1x1.
+    fn is_possible(&self) -> bool {
+        let is_there = |&(row, column): &(u32, u32)| {
+            (1..=self.rows).contains(&row) && (1..=self.columns).contains(&column)
+        };
+        self.moves.iter().all(is_there)
+            && self.moves.is_sorted_by(|a, b| a < b)
+            && self.moves.is_empty() == (self.rows == 1 && self.columns == 1)
+    }
+}
+
+/// What `chomp box --json` prints, as far as it is about openings.
+#[derive(Debug, Deserialize)]
+struct Solved {
+    rows: u32,
+    columns: u32,
+    /// That of the losing positions: whoever has the same has found the same openings.
+    #[serde(rename = "digest")]
+    _digest: Digest,
+    openings: Vec<Opening>,
+}
+
+/// The openings of all boards of a box, by rows, then by columns.
+fn parse(json: &[u8]) -> Result<Vec<Opening>, String> {
+    let solved: Solved = serde_json::from_slice(json)
+        .map_err(|error| format!("it is not what chomp box --json prints: {error}"))?;
+    let boards =
+        (1..=solved.rows).flat_map(|rows| (1..=solved.columns).map(move |columns| (rows, columns)));
+    let named = solved.openings.iter().map(|one| (one.rows, one.columns));
+    if !named.eq(boards) {
+        return Err("it does not have each board once, in order".into());
+    }
+    match solved.openings.iter().find(|one| !one.is_possible()) {
+        Some(Opening { rows, columns, .. }) => {
+            Err(format!("it has impossible moves of {rows}x{columns}"))
+        }
+        None => Ok(solved.openings),
+    }
+}
+
+/// Adds to the openings of a table those of boxes: of the files `box-….json` that the directory of the table may have, each with
+/// what `chomp box --json` printed. All have rows <= columns, and are ordered by rows, then by columns.
+///
+/// # Errors
+///
+/// If such a file cannot be read, is something else, or says something else of a board than the table or another file.
+pub fn with_boxes(known: Vec<Opening>, directory: &Path) -> Result<Vec<Opening>, TableError> {
+    let place = |opening: &Opening| (opening.rows, opening.columns);
+    let mut all: BTreeMap<_, _> = known.into_iter().map(|one| (place(&one), one)).collect();
+    for (file, bytes) in chomp_table::reader::boxes(directory)? {
+        let refused = |what| {
+            let file = file.clone();
+            TableError::Openings { file, what }
+        };
+        for mut opening in parse(&bytes).map_err(refused)? {
+            if opening.rows > opening.columns {
+                opening = opening.mirror();
+            }
+            let (rows, columns) = place(&opening);
+            let known = all
+                .entry((rows, columns))
+                .or_insert_with(|| opening.clone());
+            if *known != opening {
+                let what = format!("it contradicts what is known of {rows}x{columns}");
+                return Err(refused(what));
+            }
+        }
+    }
+    Ok(all.into_values().collect())
+}
+
+/// That of a board among openings with rows <= columns.
+pub fn of_board(all: &[Opening], rows: u32, columns: u32) -> Option<Opening> {
+    let sides = (rows.min(columns), rows.max(columns));
+    let found = all.iter().find(|one| (one.rows, one.columns) == sides)?;
+    let found = found.clone();
+    Some(if rows > columns {
+        found.mirror()
+    } else {
+        found
+    })
+}
+
 fn board(rows: u32, columns: u32) -> Position {
     let rows = usize::try_from(rows).expect("rows fit in memory");
     Position::new(vec![columns; rows]).expect("a board of at most 64 bits")
@@ -78,6 +178,108 @@ fn board(rows: u32, columns: u32) -> Position {
 mod tests {
     use super::*;
     use crate::tests::ByDefinition;
+
+    /// What `chomp box --json` prints of these boards, by their definition.
+    fn solved(rows: u32, columns: u32) -> serde_json::Value {
+        let table = ByDefinition::new(rows + columns);
+        let boards = (1..=rows).flat_map(|rows| (1..=columns).map(move |columns| (rows, columns)));
+        let openings = boards.map(|(rows, columns)| opening(&table, rows, columns).unwrap());
+        serde_json::json!({
+            "rows": rows, "columns": columns, "positions": 7, "digest": Digest::default(),
+            "openings": openings.collect::<Vec<_>>(),
+        })
+    }
+
+    fn put(file: &Path, text: &str) {
+        chomp_files::put(file, text.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn boxes_are_added_to_a_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let known = openings(&ByDefinition::new(8)).unwrap();
+        assert_eq!(with_boxes(known.clone(), folder.path()).unwrap(), known);
+        let none = folder.path().join("none");
+        assert_eq!(with_boxes(known.clone(), &none).unwrap(), known);
+        for (rows, columns) in [(3, 9), (6, 4)] {
+            let name = format!("box-{rows}x{columns}.json");
+            put(
+                &folder.path().join(name),
+                &solved(rows, columns).to_string(),
+            );
+        }
+        put(&folder.path().join("box.json"), "something else");
+        let all = with_boxes(known, folder.path()).unwrap();
+        let table = ByDefinition::new(14);
+        let expected = boards(14).filter(|&(rows, columns)| {
+            rows + columns <= 8 || rows <= 3 && columns <= 9 || rows <= 4 && columns <= 6
+        });
+        let expected = expected.map(|(rows, columns)| opening(&table, rows, columns).unwrap());
+        assert_eq!(all, expected.collect::<Vec<_>>());
+        for (rows, columns) in [(3, 9), (9, 3), (6, 4)] {
+            let expected = opening(&table, rows, columns).unwrap();
+            assert_eq!(of_board(&all, rows, columns), Some(expected));
+        }
+        assert_eq!(of_board(&all, 4, 9), None);
+    }
+
+    #[test]
+    fn boxes_that_were_changed_are_refused() {
+        let known = openings(&ByDefinition::new(8)).unwrap();
+        let whole = solved(3, 6);
+        let change = |place: &str, value: serde_json::Value| {
+            let mut changed = whole.clone();
+            *changed.pointer_mut(place).unwrap() = value;
+            changed.to_string()
+        };
+        let of_3x6 = "/openings/17/moves";
+        let right = &whole["openings"][17]["moves"];
+        assert_eq!(right.as_array().unwrap().len(), 1);
+        for (changed, expected) in [
+            (whole.to_string()[..200].to_owned(), "not what chomp box"),
+            (change("/digest", 5.into()), "not what chomp box"),
+            (change("/rows", 4.into()), "each board once"),
+            (change("/columns", 5.into()), "each board once"),
+            (change("/openings/17/columns", 5.into()), "each board once"),
+            (
+                change(of_3x6, serde_json::json!([])),
+                "impossible moves of 3x6",
+            ),
+            (
+                change(of_3x6, serde_json::json!([[1, 7]])),
+                "impossible moves of 3x6",
+            ),
+            (
+                change(of_3x6, serde_json::json!([[2, 0]])),
+                "impossible moves of 3x6",
+            ),
+            (
+                change(of_3x6, serde_json::json!([[2, 2], [2, 2]])),
+                "impossible moves of 3x6",
+            ),
+            (
+                change("/openings/0/moves", serde_json::json!([[1, 1]])),
+                "impossible moves of 1x1",
+            ),
+            // The table has it too.
+            (
+                change("/openings/2/moves", serde_json::json!([[1, 3]])),
+                "contradicts what is known of 1x3",
+            ),
+            // Only the mirror image in the same file does.
+            (
+                change("/openings/12/moves", serde_json::json!([[1, 1]])),
+                "contradicts what is known of 1x3",
+            ),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            put(&folder.path().join("box-a.json"), &changed);
+            let error = with_boxes(known.clone(), folder.path())
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
 
     #[test]
     fn known_openings() {

@@ -120,7 +120,10 @@ function tellAim(move) {
 
 // --- The map --------------------------------------------------------------------------------------
 
-function choose({ rows, columns }) {
+function choose(opening) {
+  const { rows, columns } = opening;
+  // A box has told of this board, and nobody of its other positions.
+  if (tableBits !== null && rows + columns > tableBits) return say(byId("map-told"), boardWords(opening));
   open(`${rows}x${columns}`);
   const card = byId("position-card");
   if (card.getBoundingClientRect().top > innerHeight * 0.7) {

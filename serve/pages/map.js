@@ -33,7 +33,7 @@ export function drawMap(place, openings, { onLook, onChoose }) {
   const openingOf = new Map();
   for (const opening of withMirrors(openings)) {
     const { rows, columns, moves } = opening;
-    const kind = moves.length === 0 ? "none" : moves.length === 1 ? "one" : "several";
+    const kind = ["none", "one", "several"][moves.length] ?? "three";
     const button = element(
       "button",
       { type: "button", class: kind, "aria-label": boardWords(opening) },
@@ -52,7 +52,8 @@ export function drawMap(place, openings, { onLook, onChoose }) {
     onPoint: (button) => button && onLook(openingOf.get(button)),
   });
   const labels = buttons.map((_, index) => (index === 0 || (index + 1) % 5 === 0 ? String(index + 1) : ""));
-  grid.build(buttons, labels, labels);
+  const lines = Array.from(buttons, (line) => Array.from(line, (button) => button ?? null));
+  grid.build(lines, labels, labels);
 
   let marked = null;
   return (rows, columns) => {

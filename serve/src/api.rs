@@ -34,8 +34,8 @@ use crate::values::{CurrentValues, NoValue};
 
 /// The longest text of a position: 63 rows of two digits each and a comma take 188 bytes, a word 66; 120 rows of a cell 239.
 const TEXT_BYTES_MAX: usize = 256;
-/// The most rows and columns together: those of a word of 64 bits.
-const SIDES_MAX: u32 = u64::BITS;
+/// The most rows and columns together: those of the largest box.
+const SIDES_MAX: u32 = 32 + 250;
 
 /// What answers questions.
 #[derive(Clone, Debug)]
@@ -60,7 +60,9 @@ enum Refusal {
     Position(#[from] PositionError),
     #[error("\"{0}\" is no board: write rows x columns, as 8x10")]
     Board(String),
-    #[error("rows and columns are more than {SIDES_MAX} together: no table has that")]
+    #[error(
+        "rows and columns are more than {SIDES_MAX} together: neither a table nor a box has that"
+    )]
     TooLarge,
     #[error("there is no finished table yet")]
     NoTable,
@@ -130,6 +132,17 @@ impl Api {
     pub(crate) async fn opening(&self, board: Text, caller: &Caller) -> Response {
         let answer = async {
             let (rows, columns) = sides(&short(board)?)?;
+            let open = self.open()?;
+            let (bits, table_bits) = (rows + columns, open.table.manifest().bits);
+            if bits > table_bits {
+                let (list, _) = open.openings.list().await?;
+                let beyond = TableError::Beyond { bits, table_bits };
+                let found = chomp_query::of_board(&list, rows, columns);
+                return Ok(json(
+                    StatusCode::OK,
+                    &found.ok_or_else(|| Arc::new(beyond))?,
+                ));
+            }
             self.ask(caller, move |table| {
                 chomp_query::opening(table, rows, columns)
             })
@@ -141,7 +154,7 @@ impl Api {
     pub(crate) async fn openings(&self) -> Response {
         let list = async { Ok(self.open()?.openings.list().await?) };
         let list = list.await;
-        self.respond(list.map(|list| text(StatusCode::OK, JSON, list)))
+        self.respond(list.map(|(_, list)| text(StatusCode::OK, JSON, list)))
     }
 
     /// The table that answers, or why none does.
@@ -283,7 +296,7 @@ mod tests {
             " 8x8",
             "8x-1",
             "4294967296x1",
-            "32x33",
+            "240x43",
             "4294967295x4294967295",
         ] {
             assert!(sides(wrong).is_err(), "{wrong}");

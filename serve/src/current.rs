@@ -207,7 +207,11 @@ impl Keeper {
         let table = Arc::new(table);
         Ok(OpenTable {
             facts: Facts::new(table.manifest()),
-            openings: Openings::new(Arc::clone(&table)),
+            openings: Openings::new(
+                Arc::clone(&table),
+                self.published.directory().to_owned(),
+                self.complaints.clone(),
+            ),
             counts: Counts::new(Arc::clone(&table)),
             table,
         })

@@ -1,12 +1,17 @@
-//! The winning first moves of all rectangles: worked out once for a table, when somebody asks.
+//! The winning first moves of all rectangles that are known: worked out once for a table, when somebody asks.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use chomp_query::{Opening, with_boxes};
+use chomp_table::format::describe;
 use chomp_table::{Table, TableError};
 use tokio::sync::watch;
+
+use crate::complaints::Complaints;
 
 /// How long a request waits for the list. It takes as long as it takes to read a part of the table
 /// for each of some ten thousand moves.
@@ -16,6 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(crate) struct Openings {
     table: Arc<Table>,
+    /// Where the table is, and files of boxes may be.
+    directory: PathBuf,
+    complaints: Complaints,
     begun: Arc<AtomicBool>,
     list: Arc<watch::Sender<List>>,
 }
@@ -27,7 +35,7 @@ enum List {
     Missing,
     /// Why it cannot be had this time.
     Failed(Arc<TableError>),
-    Known(Bytes),
+    Known(Arc<Vec<Opening>>, Bytes),
 }
 
 /// Why there is no list.
@@ -40,16 +48,18 @@ pub(crate) enum NoList {
 }
 
 impl Openings {
-    pub(crate) fn new(table: Arc<Table>) -> Openings {
+    pub(crate) fn new(table: Arc<Table>, directory: PathBuf, complaints: Complaints) -> Openings {
         Openings {
             table,
+            directory,
+            complaints,
             begun: Arc::default(),
             list: Arc::new(watch::Sender::default()),
         }
     }
 
-    /// The list as JSON. The first who asks has it worked out, and all others wait for the same.
-    pub(crate) async fn list(&self) -> Result<Bytes, NoList> {
+    /// The list, and the same as JSON. The first who asks has it worked out, and all others wait for the same.
+    pub(crate) async fn list(&self) -> Result<(Arc<Vec<Opening>>, Bytes), NoList> {
         let mut list = self.list.subscribe();
         if !self.begun.swap(true, Ordering::AcqRel) {
             self.list.send_replace(List::Missing);
@@ -58,7 +68,7 @@ impl Openings {
         let there = list.wait_for(|list| !matches!(list, List::Missing));
         match tokio::time::timeout(PATIENCE, there).await {
             Ok(Ok(there)) => match &*there {
-                List::Known(list) => Ok(list.clone()),
+                List::Known(list, json) => Ok((Arc::clone(list), json.clone())),
                 List::Failed(error) => Err(NoList::Table(Arc::clone(error))),
                 List::Missing => unreachable!("it was waited for"),
             },
@@ -71,16 +81,22 @@ impl Openings {
     fn begin(&self) {
         let (table, begun) = (Arc::clone(&self.table), Arc::clone(&self.begun));
         let list = Arc::clone(&self.list);
+        let (directory, complaints) = (self.directory.clone(), self.complaints.clone());
         tokio::task::spawn_blocking(move || {
             let mut again = Again {
                 begun: &begun,
                 needed: true,
             };
             match chomp_query::openings(&*table) {
-                Ok(openings) => {
+                Ok(mut openings) => {
+                    match with_boxes(openings.clone(), &directory) {
+                        Ok(more) => openings = more,
+                        // What the table says stands without them.
+                        Err(error) => drop(complaints.log(&describe(&error))),
+                    }
                     let mut text = serde_json::to_vec(&openings).expect("numbers become JSON");
                     text.push(b'\n');
-                    list.send_replace(List::Known(text.into()));
+                    list.send_replace(List::Known(openings.into(), text.into()));
                     again.needed = false;
                 }
                 Err(error) => {

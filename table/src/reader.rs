@@ -29,7 +29,7 @@ mod shards;
 
 pub use alone::ShardFile;
 pub use cache::CACHE_BYTES;
-pub use files::{Files, Part};
+pub use files::{Files, Part, boxes};
 pub use kind::{AnyManifest, AnyTable, Kind, ShardFileInfo, TableName, locate};
 
 pub(crate) use cache::FrameId;
@@ -116,6 +116,14 @@ pub enum TableError {
         first: u64,
         /// The last word of the shard.
         last: u64,
+    },
+    /// What `chomp box --json` printed is not that any more, or contradicts a table.
+    #[error("{file} cannot be used: {what}; remove it, or make it again with `chomp box --json`")]
+    Openings {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        what: String,
     },
     /// A file cannot be read.
     #[error("cannot read {file}")]

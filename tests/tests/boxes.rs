@@ -67,6 +67,51 @@ fn openings_are_those_that_a_table_has() {
 }
 
 #[test]
+fn openings_of_a_box_beside_a_table_are_told_with_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    run(directory.path(), 14).output().unwrap();
+    let file = directory.path().join("box-3x14.json");
+    let found = end(&mut solve(3, 14)).stdout;
+    fs::write(&file, &found).unwrap();
+    let ask = |boards: &[&str]| {
+        let mut openings = program();
+        openings.arg("openings").args(boards).arg("--table");
+        end(openings.arg(directory.path()))
+    };
+    let all = ask(&[]);
+    assert_eq!(all.code, Some(0), "{all:?}");
+    let board = |line: &str| line.split(' ').next().unwrap().to_owned();
+    let boards: Vec<String> = all.stdout.lines().map(board).collect();
+    let expected = (1..=7).flat_map(|m| (m..=14).map(move |n| (m, n)));
+    let expected = expected.filter(|&(m, n)| m + n <= 14 || m <= 3);
+    let expected: Vec<String> = expected.map(|(m, n)| format!("{m}x{n}")).collect();
+    assert_eq!(boards, expected);
+
+    let some = ask(&["3x14", "14x3", "2x5"]);
+    let three = all.stdout.lines().find(|line| line.starts_with("3x14 "));
+    assert_eq!(some.stdout.lines().next(), three);
+    assert_eq!(some.stdout.lines().count(), 3, "{some:?}");
+    ask(&["4x14"]).refuses(5, &["18 bits", "14"]);
+    ask(&["8x101"]).refuses(5, &["109 bits"]);
+
+    // One move of a board that the table has too is another one.
+    let wrong = found.replace(
+        r#"{"rows":2,"columns":4,"moves":[[2,4]]}"#,
+        r#"{"rows":2,"columns":4,"moves":[[2,3]]}"#,
+    );
+    assert_ne!(wrong, found);
+    for (content, text) in [
+        (&wrong[..], "contradicts what is known of 2x4"),
+        (&found[..200], "is not what"),
+    ] {
+        fs::write(&file, content).unwrap();
+        ask(&[]).refuses(3, &["box-3x14.json", text]);
+    }
+    // Who asks the table alone is not concerned.
+    assert_eq!(ask(&["2x5"]).code, Some(0));
+}
+
+#[test]
 fn a_run_that_is_killed_goes_on_and_finds_the_same() {
     let directory = tempfile::tempdir().unwrap();
     let folder = directory.path().join("scratch");

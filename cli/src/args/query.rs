@@ -60,7 +60,7 @@ pub(crate) struct OpeningsArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
 
-    /// The boards, as 8x10 [default: all that the table covers]
+    /// The boards, as 8x10 [default: all that the table covers, or a file box-….json beside it]
     #[arg(value_name = "BOARD")]
     pub(crate) boards: Vec<String>,
 

@@ -89,6 +89,50 @@ impl Files for Folder {
     }
 }
 
+/// The most bytes of such a file, and the most of them: the openings of 32 rows and 250 columns take 800 kB.
+const BOX_BYTES_MAX: u64 = 4 << 20;
+const BOXES_MAX: usize = 64;
+
+/// The files `box-….json` of a directory, which hold what `chomp box --json` printed: their paths in order, and their
+/// bytes. None if there is no such directory.
+///
+/// # Errors
+///
+/// If the directory or one of them cannot be read, or if there are more than 64, or one of more than 4 MiB.
+pub fn boxes(directory: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, TableError> {
+    let failed = |file: &Path| {
+        let file = file.to_owned();
+        |source| TableError::Io { file, source }
+    };
+    let entries = match std::fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed(directory))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(failed(directory))?.file_name();
+        let name = name.to_str().unwrap_or_default();
+        let inner = name.strip_prefix("box-");
+        if inner
+            .and_then(|inner| inner.strip_suffix(".json"))
+            .is_none()
+        {
+            continue;
+        }
+        let file = directory.join(name);
+        let bytes = chomp_files::read_within(&file, BOX_BYTES_MAX).map_err(failed(&file))?;
+        if bytes.len() as u64 > BOX_BYTES_MAX || found.len() == BOXES_MAX {
+            let what = format!(
+                "it has more than {BOX_BYTES_MAX} bytes, or is one of more than {BOXES_MAX}"
+            );
+            return Err(TableError::Openings { file, what });
+        }
+        found.push((file, bytes));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
 /// The bytes `range` of a file, fewer if it ends before.
 pub(super) fn read(file: &mut File, range: Range<u64>) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(range.start))?;

@@ -213,6 +213,50 @@ fn the_outcome_of_each_move_is_right() {
     browser.is_content();
 }
 
+/// What `chomp box --json` would print of boards of one row, the longest of which is beyond the table, and made up.
+#[test]
+fn boards_of_a_box_are_on_the_map_too() {
+    let site = Site::new();
+    let longest = BITS + 1;
+    let boards = (1..=longest).map(|columns| {
+        let moves = match columns {
+            1 => json!([]),
+            _ if columns == longest => json!([[1, 2], [1, 3], [1, 4]]),
+            _ => json!([[1, 2]]),
+        };
+        json!({"rows": 1, "columns": columns, "moves": moves})
+    });
+    let solved = json!({
+        "rows": 1, "columns": longest, "digest": "0".repeat(64), "openings": boards.collect::<Vec<_>>(),
+    });
+    let file = site.home().join("table/box-1.json");
+    fs::write(file, solved.to_string()).unwrap();
+    let Some(browser) = opened(&site) else {
+        return;
+    };
+    let position = browser.text("#facts");
+    for (rows, columns, cells) in [
+        (1, longest, "(1, 2), (1, 3) and (1, 4)"),
+        (longest, 1, "(2, 1), (3, 1) and (4, 1)"),
+    ] {
+        let board = format!("#map button.three[data-rows='{rows}'][data-columns='{columns}']");
+        browser.click(&board);
+        assert_eq!(browser.text(&board), "3");
+        let told = format!("{rows} × {columns}: 3 winning first moves, {cells}.");
+        browser.wait(&format!(
+            "document.querySelector('#map-told').textContent === '{told}'"
+        ));
+    }
+    // The table does not know the board itself.
+    assert_eq!(browser.text("#facts"), position);
+    let listed = [
+        1.to_string(),
+        longest.to_string(),
+        "(1, 2), (1, 3), (1, 4)".into(),
+    ];
+    assert!(cells(&browser, "#several").contains(&listed.to_vec()));
+}
+
 #[test]
 fn the_charts_have_the_counts() {
     let (site, twin) = (Site::new(), Twin::new());
