@@ -55,6 +55,10 @@ histories COUNT="1000000" FIRST="0":
 liars JOBS="100":
     cargo run --release -p chomp-plan --example liars {{JOBS}}
 
+# The Python package and its notebook
+wheel:
+    .ci/run wheel
+
 # Licences, banned crates and sources of the dependencies
 deny:
     .ci/run deny
