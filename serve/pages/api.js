@@ -5,7 +5,10 @@ const ROOT = new URL("../", import.meta.url);
 const PATIENCE_MS = 20_000;
 const ANSWERS_MAX = 4_096;
 
-/** Where something of the server is, such as `/api/table`. */
+/**
+ * Where something of the server is, such as `/api/table`.
+ * @param {string} path
+ */
 export const address = (path) => new URL(path.replace(/^\/+/, ""), ROOT);
 
 /** Why there is no answer. */
@@ -14,6 +17,9 @@ export class Problem extends Error {
    * `kind`: "offline" nobody answers; "missing" there is no table yet; "busy" too many questions;
    * "denied" a token is needed; "refused" the question is wrong; "failed" anything else.
    * `wait`: after how many seconds asking again may help; null if it will not.
+   * @param {string} kind
+   * @param {string} message
+   * @param {number | null} wait
    */
   constructor(kind, message, wait = null) {
     super(message);
@@ -21,7 +27,10 @@ export class Problem extends Error {
     this.wait = wait;
   }
 
-  /** What an answer that is no success means. */
+  /**
+   * What an answer that is no success means.
+   * @param {Response} response
+   */
   static async of(response) {
     const reason = await reasonIn(response);
     const seconds = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);
@@ -62,7 +71,11 @@ export function problemOf(error) {
   return new Problem("failed", `This failed: ${error.message}.`);
 }
 
-/** The JSON at a path. Throws a Problem. */
+/**
+ * The JSON at a path. Throws a Problem.
+ * @param {string} path
+ * @returns {Promise<any>}
+ */
 export async function ask(path) {
   try {
     const response = await fetch(address(path), {

@@ -7,6 +7,8 @@ import { drawn, element } from "./dom.js";
 import { Grid } from "./grid.js";
 import { has, movesOf, nameOf, same, take, takes } from "./rules.js";
 
+/** @typedef {import("./rules.js").Move} Move */
+
 /** The drawing on the poisoned cell. */
 export function skull() {
   return drawn(
@@ -51,14 +53,18 @@ export class Board {
   #grid;
   #layout;
   #squares = [];
+  /** @type {string | null} */
   #built = null;
   #position = null;
+  /** @type {Move[]} */
   #moves = [];
   #onAim;
 
   /**
    * `place` becomes the board. `onMove` is told of each move that is made on it, `onAim` of the move that is
    * pointed at or focused, or null when there is none.
+   * @param {HTMLElement} place
+   * @param {{ label: string, layout?: any, onMove: (move: Move) => void, onAim?: (move: Move | null) => void }} options
    */
   constructor(place, { label, layout = CHOMP_BOARD, onMove, onAim = () => {} }) {
     this.#layout = layout;
@@ -81,6 +87,9 @@ export class Board {
    *
    * `moves`: the moves that may be made; `last`: the move that led here, and `before` the position it was made in;
    * `marks`: for each square a class and words, such as ["hint", "a winning move"], or null; `face`: what else is on it.
+   * @param {any} start
+   * @param {any} position
+   * @param {{ moves: Move[], last?: Move | null, before?: any, marks?: (square: Move) => string[] | null, face?: (square: Move) => any }} shown
    */
   show(start, position, { moves, last = null, before = position, marks = () => null, face = () => null }) {
     const held = this.#grid.isHeld;

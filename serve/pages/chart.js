@@ -17,6 +17,9 @@ const decade = (exponent) => (exponent < 4 ? number(10 ** exponent) : `10${raise
  * `title`, `xLabel`, `yLabel`: texts; `points`: [x, y] with ascending x and whole y; `words`: what is
  * said of a point; `columns`: the names for the table; `file`: the name of the download; `extra`:
  * for each point the values of further columns.
+ * @param {HTMLElement} place
+ * @param {{ title: string, xLabel: string, yLabel: string, points: number[][], words: (point: number[]) => string,
+ *   columns: string[], file: string, extra?: (point: number[]) => number[] }} chart
  */
 export function drawChart(place, { title, xLabel, yLabel, points, words, columns, file, extra = () => [] }) {
   const reading = element("p", { class: "reading quiet" });
@@ -26,12 +29,13 @@ export function drawChart(place, { title, xLabel, yLabel, points, words, columns
     tabindex: 0,
     "aria-label": title,
     "aria-valuemin": points[0][0],
-    "aria-valuemax": points.at(-1)[0],
+    "aria-valuemax": points[points.length - 1][0],
   });
   const rows = points.map((point) => [...point, ...extra(point)]);
   place.replaceChildren(element("h3", {}, title), reading, figure, links(title, columns, rows, file));
 
   let here = points.length - 1;
+  /** @type {ReturnType<typeof plot> | null} */
   let svg = null;
   const show = (index) => {
     here = Math.max(0, Math.min(index, points.length - 1));
@@ -98,16 +102,18 @@ function plot(width, { xLabel, yLabel, points }) {
   const dots = points.map(([at, value]) => drawn("circle", { class: value === 0 ? "dot zero" : "dot", cx: x(at), cy: y(value), r: 3 }));
   parts.push(...dots);
 
+  /** @type {Element | null} */
   let marked = null;
   return {
     element: drawn("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, "aria-hidden": "true", focusable: "false" }, ...parts),
     nearest: (at) => Math.round(((at - MARGIN.left) / (width - MARGIN.left - MARGIN.right)) * (points.length - 1)),
     mark: (index) => {
       marked?.classList.remove("here");
-      marked?.setAttribute("r", 3);
-      marked = dots[index];
-      marked.classList.add("here");
-      marked.setAttribute("r", 5);
+      marked?.setAttribute("r", "3");
+      const dot = dots[index];
+      dot.classList.add("here");
+      dot.setAttribute("r", "5");
+      marked = dot;
       for (const end of ["x1", "x2"]) cursor.setAttribute(end, x(points[index][0]));
     },
   };

@@ -17,15 +17,24 @@ export const cellName = (move) => `(${move.join(", ")})`;
 export const listed = (names) =>
   names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 
-/** The element of the page with this id. */
+/**
+ * The element of the page with this id. Of which kind it is, the page knows.
+ * @type {(id: string) => any}
+ */
 export const byId = (id) => document.getElementById(id);
 
-/** A new element. Attributes that are false or null are left out; `on…` are listeners. */
+/**
+ * A new element. Attributes that are false or null are left out; `on…` are listeners.
+ * @returns {any}
+ */
 export function element(name, attributes = {}, ...children) {
   return filled(document.createElement(name), attributes, children);
 }
 
-/** The same in a drawing. */
+/**
+ * The same in a drawing.
+ * @returns {any}
+ */
 export function drawn(name, attributes = {}, ...children) {
   return filled(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 }
@@ -47,7 +56,10 @@ export function say(place, text) {
 /** Whether the visitor asked for less motion. */
 export const isCalm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** A promise that is kept after so many milliseconds. */
+/**
+ * A promise that is kept after so many milliseconds.
+ * @param {number} ms
+ */
 export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Copies a text, and says on the button whether that worked. */
@@ -69,7 +81,7 @@ export async function copy(button, text) {
 // Without TLS browsers keep the clipboard from pages, but still copy what is selected.
 function copyBySelection(text) {
   const area = element("textarea", { class: "unseen", readonly: true, "aria-hidden": "true" });
-  const focused = document.activeElement;
+  const focused = /** @type {HTMLElement | null} */ (document.activeElement);
   area.value = text;
   document.body.append(area);
   area.select();
@@ -82,7 +94,8 @@ function copyBySelection(text) {
 /** A place for messages about the server, with a button to try again. */
 export class Notice {
   #place;
-  #timer = null;
+  /** @type {number | undefined} */
+  #timer;
 
   constructor(place) {
     this.#place = place;
@@ -120,17 +133,16 @@ export class Notice {
 
   hide() {
     clearTimeout(this.#timer);
-    this.#timer = null;
     this.#place.hidden = true;
   }
 }
 
-/** Calls `ask` until it succeeds, showing each problem; then gives its value. */
-export function persist(notice, ask) {
+/** Calls `question` until it succeeds, showing each problem; then gives its value. */
+export function persist(notice, question) {
   return new Promise((resolve) => {
     const attempt = async () => {
       try {
-        resolve(await ask());
+        resolve(await question());
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
         notice.show(error, attempt);
@@ -140,6 +152,7 @@ export function persist(notice, ask) {
   });
 }
 
+/** @type {Promise<any> | null} */
 let facts = null;
 
 /** What the table is; asked once. */

@@ -19,6 +19,7 @@ let shown = [];
 /** Counts the positions that were asked for: the answer to an earlier one is dropped. */
 let asked = 0;
 let tableBits = null;
+/** @type {(rows: number, columns: number) => void} */
 let markOnMap = () => {};
 
 // --- A position -----------------------------------------------------------------------------------
@@ -96,7 +97,7 @@ function wordOf(rows) {
   let digits = "";
   let length = 0;
   for (const row of rows.toReversed()) {
-    digits += "1".repeat(row - length) + "0";
+    digits += `${"1".repeat(row - length)}0`;
     length = row;
   }
   return digits === "" ? "0" : `0b${digits} = ${number(BigInt(`0b${digits}`))}`;

@@ -90,7 +90,7 @@ byId("typed").value = layout.starts[0];
 
 const match = begin({
   layout: { face: () => ({}), ...layout },
-  introduction: byId("rules").textContent.split(". ").slice(1, 2).join("") + ".",
+  introduction: `${byId("rules").textContent.split(". ")[1]}.`,
   form: layout.form,
   textOf: (text) => text,
   name: (text) => text,

@@ -7,7 +7,9 @@ const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
 
 export class Grid {
   #grid;
+  /** @type {(HTMLButtonElement | null)[][]} */
   #lines = [];
+  /** @type {HTMLButtonElement | null} */
   #stop = null;
   #leaps;
   #onPoint;
@@ -72,7 +74,7 @@ export class Grid {
 
   /** The button that the tab key led to may be gone: then the nearest one gets that, and the focus if it was `held`. */
   keepStop(held) {
-    const there = this.#lines.flat().filter((button) => button && !button.disabled);
+    const there = /** @type {HTMLButtonElement[]} */ (this.#lines.flat().filter((button) => button && !button.disabled));
     if (there.length === 0) return;
     const [row, column] = this.#stop ? this.#placeOf(this.#stop) : [0, 0];
     const away = (button) => {
@@ -101,6 +103,7 @@ export class Grid {
     return event.target.closest("[role=gridcell]")?.firstElementChild ?? null;
   }
 
+  /** @returns {[number, number]} */
   #placeOf(button) {
     const row = this.#lines.findIndex((line) => line.includes(button));
     return [row, this.#lines[row].indexOf(button)];

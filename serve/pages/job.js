@@ -10,9 +10,15 @@ const OLD_AFTER_S = 20;
 const LAYER_HEIGHT = 120;
 
 const notice = new Notice(byId("notice"));
-/** When something was last heard, in milliseconds of the page. */
+/**
+ * When something was last heard, in milliseconds of the page.
+ * @type {number | null}
+ */
 let heard = null;
-/** Why nothing is heard, if the connection is lost. */
+/**
+ * Why nothing is heard, if the connection is lost.
+ * @type {Problem | null}
+ */
 let lost = null;
 let finished = false;
 
@@ -20,7 +26,10 @@ let finished = false;
 
 const token = () => sessionStorage.getItem(KEPT_TOKEN);
 
-/** Asks for a token; done when there is one. */
+/**
+ * Asks for a token; done when there is one.
+ * @returns {Promise<void>}
+ */
 function askForToken() {
   const form = byId("token-form");
   if (token() !== null) say(byId("token-wrong"), "This token does not open the job.");
@@ -102,9 +111,13 @@ const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.t
 // Never 100 % before the end.
 const percent = (share) => `${share >= 1 ? 100 : Math.min(99.9, Math.floor(share * 1_000) / 10)} %`;
 
-/** A time as people say it; two units at the most. */
+/**
+ * A time as people say it; two units at the most.
+ * @param {number} seconds
+ */
 export function duration(seconds) {
   const whole = Math.round(seconds);
+  /** @type {[number, string][]} */
   const units = [[86_400, "day"], [3_600, "hour"], [60, "minute"], [1, "second"]];
   const from = units.findIndex(([size]) => whole >= size);
   if (from === -1) return "less than a second";
@@ -114,9 +127,14 @@ export function duration(seconds) {
   return count(Math.floor(whole / size), name) + (more > 0 ? ` ${count(more, rest[1])}` : "");
 }
 
-/** A large number with three figures, as `703 million`. */
+/**
+ * A large number with three figures, as `703 million`.
+ * @param {number} value
+ */
 function about(value) {
-  for (const [size, name] of [[1e12, "trillion"], [1e9, "billion"], [1e6, "million"]]) {
+  /** @type {[number, string][]} */
+  const units = [[1e12, "trillion"], [1e9, "billion"], [1e6, "million"]];
+  for (const [size, name] of units) {
     if (value >= size) return `${(value / size).toPrecision(3)} ${name}`;
   }
   return number(Math.round(value));
@@ -249,7 +267,7 @@ function tellAge() {
     const age = seconds === null ? "" : ` What is shown is ${duration(seconds)} old.`;
     say(place, `${lost.message}${age} Connecting again.`);
   } else if (old) {
-    say(place, `Nothing was heard for ${duration(seconds)}: what is shown may be old.`);
+    say(place, `Nothing was heard for ${duration(Number(seconds))}: what is shown may be old.`);
   } else {
     say(place, seconds === null ? "\u00a0" : "Live.");
   }

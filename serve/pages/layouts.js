@@ -158,7 +158,10 @@ const horse = {
   ...chess,
   starts: ["6,8", "8,6", "12,10", "15,15"],
   random: () => `${some(4, 12)},${some(4, 12)}`,
-  build: (start) => CHOMP_BOARD.build(rectangle(...start.split(",").map(Number))),
+  build(start) {
+    const [rows, columns] = start.split(",").map(Number);
+    return CHOMP_BOARD.build(rectangle(rows, columns));
+  },
   face: (text, square) => (text === square.join(",") ? { draw: figure(HORSE, "yours"), words: "the horse" } : {}),
   place: CHOMP_BOARD.place,
   took: (text, move) => `moved the horse to ${horse.place(move)}`,

@@ -29,6 +29,7 @@ export function withMirrors(openings) {
  * Gives a function that marks a board as the one that is shown elsewhere.
  */
 export function drawMap(place, openings, { onLook, onChoose }) {
+  /** @type {HTMLButtonElement[][]} */
   const buttons = [];
   const openingOf = new Map();
   for (const opening of withMirrors(openings)) {
@@ -55,11 +56,14 @@ export function drawMap(place, openings, { onLook, onChoose }) {
   const lines = Array.from(buttons, (line) => Array.from(line, (button) => button ?? null));
   grid.build(lines, labels, labels);
 
+  /** @type {HTMLButtonElement | null} */
   let marked = null;
-  return (rows, columns) => {
+  /** @type {(rows: number, columns: number) => void} */
+  const mark = (rows, columns) => {
     marked?.removeAttribute("aria-current");
     marked = buttons[rows - 1]?.[columns - 1] ?? null;
     marked?.setAttribute("aria-current", "true");
     if (marked) grid.stopAt(marked);
   };
+  return mark;
 }

@@ -24,10 +24,13 @@ const notice = new Notice(byId("notice"));
  * what is enough for a move to be made; `movesOf(position)`: all moves; `ending(winner, loser)`: how it ended;
  * `took(before, move)`: what a move did; `aimed(position, move)`: what it would do; `face(game, square)`: what else is on a
  * square; `onShow(game)`: shows more of a position.
+ * @type {any}
  */
 let play = null;
-let board = null;
-let game = null;
+/** What is set before anybody can play. @type {Board} */
+let board;
+/** @type {Game} */
+let game;
 let hints = false;
 /** Whether the focus is on the board, or was until its square was taken. */
 let held = false;
@@ -36,7 +39,11 @@ let turn = 0;
 
 // --- The game -------------------------------------------------------------------------------------
 
-/** Shows a game, and does what comes next in it. `entry`: "push" or "replace" in the history, or null. */
+/**
+ * Shows a game, and does what comes next in it. `entry`: "push" or "replace" in the history, or null.
+ * @param {Game} next
+ * @param {string | null} entry
+ */
 function set(next, entry = "replace") {
   turn += 1;
   game = next;
@@ -158,7 +165,7 @@ const moveWords = (move) => play.took(game.positions[game.at - 1], move);
 
 function drawMoves() {
   const place = byId("moves");
-  const held = place.contains(document.activeElement);
+  const isHeld = place.contains(document.activeElement);
   const items = game.positions.map((_, step) => {
     const who = step === 0 ? null : game.mover(step - 1) === YOU ? "You" : "Computer";
     const round = step % 2 === 1 ? `${(step + 1) / 2}. ` : "";
@@ -172,7 +179,7 @@ function drawMoves() {
   });
   place.replaceChildren(...items);
   const current = place.querySelector("[aria-current]");
-  if (held) current.focus();
+  if (isHeld) current.focus();
   const line = current.offsetTop;
   if (line < place.scrollTop || line + current.offsetHeight > place.scrollTop + place.clientHeight) place.scrollTop = line;
   const slider = byId("step");
@@ -233,7 +240,10 @@ async function newGame() {
   if (mine === turn) set(new Game(play, start, first), "push");
 }
 
-/** Whether the visitor has to write something else. */
+/**
+ * Whether the visitor has to write something else.
+ * @returns {error is Error}
+ */
 const isWrong = (error) => error instanceof RangeError || (error instanceof Problem && error.kind === "refused");
 
 /** A random position; one that you can win, if that was asked for. */
@@ -277,6 +287,7 @@ function showKind() {
 async function fromAddress() {
   const mine = (turn += 1);
   try {
+    /** @type {Game | null} */
     let linked = null;
     if (location.hash.length > 1) {
       const { start, first, moves, at } = fieldsOf(location.hash.slice(1));

@@ -13,6 +13,7 @@ const tableKnown = persist(new Notice(byId("table-notice")), tableFacts);
 /** The bits of the table, when they are known. */
 let tableBits = null;
 
+/** @type {() => [number, number]} */
 const sides = () => [Number(byId("rows").value), Number(byId("columns").value)];
 
 function slider(name, value) {
@@ -71,4 +72,4 @@ tableBits = table.bits;
 tellTable(table);
 fitSides("rows");
 say(byId("limits"), `The table knows every position with rows + columns up to ${tableBits}.`);
-if (match.start() && bitsOf(match.start()) > tableBits) match.fromAddress();
+if (match.start() && bitsOf(match.start()) > table.bits) match.fromAddress();

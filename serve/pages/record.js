@@ -26,7 +26,7 @@ export class Game {
         this.positions.push(rules.follow(this.positions[index], move));
       } catch (error) {
         if (!(error instanceof RangeError)) throw error;
-        throw new RangeError(`Move ${index + 1} ${error.message}.`);
+        throw new RangeError(`Move ${index + 1} ${error.message}.`, { cause: error });
       }
     }
     this.at = Math.max(0, Math.min(at, moves.length));

@@ -4,45 +4,88 @@
 // empty list is the position without cells. A move is [row, column], counted from 1, with the
 // poison at [1, 1]: it takes that cell and all cells beyond it in both directions.
 
+/** @typedef {number[]} Rows */
+/** @typedef {number[]} Move */
+
 /** First row + number of rows may not be more than this anywhere. */
 export const BITS_MAX = 64;
 
-/** First row + number of rows; 0 for the empty position. */
+/**
+ * First row + number of rows; 0 for the empty position.
+ * @param {Rows} rows
+ */
 export const bitsOf = (rows) => (rows.length === 0 ? 0 : rows[0] + rows.length);
 
-/** The number of cells. */
+/**
+ * The number of cells.
+ * @param {Rows} rows
+ */
 export const areaOf = (rows) => rows.reduce((sum, length) => sum + length, 0);
 
-/** Whether the cell of a move is there. */
+/**
+ * Whether the cell of a move is there.
+ * @param {Rows} rows
+ * @param {Move} move
+ */
 export const has = (rows, [row, column]) => row >= 1 && column >= 1 && column <= (rows[row - 1] ?? 0);
 
-/** What a move leaves. */
+/**
+ * What a move leaves.
+ * @param {Rows} rows
+ * @param {Move} move
+ * @returns {Rows}
+ */
 export function take(rows, [row, column]) {
   const left = rows.map((length, index) => (index + 1 < row ? length : Math.min(length, column - 1)));
   return left.filter((length) => length > 0);
 }
 
-/** How many cells a move takes. */
+/**
+ * How many cells a move takes.
+ * @param {Rows} rows
+ * @param {Move} move
+ */
 export const takes = (rows, move) => areaOf(rows) - areaOf(take(rows, move));
 
-/** All moves, row by row. */
+/**
+ * All moves, row by row.
+ * @param {Rows} rows
+ * @returns {Move[]}
+ */
 export const movesOf = (rows) =>
   rows.flatMap((length, index) => Array.from({ length }, (_, column) => [index + 1, column + 1]));
 
-/** Whether two moves are the same. */
+/**
+ * Whether two moves are the same.
+ * @param {Move} a
+ * @param {Move} b
+ */
 export const same = (a, b) => a.every((number, index) => number === b[index]);
 
-/** A position as text: `5,4,2,1`, and `0` for the empty one. */
+/**
+ * A position as text: `5,4,2,1`, and `0` for the empty one.
+ * @param {Rows} rows
+ */
 export const textOf = (rows) => (rows.length === 0 ? "0" : rows.join(","));
 
-/** A position as people call it: rectangles are `8 × 10`. */
+/**
+ * A position as people call it: rectangles are `8 × 10`.
+ * @param {Rows} rows
+ */
 export const nameOf = (rows) =>
   rows.length > 0 && rows.at(-1) === rows[0] ? `${rows.length} × ${rows[0]}` : textOf(rows).replaceAll(",", ", ");
 
-/** The rectangle of so many rows and columns. */
+/**
+ * The rectangle of so many rows and columns.
+ * @type {(rows: number, columns: number) => Rows}
+ */
 export const rectangle = (rows, columns) => Array(rows).fill(columns);
 
-/** The position of a word, given as its binary digits. */
+/**
+ * The position of a word, given as its binary digits.
+ * @param {string} digits
+ * @returns {Rows}
+ */
 export function fromDigits(digits) {
   const rows = [];
   let length = 0;
@@ -57,6 +100,8 @@ export function fromDigits(digits) {
  * The position in a text: rows (`5,4,2,1`), a rectangle (`8x10`) or a word (`0b110100`).
  *
  * Throws a RangeError that says what is wrong.
+ * @param {string} text
+ * @returns {Rows}
  */
 export function parse(text) {
   const compact = text.trim().replaceAll(/\s*([,x×])\s*/gi, "$1").replaceAll(/\s+/g, ",");
@@ -98,7 +143,11 @@ function check(rows) {
   if (bitsOf(rows) > BITS_MAX) throw tooLarge(bitsOf(rows));
 }
 
-/** A random position with so many rows, and so many columns in the first: each is equally likely. */
+/**
+ * A random position with so many rows, and so many columns in the first: each is equally likely.
+ * @param {number} rows
+ * @param {number} columns
+ */
 export function randomPosition(rows, columns, random = Math.random) {
   const steps = [...Array(columns - 1).fill("1"), ...Array(rows - 1).fill("0")];
   for (let i = steps.length - 1; i > 0; i -= 1) {

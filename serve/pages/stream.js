@@ -10,10 +10,11 @@ const WAIT_MAX_S = 30;
 /** Takes the text of a stream apart: gives the data of each event to `onData`. */
 export function parser(onData) {
   let rest = "";
+  /** @type {string[]} */
   let data = [];
   return (text) => {
     const lines = (rest + text).split(/\r\n|\n/);
-    rest = lines.pop();
+    rest = lines.pop() ?? "";
     for (const line of lines) {
       if (line === "" && data.length > 0) {
         onData(data.join("\n"));
@@ -61,11 +62,13 @@ export async function follow(path, { token, onStatus, onAlive, onLost, onDenied 
 
 async function once(path, token, onStatus, onAlive) {
   const silence = new AbortController();
-  let timer = null;
+  /** @type {number | undefined} */
+  let timer;
   const alive = () => {
     clearTimeout(timer);
     timer = setTimeout(() => silence.abort(new Problem("offline", "The server fell silent.")), SILENCE_MS);
   };
+  /** @type {Record<string, string>} */
   const headers = { Accept: "text/event-stream" };
   if (token !== null) headers.Authorization = `Bearer ${token}`;
   alive();
@@ -73,7 +76,8 @@ async function once(path, token, onStatus, onAlive) {
     const response = await fetch(address(path), { headers, signal: silence.signal, cache: "no-store" });
     if (!response.ok) throw await Problem.of(response);
     const feed = parser((data) => onStatus(JSON.parse(data)));
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    const body = /** @type {ReadableStream<any>} */ (response.body);
+    const reader = body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
