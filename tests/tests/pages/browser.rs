@@ -1,6 +1,7 @@
 //! A browser of a test: one call after the other, and no step is taken before the last one is done.
 
-use std::fs;
+use std::cell::Cell;
+use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,30 +12,12 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use thirtyfour::ChromeCapabilities;
-use thirtyfour::common::log::LoggingPrefsLogLevel;
 use thirtyfour::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::common::cluster::{free_port, wait_for};
-use crate::common::needs;
+use crate::engine::Engine;
 
-/// What Chromium is started with. The sandbox needs rights that containers do not give, and the
-/// pages are our own.
-const FLAGS: [&str; 10] = [
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-];
-/// Asks the pages for less motion, so that the computer does not take its time.
-pub(crate) const CALM: &str = "--force-prefers-reduced-motion";
 /// An answer of the browser that has not come after this long never will.
 const ANSWER_MAX: Duration = Duration::from_mins(1);
 
@@ -51,69 +34,70 @@ pub(crate) struct Look {
 /// A browser with one window and a profile of its own. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Browser {
+    engine: Engine,
     runtime: Runtime,
     driver: Option<WebDriver>,
-    chromedriver: Child,
-    profile: TempDir,
+    /// The program that drives it.
+    program: Child,
+    /// Its profile, what it downloads, and what it and its driver print.
+    folder: TempDir,
+    /// So much of what was printed is read.
+    read: Cell<usize>,
 }
 
 impl Browser {
     /// A browser that asks for less motion; none if there is none on this machine.
     pub(crate) fn calm() -> Option<Browser> {
-        Browser::with(&[CALM])
+        Browser::start(true)
     }
 
-    /// A browser that is started with more flags.
-    pub(crate) fn with(flags: &[&str]) -> Option<Browser> {
-        let names = ["chromium", "chromium-browser", "google-chrome"];
-        let found = on_path(&["chromedriver"]).zip(on_path(&names));
-        let found = found.ok_or_else(|| "chromedriver or chromium is not installed".to_owned());
-        let (chromedriver, chromium) = needs::found("BROWSER", found)?;
-        Some(Browser::start(&chromedriver, &chromium, flags))
+    /// A browser that asks for nothing.
+    pub(crate) fn lively() -> Option<Browser> {
+        Browser::start(false)
     }
 
-    fn start(chromedriver: &Path, chromium: &Path, flags: &[&str]) -> Browser {
+    fn start(calm: bool) -> Option<Browser> {
         static PROVIDER: Once = Once::new();
+        let engine = Engine::chosen();
+        let (program, browser) = engine.programs()?;
         // The HTTP client wants to know who would do TLS, also when nobody asks for it.
         PROVIDER.call_once(|| {
             let ring = rustls::crypto::ring::default_provider();
             ring.install_default().expect("it is the first");
         });
-        let profile = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("downloads")).unwrap();
+        let printed = File::create(folder.path().join("printed")).unwrap();
         let port = free_port();
-        let child = Command::new(chromedriver)
+        let program = Command::new(program)
             .arg(format!("--port={port}"))
-            // What Chromium forgets to remove goes with the profile.
-            .env("TMPDIR", profile.path())
+            // What the browser forgets to remove goes with the folder.
+            .env("TMPDIR", folder.path())
+            .env("HOME", folder.path())
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stdout(printed.try_clone().unwrap())
+            .stderr(printed)
             // With all that it starts it is one group, which can be ended as a whole.
             .process_group(0)
             .spawn()
-            .expect("chromedriver starts");
+            .expect("the driver starts");
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
+        let wanted = engine.wanted(&browser, folder.path(), calm);
         let mut browser = Browser {
+            engine,
             runtime,
             driver: None,
-            chromedriver: child,
-            profile,
+            program,
+            folder,
+            read: Cell::default(),
         };
-        wait_for("chromedriver", || {
+        wait_for("the driver", || {
             std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
         });
-        let mut wanted = ChromeCapabilities::new();
-        wanted.set_binary(chromium.to_str().unwrap()).unwrap();
-        let profile = format!("--user-data-dir={}", browser.profile.path().display());
-        for flag in FLAGS.iter().chain(flags).chain([&profile.as_str()]) {
-            wanted.add_arg(flag).unwrap();
-        }
-        let all = LoggingPrefsLogLevel::All;
-        wanted.set_browser_log_level(all).unwrap();
         let builder = WebDriver::builder(format!("http://127.0.0.1:{port}"), wanted);
         let connect = async { builder.request_timeout(ANSWER_MAX).await };
         browser.driver = Some(browser.runtime.block_on(connect).unwrap());
@@ -124,7 +108,11 @@ impl Browser {
             dark: false,
             touch: false,
         });
-        browser
+        if engine == Engine::Chromium {
+            let allowed = json!({"behavior": "allow", "downloadPath": browser.downloads()});
+            browser.tool("Browser.setDownloadBehavior", allowed);
+        }
+        Some(browser)
     }
 
     fn driver(&self) -> &WebDriver {
@@ -137,8 +125,12 @@ impl Browser {
         self.runtime.block_on(sent).unwrap()
     }
 
-    /// Changes what the visitor sees with.
+    /// Changes what the visitor sees with: of Firefox the size alone.
     pub(crate) fn look(&self, look: Look) {
+        if self.engine == Engine::Firefox {
+            let resized = self.driver().set_window_rect(0, 0, look.width, look.height);
+            return self.runtime.block_on(resized).unwrap();
+        }
         let scheme = if look.dark { "dark" } else { "light" };
         let size = json!({
             "width": look.width, "height": look.height, "deviceScaleFactor": 1, "mobile": look.touch
@@ -150,10 +142,9 @@ impl Browser {
         self.tool("Emulation.setEmulatedMedia", json!({"features": [feature]}));
     }
 
-    /// Downloads go into this folder.
-    pub(crate) fn download_into(&self, folder: &Path) {
-        let allowed = json!({"behavior": "allow", "downloadPath": folder});
-        self.tool("Browser.setDownloadBehavior", allowed);
+    /// The folder that downloads go into.
+    pub(crate) fn downloads(&self) -> PathBuf {
+        self.folder.path().join("downloads")
     }
 
     pub(crate) fn open(&self, url: &str) {
@@ -258,8 +249,14 @@ impl Browser {
     }
 
     /// What the console was told since the last call: errors of scripts, of the network, and of
-    /// the content security policy.
+    /// the content security policy. Of Firefox those of scripts alone.
     pub(crate) fn complaints(&self) -> Vec<String> {
+        if self.engine == Engine::Firefox {
+            let printed = fs::read_to_string(self.folder.path().join("printed")).unwrap();
+            let new = &printed[self.read.replace(printed.len())..];
+            let is_error = |line: &&str| line.starts_with("JavaScript error: http");
+            return new.lines().filter(is_error).map(str::to_owned).collect();
+        }
         let log = self.runtime.block_on(self.driver().browser_log()).unwrap();
         let bad = log.into_iter().filter(|entry| entry.level != "INFO");
         bad.map(|entry| entry.message).collect()
@@ -288,18 +285,8 @@ impl Drop for Browser {
             // It may be gone already: then there is nothing to end.
             self.runtime.block_on(driver.quit()).ok();
         }
-        let group = i32::try_from(self.chromedriver.id()).expect("a process id");
+        let group = i32::try_from(self.program.id()).expect("a process id");
         killpg(Pid::from_raw(group), Signal::SIGKILL).ok();
-        self.chromedriver.wait().expect("a process of ours");
+        self.program.wait().expect("a process of ours");
     }
-}
-
-/// The first of these programs that is found.
-fn on_path(names: &[&str]) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let mut files = names
-        .iter()
-        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
-    files.find(|file| file.is_file())
 }

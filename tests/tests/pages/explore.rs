@@ -312,8 +312,7 @@ fn the_charts_have_the_counts() {
         heights_follow(&browser, chart, rows);
     }
 
-    let folder = site.home().join("downloads");
-    browser.download_into(&folder);
+    let folder = browser.downloads();
     for (chart, name, head, rows) in [
         (
             "#by-bits",

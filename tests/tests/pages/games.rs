@@ -145,7 +145,7 @@ fn go_to(browser: &Browser, wanted: (u32, u32)) {
 #[test]
 fn hasty_clicks_do_no_harm() {
     // With motion the computer takes its time.
-    let Some(browser) = Browser::with(&[]) else {
+    let Some(browser) = Browser::lively() else {
         return;
     };
     let site = Site::new();

@@ -1,14 +1,15 @@
 //! The pages in a real browser: games that are played by clicks and keys, what the pages say of a
 //! table beside W by its definition, a job that is watched, and servers that are slow, gone or empty.
 //!
-//! The browser is Chromium, driven by chromedriver ([`browser`]); the server is `chomp serve`
-//! ([`site`]). Without the two there is nothing to test: the tests say so and pass, unless
-//! `CHOMP_REQUIRE_BROWSER=1`. `CHOMP_SCREENSHOTS=DIR` keeps a picture of every page there.
+//! The browser ([`browser`]) is Chromium, driven by chromedriver, or with `CHOMP_BROWSER=firefox` Firefox, driven by
+//! geckodriver; the server is `chomp serve` ([`site`]). Without a browser there is nothing to test: the tests say so and
+//! pass, unless `CHOMP_REQUIRE_BROWSER=1`, or `CHOMP_REQUIRE_FIREFOX=1`. `CHOMP_SCREENSHOTS=DIR` keeps a picture of every page there.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod browser;
+mod engine;
 mod explore;
 mod games;
 mod hints;

@@ -17,7 +17,7 @@ fn mend(browser: &Browser) {
     browser.run("window.fetch = window.mended;");
 }
 
-const GONE: &str = "throw new TypeError('Failed to fetch');";
+const GONE: &str = "throw new window.TypeError('Failed to fetch');";
 const BUSY: &str =
     "return new Response('{\"error\": \"x\"}', {status: 429, headers: {'Retry-After': '1'}});";
 const EMPTY: &str =
