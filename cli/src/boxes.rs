@@ -18,6 +18,10 @@ use crate::progress::Display;
 use crate::signals::stop_on_signals;
 use crate::stage::Stage;
 
+mod scratch;
+
+use scratch::Folder;
+
 /// So much longer than saving takes, nothing is saved again.
 const SAVE_SHARE: u32 = 10;
 
@@ -70,7 +74,8 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<Exit
     }
     let stop = stop_on_signals()?;
     let (progress, watcher) = watch::channel(Stage::default());
-    let scratch = args.scratch.as_deref().map(Scratch::open).transpose()?;
+    let scratch = args.scratch.as_deref().map(Folder::open).transpose()?;
+    let scratch = scratch.map(|folder| Box::new(folder) as Box<dyn Scratch>);
     let solver = Solver::new(bounds.clone(), threads, given - PROGRAM_BYTES, scratch)?;
     let positions = bounds.positions();
     let work = tokio::task::spawn_blocking(move || solve(solver, positions, &progress, &stop));

@@ -154,8 +154,8 @@ const ABSENT: [(&str, &[&str], &str); 8] = [
     ),
     (
         "thin/src",
-        &["std::net", "std::time", "async fn"],
-        "thin boards are mathematics, threads and files",
+        &["std::net", "std::fs", "std::time", "async fn"],
+        "thin boards are mathematics and threads",
     ),
     (
         "table/src",

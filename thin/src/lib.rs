@@ -49,19 +49,18 @@
 //! | `sweep` | one thread's way through the positions that begin with given rows |
 //! | `tally`, `summary` | what is told of losing positions: counts, digests, winning first moves |
 //! | `run` | the first rows, one after the other, and the threads |
-//! | `scratch` | the state between two first rows, in a folder |
+//! | `scratch` | what keeps the state between two first rows, which others do |
 //!
 //! Between two first rows the state is `F_1`. That is by far the largest bitmap: `binom(C + M − 1, M − 1)` bits and a
-//! tenth more, for parts of bytes. It is read and written once for each first row, in order, so it may be in files.
+//! tenth more, for parts of bytes. It is read and written once for each first row, in order, so it may be in files: see [`Scratch`].
 //!
 //! # What always holds
 //!
-//! * No network, no clock, no async. Threads are in `run`, files in `scratch`. No algorithm is
+//! * No network, no files, no clock, no async. Threads are in `run`. No algorithm is
 //!   shared with the kernel.
 //! * The result depends on rows and columns alone: not on threads, memory, or where it was
 //!   interrupted.
-//! * The folder's state is that of a whole column, and a bitmap from a file is used only if its
-//!   digest is right.
+//! * What is kept outside is the state of a whole column.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -85,7 +84,7 @@ mod tests;
 
 pub use bounds::{Bounds, COLUMNS_MAX, ROWS_MAX};
 pub use run::{Control, Memory, Solver};
-pub use scratch::Scratch;
+pub use scratch::{RowReader, RowWriter, Scratch};
 pub use summary::Summary;
 pub use tally::Listener;
 
@@ -109,7 +108,7 @@ pub enum ThinError {
         /// The file.
         path: PathBuf,
     },
-    /// The folder belongs to other boards.
+    /// What is kept belongs to other boards.
     #[error("the folder has boards of {found} rows: take another one")]
     Rows {
         /// Their rows.

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ThinError;
 use crate::bounds::Bounds;
-use crate::layout::Layout;
-use crate::scratch::Scratch;
+use crate::layout::{Layout, SLACK};
+use crate::scratch::{RowReader, Scratch};
 use crate::summary::Summary;
 use crate::sweep::{Sweep, Tables};
 use crate::tally::{Listener, Part};
@@ -30,7 +30,7 @@ type Cell = Mutex<Vec<u8>>;
 pub struct Memory {
     /// With F of the first row in memory.
     pub whole: u64,
-    /// With F of the first row in files.
+    /// With F of the first row in a scratch.
     pub streamed: u64,
 }
 
@@ -70,30 +70,30 @@ pub struct Solver {
     tables: Tables,
     threads: NonZeroUsize,
     memory: u64,
-    scratch: Option<Scratch>,
+    scratch: Option<Box<dyn Scratch>>,
     summary: Summary,
     /// F of the first row, for each second and third one; if it is streamed, only that for the next second row.
     first: Vec<Vec<Cell>>,
     is_streamed: bool,
     /// F of the second row, for each third one.
     second: Vec<Cell>,
-    /// The columns whose state is in the folder.
+    /// The columns whose state is in the scratch.
     saved: usize,
     done: AtomicU64,
 }
 
 impl Solver {
-    /// With this folder, it goes on from what was left there, and streams F of the first row when it takes more memory
+    /// With a scratch, it goes on from what was left there, and streams F of the first row when it takes more memory
     /// than this.
     ///
     /// # Errors
     ///
-    /// If the folder cannot be used.
+    /// If that cannot be used.
     pub fn new(
         bounds: Bounds,
         threads: NonZeroUsize,
         memory: u64,
-        scratch: Option<Scratch>,
+        scratch: Option<Box<dyn Scratch>>,
     ) -> Result<Solver, ThinError> {
         let columns = bounds.columns();
         let left = match &scratch {
@@ -144,7 +144,7 @@ impl Solver {
         self.summary.columns() >= self.tables.bounds.columns()
     }
 
-    /// Whether F of the first row is in files.
+    /// Whether F of the first row is in the scratch.
     pub fn is_streamed(&self) -> bool {
         self.is_streamed
     }
@@ -162,7 +162,7 @@ impl Solver {
     ///
     /// # Errors
     ///
-    /// If a file fails.
+    /// If the scratch fails.
     pub fn advance(
         &mut self,
         listener: Option<Listener<'_>>,
@@ -194,11 +194,11 @@ impl Solver {
         Ok(true)
     }
 
-    /// Writes the state into the folder, if there is one and there is a state to go on from.
+    /// Writes the state into the scratch, if there is one and there is a state to go on from.
     ///
     /// # Errors
     ///
-    /// If a file fails.
+    /// If the scratch fails.
     pub fn save(&mut self) -> Result<(), ThinError> {
         let columns = self.summary.columns();
         let Some(scratch) = &self.scratch else {
@@ -210,7 +210,7 @@ impl Solver {
         for (second, cells) in self.first.iter().enumerate().take(columns + 1) {
             let mut writer = scratch.writer(columns, second)?;
             for (third, cell) in cells.iter().enumerate() {
-                writer.write(third, &lock(cell))?;
+                writer.write(third, meaning(&lock(cell)))?;
             }
             writer.finish()?;
         }
@@ -225,7 +225,7 @@ impl Solver {
         Ok(())
     }
 
-    /// Reads the state from the folder.
+    /// Reads the state from the scratch.
     fn load(&self) -> Result<(), ThinError> {
         let Some(scratch) = &self.scratch else {
             return Ok(());
@@ -233,16 +233,24 @@ impl Solver {
         for (second, cells) in self.first.iter().enumerate().take(self.saved + 1) {
             let mut reader = scratch.reader(self.saved, second)?;
             for (third, cell) in cells.iter().enumerate() {
-                *lock(cell) = reader.read(third, self.cell_bytes(third))?;
+                *lock(cell) = self.read(&mut *reader, third)?;
             }
         }
         Ok(())
     }
 
-    /// The bytes of F for one second and third row.
-    fn cell_bytes(&self, third: usize) -> usize {
-        self.tables.layout.size(self.tables.inner.rows() - 3, third)
+    /// Reads F for one second and third row.
+    fn read(&self, reader: &mut dyn RowReader, third: usize) -> Result<Vec<u8>, ThinError> {
+        let size = self.tables.layout.size(self.tables.inner.rows() - 3, third);
+        let mut bitmap = vec![0; size + SLACK];
+        reader.read(third, &mut bitmap[..size])?;
+        Ok(bitmap)
     }
+}
+
+/// The bytes of a bitmap that mean something.
+fn meaning(bitmap: &[u8]) -> &[u8] {
+    &bitmap[..bitmap.len() - SLACK]
 }
 
 /// What is in a cell, which is empty then.

@@ -31,8 +31,8 @@ impl Summary {
         }
     }
 
-    /// Whether its parts fit each other.
-    pub(crate) fn is_sound(&self) -> bool {
+    /// Whether its parts fit each other, as they do unless it comes from outside.
+    pub fn is_sound(&self) -> bool {
         let columns = self.counts.len();
         columns > 0
             && self.digests.len() == columns

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
-use std::path::Path;
 use std::sync::Mutex;
 
 use chomp_table::digest::Digest;
 use chomp_table::{Position, Word, definition};
 
 use crate::tally::Cut;
-use crate::{Bounds, Memory, Scratch, Solver, Summary, ThinError};
+use crate::{Bounds, Solver, Summary, ThinError};
 
 fn bounds(rows: usize, columns: usize) -> Bounds {
     Bounds::new(rows, columns).unwrap()
@@ -19,24 +18,15 @@ fn threads(threads: usize) -> NonZeroUsize {
     NonZeroUsize::new(threads).unwrap()
 }
 
-fn solver(rows: usize, columns: usize, memory: u64, folder: Option<&Path>) -> Solver {
-    let scratch = folder.map(|folder| Scratch::open(folder).unwrap());
-    Solver::new(bounds(rows, columns), threads(2), memory, scratch).unwrap()
-}
-
 /// Everything that is known in the end, and the ranks of the losing positions.
-fn finish(mut solver: Solver) -> (Summary, BTreeSet<u64>) {
+fn solve(rows: usize, columns: usize) -> (Summary, BTreeSet<u64>) {
+    let mut solver = Solver::new(bounds(rows, columns), threads(2), u64::MAX, None).unwrap();
     let ranks = Mutex::new(BTreeSet::new());
     let listener = |found: &[u64]| ranks.lock().unwrap().extend(found);
     while !solver.is_finished() {
         assert!(solver.advance(Some(&listener), &|_| true).unwrap());
-        solver.save().unwrap();
     }
     (solver.summary().clone(), ranks.into_inner().unwrap())
-}
-
-fn solve(rows: usize, columns: usize) -> (Summary, BTreeSet<u64>) {
-    finish(solver(rows, columns, u64::MAX, None))
 }
 
 /// All positions of at most so many rows and columns, in their order, and whether they are losing, by the
@@ -232,123 +222,4 @@ fn boards_beyond_the_limits_are_refused() {
         );
     }
     assert!(Bounds::new(32, 8).is_ok() && Bounds::new(4, 250).is_ok());
-}
-
-/// Of a folder, only files that are ours are removed.
-#[test]
-fn files_of_others_stay() {
-    let folder = tempfile::tempdir().unwrap();
-    let names = [
-        "first-draft",
-        "first-1-draft",
-        "first-1-0",
-        ".first-1-0.x.partial",
-    ];
-    for name in names {
-        chomp_files::put(&folder.path().join(name), b"").unwrap();
-    }
-    let mut solver = solver(8, 12, u64::MAX, Some(folder.path()));
-    for _ in 0..2 {
-        assert!(solver.advance(None, &|_| true).unwrap());
-    }
-    solver.save().unwrap();
-    let there = names.map(|name| folder.path().join(name).try_exists().unwrap());
-    assert_eq!(there, [true, true, false, false]);
-    assert!(folder.path().join("first-2-1").try_exists().unwrap());
-}
-
-/// Whenever a process ends, the next one goes on from the last column that was saved; and a board with more columns
-/// goes on from a smaller one.
-#[test]
-fn it_goes_on_from_what_was_left() {
-    let folder = tempfile::tempdir().unwrap();
-    let expected = solve(8, 12).0;
-    for columns in 1..12 {
-        // The last column leaves nothing to go on from.
-        let mut solver = solver(8, 12, u64::MAX, Some(folder.path()));
-        assert_eq!(solver.summary().columns(), columns - 1);
-        assert!(solver.advance(None, &|_| true).unwrap());
-        solver.save().unwrap();
-        assert!(!solver.advance(None, &|_| false).unwrap());
-    }
-    let summary = finish(solver(8, 12, u64::MAX, Some(folder.path()))).0;
-    assert_eq!(summary, expected);
-    let more = finish(solver(8, 14, u64::MAX, Some(folder.path()))).0;
-    assert_eq!(more, solve(8, 14).0);
-    let fewer = solver(8, 5, u64::MAX, Some(folder.path()));
-    assert!(fewer.is_finished());
-    assert_eq!(fewer.summary().digests[5], expected.digests[5]);
-    let refused = Solver::new(bounds(9, 12), threads(1), 0, None);
-    assert!(refused.is_ok());
-    drop(fewer);
-    let scratch = Scratch::open(folder.path()).unwrap();
-    let refused = Solver::new(bounds(9, 12), threads(1), 0, Some(scratch));
-    assert!(matches!(refused, Err(ThinError::Rows { found: 8 })));
-}
-
-#[test]
-fn boards_larger_than_the_memory_are_streamed() {
-    let folder = tempfile::tempdir().unwrap();
-    let expected = solve(8, 12).0;
-    let Memory { whole, .. } = Memory::of(&bounds(8, 9), threads(2));
-    let mut streamed = solver(8, 12, whole, Some(folder.path()));
-    while streamed.summary().columns() < 10 {
-        assert_eq!(streamed.is_streamed(), streamed.summary().columns() > 9);
-        assert!(streamed.advance(None, &|_| true).unwrap());
-    }
-    assert!(streamed.is_streamed());
-    drop(streamed);
-    let streamed = solver(8, 12, whole, Some(folder.path()));
-    assert_eq!(streamed.summary().columns(), 10);
-    assert_eq!(finish(streamed).0, expected);
-}
-
-#[test]
-fn a_damaged_file_is_found() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut left = solver(8, 12, u64::MAX, Some(folder.path()));
-    while left.summary().columns() < 5 {
-        assert!(left.advance(None, &|_| true).unwrap());
-    }
-    left.save().unwrap();
-    drop(left);
-    for name in ["first-5-3", "box.json"] {
-        let path = folder.path().join(name);
-        let good = std::fs::read(&path).unwrap();
-        let mut bad = good.clone();
-        bad[7] ^= 1;
-        let short = &good[..good.len() - 1];
-        for (content, memory) in [
-            (&bad[..], u64::MAX),
-            (&bad, 0),
-            (short, u64::MAX),
-            (short, 0),
-        ] {
-            chomp_files::put(&path, content).unwrap();
-            let scratch = Scratch::open(folder.path()).unwrap();
-            let solver = Solver::new(bounds(8, 12), threads(2), memory, Some(scratch));
-            let error = solver.and_then(|mut solver| solver.advance(None, &|_| true));
-            assert!(
-                matches!(error, Err(ThinError::Damaged { .. })),
-                "{name}: {error:?}"
-            );
-        }
-        chomp_files::put(&path, &good).unwrap();
-    }
-    assert_eq!(
-        finish(solver(8, 12, 0, Some(folder.path()))).0,
-        solve(8, 12).0
-    );
-}
-
-#[test]
-fn one_process_at_a_time_has_the_folder() {
-    let folder = tempfile::tempdir().unwrap();
-    let scratch = Scratch::open(folder.path()).unwrap();
-    assert!(matches!(
-        Scratch::open(folder.path()),
-        Err(ThinError::File(_))
-    ));
-    drop(scratch);
-    assert!(Scratch::open(folder.path()).is_ok());
 }

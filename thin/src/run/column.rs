@@ -15,7 +15,7 @@ use crate::scratch::{RowReader, RowWriter};
 use crate::sweep::Sweep;
 use crate::tally::{Listener, Part};
 
-use super::{Control, Solver, lock, take};
+use super::{Control, Solver, lock, meaning, take};
 
 /// The positions with the same first row, while they are computed.
 pub(super) struct Column<'a> {
@@ -35,8 +35,8 @@ struct Steps {
 
 /// Where F of the first row is read from and written to for one second row, if it is streamed.
 struct Files {
-    reader: Option<RowReader>,
-    writer: Option<RowWriter>,
+    reader: Option<Box<dyn RowReader>>,
+    writer: Option<Box<dyn RowWriter>>,
 }
 
 impl<'a> Column<'a> {
@@ -119,7 +119,7 @@ impl<'a> Column<'a> {
         let Solver { tables, first, .. } = self.solver;
         let (layout, level) = (&tables.layout, tables.inner.rows() - 3);
         let mut of_first = match &mut files.reader {
-            Some(reader) => reader.read(third, self.solver.cell_bytes(third))?,
+            Some(reader) => self.solver.read(&mut **reader, third)?,
             None => take(&first[second][third]),
         };
         // With a second row as long as the first, S is that of both one shorter.
@@ -149,7 +149,7 @@ impl<'a> Column<'a> {
                 *lock(&first[self.first][third]) = of_first;
             }
         } else if let Some(writer) = &mut files.writer {
-            writer.write(third, &of_first)?;
+            writer.write(third, meaning(&of_first))?;
         } else {
             *lock(&first[second][third]) = of_first;
         }

@@ -1,0 +1,184 @@
+//! The folder of `--scratch`: it has F of the first row between two columns, so that work goes on after the process has ended,
+//! and boards can be larger than the memory.
+//!
+//! After column n there is, for each second row c from 0 to n, a file `first-n-c`: for each third row from 0 to c the
+//! bytes of its bitmap, as the layout has them, and the SHA-256 of the bytes n, c, third row and the bitmap. `box.json`
+//! has the version of this form, 1, and the summary of n columns. It is written when all files of n are there, and
+//! before those of fewer columns are removed; so whenever the process ends, the files it speaks of are there.
+
+use std::fs::File;
+use std::io::{BufReader, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+use chomp_files::{Lock, NewFile, failed, make_folders, open_within, put, read_within};
+use chomp_table::digest::Digest;
+use chomp_thin::{RowReader, RowWriter, Scratch, Summary, ThinError};
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+mod tests;
+
+const VERSION: u32 = 1;
+const STATE: &str = "box.json";
+/// More than the summary of the largest board takes.
+const STATE_BYTES_MAX: u64 = 64 << 20;
+
+/// The folder, which nobody else uses meanwhile.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    folder: PathBuf,
+    _lock: Lock,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct State {
+    version: u32,
+    summary: Summary,
+}
+
+impl Folder {
+    /// Makes the folder if need be.
+    ///
+    /// # Errors
+    ///
+    /// If that fails, or another process uses it.
+    pub(crate) fn open(folder: &Path) -> Result<Folder, ThinError> {
+        make_folders(folder).map_err(failed("make", folder))?;
+        Ok(Folder {
+            folder: folder.to_owned(),
+            _lock: Lock::acquire(&folder.join("lock"))?,
+        })
+    }
+
+    /// Removes the files of all other columns than these, and what a process that was killed has not finished.
+    fn clean(&self, columns: usize) -> Result<(), ThinError> {
+        let entries = std::fs::read_dir(&self.folder).map_err(failed("list", &self.folder))?;
+        for entry in entries {
+            let entry = entry.map_err(failed("list", &self.folder))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let unfinished = name
+                .strip_prefix('.')
+                .and_then(|name| name.strip_suffix(".partial"));
+            let whole = unfinished.and_then(|name| name.split('.').next());
+            let of = columns_of(whole.unwrap_or(&name));
+            if of.is_some_and(|of| of != columns || whole.is_some()) {
+                let path = entry.path();
+                std::fs::remove_file(&path).map_err(failed("remove", &path))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn row(&self, columns: usize, second: usize) -> Row {
+        Row {
+            path: self.folder.join(format!("first-{columns}-{second}")),
+            place: [byte(columns), byte(second)],
+        }
+    }
+}
+
+impl Scratch for Folder {
+    fn summary(&self) -> Result<Option<Summary>, ThinError> {
+        let path = self.folder.join(STATE);
+        let bytes = match read_within(&path, STATE_BYTES_MAX) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(failed("read", &path))?,
+        };
+        match serde_json::from_slice::<State>(&bytes) {
+            Ok(State { version, summary }) if version == VERSION && summary.is_sound() => {
+                Ok(Some(summary))
+            }
+            _ => Err(ThinError::Damaged { path }),
+        }
+    }
+
+    fn commit(&self, summary: &Summary) -> Result<(), ThinError> {
+        let state = State {
+            version: VERSION,
+            summary: summary.clone(),
+        };
+        let text = serde_json::to_vec(&state).expect("numbers and texts");
+        put(&self.folder.join(STATE), &text)?;
+        self.clean(summary.columns())
+    }
+
+    fn reader(&self, columns: usize, second: usize) -> Result<Box<dyn RowReader>, ThinError> {
+        let row = self.row(columns, second);
+        let (file, _) = open_within(&row.path).map_err(failed("open", &row.path))?;
+        let file = BufReader::new(file);
+        Ok(Box::new(Reader { file, row }))
+    }
+
+    fn writer(&self, columns: usize, second: usize) -> Result<Box<dyn RowWriter>, ThinError> {
+        let row = self.row(columns, second);
+        let file = NewFile::create(&row.path, true)?;
+        Ok(Box::new(Writer { file, row }))
+    }
+}
+
+/// The file of a second row.
+struct Row {
+    path: PathBuf,
+    /// The columns and the second row.
+    place: [u8; 2],
+}
+
+impl Row {
+    fn digest(&self, third: usize, bitmap: &[u8]) -> Digest {
+        Digest::of_parts(&[&self.place, &[byte(third)], bitmap])
+    }
+}
+
+/// Reads the bitmaps of a second row.
+struct Reader {
+    file: BufReader<File>,
+    row: Row,
+}
+
+impl RowReader for Reader {
+    fn read(&mut self, third: usize, bitmap: &mut [u8]) -> Result<(), ThinError> {
+        let mut found = Digest::default();
+        let Row { path, .. } = &self.row;
+        let read = self.file.read_exact(bitmap);
+        match read.and_then(|()| self.file.read_exact(&mut found.0)) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => found = Digest::default(),
+            read => read.map_err(failed("read", path))?,
+        }
+        if self.row.digest(third, bitmap) != found {
+            let path = path.clone();
+            return Err(ThinError::Damaged { path });
+        }
+        Ok(())
+    }
+}
+
+/// Writes the bitmaps of a second row.
+struct Writer {
+    file: NewFile,
+    row: Row,
+}
+
+impl RowWriter for Writer {
+    fn write(&mut self, third: usize, bitmap: &[u8]) -> Result<(), ThinError> {
+        let digest = self.row.digest(third, bitmap);
+        let written = self.file.write_all(bitmap);
+        let written = written.and_then(|()| self.file.write_all(&digest.0));
+        Ok(written.map_err(failed("write", &self.row.path))?)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), ThinError> {
+        Ok(self.file.finish()?)
+    }
+}
+
+fn byte(columns: usize) -> u8 {
+    u8::try_from(columns).expect("at most 250 columns")
+}
+
+/// The columns in the name of a file that is ours.
+fn columns_of(name: &str) -> Option<usize> {
+    let (columns, second) = name.strip_prefix("first-")?.split_once('-')?;
+    second.parse::<usize>().ok()?;
+    columns.parse().ok()
+}

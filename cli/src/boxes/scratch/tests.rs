@@ -1,0 +1,150 @@
+//! Boards that go on from what a folder has, or are larger than the memory.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use chomp_thin::{Bounds, Memory, Solver, Summary, ThinError};
+
+use super::Folder;
+
+fn bounds(rows: usize, columns: usize) -> Bounds {
+    Bounds::new(rows, columns).unwrap()
+}
+
+fn threads(threads: usize) -> NonZeroUsize {
+    NonZeroUsize::new(threads).unwrap()
+}
+
+fn solver(rows: usize, columns: usize, memory: u64, folder: Option<&Path>) -> Solver {
+    let scratch = folder.map(|folder| Box::new(Folder::open(folder).unwrap()) as _);
+    Solver::new(bounds(rows, columns), threads(2), memory, scratch).unwrap()
+}
+
+/// Everything that is known in the end.
+fn finish(mut solver: Solver) -> Summary {
+    while !solver.is_finished() {
+        assert!(solver.advance(None, &|_| true).unwrap());
+        solver.save().unwrap();
+    }
+    solver.summary().clone()
+}
+
+fn solve(rows: usize, columns: usize) -> Summary {
+    finish(solver(rows, columns, u64::MAX, None))
+}
+
+/// Of a folder, only files that are ours are removed.
+#[test]
+fn files_of_others_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = [
+        "first-draft",
+        "first-1-draft",
+        "first-1-0",
+        ".first-1-0.x.partial",
+    ];
+    for name in names {
+        chomp_files::put(&folder.path().join(name), b"").unwrap();
+    }
+    let mut solver = solver(8, 12, u64::MAX, Some(folder.path()));
+    for _ in 0..2 {
+        assert!(solver.advance(None, &|_| true).unwrap());
+    }
+    solver.save().unwrap();
+    let there = names.map(|name| folder.path().join(name).try_exists().unwrap());
+    assert_eq!(there, [true, true, false, false]);
+    assert!(folder.path().join("first-2-1").try_exists().unwrap());
+}
+
+/// Whenever a process ends, the next one goes on from the last column that was saved; and a board with more columns
+/// goes on from a smaller one.
+#[test]
+fn it_goes_on_from_what_was_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let expected = solve(8, 12);
+    for columns in 1..12 {
+        // The last column leaves nothing to go on from.
+        let mut solver = solver(8, 12, u64::MAX, Some(folder.path()));
+        assert_eq!(solver.summary().columns(), columns - 1);
+        assert!(solver.advance(None, &|_| true).unwrap());
+        solver.save().unwrap();
+        assert!(!solver.advance(None, &|_| false).unwrap());
+    }
+    let summary = finish(solver(8, 12, u64::MAX, Some(folder.path())));
+    assert_eq!(summary, expected);
+    let more = finish(solver(8, 14, u64::MAX, Some(folder.path())));
+    assert_eq!(more, solve(8, 14));
+    let fewer = solver(8, 5, u64::MAX, Some(folder.path()));
+    assert!(fewer.is_finished());
+    assert_eq!(fewer.summary().digests[5], expected.digests[5]);
+    let refused = Solver::new(bounds(9, 12), threads(1), 0, None);
+    assert!(refused.is_ok());
+    drop(fewer);
+    let scratch = Folder::open(folder.path()).unwrap();
+    let refused = Solver::new(bounds(9, 12), threads(1), 0, Some(Box::new(scratch)));
+    assert!(matches!(refused, Err(ThinError::Rows { found: 8 })));
+}
+
+#[test]
+fn boards_larger_than_the_memory_are_streamed() {
+    let folder = tempfile::tempdir().unwrap();
+    let expected = solve(8, 12);
+    let Memory { whole, .. } = Memory::of(&bounds(8, 9), threads(2));
+    let mut streamed = solver(8, 12, whole, Some(folder.path()));
+    while streamed.summary().columns() < 10 {
+        assert_eq!(streamed.is_streamed(), streamed.summary().columns() > 9);
+        assert!(streamed.advance(None, &|_| true).unwrap());
+    }
+    assert!(streamed.is_streamed());
+    drop(streamed);
+    let streamed = solver(8, 12, whole, Some(folder.path()));
+    assert_eq!(streamed.summary().columns(), 10);
+    assert_eq!(finish(streamed), expected);
+}
+
+#[test]
+fn a_damaged_file_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut left = solver(8, 12, u64::MAX, Some(folder.path()));
+    while left.summary().columns() < 5 {
+        assert!(left.advance(None, &|_| true).unwrap());
+    }
+    left.save().unwrap();
+    drop(left);
+    for name in ["first-5-3", "box.json"] {
+        let path = folder.path().join(name);
+        let good = std::fs::read(&path).unwrap();
+        let mut bad = good.clone();
+        bad[7] ^= 1;
+        let short = &good[..good.len() - 1];
+        for (content, memory) in [
+            (&bad[..], u64::MAX),
+            (&bad, 0),
+            (short, u64::MAX),
+            (short, 0),
+        ] {
+            chomp_files::put(&path, content).unwrap();
+            let scratch = Folder::open(folder.path()).unwrap();
+            let solver = Solver::new(bounds(8, 12), threads(2), memory, Some(Box::new(scratch)));
+            let error = solver.and_then(|mut solver| solver.advance(None, &|_| true));
+            assert!(
+                matches!(error, Err(ThinError::Damaged { .. })),
+                "{name}: {error:?}"
+            );
+        }
+        chomp_files::put(&path, &good).unwrap();
+    }
+    assert_eq!(finish(solver(8, 12, 0, Some(folder.path()))), solve(8, 12));
+}
+
+#[test]
+fn one_process_at_a_time_has_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let scratch = Folder::open(folder.path()).unwrap();
+    assert!(matches!(
+        Folder::open(folder.path()),
+        Err(ThinError::File(_))
+    ));
+    drop(scratch);
+    assert!(Folder::open(folder.path()).is_ok());
+}
