@@ -167,6 +167,33 @@ fn manifest(bits: u32, shard_words: usize) -> Vec<u8> {
     Manifest::new(range_bits(), 1, software, fingerprints.finish(), shards).to_bytes()
 }
 
+/// What `chomp box --json` prints of boards up to 1x1, and up to 2x3.
+pub(crate) fn boxes() -> Vec<Vec<u8>> {
+    let solved = |rows: u32, columns: u32, openings: &[(u32, u32, &[[u32; 2]])]| {
+        let opening = |(rows, columns, moves): &(u32, u32, &[[u32; 2]])| serde_json::json!({"rows": rows, "columns": columns, "moves": moves});
+        let openings: Vec<_> = openings.iter().map(opening).collect();
+        let solved = serde_json::json!({
+            "rows": rows, "columns": columns, "losing": 1, "digest": Digest::of(&[]), "openings": openings,
+        });
+        serde_json::to_vec(&solved).expect("numbers become JSON")
+    };
+    vec![
+        solved(1, 1, &[(1, 1, &[])]),
+        solved(
+            2,
+            3,
+            &[
+                (1, 1, &[]),
+                (1, 2, &[[1, 2]]),
+                (1, 3, &[[1, 2]]),
+                (2, 1, &[[2, 1]]),
+                (2, 2, &[[2, 2]]),
+                (2, 3, &[[2, 3]]),
+            ],
+        ),
+    ]
+}
+
 pub(crate) fn manifests() -> Vec<Vec<u8>> {
     vec![manifest(1, 10), manifest(8, 100), manifest(12, 60)]
 }

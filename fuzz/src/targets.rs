@@ -82,7 +82,7 @@ impl Target {
 }
 
 /// All decoders of bytes from files and peers.
-pub static TARGETS: [Target; 21] = [
+pub static TARGETS: [Target; 22] = [
     Target::new("record", record, seeds::records),
     Target::new("gap-block", gap_block, seeds::gap_blocks),
     Target::new("class-block", class_block, seeds::class_blocks),
@@ -98,6 +98,7 @@ pub static TARGETS: [Target; 21] = [
         .sealed(values::seal_shard)
         .memory(1 << 10),
     Target::new("values-manifest", values::manifest, values::manifests),
+    Target::new("box", openings_of_box, seeds::boxes),
     Target::new("part", part, seeds::parts),
     Target::new("segment", segment, seeds::segments).sealed(seal::envelope),
     Target::new("checkpoint", checkpoint, seeds::checkpoints).sealed(seal::envelope),
@@ -110,6 +111,22 @@ pub static TARGETS: [Target; 21] = [
     Target::new("result", result, seeds::results),
     Target::new("answer", answer, seeds::answers),
 ];
+
+/// What `chomp box --json` prints.
+fn openings_of_box(bytes: &[u8]) -> bool {
+    let Ok(openings) = chomp_query::of_box(bytes) else {
+        return false;
+    };
+    let (rows, columns) = openings
+        .last()
+        .map_or((0, 0), |one| (one.rows, one.columns));
+    let again = serde_json::json!({
+        "rows": rows, "columns": columns, "digest": Digest::default(), "openings": openings,
+    });
+    let again = serde_json::to_vec(&again).expect("numbers become JSON");
+    assert_eq!(chomp_query::of_box(&again), Ok(openings));
+    true
+}
 
 /// A range record; how many range bits its range has, it says itself.
 fn record(bytes: &[u8]) -> bool {

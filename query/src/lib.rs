@@ -19,7 +19,7 @@ pub mod openings;
 pub mod values;
 
 pub use answer::{Answer, Verdict, answer, answers, verdicts};
-pub use openings::{Opening, of_board, opening, openings, with_boxes};
+pub use openings::{Opening, of_board, of_box, opening, openings, with_boxes};
 pub use values::{ValueAnswer, Valued, value_answers, valued};
 
 use chomp_table::{ShardFile, Table, TableError, Word};

@@ -108,8 +108,12 @@ struct Solved {
     openings: Vec<Opening>,
 }
 
-/// The openings of all boards of a box, by rows, then by columns.
-fn parse(json: &[u8]) -> Result<Vec<Opening>, String> {
+/// The openings of all boards of a box, by rows, then by columns, from what `chomp box --json` printed.
+///
+/// # Errors
+///
+/// If the bytes are something else: what is wrong with them.
+pub fn of_box(json: &[u8]) -> Result<Vec<Opening>, String> {
     let solved: Solved = serde_json::from_slice(json)
         .map_err(|error| format!("it is not what chomp box --json prints: {error}"))?;
     let boards =
@@ -140,7 +144,7 @@ pub fn with_boxes(known: Vec<Opening>, directory: &Path) -> Result<Vec<Opening>,
             let file = file.clone();
             TableError::Openings { file, what }
         };
-        for mut opening in parse(&bytes).map_err(refused)? {
+        for mut opening in of_box(&bytes).map_err(refused)? {
             if opening.rows > opening.columns {
                 opening = opening.mirror();
             }

@@ -81,6 +81,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
             "chomp-access",
             "chomp-coordinator",
             "chomp-proto",
+            "chomp-query",
             "chomp-serve",
             "chomp-store",
             "chomp-table",
