@@ -107,8 +107,16 @@ fn openings_of_a_box_beside_a_table_are_told_with_its_own() {
         fs::write(&file, content).unwrap();
         ask(&[]).refuses(3, &["box-3x14.json", text]);
     }
-    // Who asks the table alone is not concerned.
+    // Who asks the table alone is not concerned, nor who asks a shard, which has none beside it.
     assert_eq!(ask(&["2x5"]).code, Some(0));
+    let mut of_shard = program();
+    of_shard.args(["openings", "--table"]);
+    let of_shard = end(of_shard.arg(directory.path().join("table-14/shard-0000.zst")));
+    assert_eq!(of_shard.code, Some(0), "{of_shard:?}");
+    let of_table: Vec<&str> = all.stdout.lines().collect();
+    let told: Vec<&str> = of_shard.stdout.lines().collect();
+    assert!(told.iter().all(|line| of_table.contains(line)), "{told:?}");
+    assert_eq!((told[0], told[told.len() - 1]), ("1x1", "6x7 (5,5)"));
 }
 
 #[test]

@@ -94,7 +94,7 @@ const BOX_BYTES_MAX: u64 = 4 << 20;
 const BOXES_MAX: usize = 64;
 
 /// The files `box-….json` of a directory, which hold what `chomp box --json` printed: their paths in order, and their
-/// bytes. None if there is no such directory.
+/// bytes. None if there is no such directory, as for a shard or an address.
 ///
 /// # Errors
 ///
@@ -104,8 +104,9 @@ pub fn boxes(directory: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, TableError> {
         let file = file.to_owned();
         |source| TableError::Io { file, source }
     };
+    let none = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
     let entries = match std::fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if none.contains(&error.kind()) => return Ok(Vec::new()),
         entries => entries.map_err(failed(directory))?,
     };
     let mut found = Vec::new();
