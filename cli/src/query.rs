@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::str::FromStr;
+use std::sync::mpsc;
+use std::{iter, thread};
 
 use anyhow::Context;
 use chomp_query::{
@@ -17,8 +19,11 @@ use crate::args::QueryArgs;
 use crate::exit::Exit;
 use crate::source::{Asked, Source};
 
-/// The positions that are looked up together.
-const TOGETHER: usize = 1024;
+/// The positions that are looked up together: each group reads every part of the table that it
+/// needs once.
+const TOGETHER: usize = 1 << 18;
+/// The same with their moves, which take 5 KB a position.
+const TOGETHER_WITH_MOVES: usize = 1 << 14;
 /// The longest line of stdin: no position of a table takes a hundredth of it.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 /// What is read of stdin at a time.
@@ -41,7 +46,7 @@ pub(crate) async fn run(args: QueryArgs) -> anyhow::Result<Exit> {
 
 /// What is told of positions by a table of some kind.
 trait Tells {
-    type Position: FromStr<Err = PositionError>;
+    type Position: FromStr<Err = PositionError> + Send + 'static;
 
     fn name(position: &Self::Position) -> String;
 
@@ -80,6 +85,16 @@ struct Style {
     drawn: bool,
 }
 
+impl Style {
+    fn together(self) -> usize {
+        if self.moves {
+            TOGETHER_WITH_MOVES
+        } else {
+            TOGETHER
+        }
+    }
+}
+
 fn all<T: Tells>(source: &T, args: &QueryArgs) -> anyhow::Result<()> {
     let style = Style {
         json: args.json,
@@ -87,7 +102,7 @@ fn all<T: Tells>(source: &T, args: &QueryArgs) -> anyhow::Result<()> {
         drawn: io::stdout().is_terminal(),
     };
     if args.positions.is_empty() {
-        return from_lines(source, style, io::stdin().lock());
+        return from_lines(source, style, io::stdin());
     }
     let parse = |text: &String| {
         let position = text.parse::<T::Position>();
@@ -95,7 +110,7 @@ fn all<T: Tells>(source: &T, args: &QueryArgs) -> anyhow::Result<()> {
     };
     let positions = args.positions.iter().map(parse);
     let positions = positions.collect::<anyhow::Result<Vec<_>>>()?;
-    for group in positions.chunks(TOGETHER) {
+    for group in positions.chunks(style.together()) {
         if !tell(source, style, group)? {
             break;
         }
@@ -103,42 +118,71 @@ fn all<T: Tells>(source: &T, args: &QueryArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Answers one position a line, as soon as no more lines are there.
-fn from_lines<T: Tells>(source: &T, style: Style, input: impl Read) -> anyhow::Result<()> {
-    let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
-    let mut positions = Vec::new();
-    let mut line = String::new();
-    for number in 1_u64.. {
-        line.clear();
-        let read = input.by_ref().take(LINE_BYTES_MAX + 1).read_line(&mut line);
-        let bytes = read.context("cannot read stdin")?;
-        if bytes as u64 > LINE_BYTES_MAX {
-            tell(source, style, &positions)?;
-            return Err(LongLine(number).into());
-        }
-        let text = line.trim();
-        let parsed = if text.is_empty() || text.starts_with('#') {
-            Ok(None)
-        } else {
-            text.parse::<T::Position>().map(Some)
-        };
-        match parsed {
-            Ok(position) => positions.extend(position),
-            Err(error) => {
-                tell(source, style, &positions)?;
-                return Err(error).with_context(|| format!("line {number} of stdin"));
-            }
-        }
-        let last = bytes == 0;
-        let waits = !input.buffer().contains(&b'\n');
-        if last || waits || positions.len() == TOGETHER {
-            if !tell(source, style, &positions)? || last {
+/// Answers one position a line. While a group is looked up, another thread reads the next: a slow
+/// writer has each answer at once, a fast one large groups.
+fn from_lines<T: Tells>(
+    source: &T,
+    style: Style,
+    input: impl Read + Send + 'static,
+) -> anyhow::Result<()> {
+    let (sender, receiver) = mpsc::sync_channel(style.together());
+    let reader = thread::spawn(move || {
+        for line in lines(input) {
+            let is_last = line.is_err();
+            if sender.send(line).is_err() || is_last {
                 break;
             }
-            positions.clear();
+        }
+    });
+    while let Ok(first) = receiver.recv() {
+        let more = receiver.try_iter().take(style.together() - 1);
+        let mut positions = Vec::new();
+        let mut failed = None;
+        for line in iter::once(first).chain(more) {
+            match line {
+                Ok(position) => positions.push(position),
+                Err(error) => failed = Some(error),
+            }
+        }
+        if !tell(source, style, &positions)? {
+            return Ok(());
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
     }
+    reader.join().expect("reading lines does not panic");
     Ok(())
+}
+
+/// The positions of all lines but empty ones and comments.
+fn lines<P: FromStr<Err = PositionError>>(
+    input: impl Read,
+) -> impl Iterator<Item = anyhow::Result<P>> {
+    let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
+    let lines = (1..).map_while(move |number| read_line(&mut input, number).transpose());
+    let is_position = |line: &str| !line.is_empty() && !line.starts_with('#');
+    (1_u64..).zip(lines).filter_map(move |(number, line)| {
+        let parse = |line: &str| {
+            let position = line.parse();
+            position.with_context(|| format!("line {number} of stdin"))
+        };
+        match line {
+            Ok(line) => is_position(line.trim()).then(|| parse(line.trim())),
+            Err(error) => Some(Err(error)),
+        }
+    })
+}
+
+/// The next line; none after the last.
+fn read_line(input: &mut impl BufRead, number: u64) -> anyhow::Result<Option<String>> {
+    let mut line = String::new();
+    let read = input.take(LINE_BYTES_MAX + 1).read_line(&mut line);
+    let bytes = read.context("cannot read stdin")?;
+    if bytes as u64 > LINE_BYTES_MAX {
+        return Err(LongLine(number).into());
+    }
+    Ok((bytes > 0).then_some(line))
 }
 
 /// Prints what the table says of `positions`; false if nobody listens any more.
