@@ -17,8 +17,8 @@ use chomp_table::position::PositionError;
 use chomp_table::reader::TableError;
 use chomp_thin::ThinError;
 use chomp_verify::CheckError;
+use chomp_worker::ClientError;
 use chomp_worker::WorkerError;
-use chomp_worker::client::ClientError;
 
 use crate::access::NoSecrets;
 use crate::boxes::BoxMemory;

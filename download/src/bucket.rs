@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chomp_store::location::{Bucket, Location};
+use chomp_store::location::Location;
+use chomp_store::objects::Bucket;
 use chomp_store::objects::BucketStorage;
 use chomp_store::{Key, Storage, StorageError};
 use chomp_table::manifest::MANIFEST_NAME;

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use chomp_proto::v1::{self, complete_request, lease_reply, task};
-use chomp_store::journal::{Entry, Journal};
-use chomp_store::ledger::{LengthSums, Merged};
 use chomp_store::objects::SimulatedStorage;
-use chomp_store::part::{self, PartBuilder, PartName};
-use chomp_store::{Finders, Key, Outcast, Place};
+use chomp_store::part::{self, PartBuilder};
+use chomp_store::{Entry, Finders, Journal, Key, LengthSums, Merged, Outcast, PartName, Place};
 use chomp_table::definition::losing;
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::Manifest;

@@ -24,8 +24,8 @@
 //! | 1 | a coordinator took the table over | a random number of its own (8), bits of its job (4) |
 //! | 3 | ranges were wrong: they are not done any more | number of ranges (4), heads (8 each) |
 //! | 5 | everything before is forgotten: the table is published | |
-//! | 6 | ranges are done | lease of the part (8), replicas (4), [finders](Finders), number of ranges (4), and for each: head, losing, stored positions (8 each), digest (32), offset and length of the record (4 each) |
-//! | 7 | a shard is done | bits of the table (4), finders, length (4), [`MergedShard`] as JSON |
+//! | 6 | ranges are done | lease of the part (8), replicas (4), [finders](crate::Finders), number of ranges (4), and for each: head, losing, stored positions (8 each), digest (32), offset and length of the record (4 each) |
+//! | 7 | a shard is done | bits of the table (4), finders, length (4), [`MergedShard`](crate::MergedShard) as JSON |
 //! | 9 | a participant was found out | its number (4), the serial of its credential (4), length (4), the reason as UTF-8 |
 //! | 10 | ranges that are done were found to be the same: these are their finders now | finders, number of ranges (4), heads (8 each) |
 //! | 11 | the records of ranges are lost: they are not done any more, but have to come out the same | number of ranges (4), heads (8 each) |
@@ -53,15 +53,15 @@ mod start;
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use chomp_table::{Division, Head};
+use chomp_table::Division;
 
 use self::format::{SEGMENT, encode, encode_checkpoint, read_segment, write};
 use self::start::{begin, exists, read_all, read_small, refuse_gap};
 use crate::StoreError;
+use crate::entry::Entry;
 use crate::keys;
-use crate::ledger::{Finders, Ledger, MergedShard, Outcast};
+use crate::ledger::Ledger;
 use crate::objects::{Key, Storage, StorageError};
-use crate::part::{PartName, Placed};
 
 /// There is a checkpoint after so many segments at the most.
 const CHECKPOINT_SEGMENTS: u64 = 1024;
@@ -71,68 +71,6 @@ const CHECKPOINT_SEGMENTS_MIN: u64 = if cfg!(test) { 4 } else { 64 };
 const CHECKPOINT_SHARE: u64 = 8;
 /// So many checkpoints are kept.
 const CHECKPOINTS: usize = 2;
-
-/// Something that a journal says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "shards are few, and an entry lives until it is written"
-)]
-pub enum Entry {
-    /// A coordinator took the table over.
-    Opened {
-        /// A random number of its own.
-        coordinator: u64,
-        /// The bits of its job, or the tiles.
-        bits: u32,
-    },
-    /// Ranges are done: their records are in this part.
-    Done {
-        /// The part.
-        part: PartName,
-        /// How many workers computed each of them alike.
-        replicas: u32,
-        /// Who these are.
-        finders: Finders,
-        /// The ranges.
-        ranges: Vec<Placed>,
-    },
-    /// Ranges were found wrong, or may be since they follow from such: they are not done any more.
-    Withdrawn {
-        /// The ranges.
-        heads: Vec<Head>,
-    },
-    /// The records of ranges are lost: they are not done any more. What is in them stays known.
-    Lost {
-        /// The ranges.
-        heads: Vec<Head>,
-    },
-    /// A shard is done.
-    Shard {
-        /// The bits of the table, or the tiles.
-        bits: u32,
-        /// Who merged it.
-        finders: Finders,
-        /// The shard.
-        merged: MergedShard,
-    },
-    /// Ranges that are done were computed again, and are the same. Who found them before is of no interest any more.
-    Confirmed {
-        /// Who found them now.
-        finders: Finders,
-        /// The ranges.
-        heads: Vec<Head>,
-    },
-    /// A participant is not trusted any more: what it found is to be computed again.
-    FoundOut {
-        /// Its number.
-        participant: u32,
-        /// What it did, and when.
-        outcast: Outcast,
-    },
-    /// All done ranges are forgotten: their table is published.
-    Pruned,
-}
 
 /// A journal, and the right to write it.
 #[derive(Debug)]

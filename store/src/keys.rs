@@ -12,10 +12,34 @@
 use chomp_table::manifest::MANIFEST_NAME;
 
 use crate::objects::{Key, KeyError};
-use crate::part::PartName;
 
 /// The largest number of a segment: the largest of ten digits.
 pub(crate) const SEGMENT_MAX: u64 = 9_999_999_999;
+
+/// Which part: the task's layer, and the lease under which it was computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartName {
+    /// The layer of its ranges.
+    pub layer: u32,
+    /// The lease. No two tasks have the same, whoever coordinates them.
+    pub lease: u64,
+}
+
+impl PartName {
+    /// The key of the part.
+    pub fn key(self) -> Key {
+        key(&format!("work/parts/{:04}/{:016x}", self.layer, self.lease))
+    }
+
+    /// The part that has this key, if one can have it.
+    pub fn of(key: &Key) -> Option<PartName> {
+        let mut segments = key.as_str().rsplit('/');
+        let lease = u64::from_str_radix(segments.next()?, 16).ok()?;
+        let layer = segments.next()?.parse().ok()?;
+        let name = PartName { layer, lease };
+        (name.key() == *key).then_some(name)
+    }
+}
 
 fn key(text: &str) -> Key {
     Key::new(text).expect("made of letters, digits, hyphens and single slashes, and short")
@@ -56,18 +80,6 @@ pub(crate) fn parts() -> Key {
     key("work/parts")
 }
 
-pub(crate) fn part(name: PartName) -> Key {
-    key(&format!("work/parts/{:04}/{:016x}", name.layer, name.lease))
-}
-
-pub(crate) fn part_name(key: &Key) -> Option<PartName> {
-    let mut segments = key.as_str().rsplit('/');
-    let lease = u64::from_str_radix(segments.next()?, 16).ok()?;
-    let layer = segments.next()?.parse().ok()?;
-    let name = PartName { layer, lease };
-    (part(name) == *key).then_some(name)
-}
-
 /// An object that only the layout of chomp 0.1 has: it is there for as long as there are any.
 pub(crate) fn old_job() -> Key {
     key("work/job")
@@ -91,8 +103,8 @@ mod tests {
             layer: 137,
             lease: 0xfedc_ba98_7654_3210,
         };
-        assert_eq!(part(name).as_str(), "work/parts/0137/fedcba9876543210");
-        assert_eq!(part_name(&part(name)), Some(name));
+        assert_eq!(name.key().as_str(), "work/parts/0137/fedcba9876543210");
+        assert_eq!(PartName::of(&name.key()), Some(name));
         assert_eq!(number_of(&segment(12)), Some(12));
         assert_eq!(number_of(&checkpoint(SEGMENT_MAX)), Some(SEGMENT_MAX));
         let folder = "table-20";
@@ -116,7 +128,7 @@ mod tests {
             "work/parts/0137/1000000000000000ff",
             "a-1",
         ] {
-            assert_eq!(part_name(&key(text)), None, "{text}");
+            assert_eq!(PartName::of(&key(text)), None, "{text}");
         }
         for text in ["work/journal/1", "work/journal/99999999999", "0000000001"] {
             assert_eq!(number_of(&key(text)), None, "{text}");

@@ -1,78 +1,17 @@
 //! The ledger: what a journal adds up to. It lives in memory, of the coordinator and of each worker.
 
-mod finders;
-mod merged;
 mod ranges;
 
 use std::collections::BTreeMap;
 
 use chomp_table::{Digest, Division, Head, RangeSummary};
 
-use crate::journal::Entry;
-use crate::part::{PartName, Placed};
+use crate::entry::{Entry, Outcast};
+use crate::finders::Finders;
+use crate::merged::MergedShard;
+use crate::part::{Place, Placed};
 
-pub use finders::{DISTRUSTED, Finders};
-pub use merged::{LengthSums, Merged, MergedShard, MergedValues};
 pub(crate) use ranges::Ranges;
-
-/// Where the record of a range is, and what is in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The lease and the layer that its part is named for.
-    pub lease: u64,
-    /// The layer.
-    pub layer: u32,
-    /// The first byte of the record in the part.
-    pub offset: u32,
-    /// The bytes of the record.
-    pub length: u32,
-    /// How many workers computed the range alike, at least 1.
-    pub replicas: u32,
-    /// The number of losing positions; of Grundy values, that of all.
-    pub count: u64,
-    /// How many of them are not larger than their mirror image; of Grundy values, that of all.
-    pub stored: u64,
-    /// The digest of the record.
-    pub digest: Digest,
-}
-
-impl Place {
-    /// The part with the record.
-    pub fn part(&self) -> PartName {
-        PartName {
-            layer: self.layer,
-            lease: self.lease,
-        }
-    }
-
-    /// Where the record of the range `head` is in its part.
-    pub fn placed(&self, head: Head) -> Placed {
-        Placed {
-            summary: self.summary(head),
-            offset: self.offset,
-            length: self.length,
-        }
-    }
-
-    /// The summary of the range `head`, whose place this is.
-    pub fn summary(&self, head: Head) -> RangeSummary {
-        RangeSummary {
-            head,
-            count: self.count,
-            stored: self.stored,
-            digest: self.digest,
-        }
-    }
-}
-
-/// A participant that was found out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcast {
-    /// The serial of its credential then. With a later one its owner trusts it again.
-    pub serial: u32,
-    /// What it did.
-    pub reason: String,
-}
 
 /// What a journal adds up to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,8 @@
 //! | [`objects`] | objects by key: a directory, a bucket, or a simulation that fails on demand |
 //! | [`location`] | where a store is, as users write it, and how it is opened |
 //! | [`part`] | the result of a task: the records of some ranges |
-//! | [`journal`] | which parts are done: numbered segments, each created only if absent |
+//! | `entry`, `finders`, `merged` | what a journal says: which ranges and shards are done, by whom |
+//! | [`journal`] | numbered segments with entries, each created only if absent |
 //! | [`ledger`] | what a journal adds up to: where the record of each range is |
 //! | [`merge`] | how ranges become the words of a shard |
 //! | [`published`] | the shards and the manifest of a table |
@@ -44,12 +45,15 @@
 //! used where there is one. When the table is published, parts and older checkpoints go. The segments of the journal stay,
 //! some 80 bytes a range: a coordinator that slept must not find an old number free.
 
+mod entry;
 mod envelope;
+mod finders;
 pub mod journal;
 mod keys;
 pub mod ledger;
 pub mod location;
 pub mod merge;
+mod merged;
 #[cfg(test)]
 #[path = "../../tests/tests/common/needs.rs"]
 mod needs;
@@ -59,10 +63,14 @@ pub mod published;
 
 use chomp_table::{Division, Head};
 
-pub use journal::{Entry, Follower, Journal};
-pub use ledger::{DISTRUSTED, Finders, Ledger, Merged, MergedShard, MergedValues, Outcast, Place};
+pub use entry::{Entry, Outcast};
+pub use finders::{DISTRUSTED, Finders};
+pub use journal::{Follower, Journal};
+pub use keys::PartName;
+pub use ledger::Ledger;
+pub use merged::{LengthSums, Merged, MergedShard, MergedValues};
 pub use objects::{Key, KeyError, READS_MAX, Storage, StorageError};
-pub use part::{PartName, Placed};
+pub use part::{Place, Placed};
 
 /// What can be wrong with a store, by what a caller can do about it.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::objects::{BucketStorage, Key, LocalStorage, OpenError, Routed, Storage, TableLock};
+use crate::objects::{
+    Bucket, BucketStorage, Key, LocalStorage, OpenError, Routed, Service, Storage, TableLock,
+};
 
 /// Where a store is: a directory, or a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,41 +16,6 @@ pub enum Location {
     Directory(PathBuf),
     /// A bucket, or a folder in it.
     Bucket(Bucket),
-}
-
-/// A bucket of an object store, or a folder in it: `s3://BUCKET/PREFIX`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bucket {
-    /// Whose protocol it speaks.
-    pub service: Service,
-    /// The name of the bucket; of Azure, of the container.
-    pub name: String,
-    /// What the keys of all objects begin with, before a slash.
-    pub prefix: Option<Key>,
-}
-
-/// A protocol of object stores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Service {
-    /// Amazon S3, and servers that are like it.
-    S3,
-    /// Google Cloud Storage.
-    Google,
-    /// Azure Blob Storage.
-    Azure,
-}
-
-impl Service {
-    const ALL: [Service; 3] = [Service::S3, Service::Google, Service::Azure];
-
-    /// What the addresses of its buckets begin with.
-    fn scheme(self) -> &'static str {
-        match self {
-            Service::S3 => "s3://",
-            Service::Google => "gs://",
-            Service::Azure => "az://",
-        }
-    }
 }
 
 /// A text that says of no place for a store.
@@ -191,16 +158,6 @@ impl FromStr for Location {
 
     fn from_str(text: &str) -> Result<Location, LocationError> {
         Location::parse(text)
-    }
-}
-
-impl fmt::Display for Bucket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.service.scheme(), self.name)?;
-        match &self.prefix {
-            Some(prefix) => write!(f, "/{prefix}"),
-            None => Ok(()),
-        }
     }
 }
 

@@ -19,7 +19,8 @@ use chomp_table::range::{BUCKET_BITS, Buckets};
 use chomp_table::shard::{ShardSize, ShardWriter};
 use chomp_table::{Head, RangeBits, Word};
 
-use crate::ledger::{Ledger, LengthSums, Merged};
+use crate::ledger::Ledger;
+use crate::merged::{LengthSums, Merged};
 
 /// The lows of so many positions are turned at a time.
 const CHUNK: usize = 256;

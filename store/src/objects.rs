@@ -23,7 +23,7 @@ use chomp_files::Unfit;
 use chomp_table::head::HEAD_BITS_MAX;
 use futures_util::{StreamExt, stream};
 
-pub use bucket::BucketStorage;
+pub use bucket::{Bucket, BucketStorage, Service};
 pub use key::{Key, KeyError};
 pub use local::LocalStorage;
 pub use lock::{OpenError, TableLock};

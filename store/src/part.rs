@@ -19,9 +19,8 @@ use chomp_table::range::losing_max;
 use chomp_table::{Digest, Division, Head, RangeBits, RangeSummary};
 
 use crate::StoreError;
-use crate::keys;
-use crate::ledger::Place;
-use crate::objects::{Key, Storage, StorageError};
+use crate::keys::PartName;
+use crate::objects::{Storage, StorageError};
 
 /// The most ranges that a part may have.
 pub const RANGES_MAX: usize = 1 << 12;
@@ -31,27 +30,6 @@ pub const BYTES_MAX: u64 = 1 << 28;
 const HEADER: [u8; 16] = *b"chomppar\x02\0\0\0\0\0\0\0";
 /// What a part has before the first record.
 pub const HEADER_BYTES: u64 = HEADER.len() as u64;
-
-/// Which part: the task's layer, and the lease under which it was computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PartName {
-    /// The layer of its ranges.
-    pub layer: u32,
-    /// The lease. No two tasks have the same, whoever coordinates them.
-    pub lease: u64,
-}
-
-impl PartName {
-    /// The key of the part.
-    pub fn key(self) -> Key {
-        keys::part(self)
-    }
-
-    /// The part that has this key, if one can have it.
-    pub fn of(key: &Key) -> Option<PartName> {
-        keys::part_name(key)
-    }
-}
 
 /// A range of a part, and where its record is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +83,56 @@ impl Placed {
             )));
         }
         Ok(())
+    }
+}
+
+/// Where the record of a range is, and what is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The lease and the layer that its part is named for.
+    pub lease: u64,
+    /// The layer.
+    pub layer: u32,
+    /// The first byte of the record in the part.
+    pub offset: u32,
+    /// The bytes of the record.
+    pub length: u32,
+    /// How many workers computed the range alike, at least 1.
+    pub replicas: u32,
+    /// The number of losing positions; of Grundy values, that of all.
+    pub count: u64,
+    /// How many of them are not larger than their mirror image; of Grundy values, that of all.
+    pub stored: u64,
+    /// The digest of the record.
+    pub digest: Digest,
+}
+
+impl Place {
+    /// The part with the record.
+    pub fn part(&self) -> PartName {
+        PartName {
+            layer: self.layer,
+            lease: self.lease,
+        }
+    }
+
+    /// Where the record of the range `head` is in its part.
+    pub fn placed(&self, head: Head) -> Placed {
+        Placed {
+            summary: self.summary(head),
+            offset: self.offset,
+            length: self.length,
+        }
+    }
+
+    /// The summary of the range `head`, whose place this is.
+    pub fn summary(&self, head: Head) -> RangeSummary {
+        RangeSummary {
+            head,
+            count: self.count,
+            stored: self.stored,
+            digest: self.digest,
+        }
     }
 }
 

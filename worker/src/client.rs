@@ -1,6 +1,5 @@
 //! The worker's side of the protocol: its calls. The wire types end here.
 
-mod error;
 mod task;
 
 use std::sync::Arc;
@@ -9,11 +8,12 @@ use std::time::Duration;
 use chomp_proto::v1::complete_request::Result as Done;
 use chomp_proto::v1::{self, complete_reply, lease_reply};
 use chomp_store::Placed;
-use chomp_table::{Digest, Division, Head};
+use chomp_table::{Digest, Head};
 
-pub use error::ClientError;
 pub(crate) use task::{File, Task, Work};
 
+use crate::error::ClientError;
+use crate::job::Job;
 use crate::link::{CONTROL, Failure, Link, Session, within};
 
 /// The deadline of a request for a task: the coordinator answers within ten seconds.
@@ -27,25 +27,6 @@ const VERDICT: Duration = Duration::from_mins(2);
 pub(crate) struct Client {
     link: Arc<Link>,
     job: Arc<Job>,
-}
-
-/// What the coordinator says of the job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
-    /// The bits of the table, or its tiles.
-    pub bits: u32,
-    /// The kind of the table, and how it is cut into ranges.
-    pub division: Division,
-    /// Names the table.
-    pub table: u64,
-    /// How long a lease lasts unless renewed.
-    pub lease: Duration,
-    /// Where the store is; empty if only the coordinator reaches it.
-    pub store: String,
-    /// A checkpoint of the journal to begin with, if there is one.
-    pub checkpoint: Option<u64>,
-    /// The segment of the journal with which the coordinator took the table over.
-    pub epoch: u64,
 }
 
 /// A lease, by the coordinator's number.
@@ -131,7 +112,7 @@ impl Outcome {
 /// Whether a worker of this job takes this answer for one.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
-pub fn is_answer(reply: v1::LeaseReply, division: Division, bits: u32) -> bool {
+pub fn is_answer(reply: v1::LeaseReply, division: chomp_table::Division, bits: u32) -> bool {
     let job = Job {
         bits,
         division,

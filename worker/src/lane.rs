@@ -14,7 +14,8 @@ use chomp_table::{Digest, Division, Head};
 
 use crate::End;
 use crate::cache::Cache;
-use crate::client::{Answer, Client, ClientError, File, LeaseId, Outcome, Task, Verdict, Work};
+use crate::client::{Answer, Client, File, LeaseId, Outcome, Task, Verdict, Work};
+use crate::error::ClientError;
 use crate::gather::{Gathered, Gatherer};
 use crate::merge::Merge;
 use crate::pool::Pool;

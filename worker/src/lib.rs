@@ -3,6 +3,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`transport`] | makes connections, or lets a simulation make them |
+//! | `job`, `error` | what the coordinator says of its job, and why a worker ends |
 //! | `link` | keeps contact with the coordinator, over any number of connections |
 //! | [`client`] | speaks to the coordinator; the wire types end there |
 //! | `store` | opens the store, and follows the journal |
@@ -33,7 +34,9 @@
 
 mod cache;
 pub mod client;
+mod error;
 mod gather;
+mod job;
 mod known;
 mod lane;
 mod link;
@@ -61,7 +64,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use cache::Cache;
-use client::{Client, ClientError};
+use client::Client;
 use gather::Gatherer;
 use lane::{Lane, Leases};
 use link::{Hello, Link};
@@ -69,6 +72,8 @@ use pool::{Done, Pool};
 use store::Stores;
 use transport::{Connector, Remote};
 
+pub use error::ClientError;
+pub use job::Job;
 pub use store::StoreChoice;
 
 /// The memory that a worker needs besides evaluators and ranges: code, buffers, messages, what tasks

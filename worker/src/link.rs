@@ -18,7 +18,8 @@ use tokio::time::Instant;
 pub(crate) use failure::{Failure, within};
 pub(crate) use session::{Hello, Session};
 
-use crate::client::{ClientError, Job};
+use crate::error::ClientError;
+use crate::job::Job;
 use crate::transport::Connector;
 use session::Authorization;
 

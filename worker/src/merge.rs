@@ -14,8 +14,9 @@ use chomp_table::shard::ShardSize;
 use chomp_table::{Division, Head};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Job, Lost};
+use crate::client::Lost;
 use crate::gather::{Gatherer, MEMORY_PER_LENGTH};
+use crate::job::Job;
 use crate::known::Known;
 use crate::pool::Pool;
 use crate::store::Store;

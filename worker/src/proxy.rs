@@ -17,7 +17,8 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use tonic::body::Body;
 
-use crate::client::{Client, ClientError};
+use crate::client::Client;
+use crate::error::ClientError;
 use crate::link::{Failure, Session, within};
 
 /// How long bytes may take that do not come on at all.

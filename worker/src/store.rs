@@ -16,7 +16,8 @@ use chomp_table::format::describe;
 use chomp_table::{Division, Head};
 use tokio::sync::{Mutex, RwLock};
 
-use crate::client::{Client, File, Job, Lost};
+use crate::client::{Client, File, Lost};
+use crate::job::Job;
 use crate::proxy::ProxyStorage;
 use crate::trouble::Trouble;
 

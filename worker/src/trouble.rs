@@ -5,7 +5,8 @@ use chomp_store::{StorageError, StoreError};
 use chomp_table::Head;
 use chomp_table::format::describe;
 
-use crate::client::{ClientError, Lost};
+use crate::client::Lost;
+use crate::error::ClientError;
 use crate::pool::PoolError;
 
 /// Why a task is not done here, by what is to be done about it.

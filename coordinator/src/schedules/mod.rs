@@ -5,7 +5,7 @@
 //! a [`coordinator::Coordinator`] with the desk of a job, at times a second one that was overtaken by
 //! it, and workers that evaluate, check and merge; that hand in late, twice, in part, or not at
 //! all; and that lie. Parts and shards get lost or damaged. Whatever happened, the job has to end
-//! with the table of an undisturbed run ([`expected`]), byte for byte; what was acknowledged is
+//! with the table of an undisturbed run ([`published`]), byte for byte; what was acknowledged is
 //! never lost; and a lie that nobody found ends the job without a table.
 //!
 //! A failure names its seed: `CHOMP_SEED=<seed> cargo test -p chomp-coordinator schedules` runs
@@ -15,6 +15,7 @@ mod coordinator;
 mod ending;
 mod expected;
 mod faults;
+mod published;
 mod steps;
 mod worker;
 mod world;

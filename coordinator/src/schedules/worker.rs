@@ -1,7 +1,7 @@
 //! What workers do with a task.
 
 use bytes::Bytes;
-use chomp_plan::{LeaseId, Task, Work, WorkerId};
+use chomp_plan::{Work, WorkerId};
 use chomp_store::part::{PartBuilder, read_record};
 use chomp_store::{MergedShard, PartName, Storage, StorageError, published};
 use chomp_table::manifest::folder_name;
@@ -9,34 +9,10 @@ use chomp_table::sources::sources;
 use chomp_table::{Digest, Head};
 
 use super::expected::{Record, range_bits};
-use super::world::World;
+use super::world::{Held, Outcome, Trouble, World};
 use crate::arbiter::ArbiterError;
 use crate::job::Handed;
 use crate::ready;
-
-/// A result on its way, or one that may be sent again.
-#[derive(Clone, Debug)]
-pub(super) struct Outcome {
-    pub(super) worker: WorkerId,
-    pub(super) lease: LeaseId,
-    pub(super) handed: Handed,
-}
-
-/// A task in somebody's hands.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) worker: WorkerId,
-    pub(super) task: Task,
-}
-
-/// Why a worker has no result.
-#[derive(Debug)]
-pub(super) enum Trouble {
-    /// A record of the journal is lost.
-    Lost(Head, Digest),
-    /// The storage fails, or the journal has gone on.
-    Other,
-}
 
 impl World {
     /// Does a task, its part and shard being durable then.

@@ -3,19 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use chomp_plan::{Answer, Event, Phase, Settings, Verdict, WorkerId};
-use chomp_store::Key;
+use chomp_plan::{Answer, Event, LeaseId, Phase, Task, Verdict, WorkerId};
 use chomp_store::objects::SimulatedStorage;
-use chomp_table::Head;
 use chomp_table::chance::Chance;
-use chomp_table::manifest::{MANIFEST_NAME, folder_name};
+use chomp_table::{Digest, Head};
 
 use super::Seen;
 use super::coordinator::{Coordinator, Told};
-use super::expected::{BITS_MAX, BITS_MIN, Expected, SHARD_WORDS, published, range_bits};
-use super::worker::{Held, Outcome, Trouble};
+use super::expected::{BITS_MAX, BITS_MIN, Expected, range_bits};
 use crate::errands::Errand;
-use crate::server::StartError;
+use crate::job::Handed;
 
 /// Which bad things may happen in a schedule.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +23,30 @@ pub(super) struct Perils {
     pub(super) damage: bool,
     /// Answers get lost, and tasks are of any size.
     pub(super) chaos: bool,
+}
+
+/// A result on its way, or one that may be sent again.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) worker: WorkerId,
+    pub(super) lease: LeaseId,
+    pub(super) handed: Handed,
+}
+
+/// A task in somebody's hands.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) worker: WorkerId,
+    pub(super) task: Task,
+}
+
+/// Why a worker has no result.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// A record of the journal is lost.
+    Lost(Head, Digest),
+    /// The storage fails, or the journal has gone on.
+    Other,
 }
 
 #[derive(Debug)]
@@ -120,49 +141,6 @@ impl World {
         self.ids
     }
 
-    /// Starts a coordinator; whoever coordinated before must be gone, or have been overtaken.
-    pub(super) fn start(&mut self) -> Result<(), StartError> {
-        let mut settings = Settings::new(self.bits, range_bits());
-        settings.lease_ms = 100;
-        settings.silence_ms = 500;
-        settings.straggler_ms = 40;
-        settings.failures_max = 50;
-        settings.expiries_max = 50;
-        settings.replicas = self.replicas;
-        settings.shard_words = SHARD_WORDS;
-        settings.check_one_in = self.check_one_in;
-        settings.check_own_one_in = self.check_one_in;
-        if self.perils.chaos {
-            settings.checks_first = u32::try_from(self.chance.below(2)).unwrap();
-            settings.task_positions_max = self.chance.below(5) * range_bits().positions();
-            settings.task_positions_min = self.chance.below(4) * range_bits().positions();
-            settings.tasks_per_thread = u32::try_from(self.chance.below(2)).unwrap();
-        }
-        let random = self.chance.below(u64::MAX);
-        let coordinator = Coordinator::start(&self.storage, settings, random)?;
-        self.seen.starts += 1;
-        let ledger = coordinator.tools.journal.ledger();
-        self.seen.shards += u64::from(ledger.shards(self.bits).next().is_some());
-        let end = Head(range_bits().heads(self.bits));
-        let is_lost = |head: &Head| ledger.place(*head).is_none();
-        let lost = self.acknowledged.range(..end).copied().find(is_lost);
-        assert_eq!(lost, None, "an acknowledged range is lost");
-        drop(ledger);
-        self.coordinator = Some(coordinator);
-        assert!(
-            !self.is_poisoned() || !self.liars.is_empty(),
-            "a wrong content that nobody sent"
-        );
-        assert!(
-            self.replicas == 1 || !self.is_poisoned(),
-            "one worker alone got a wrong content in"
-        );
-        if !self.damaged {
-            self.check_published();
-        }
-        Ok(())
-    }
-
     /// Whether the journal has a wrong content.
     pub(super) fn is_poisoned(&self) -> bool {
         let Some(coordinator) = &self.coordinator else {
@@ -171,24 +149,6 @@ impl World {
         let ledger = coordinator.tools.journal.ledger();
         let mut done = ledger.done(range_bits().heads(BITS_MAX));
         done.any(|(head, place)| place.digest != self.expected.record(head).0.digest)
-    }
-
-    /// A table that is there is whole and right.
-    fn check_published(&self) {
-        let objects = self.storage.objects();
-        for bits in BITS_MIN..=self.last_bits {
-            let manifest = Key::new(&format!("{}/{MANIFEST_NAME}", folder_name(bits))).unwrap();
-            if objects.contains_key(&manifest) {
-                let mut right = published(bits)
-                    .iter()
-                    .filter(|(key, _)| !key.as_str().ends_with("json"));
-                let is_there = right.all(|(key, bytes)| {
-                    let has_manifest = key.as_str().ends_with("SHA256SUMS");
-                    has_manifest || objects.get(key) == Some(bytes)
-                });
-                assert!(is_there, "a manifest without its table");
-            }
-        }
     }
 
     /// The coordinator is gone, with all that it had begun; what workers hold they finish.

@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use chomp_table::{Digest, Division, Head, RangeSummary};
 
-use super::Entry;
 use crate::StoreError;
+use crate::entry::{Entry, Outcast};
 use crate::envelope::{Kind, Reader, Writer, Wrong, check, take};
-use crate::ledger::{Finders, Ledger, MergedShard, Outcast, Ranges};
+use crate::finders::Finders;
+use crate::keys::PartName;
+use crate::ledger::{Ledger, Ranges};
+use crate::merged::MergedShard;
 use crate::objects::Key;
-use crate::part::{PartName, Placed};
+use crate::part::Placed;
 
 pub(super) const SEGMENT: Kind = Kind {
     magic: b"chompseg",

@@ -11,10 +11,9 @@ use super::Since;
 use super::format::{CHECKPOINT, RANGE_ENTRY, SEGMENT, decode, read_segment};
 use crate::StoreError;
 use crate::envelope::Wrong;
-use crate::keys;
+use crate::keys::{self, PartName};
 use crate::ledger::Ledger;
 use crate::objects::{Key, Storage, StorageError};
-use crate::part::PartName;
 
 /// The most bytes of a segment, and of a checkpoint: one with all ranges and all shards that there can be, each with an
 /// entry of its own.

@@ -12,12 +12,14 @@ use bytes::Bytes;
 use chomp_table::fingerprint::{Leaf, LeafLength};
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardInfo;
-use chomp_table::{Digest, RangeBits, RangeSummary, head};
+use chomp_table::{Digest, Head, RangeBits, RangeSummary, head};
 
 use super::*;
-use crate::ledger::{DISTRUSTED, LengthSums, Merged, Place};
 use crate::objects::SimulatedStorage;
 use crate::ready;
+use crate::{
+    DISTRUSTED, Finders, LengthSums, Merged, MergedShard, Outcast, PartName, Place, Placed,
+};
 
 /// The bits of the table: it has 128 ranges.
 const BITS: u32 = 19;

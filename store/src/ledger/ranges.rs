@@ -6,7 +6,8 @@ use std::mem;
 
 use chomp_table::Head;
 
-use super::{Finders, Place};
+use crate::finders::Finders;
+use crate::part::Place;
 
 /// The heads that differ in so many low bits only stand together.
 const GROUP_BITS: u32 = 8;

@@ -7,7 +7,8 @@ use chomp_table::range::{Buckets, Contents};
 use chomp_table::{Digest, RangeSummary, definition};
 
 use super::*;
-use crate::ledger::{Finders, Ranges};
+use crate::finders::Finders;
+use crate::ledger::Ranges;
 use crate::part::Placed;
 
 const TABLE: u64 = 3;

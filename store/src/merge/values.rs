@@ -4,7 +4,7 @@ use chomp_table::values::shard::{ShardPlace, ShardSize, ValueShardWriter};
 use chomp_table::{Head, RankBits};
 
 use super::MergeError;
-use crate::ledger::MergedValues;
+use crate::merged::MergedValues;
 
 /// A shard of values that is being filled.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ mod tests {
     use chomp_table::values::shard::decode_shard;
     use chomp_table::{Division, Partition};
 
-    use crate::ledger::MergedShard;
+    use crate::merged::MergedShard;
 
     use super::*;
 

@@ -9,6 +9,7 @@
 //! Several servers accept the condition and ignore it, or lose a race: see [`BucketStorage::probe`].
 //! Credentials and addresses come from the environment, under the names that other programs use.
 
+mod address;
 mod failure;
 mod patience;
 mod probe;
@@ -29,12 +30,12 @@ use object_store::{
     ObjectStoreExt, PutMode, PutOptions, RetryConfig,
 };
 
+pub use self::address::{Bucket, Service};
 pub(super) use self::failure::is_refusal;
 use self::failure::{Outcome, advice, said, sort};
 use self::patience::Patience;
 use super::lock::OpenError;
 use super::{Action, Key, LISTED_MAX, Storage, StorageError};
-use crate::location::{Bucket, Service};
 
 /// How long requests are repeated.
 const PATIENCE: Duration = Duration::from_mins(3);

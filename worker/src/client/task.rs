@@ -4,7 +4,8 @@ use chomp_proto::v1::{self, task};
 use chomp_store::part::{self, Placed};
 use chomp_table::{Digest, Head};
 
-use super::{Job, LeaseId};
+use super::LeaseId;
+use crate::job::Job;
 use crate::link::Failure;
 
 /// A leased task.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tonic::{Code, Status};
 
-use crate::client::ClientError;
+use crate::error::ClientError;
 use crate::transport::BoxError;
 
 /// Why a call has no answer, by what is to be done.

@@ -17,7 +17,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::{Request, Status};
 
 use super::{CONTROL, Failure, within};
-use crate::client::Job;
+use crate::job::Job;
 use crate::transport::{Connector, Transport};
 
 /// No lease lasts longer: a worker is to be heard of within it.

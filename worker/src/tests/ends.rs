@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
 use super::fake::{Act, Fake, Leased, SECRET, State, config};
-use crate::client::ClientError;
+use crate::error::ClientError;
 use crate::link::{Hello, Link};
 use crate::{Config, End, Report, WorkerError, run_with};
 

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::fake::{Act, Fake, State, config};
-use crate::client::ClientError;
+use crate::error::ClientError;
 use crate::{Config, End, Report, StoreChoice, WorkerError, run_with};
 
 async fn run(fake: &Fake, seed: u64) -> Result<Report, WorkerError> {

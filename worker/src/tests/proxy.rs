@@ -10,7 +10,8 @@ use chomp_table::format::describe;
 use tonic::Status;
 
 use super::fake::{Act, Fake, Leased, State, config, now};
-use crate::client::{Client, ClientError};
+use crate::client::Client;
+use crate::error::ClientError;
 use crate::link::{Hello, Link};
 use crate::proxy::ProxyStorage;
 

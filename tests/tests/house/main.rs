@@ -1,6 +1,8 @@
 //! The invariants of the crates and pages that the files themselves can be asked about.
 
-use std::collections::BTreeSet;
+mod circles;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -398,6 +400,31 @@ fn files_are_readable_in_one_sitting_and_say_what_they_own() {
         assert!(lines <= LINES_MAX, "{name} has {lines} lines");
         assert!(text.starts_with("//! "), "{name} does not say what it owns");
     }
+}
+
+#[test]
+fn no_two_files_import_each_other() {
+    let mut count = 0;
+    for package in packages() {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        let folder = manifest.parent().unwrap().join("src");
+        let mut files = Vec::new();
+        read(&folder, &mut files);
+        let folder = folder.strip_prefix(root()).unwrap();
+        let modules = files.into_iter().map(|(name, text)| {
+            let path = Path::new(&name).strip_prefix(folder).unwrap();
+            let names = path.with_extension("");
+            let names = names.iter().map(|name| name.to_str().unwrap().to_owned());
+            let is_face = |name: &String| ["lib", "main", "mod"].contains(&name.as_str());
+            (names.filter(|name| !is_face(name)).collect(), text)
+        });
+        let modules: BTreeMap<circles::Module, String> = modules.collect();
+        let imports = circles::imports(&modules);
+        count += imports.values().map(BTreeMap::len).sum::<usize>();
+        let circles = circles::circles(imports);
+        assert!(circles.is_empty(), "{}: {circles:#?}", folder.display());
+    }
+    assert!(count > 500, "{count} imports found");
 }
 
 /// The headings of a page, as links name them.

@@ -1,0 +1,50 @@
+//! The address of a bucket.
+
+use std::fmt;
+
+use super::super::Key;
+
+/// A bucket of an object store, or a folder in it: `s3://BUCKET/PREFIX`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// Whose protocol it speaks.
+    pub service: Service,
+    /// The name of the bucket; of Azure, of the container.
+    pub name: String,
+    /// What the keys of all objects begin with, before a slash.
+    pub prefix: Option<Key>,
+}
+
+/// A protocol of object stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Amazon S3, and servers that are like it.
+    S3,
+    /// Google Cloud Storage.
+    Google,
+    /// Azure Blob Storage.
+    Azure,
+}
+
+impl Service {
+    pub(crate) const ALL: [Service; 3] = [Service::S3, Service::Google, Service::Azure];
+
+    /// What the addresses of its buckets begin with.
+    pub(crate) fn scheme(self) -> &'static str {
+        match self {
+            Service::S3 => "s3://",
+            Service::Google => "gs://",
+            Service::Azure => "az://",
+        }
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.service.scheme(), self.name)?;
+        match &self.prefix {
+            Some(prefix) => write!(f, "/{prefix}"),
+            None => Ok(()),
+        }
+    }
+}
