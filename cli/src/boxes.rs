@@ -42,7 +42,7 @@ pub(crate) struct BoxMemory {
 
 /// What is told in the end.
 #[derive(Debug, Serialize)]
-struct Told {
+struct Solved {
     rows: usize,
     columns: usize,
     positions: u64,
@@ -91,8 +91,8 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<Exit
     let Some(summary) = summary? else {
         return Ok(Exit::Stopped);
     };
-    let told = Told::new(&bounds, &summary, start.elapsed());
-    crate::print_as(args.json, &told, Told::text)?;
+    let told = Solved::new(&bounds, &summary, start.elapsed());
+    crate::print_as(args.json, &told, Solved::text)?;
     Ok(Exit::Done)
 }
 
@@ -136,8 +136,8 @@ fn solve(
     Ok(Some(solver.summary().clone()))
 }
 
-impl Told {
-    fn new(bounds: &Bounds, summary: &Summary, wall: Duration) -> Told {
+impl Solved {
+    fn new(bounds: &Bounds, summary: &Summary, wall: Duration) -> Solved {
         let (rows, columns) = (bounds.rows(), bounds.columns());
         let counts = |m: usize| (0..=columns).map(|n| summary.losing(m, n)).collect();
         let number = |n: usize| u32::try_from(n).expect("at most 250");
@@ -147,7 +147,7 @@ impl Told {
             moves: summary.opening(m, n),
         };
         let boards = (1..=rows).flat_map(|m| (1..=columns).map(move |n| (m, n)));
-        Told {
+        Solved {
             rows,
             columns,
             positions: bounds.positions(),

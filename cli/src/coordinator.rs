@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use chomp_access::{Access, local};
-use chomp_coordinator::job::Outcome;
+use chomp_coordinator::job::JobOutcome;
 use chomp_coordinator::server::{Coordinator, Listeners, Options};
 use chomp_plan::Phase;
 use chomp_serve::net::Limits;
@@ -68,8 +68,10 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
             None => None,
         },
     };
-    let doors = Doors::new(&args, listeners.calls.local_addr()?);
-    let tls = doors.tls.then(|| issuer.server_config(&doors.names, now));
+    let endpoints = Endpoints::new(&args, listeners.calls.local_addr()?);
+    let tls = endpoints
+        .tls
+        .then(|| issuer.server_config(&endpoints.names, now));
     let options = Options {
         division: directory.division,
         size,
@@ -95,14 +97,14 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         return Ok(stopped(display));
     };
     let coordinator = coordinator.with_context(|| in_table(&directory.location))?;
-    let access = access::of_owner(home, &issuer, &doors.url, doors.tls)?;
+    let access = access::of_owner(home, &issuer, &endpoints.url, endpoints.tls)?;
     let file = args.access.clone();
     let file = file.unwrap_or_else(|| table.table.join(ACCESS_NAME));
     access.write(&file)?;
-    let _local = LocalAccess::leave(&doors, &access, display);
+    let _local = LocalAccess::leave(&endpoints, &access, display);
     display.say(&format!(
         "listening on {}; workers join with: chomp worker --access {}",
-        doors.url,
+        endpoints.url,
         file.display()
     ));
 
@@ -133,9 +135,9 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         }
     }
     match coordinator.stop().await {
-        Outcome::Finished(_) => Ok(Exit::Done),
-        Outcome::Interrupted => Ok(stopped(display)),
-        Outcome::Failed(error) => Err(error).with_context(|| in_table(&directory.location)),
+        JobOutcome::Finished(_) => Ok(Exit::Done),
+        JobOutcome::Interrupted => Ok(stopped(display)),
+        JobOutcome::Failed(error) => Err(error).with_context(|| in_table(&directory.location)),
     }
 }
 
@@ -175,7 +177,7 @@ async fn say_goodbye(coordinator: &Coordinator) {
 
 /// By which names and how the coordinator is reached.
 #[derive(Debug)]
-struct Doors {
+struct Endpoints {
     url: String,
     tls: bool,
     /// The port, if it is on loopback.
@@ -184,8 +186,8 @@ struct Doors {
     names: Vec<String>,
 }
 
-impl Doors {
-    fn new(args: &CoordinatorArgs, address: SocketAddr) -> Doors {
+impl Endpoints {
+    fn new(args: &CoordinatorArgs, address: SocketAddr) -> Endpoints {
         let (ip, port) = (address.ip(), address.port());
         // On loopback too: whoever takes the port when this process is gone would hear tokens of clients that
         // come back. Pages on another address are served in the same way, as they ask for the token.
@@ -206,7 +208,7 @@ impl Doors {
         names.extend(machine::addresses().iter().map(IpAddr::to_string));
         names.sort_unstable();
         names.dedup();
-        Doors {
+        Endpoints {
             url: format!("{scheme}://{host}:{port}"),
             tls,
             loopback: (ip.is_loopback() || ip.is_unspecified()).then_some(port),
@@ -221,8 +223,8 @@ impl Doors {
 struct LocalAccess(Option<(PathBuf, u16)>);
 
 impl LocalAccess {
-    fn leave(doors: &Doors, access: &Access, display: &Display) -> LocalAccess {
-        let place = local::folder().zip(doors.loopback);
+    fn leave(endpoints: &Endpoints, access: &Access, display: &Display) -> LocalAccess {
+        let place = local::folder().zip(endpoints.loopback);
         let left = place.filter(|(folder, port)| match local::save(folder, *port, access) {
             Ok(()) => true,
             Err(error) => {

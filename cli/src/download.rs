@@ -1,7 +1,7 @@
 //! `chomp download`: fetches a finished table.
 
 use chomp_access::Access;
-use chomp_download::{Config, PATIENCE, Progress};
+use chomp_download::{Config, DownloadProgress, PATIENCE};
 use chomp_store::location::Location;
 use chomp_table::reader::TableName;
 use tokio::sync::watch;
@@ -33,7 +33,7 @@ pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result
         parallel: args.parallel,
         patience: PATIENCE,
     };
-    let (progress, watcher) = watch::channel(Progress::default());
+    let (progress, watcher) = watch::channel(DownloadProgress::default());
     let report = tokio::select! {
         report = chomp_download::download(config, progress, stop) => report,
         () = display.follow_download(watcher) => {

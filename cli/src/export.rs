@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use chomp_export::{ExportError, Format, Progress, Report, Request, export, export_values};
+use chomp_export::{ExportError, ExportProgress, Format, Report, Request, export, export_values};
 use chomp_files::{FileError, NewFile};
 use chomp_table::reader::{AnyTable, TableName};
 use indicatif::{HumanBytes, HumanCount};
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<E
     }
     let stop = stop_on_signals()?;
     let request = args.request();
-    let (progress, watcher) = watch::channel(Progress::default());
+    let (progress, watcher) = watch::channel(ExportProgress::default());
     let job = Job {
         table: args.table,
         out: args.out.clone(),
@@ -110,7 +110,7 @@ struct Job {
     out: PathBuf,
     request: Request,
     force: bool,
-    progress: watch::Sender<Progress>,
+    progress: watch::Sender<ExportProgress>,
     stop: CancellationToken,
 }
 

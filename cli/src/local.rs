@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 /// What the worker computes with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Means {
+pub(crate) struct Resources {
     pub(crate) threads: NonZeroUsize,
     pub(crate) memory_bytes: u64,
     pub(crate) isa: Isa,
@@ -51,7 +51,7 @@ pub(crate) async fn start(
     storage: Arc<dyn Storage>,
     size: u32,
     division: impl Into<Division>,
-    means: Means,
+    resources: Resources,
     pages: Option<(TcpListener, chomp_serve::Options)>,
 ) -> anyhow::Result<(Coordinator, Config)> {
     let listener = TcpListener::bind("127.0.0.1:0")
@@ -87,9 +87,9 @@ pub(crate) async fn start(
             token: Some(token),
         },
         name: "this process".to_owned(),
-        threads: means.threads,
-        memory_bytes: means.memory_bytes,
-        isa: means.isa,
+        threads: resources.threads,
+        memory_bytes: resources.memory_bytes,
+        isa: resources.isa,
         store: Some(StoreChoice::Shared(storage)),
         shard: ShardSize::PUBLISHED,
         // When the coordinator ends, so does the worker.

@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use anyhow::Context;
 use chomp_kernel::Isa;
 use chomp_plan::Settings;
-use chomp_plan::forecast::simulation::{Cluster, CriticalPath, Job, Outcome};
+use chomp_plan::forecast::simulation::{Cluster, CriticalPath, Job, Prediction};
 use chomp_plan::forecast::{Costs, Forecast, losing_total};
 use chomp_table::{RangeBits, head};
 use indicatif::{HumanBytes, HumanCount};
@@ -280,13 +280,13 @@ fn plan(
 /// The most workers with which the job takes at most [`STILL_HELPS`] times its CPU time divided
 /// by their threads: found by doubling or halving, and then between the last two. `first` is what came of
 /// `cluster`.
-fn scan(job: &Job, ranges: u64, cluster: Cluster, first: &Outcome) -> anyhow::Result<u32> {
+fn scan(job: &Job, ranges: u64, cluster: Cluster, first: &Prediction) -> anyhow::Result<u32> {
     let simulations = if ranges > RANGES_MANY {
         SIMULATIONS_OF_MANY_MAX
     } else {
         SIMULATIONS_MAX
     };
-    let helps = |workers: u32, outcome: &Outcome| {
+    let helps = |workers: u32, outcome: &Prediction| {
         let threads = f64::from(workers) * f64::from(cluster.threads);
         outcome.seconds * threads <= STILL_HELPS * outcome.cpu_seconds()
     };

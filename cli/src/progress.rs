@@ -127,7 +127,7 @@ impl Display {
     /// Shows how a download goes on, for as long as it is polled.
     pub(crate) async fn follow_download(
         &self,
-        mut progress: watch::Receiver<chomp_download::Progress>,
+        mut progress: watch::Receiver<chomp_download::DownloadProgress>,
     ) {
         let known = progress
             .wait_for(|now| now.shards_total > 0)
@@ -205,7 +205,10 @@ impl Display {
     }
 
     /// Shows how an export goes on, for as long as it is polled.
-    pub(crate) async fn follow_export(&self, progress: watch::Receiver<chomp_export::Progress>) {
+    pub(crate) async fn follow_export(
+        &self,
+        progress: watch::Receiver<chomp_export::ExportProgress>,
+    ) {
         if self.terminal {
             let template = "words [{wide_bar}] {percent:>3} %, {eta} left";
             let style = ProgressStyle::with_template(template).expect("a valid template");
@@ -214,7 +217,7 @@ impl Display {
         }
         loop {
             tokio::time::sleep(if self.terminal { BAR_EVERY } else { LINE_EVERY }).await;
-            let chomp_export::Progress { read, total } = *progress.borrow();
+            let chomp_export::ExportProgress { read, total } = *progress.borrow();
             if self.terminal {
                 self.bar.set_length(total);
                 self.bar.set_position(read);

@@ -1,6 +1,6 @@
 //! `chomp run` and `chomp grundy`: a coordinator and a worker in this process, over gRPC on loopback.
 
-use chomp_coordinator::job::Outcome;
+use chomp_coordinator::job::JobOutcome;
 use chomp_coordinator::server::Coordinator;
 use chomp_kernel::Isa;
 use chomp_plan::Settings;
@@ -15,7 +15,7 @@ use anyhow::Context;
 use crate::args::{JobArgs, Wanted};
 use crate::directory::{Directory, in_table, prune};
 use crate::exit::Exit;
-use crate::local::{self, Means};
+use crate::local::{self, Resources};
 use crate::progress::Display;
 use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
@@ -43,7 +43,7 @@ pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> any
 
     Settings::new(size, division).check()?;
     let memory_bytes = local::worker_memory(memory_bytes, size, division, threads)?;
-    let means = Means {
+    let resources = Resources {
         threads,
         memory_bytes,
         isa: isa.unwrap_or_else(Isa::detect),
@@ -60,7 +60,7 @@ pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> any
         directory.storage.clone(),
         size,
         division,
-        means,
+        resources,
         pages,
     ));
     let Some(started) = unless_stopped(&stop, starting).await else {
@@ -70,7 +70,7 @@ pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> any
     let journal = coordinator.journal();
     let (outcome, worker) = work(coordinator, config, stop, display).await;
     match outcome {
-        Outcome::Finished(published) => {
+        JobOutcome::Finished(published) => {
             let Report {
                 ranges, evaluation, ..
             } = worker?;
@@ -85,13 +85,13 @@ pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> any
             let folder = directory.published(size);
             report(table.json, size, &published, folder, cost)
         }
-        Outcome::Interrupted => {
+        JobOutcome::Interrupted => {
             // Nobody else is there: if this worker is refused, that is since all its tasks failed.
             let worker = worker.map_err(|error| anyhow::anyhow!(describe(&error)));
             worker.with_context(|| in_table(&directory.location))?;
             Ok(stopped(display))
         }
-        Outcome::Failed(error) => Err(error).with_context(|| in_table(&directory.location)),
+        JobOutcome::Failed(error) => Err(error).with_context(|| in_table(&directory.location)),
     }
 }
 
@@ -101,7 +101,7 @@ async fn work(
     config: Config,
     stop: CancellationToken,
     display: &Display,
-) -> (Outcome, Result<Report, chomp_worker::WorkerError>) {
+) -> (JobOutcome, Result<Report, chomp_worker::WorkerError>) {
     let worker = tokio::select! {
         worker = chomp_worker::run(config, stop) => worker,
         () = display.follow(coordinator.status()) => {

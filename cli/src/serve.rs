@@ -115,7 +115,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
     let limits = limits(args.rate);
     let router = site.router();
     let endpoints = vec![Endpoint { listener, router }];
-    let server = Server::start(endpoints, None, limits, &limits.places());
+    let server = Server::start(endpoints, None, limits, &limits.permits());
 
     let (folder, name) = (first.table.display(), first.name);
     display.say(&format!("serving {url} with {folder}, a {name}"));

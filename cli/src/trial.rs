@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bytes::Bytes;
-use chomp_coordinator::job::Outcome;
+use chomp_coordinator::job::JobOutcome;
 use chomp_kernel::{Evaluator, Isa};
 use chomp_plan::forecast::Costs;
 use chomp_store::objects::{Key, LocalStorage, Storage, TableLock};
 use chomp_table::RangeBits;
 use tokio_util::sync::CancellationToken;
 
-use crate::local::{self, Means};
+use crate::local::{self, Resources};
 use crate::machine;
 
 /// The job, by bits and range bits: many small ranges, so that what each costs besides its positions shows.
@@ -45,7 +45,7 @@ pub(crate) async fn complete(
         .prefix("chomp-plan-")
         .tempdir_in(parent);
     let scratch = scratch.with_context(|| format!("in {}", parent.display()))?;
-    let means = Means {
+    let resources = Resources {
         threads,
         memory_bytes: MEMORY_BYTES + threads.get() as u64 * Evaluator::memory(range_bits()),
         isa,
@@ -54,7 +54,9 @@ pub(crate) async fn complete(
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::open(lock)?);
     let in_scratch = || format!("for a trial in {}", scratch.path().display());
     latencies(costs, &*storage).await.with_context(in_scratch)?;
-    job(costs, storage, means).await.with_context(in_scratch)?;
+    job(costs, storage, resources)
+        .await
+        .with_context(in_scratch)?;
     if let Err(error) = scratch.close() {
         tracing::warn!("the directory of a trial was not removed: {error}");
     }
@@ -93,13 +95,17 @@ fn middle(mut seconds: Vec<f64>) -> f64 {
 }
 
 /// What a range costs besides its positions.
-async fn job(costs: &mut Costs, storage: Arc<dyn Storage>, means: Means) -> anyhow::Result<()> {
-    let (coordinator, config) = local::start(storage, BITS, range_bits(), means, None).await?;
+async fn job(
+    costs: &mut Costs,
+    storage: Arc<dyn Storage>,
+    resources: Resources,
+) -> anyhow::Result<()> {
+    let (coordinator, config) = local::start(storage, BITS, range_bits(), resources, None).await?;
     let before = machine::cpu_time();
     let report = chomp_worker::run(config, CancellationToken::new()).await;
     let cpu = machine::cpu_time().saturating_sub(before);
     let outcome = coordinator.stop().await;
-    let Outcome::Finished(published) = outcome else {
+    let JobOutcome::Finished(published) = outcome else {
         anyhow::bail!("the job did not come to its end: {outcome:?}");
     };
     let report = report?;

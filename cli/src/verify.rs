@@ -52,7 +52,7 @@ pub(crate) enum VerifyError {
 
 /// What checks work with.
 #[derive(Clone, Debug)]
-struct Means {
+struct Resources {
     threads: NonZeroUsize,
     memory_bytes: u64,
     start: Instant,
@@ -60,7 +60,7 @@ struct Means {
     stop: CancellationToken,
 }
 
-impl Means {
+impl Resources {
     /// Shows how much of a stage is done, and says whether to go on.
     fn tell(&self, stage: &'static str, done: f64) -> ControlFlow<()> {
         self.progress.send_replace(Stage { name: stage, done });
@@ -119,7 +119,7 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
     let start = Instant::now();
     let stop = stop_on_signals()?;
     let (progress, watcher) = watch::channel(Stage::default());
-    let means = Means {
+    let resources = Resources {
         threads: args.share.threads(),
         memory_bytes: args.share.memory_bytes()?,
         start,
@@ -131,14 +131,14 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
     let absolute = absolute.with_context(|| format!("cannot look at {}", folder.display()))?;
     let path = args.report.clone();
     let path = path.unwrap_or_else(|| default_report(&absolute, args.level));
-    let draft = begin(&path, &absolute)?;
+    let claim = begin(&path, &absolute)?;
     let level = args.level;
     let report = Report::new(software(), level, folder);
     let json = args.json;
     let say = display.clone();
     let checks = Checks {
         args,
-        means,
+        resources,
         report,
         say,
     };
@@ -155,7 +155,7 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
         }
     };
     display.clear();
-    conclude(came, &report, draft, json, display)
+    conclude(came, &report, claim, json, display)
 }
 
 /// What programs are told of a stage.
@@ -172,7 +172,7 @@ fn told(stage: Stage, seconds_left: Option<f64>) -> Event {
 fn conclude(
     came: anyhow::Result<()>,
     report: &Report,
-    draft: Claim,
+    claim: Claim,
     json: bool,
     display: &Display,
 ) -> anyhow::Result<Exit> {
@@ -194,8 +194,8 @@ fn conclude(
         // A file that cannot be read says nothing about the table.
         return came.map(|()| Exit::Failed);
     }
-    let path = draft.path().to_owned();
-    let written = draft.finish(&report.to_bytes());
+    let path = claim.path().to_owned();
+    let written = claim.finish(&report.to_bytes());
     if json {
         crate::print(&(serde_json::to_string(report)? + "\n"))?;
     } else if came.is_ok() {
@@ -260,10 +260,10 @@ fn text(report: &Report, path: &Path) -> String {
 mod tests {
     use super::*;
 
-    fn means(threads: usize, memory_bytes: u64) -> Means {
+    fn resources(threads: usize, memory_bytes: u64) -> Resources {
         #[expect(clippy::disallowed_methods, reason = "nothing depends on it")]
         let start = Instant::now();
-        Means {
+        Resources {
             threads: NonZeroUsize::new(threads).unwrap(),
             memory_bytes,
             start,
@@ -283,16 +283,16 @@ mod tests {
             (64, 139 * MIB, None),
             (2, 0, None),
         ] {
-            let found = means(threads, memory).shard_threads(shard, 0).ok();
+            let found = resources(threads, memory).shard_threads(shard, 0).ok();
             assert_eq!(found, expected, "{threads} threads, {memory} bytes");
         }
         let sizes = Sizes::of(24, vec![1000; 16]);
-        let error = means(2, 0)
+        let error = resources(2, 0)
             .marking_plan(&sizes, None)
             .unwrap_err()
             .to_string();
         assert_eq!(error, "0 MiB of memory are too few: give at least 69MiB");
-        assert!(means(2, 69 * MIB).marking_plan(&sizes, None).is_ok());
+        assert!(resources(2, 69 * MIB).marking_plan(&sizes, None).is_ok());
     }
 
     #[test]

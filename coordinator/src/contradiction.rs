@@ -18,8 +18,8 @@ use std::collections::HashMap;
 
 use chomp_store::part::read_records;
 use chomp_store::{Place, StoreError};
-use chomp_table::chance::mix;
 use chomp_table::range::decode_range;
+use chomp_table::rng::mix;
 use chomp_table::word::{mask, sort_segment};
 use chomp_table::{Division, Head, Range, RangeBits, Word};
 

@@ -1,6 +1,6 @@
 //! Why a job does not go on, and why a worker has no part in it.
 
-use chomp_plan::{Misdeed, StopReason};
+use chomp_plan::{QuarantineReason, StopReason};
 use chomp_store::StoreError;
 
 use crate::arbiter::ArbiterError;
@@ -46,5 +46,5 @@ pub(crate) enum Refusal {
     FalseAlarms(u64),
     /// It gets no more tasks.
     #[error("{0}")]
-    Quarantined(Misdeed),
+    Quarantined(QuarantineReason),
 }

@@ -1,7 +1,7 @@
 //! The job under way: feeds the [plan](chomp_plan) with what happens and does what it asks for.
 //!
 //! One task owns the plan, at its [`desk`]. Calls of workers reach it as commands through a
-//! [`Handle`]; errands run beside it and come back as events. Participants take turns in the queue of
+//! [`Handle`]; effects run beside it and come back as events. Participants take turns in the queue of
 //! commands.
 //!
 //! The journal is written one segment at a time: what is settled while one is under way, and for a short time after
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_plan::{
-    Action, Event, Millis, Phase, Plan, Progress, StopReason, WorkerId, WorkerProgress,
+    Action, Event, JobProgress, Millis, Phase, Plan, StopReason, WorkerId, WorkerProgress,
 };
 use chomp_table::reader::AnyManifest;
 use tokio::sync::watch;
@@ -35,15 +35,15 @@ pub(crate) use queue::Unheard;
 use handle::Command;
 use pace::Pace;
 
-use crate::errands::{Done, Errand, Tools};
+use crate::effects::{Done, Effect, Tools};
 use crate::error::{Refusal, WORKERS_MAX};
 
+use crate::background;
 pub use crate::error::JobError;
-use crate::later;
 
 /// How a job ended.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum JobOutcome {
     /// The table is published.
     Finished(Box<AnyManifest>),
     /// The job was asked to stop, and everything committed so far is kept.
@@ -58,8 +58,8 @@ pub(crate) struct Job {
     desk: Desk,
     tools: Arc<Tools>,
     commands: queue::Receiver<Command>,
-    errands: JoinSet<Done>,
-    progress: watch::Sender<Progress>,
+    effects: JoinSet<Done>,
+    progress: watch::Sender<JobProgress>,
     start: Instant,
     pace: Pace,
     stats: HashMap<WorkerId, WorkerStats>,
@@ -84,7 +84,7 @@ impl Job {
         tools: Arc<Tools>,
         subject: Subject,
         published: Option<AnyManifest>,
-    ) -> (Job, Handle, watch::Receiver<Progress>) {
+    ) -> (Job, Handle, watch::Receiver<JobProgress>) {
         let (handle, commands) = Handle::new();
         let (progress, watcher) = watch::channel(plan.progress());
         let mut desk = Desk::new(plan, Arc::clone(&tools.journal), subject);
@@ -93,7 +93,7 @@ impl Job {
             desk,
             tools,
             commands,
-            errands: JoinSet::new(),
+            effects: JoinSet::new(),
             progress,
             start: Instant::now(),
             pace: Pace::default(),
@@ -110,7 +110,7 @@ impl Job {
         first: Vec<Action>,
         stop: CancellationToken,
         finish_time: Duration,
-    ) -> Outcome {
+    ) -> JobOutcome {
         let now = self.now();
         self.desk.begin(now, first);
         self.after();
@@ -126,7 +126,7 @@ impl Job {
                 }
                 () = sleep_until(stops_at.filter(|&at| at > Instant::now())) => {}
                 () = sleep_until(deadline) => self.handle(Event::Tick),
-                Some(done) = self.errands.join_next() => {
+                Some(done) = self.effects.join_next() => {
                     let done = done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
                     let now = self.now();
                     self.desk.done(now, done);
@@ -141,10 +141,10 @@ impl Job {
     /// Whether a job that is to stop may end now. What is being written is never given up.
     fn may_go(&self, stops_at: Instant) -> bool {
         let quiet = self.desk.plan.is_quiet() && !self.desk.is_writing();
-        quiet || self.errands.is_empty() && Instant::now() >= stops_at
+        quiet || self.effects.is_empty() && Instant::now() >= stops_at
     }
 
-    fn outcome(self) -> Outcome {
+    fn outcome(self) -> JobOutcome {
         let Desk {
             plan,
             published,
@@ -152,11 +152,13 @@ impl Job {
             ..
         } = self.desk;
         match (fault, plan.phase()) {
-            (Some(error), _) => Outcome::Failed(error),
-            (None, Phase::Stopped(StopReason::Shutdown) | Phase::Running) => Outcome::Interrupted,
-            (None, Phase::Stopped(reason)) => Outcome::Failed(JobError::Stopped(reason.clone())),
+            (Some(error), _) => JobOutcome::Failed(error),
+            (None, Phase::Stopped(StopReason::Shutdown) | Phase::Running) => {
+                JobOutcome::Interrupted
+            }
+            (None, Phase::Stopped(reason)) => JobOutcome::Failed(JobError::Stopped(reason.clone())),
             (None, Phase::Finished) => match published {
-                Some(published) => Outcome::Finished(Box::new(published)),
+                Some(published) => JobOutcome::Finished(Box::new(published)),
                 None => unreachable!("the plan finishes when it is told of the publication"),
             },
         }
@@ -167,10 +169,10 @@ impl Job {
         self.desk.handle(now, event);
     }
 
-    /// Begins the errands that came up, and tells of a phase that has ended.
+    /// Begins the effects that came up, and tells of a phase that has ended.
     fn after(&mut self) {
-        for errand in std::mem::take(&mut self.desk.errands) {
-            self.begin(errand);
+        for effect in std::mem::take(&mut self.desk.effects) {
+            self.begin(effect);
         }
         let plan = &self.desk.plan;
         self.progress.send_if_modified(|told| {
@@ -182,20 +184,20 @@ impl Job {
         });
     }
 
-    /// Begins an errand; one that is work for a CPU, not on the threads that serve calls.
-    fn begin(&mut self, errand: Errand) {
+    /// Begins an effect; one that is work for a CPU, not on the threads that serve calls.
+    fn begin(&mut self, effect: Effect) {
         let tools = Arc::clone(&self.tools);
         let computes = matches!(
-            errand,
-            Errand::Arbitrate { .. } | Errand::ReadBack { .. } | Errand::Publish
+            effect,
+            Effect::Arbitrate { .. } | Effect::ReadBack { .. } | Effect::Publish
         );
-        let threads = later::threads().filter(|_| computes);
+        let threads = background::threads().filter(|_| computes);
         if let Some(runtime) = threads {
-            let work = move || runtime.block_on(errand.perform(&tools));
-            self.errands.spawn_blocking(work);
+            let work = move || runtime.block_on(effect.perform(&tools));
+            self.effects.spawn_blocking(work);
         } else {
-            self.errands
-                .spawn(async move { errand.perform(&tools).await });
+            self.effects
+                .spawn(async move { effect.perform(&tools).await });
         }
     }
 
@@ -216,8 +218,8 @@ impl Job {
             } => {
                 let plan = &self.desk.plan;
                 let is_new = !plan.is_there(worker);
-                let refusal = match plan.misdeed(worker) {
-                    Some(misdeed) => Some(Refusal::Quarantined(misdeed.clone())),
+                let refusal = match plan.quarantine_reason(worker) {
+                    Some(quarantine) => Some(Refusal::Quarantined(quarantine.clone())),
                     None if is_new && plan.workers_of(worker.participant) >= WORKERS_MAX => {
                         Some(Refusal::TooMany)
                     }
@@ -304,8 +306,8 @@ impl Job {
 
     /// Whether a worker has a part in the job.
     fn part(&self, worker: WorkerId) -> Result<(), Refusal> {
-        match self.desk.plan.misdeed(worker) {
-            Some(misdeed) => Err(Refusal::Quarantined(misdeed.clone())),
+        match self.desk.plan.quarantine_reason(worker) {
+            Some(quarantine) => Err(Refusal::Quarantined(quarantine.clone())),
             None if !self.desk.plan.is_there(worker) => Err(Refusal::NotJoined),
             None => Ok(()),
         }

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`job`] | feeds the plan and does what it asks for; writes the journal |
 //! | `error` | why a job does not go on, and why a worker has no part in it |
-//! | `errands` | what the plan wants to be done and takes time |
+//! | `effects` | what the plan wants to be done and takes time |
 //! | [`arbiter`] | evaluates and merges itself what workers disagree about |
 //! | [`publish`] | makes a table of the shards that workers have written |
 //! | `later` | work that another thread does meanwhile |
@@ -34,12 +34,12 @@
 
 pub mod arbiter;
 pub mod auth;
+mod background;
 mod contradiction;
-mod errands;
+mod effects;
 mod error;
 mod http;
 pub mod job;
-mod later;
 mod list;
 mod proxy;
 pub mod publish;

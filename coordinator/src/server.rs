@@ -14,7 +14,7 @@ use std::sync::Arc;
 use axum::routing::{MethodRouter, any_service};
 use chomp_access::{Issuer, Participants};
 use chomp_plan::{
-    Action, ParticipantId, Past, Phase, Plan, PlanError, Progress, Settings, StopReason, Unit,
+    Action, JobProgress, ParticipantId, Past, Phase, Plan, PlanError, Settings, StopReason, Unit,
 };
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Server};
@@ -32,15 +32,15 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::arbiter::{Arbiter, digest_of};
 use crate::auth::{CALLS, Gate};
-use crate::errands::Tools;
-use crate::http::job::Job as JobPages;
-use crate::job::{Handle, Job, Outcome, Subject};
+use crate::effects::Tools;
+use crate::http::job::JobPages;
+use crate::job::{Handle, Job, JobOutcome, Subject};
 use crate::list::List;
 use crate::proxy::Proxy;
 use crate::quota::Quota;
 use crate::roster::Roster;
 use crate::service::{Hello, Service};
-use crate::status::{JobPhase, Status, Told};
+use crate::status::{JobInfo, JobPhase, Status};
 use crate::teller::Teller;
 
 #[cfg(feature = "simulation")]
@@ -115,9 +115,9 @@ pub struct Listeners {
 pub struct Coordinator {
     address: SocketAddr,
     journal: Arc<Journal>,
-    progress: watch::Receiver<Progress>,
+    progress: watch::Receiver<JobProgress>,
     teller: Arc<Teller>,
-    job: AbortOnDropHandle<Outcome>,
+    job: AbortOnDropHandle<JobOutcome>,
     _status: AbortOnDropHandle<()>,
     _roster: Option<AbortOnDropHandle<()>>,
     server: Server,
@@ -178,14 +178,14 @@ impl Coordinator {
         let follow_roster = options.participants.is_some();
         let follow_roster = follow_roster.then(|| tokio::spawn(roster.clone().follow()));
         let address = listeners.calls.local_addr()?;
-        let told = Told {
+        let told = JobInfo {
             size: options.size,
             division: options.division,
             replicas: options.replicas,
             epoch: journal.epoch(),
         };
         let teller = Arc::new(Teller::new(told, handle, roster.clone()));
-        let (text, pages) = watch::channel(chomp_serve::Told::default());
+        let (text, pages) = watch::channel(chomp_serve::StatusText::default());
         let finish_time = options.limits.finish_time;
         let telling = (Arc::clone(&teller), pages);
         let server = serve(options, (roster, quota), service, proxy, telling, listeners).await;
@@ -219,7 +219,7 @@ impl Coordinator {
     }
 
     /// How far the job has come. It changes with the phase of the job, and when somebody looks.
-    pub fn progress(&self) -> watch::Receiver<Progress> {
+    pub fn progress(&self) -> watch::Receiver<JobProgress> {
         self.progress.clone()
     }
 
@@ -254,7 +254,7 @@ impl Coordinator {
 
     /// Ends the job and the server. What workers are submitting is still committed, and they have
     /// some seconds for what they are at.
-    pub async fn stop(self) -> Outcome {
+    pub async fn stop(self) -> JobOutcome {
         self.tell_the_end().await;
         self.stop_job.cancel();
         let ended = self.job.await;
@@ -286,7 +286,7 @@ pub(crate) struct Opened {
     pub(crate) first: Vec<Action>,
     pub(crate) handle: Handle,
     pub(crate) journal: Arc<Journal>,
-    pub(crate) progress: watch::Receiver<Progress>,
+    pub(crate) progress: watch::Receiver<JobProgress>,
     pub(crate) service: CoordinatorServer<Service>,
     pub(crate) quota: Quota,
     pub(crate) proxy: Proxy,
@@ -413,14 +413,14 @@ async fn serve(
     (roster, quota): (Roster, Quota),
     service: CoordinatorServer<Service>,
     proxy: Proxy,
-    (teller, told): (Arc<Teller>, watch::Receiver<chomp_serve::Told>),
+    (teller, told): (Arc<Teller>, watch::Receiver<chomp_serve::StatusText>),
     listeners: Listeners,
 ) -> Server {
     let gate = Gate::new(options.issuer, roster, quota, options.open_status);
-    let places = options.limits.places();
+    let permits = options.limits.permits();
     let job = JobPages {
         teller,
-        places: places.clone(),
+        permits: permits.clone(),
         traffic: proxy.traffic(),
         gate: gate.clone(),
     };
@@ -441,7 +441,7 @@ async fn serve(
         listener,
         router: gate.router(pages),
     }));
-    Server::start(endpoints, options.tls.as_ref(), options.limits, &places)
+    Server::start(endpoints, options.tls.as_ref(), options.limits, &permits)
 }
 
 /// The gRPC calls that have a rule, by their paths.

@@ -10,7 +10,7 @@ mod tests;
 use std::sync::Arc;
 
 use chomp_kernel::Isa;
-use chomp_plan::{Answer, Event, LeaseId, Rejection, Task, Verdict, Work, WorkerId};
+use chomp_plan::{Event, LeaseAnswer, LeaseId, Rejection, Task, Verdict, Work, WorkerId};
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, lease_reply, task};
@@ -124,13 +124,15 @@ impl Service {
                 journal,
                 read_back,
             }) => match answer {
-                Answer::Task(task) => lease_reply::Answer::Task(wire(task, journal, read_back)),
-                Answer::Finished => lease_reply::Answer::Finished(v1::Finished {}),
-                Answer::Stopped { reason } => lease_reply::Answer::Stopped(v1::Stopped {
+                LeaseAnswer::Task(task) => {
+                    lease_reply::Answer::Task(wire(task, journal, read_back))
+                }
+                LeaseAnswer::Finished => lease_reply::Answer::Finished(v1::Finished {}),
+                LeaseAnswer::Stopped { reason } => lease_reply::Answer::Stopped(v1::Stopped {
                     reason: reason.to_string(),
                 }),
-                Answer::NotJoined => return Err(refused(&Refusal::NotJoined)),
-                Answer::Quarantined { reason } => {
+                LeaseAnswer::NotJoined => return Err(refused(&Refusal::NotJoined)),
+                LeaseAnswer::Quarantined { reason } => {
                     return Err(refused(&Refusal::Quarantined(reason)));
                 }
             },
@@ -144,7 +146,7 @@ impl Service {
 impl From<Unheard> for Status {
     fn from(unheard: Unheard) -> Status {
         match unheard {
-            Unheard::Over => Status::unavailable(unheard.to_string()),
+            Unheard::ShuttingDown => Status::unavailable(unheard.to_string()),
             Unheard::TooMany => Status::resource_exhausted(unheard.to_string()),
         }
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::{Snapshot, WorkerSnapshot};
 use crate::roster::Roster;
-use chomp_plan::{Phase, Progress};
+use chomp_plan::{JobProgress, Phase};
 
 /// What a job is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,7 +123,7 @@ pub struct WorkerStatus {
 
 /// What does not change while a coordinator runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
+pub(crate) struct JobInfo {
     pub(crate) division: Division,
     pub(crate) size: u32,
     pub(crate) replicas: u32,
@@ -135,7 +135,7 @@ pub(crate) struct Told {
     reason = "rates and times left need not be exact"
 )]
 impl Status {
-    pub(crate) fn of(told: &Told, snapshot: Snapshot, roster: &Roster) -> Status {
+    pub(crate) fn of(told: &JobInfo, snapshot: Snapshot, roster: &Roster) -> Status {
         let progress = snapshot.progress;
         let positions = told.division.positions_of(told.size);
         let (bits, tiles, range_bits) = match told.division {
@@ -206,7 +206,7 @@ fn is_zero(number: &u32) -> bool {
 
 /// The part of the work that is done.
 #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
-fn done(progress: &Progress) -> f64 {
+fn done(progress: &JobProgress) -> f64 {
     let publication = progress.publication_work as f64;
     let merged = progress.shards_done as f64 / progress.shards.max(1) as f64;
     let done = progress.work_done as f64 + publication * merged;
@@ -227,7 +227,10 @@ impl WorkerStatus {
             cache_hits: worker.stats.cache_hits,
             cache_misses: worker.stats.cache_misses,
             last_contact_ms: u64::try_from(worker.last_contact.as_millis()).unwrap_or(u64::MAX),
-            quarantined: worker.progress.misdeed.map(|misdeed| misdeed.to_string()),
+            quarantined: worker
+                .progress
+                .quarantine
+                .map(|quarantine| quarantine.to_string()),
         }
     }
 }
@@ -243,7 +246,7 @@ mod tests {
     fn a_status_is_that_of_the_job() {
         let range_bits = chomp_table::RangeBits::new(12).unwrap();
         let plan = Plan::new(Settings::new(16, range_bits), &chomp_plan::Past::default());
-        let progress = chomp_plan::Progress {
+        let progress = chomp_plan::JobProgress {
             ranges_done: 3,
             shards: 4,
             shards_done: 1,
@@ -252,13 +255,13 @@ mod tests {
             publication_work: 20,
             ..plan.unwrap().0.progress()
         };
-        let told = Told {
+        let told = JobInfo {
             size: 16,
             division: range_bits.into(),
             replicas: 1,
             epoch: 5,
         };
-        let of = |progress: &Progress| {
+        let of = |progress: &JobProgress| {
             let snapshot = Snapshot {
                 phase: progress.phase.clone(),
                 progress: progress.clone(),
@@ -275,7 +278,7 @@ mod tests {
                         ranges: 3,
                         failures: 0,
                         heard: chomp_plan::Millis(0),
-                        misdeed: None,
+                        quarantine: None,
                     },
                     ranges_per_second: 0.5,
                     last_contact: std::time::Duration::from_secs(2),
@@ -311,14 +314,14 @@ mod tests {
     #[test]
     fn the_status_of_values_is_that_of_tiles() {
         let rank_bits = chomp_table::RankBits::new(12).unwrap();
-        let told = Told {
+        let told = JobInfo {
             size: 5,
             division: rank_bits.into(),
             replicas: 1,
             epoch: 1,
         };
         let plan = Plan::new(Settings::new(5, rank_bits), &chomp_plan::Past::default());
-        let progress = chomp_plan::Progress {
+        let progress = chomp_plan::JobProgress {
             losing: 6,
             ..plan.unwrap().0.progress()
         };

@@ -4,13 +4,13 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use chomp_plan::{Phase, Progress};
+use chomp_plan::{JobProgress, Phase};
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use crate::job::Handle;
 use crate::roster::Roster;
-use crate::status::{Status, Told};
+use crate::status::{JobInfo, Status};
 
 /// How often the status is made anew while somebody listens.
 pub(crate) const EVERY: Duration = Duration::from_millis(500);
@@ -21,16 +21,16 @@ const UNHEARD_EVERY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Teller {
     /// What it is made of; none in tests.
-    job: Option<(Told, Handle, Roster)>,
+    job: Option<(JobInfo, Handle, Roster)>,
     /// When it was made last.
     made: Mutex<Option<Instant>>,
     status: watch::Sender<Arc<Status>>,
     /// The text of the status that was written last: one for all who have not read it yet.
-    text: std::sync::Mutex<Option<(Arc<Status>, chomp_serve::Told)>>,
+    text: std::sync::Mutex<Option<(Arc<Status>, chomp_serve::StatusText)>>,
 }
 
 impl Teller {
-    pub(crate) fn new(told: Told, handle: Handle, roster: Roster) -> Teller {
+    pub(crate) fn new(told: JobInfo, handle: Handle, roster: Roster) -> Teller {
         Teller {
             job: Some((told, handle, roster)),
             made: Mutex::default(),
@@ -51,18 +51,18 @@ impl Teller {
     }
 
     /// The same as text.
-    pub(crate) async fn look_at_text(&self) -> chomp_serve::Told {
+    pub(crate) async fn look_at_text(&self) -> chomp_serve::StatusText {
         let status = self.look().await;
         self.text_of(status)
     }
 
-    fn text_of(&self, status: Arc<Status>) -> chomp_serve::Told {
+    fn text_of(&self, status: Arc<Status>) -> chomp_serve::StatusText {
         // It is put in whole, whoever panicked.
         let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
         match &*text {
             Some((of, told)) if Arc::ptr_eq(of, &status) => told.clone(),
             _ => {
-                let told = chomp_serve::Told::new(&*status);
+                let told = chomp_serve::StatusText::new(&*status);
                 *text = Some((status, told.clone()));
                 told
             }
@@ -92,8 +92,8 @@ impl Teller {
     /// receivers now as it has when nobody listens.
     pub(crate) async fn follow(
         self: Arc<Self>,
-        mut progress: watch::Receiver<Progress>,
-        text: watch::Sender<chomp_serve::Told>,
+        mut progress: watch::Receiver<JobProgress>,
+        text: watch::Sender<chomp_serve::StatusText>,
     ) {
         let unheard = text.receiver_count();
         let (mut ended, mut told) = (false, None);

@@ -82,7 +82,7 @@ pub struct Config {
 
 /// How far a download has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct DownloadProgress {
     /// The bytes of shards that are on disk.
     pub bytes: u64,
     /// The bytes of all shards; 0 until that is known.
@@ -113,7 +113,7 @@ pub struct Report {
 /// [`DownloadError`]; what is on disk by then is kept for the next attempt.
 pub async fn download(
     config: Config,
-    progress: watch::Sender<Progress>,
+    progress: watch::Sender<DownloadProgress>,
     stop: CancellationToken,
 ) -> Result<Report, DownloadError> {
     tokio::select! {
@@ -129,12 +129,15 @@ struct Download {
     origin: Origin,
     target: Arc<Target>,
     shards: Vec<ShardFileInfo>,
-    progress: watch::Sender<Progress>,
+    progress: watch::Sender<DownloadProgress>,
     /// The number of the shard to be fetched next.
     next: AtomicUsize,
 }
 
-async fn run(config: Config, progress: watch::Sender<Progress>) -> Result<Report, DownloadError> {
+async fn run(
+    config: Config,
+    progress: watch::Sender<DownloadProgress>,
+) -> Result<Report, DownloadError> {
     let (ca, token) = (config.ca.as_deref(), config.token.as_ref());
     let origin = Origin::find(&config.from, config.table, ca, token, config.patience).await?;
     fetch_all(config, origin, progress).await
@@ -143,7 +146,7 @@ async fn run(config: Config, progress: watch::Sender<Progress>) -> Result<Report
 async fn fetch_all(
     config: Config,
     origin: Origin,
-    progress: watch::Sender<Progress>,
+    progress: watch::Sender<DownloadProgress>,
 ) -> Result<Report, DownloadError> {
     let (bytes, manifest) = fetch_manifest(&origin, config.table).await?;
     let out = config.out;
@@ -153,10 +156,10 @@ async fn fetch_all(
     target.check_same(&bytes)?;
     let shards = manifest.shards();
     target.check_space(&shards)?;
-    progress.send_replace(Progress {
+    progress.send_replace(DownloadProgress {
         bytes_total: shards.iter().map(|shard| shard.bytes).sum(),
         shards_total: shards.len(),
-        ..Progress::default()
+        ..DownloadProgress::default()
     });
     let download = Arc::new(Download {
         origin,

@@ -291,10 +291,10 @@ impl Patience {
         }
         tracing::debug!("{url} is asked for again: {outage}");
         // Between a half and all of the pause: of many that failed together, few ask together.
-        let chance = RandomState::new().hash_one(url.as_str()) % 512;
+        let rng = RandomState::new().hash_one(url.as_str()) % 512;
         let pause = self
             .pause
-            .mul_f64(0.5 + f64::from(u16::try_from(chance).unwrap_or(0)) / 1024.0);
+            .mul_f64(0.5 + f64::from(u16::try_from(rng).unwrap_or(0)) / 1024.0);
         tokio::time::sleep(pause).await;
         self.pause = (self.pause * 2).min(PAUSES.1);
         Ok(())

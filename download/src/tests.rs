@@ -43,7 +43,7 @@ async fn get(config: Config) -> Result<Report, DownloadError> {
 }
 
 async fn get_now(config: Config) -> Result<Report, DownloadError> {
-    let (progress, watch) = watch::channel(Progress::default());
+    let (progress, watch) = watch::channel(DownloadProgress::default());
     let report = download(config, progress, CancellationToken::new()).await?;
     let end = *watch.borrow();
     assert_eq!((end.bytes, end.shards), (end.bytes_total, end.shards_total));

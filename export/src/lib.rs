@@ -119,7 +119,7 @@ pub struct Request {
 
 /// How far an export has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct ExportProgress {
     /// The stored words read so far, in all passes.
     pub read: u64,
     /// How many will be read, as far as it is known: more passes may turn out to be needed.
@@ -221,7 +221,7 @@ pub fn export(
     table: &Table,
     request: &Request,
     out: &mut (dyn Write + Send),
-    watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    watch: &mut dyn FnMut(ExportProgress) -> ControlFlow<()>,
 ) -> Result<Report, ExportError> {
     let selection = selection(request, table.manifest().bits)?;
     let mut words = Words::new(table, selection, request.memory, watch);

@@ -7,7 +7,7 @@ use chomp_table::partition::count;
 use chomp_table::values::Values;
 
 use crate::filter::{Filter, Rectangle};
-use crate::{ExportError, Progress};
+use crate::{ExportError, ExportProgress};
 
 /// The positions that are given on at a time.
 const PIECE_ROWS: usize = 1 << 13;
@@ -26,7 +26,7 @@ pub(crate) struct Rows<'a> {
     pub(crate) table: &'a Values,
     pub(crate) filter: Filter,
     pub(crate) tiles: RangeInclusive<u32>,
-    pub(crate) watch: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
+    pub(crate) watch: &'a mut dyn FnMut(ExportProgress) -> ControlFlow<()>,
 }
 
 impl Rows<'_> {
@@ -75,7 +75,7 @@ impl Rows<'_> {
                 position.advance();
             }
             read += values.len() as u64;
-            if (self.watch)(Progress { read, total }).is_break() {
+            if (self.watch)(ExportProgress { read, total }).is_break() {
                 return Err(ExportError::Stopped);
             }
         }

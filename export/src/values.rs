@@ -18,7 +18,7 @@ use chomp_table::values::Values;
 use crate::filter::{Areas, Filter};
 use crate::output::Output;
 use crate::rows::{Row, Rows};
-use crate::{BUFFER_BYTES, ExportError, Format, Progress, Report, Request, npy, parquet};
+use crate::{BUFFER_BYTES, ExportError, ExportProgress, Format, Report, Request, npy, parquet};
 
 /// Writes the positions of the request to `out`. After each area that was written, `watch` hears how far it is, and
 /// says whether to go on.
@@ -31,7 +31,7 @@ pub fn export_values(
     table: &Values,
     request: &Request,
     out: &mut (dyn Write + Send),
-    watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    watch: &mut dyn FnMut(ExportProgress) -> ControlFlow<()>,
 ) -> Result<Report, ExportError> {
     let tiles = areas(&request.filter, table.manifest().tiles)?;
     let needed = tiles.clone().map(count).max().unwrap_or(0);

@@ -13,7 +13,7 @@ use chomp_table::word::mask;
 use chomp_table::{Table, TableError, Word};
 
 use crate::filter::Selection;
-use crate::{ExportError, Progress};
+use crate::{ExportError, ExportProgress};
 
 /// Places are told apart by so many high bits.
 const PLACE_BITS: u32 = 16;
@@ -24,8 +24,8 @@ pub(crate) struct Words<'a> {
     selection: Selection,
     /// In bytes, for words that are sorted.
     memory: u64,
-    watch: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
-    progress: Progress,
+    watch: &'a mut dyn FnMut(ExportProgress) -> ControlFlow<()>,
+    progress: ExportProgress,
     tally: Option<Tally>,
 }
 
@@ -47,14 +47,14 @@ impl<'a> Words<'a> {
         table: &'a Table,
         selection: Selection,
         memory: u64,
-        watch: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
+        watch: &'a mut dyn FnMut(ExportProgress) -> ControlFlow<()>,
     ) -> Words<'a> {
         Words {
             table,
             selection,
             memory,
             watch,
-            progress: Progress::default(),
+            progress: ExportProgress::default(),
             tally: None,
         }
     }

@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use chomp_export::{ExportError, Filter, Format, Progress, Rectangle, Request, export};
+use chomp_export::{ExportError, ExportProgress, Filter, Format, Rectangle, Request, export};
 use chomp_table::{Table, TableError, Word};
 use common::published::{publish_small, write_manifest};
 use common::{SMALL, bytes_with, losing, rows_of, with_table, words};
@@ -212,7 +212,7 @@ fn it_stops_when_it_is_told_to() {
             let request = request_for(format, true);
             for pieces in 0..6 {
                 let mut seen = 0;
-                let mut stop = |_: Progress| {
+                let mut stop = |_: ExportProgress| {
                     seen += 1;
                     if seen > pieces {
                         ControlFlow::Break(())

@@ -16,10 +16,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chomp_plan::{
-    Action, Answer, Event, Millis, Past, Phase, Plan, RequestId, Settings, SubmissionId, Task,
+    Action, Event, LeaseAnswer, Millis, Past, Phase, Plan, RequestId, Settings, SubmissionId, Task,
     Unit, Work, WorkerId,
 };
-use chomp_table::chance::{Chance, mix};
+use chomp_table::rng::{Rng, mix};
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
@@ -52,7 +52,7 @@ struct Job {
     case: Case,
     plan: Plan,
     range_bits: RangeBits,
-    chance: Chance,
+    rng: Rng,
     /// What is done, and what of that is wrong.
     done: BTreeMap<Head, Digest>,
     wrong: BTreeSet<Head>,
@@ -84,7 +84,7 @@ impl Job {
             case,
             plan,
             range_bits,
-            chance: Chance(seed),
+            rng: Rng(seed),
             done: BTreeMap::new(),
             wrong: BTreeSet::new(),
             busy: Vec::new(),
@@ -108,7 +108,7 @@ impl Job {
             self.want(number);
         }
         while *self.plan.phase() == Phase::Running {
-            let next = self.chance.index(self.busy.len());
+            let next = self.rng.index(self.busy.len());
             let (number, task) = self.busy.swap_remove(next.expect("somebody has a task"));
             self.finish(number, task);
             self.want(number);
@@ -141,7 +141,7 @@ impl Job {
                 if number == LIAR && lies && self.outcome.found_after.is_none() {
                     self.delivered += ranges.len() as u64;
                     for range in &mut ranges {
-                        if self.chance.once_in(self.case.one_in) {
+                        if self.rng.once_in(self.case.one_in) {
                             range.digest.0[31] ^= 1;
                         }
                     }
@@ -152,7 +152,7 @@ impl Job {
                     worker,
                     lease,
                     ranges,
-                    chance: self.chance.below(u64::MAX),
+                    rng: self.rng.below(u64::MAX),
                 }
             }
             Work::Check { heads, .. } => Event::Checked {
@@ -213,7 +213,7 @@ impl Job {
         match action {
             Action::Answer {
                 request,
-                answer: Answer::Task(task),
+                answer: LeaseAnswer::Task(task),
             } => {
                 let number = usize::try_from(request.0 & 0xffff).expect("16 bits");
                 self.busy.push((number, task));

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use chomp_table::{Digest, Division, RangeSummary};
 
 use super::Plan;
-use super::copies::Vote;
+use super::attempts::Vote;
 use super::ids::{ParticipantId, SubmissionId, Unit, WorkerId};
-use super::messages::{Action, Loss, Misdeed, Rejection, StopReason};
+use super::messages::{Action, Loss, QuarantineReason, Rejection, StopReason};
 use super::slots::{Content, State};
-use super::units::{Place, place, unit_at};
+use super::units::{Priority, priority, unit_at};
 use super::workers::Delivery;
 
 /// What is said of a unit whose content is in doubt.
@@ -30,7 +30,7 @@ struct Claims {
 pub(super) struct Arbitrations {
     division: Division,
     /// Those that wait or are under way.
-    queue: BTreeMap<Place, Claims>,
+    queue: BTreeMap<Priority, Claims>,
     pub(super) under_way: Option<Unit>,
     /// Whether what is under way draws on something that was withdrawn since.
     is_stale: bool,
@@ -49,8 +49,8 @@ impl Arbitrations {
         }
     }
 
-    fn place(&self, unit: Unit) -> Place {
-        place(self.division, unit)
+    fn priority(&self, unit: Unit) -> Priority {
+        priority(self.division, unit)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -59,11 +59,11 @@ impl Arbitrations {
 
     /// Whether it is being found out what is in this unit.
     pub(super) fn contains(&self, unit: Unit) -> bool {
-        !self.queue.is_empty() && self.queue.contains_key(&self.place(unit))
+        !self.queue.is_empty() && self.queue.contains_key(&self.priority(unit))
     }
 
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
-        self.queue.keys().map(|&place| unit_at(place))
+        self.queue.keys().map(|&priority| unit_at(priority))
     }
 
     /// Has the queue looked at again.
@@ -73,16 +73,16 @@ impl Arbitrations {
 
     /// Notes what somebody says of a unit in doubt.
     pub(super) fn claim(&mut self, unit: Unit, vote: Vote) {
-        let place = self.place(unit);
-        if let Some(claims) = self.queue.get_mut(&place) {
+        let priority = self.priority(unit);
+        if let Some(claims) = self.queue.get_mut(&priority) {
             claims.votes.push(vote);
         }
     }
 
     /// Notes that a unit is in the queue because attempts to compute it were lost.
     pub(super) fn note_loss(&mut self, unit: Unit, attempts: u32, last: &Loss) {
-        let place = self.place(unit);
-        if let Some(claims) = self.queue.get_mut(&place) {
+        let priority = self.priority(unit);
+        if let Some(claims) = self.queue.get_mut(&priority) {
             claims.lost = Some((attempts, last.clone()));
         }
     }
@@ -94,8 +94,8 @@ impl Arbitrations {
 
     /// Forgets what was said of a unit, which is nothing any more.
     pub(super) fn remove(&mut self, unit: Unit) {
-        let place = self.place(unit);
-        self.queue.remove(&place);
+        let priority = self.priority(unit);
+        self.queue.remove(&priority);
         self.spoil(|under_way| under_way == unit);
     }
 }
@@ -103,8 +103,8 @@ impl Arbitrations {
 impl Plan {
     /// Has the coordinator find out what is in a unit. Nobody else is given it until then.
     pub(super) fn arbitrate(&mut self, unit: Unit, out: &mut Vec<Action>) {
-        let place = self.arbitrations.place(unit);
-        self.arbitrations.queue.entry(place).or_default();
+        let priority = self.arbitrations.priority(unit);
+        self.arbitrations.queue.entry(priority).or_default();
         self.arbitrations.is_new = true;
         if let Unit::Range(head) = unit {
             self.drop_check(head, None, out);
@@ -178,8 +178,8 @@ impl Plan {
                 finders: Vec::new(),
             });
         }
-        for (worker, misdeed) in liars {
-            self.quarantine(worker, misdeed, out);
+        for (worker, quarantine) in liars {
+            self.quarantine(worker, quarantine, out);
         }
         if let Unit::Shard(number) = unit {
             self.confirm(number);
@@ -220,18 +220,23 @@ impl Plan {
         if std::mem::take(&mut arbitrations.is_stale) {
             return None;
         }
-        let place = arbitrations.place(unit);
-        let claims = arbitrations.queue.remove(&place);
+        let priority = arbitrations.priority(unit);
+        let claims = arbitrations.queue.remove(&priority);
         // Shards may be merged after the last.
         self.news |= self.in_doubt() == 0;
         Some(claims.unwrap_or_default())
     }
 
     /// The workers whose word about the unit is not the truth.
-    fn liars(&self, unit: Unit, claims: &Claims, truth: Content) -> Vec<(WorkerId, Misdeed)> {
-        let lied = Misdeed::Lied { unit };
-        let copies = self.board.of(unit);
-        let votes = copies.iter().flat_map(|copies| &copies.votes);
+    fn liars(
+        &self,
+        unit: Unit,
+        claims: &Claims,
+        truth: Content,
+    ) -> Vec<(WorkerId, QuarantineReason)> {
+        let lied = QuarantineReason::Lied { unit };
+        let attempts = self.ready.of(unit);
+        let votes = attempts.iter().flat_map(|attempts| &attempts.votes);
         let wrong = votes
             .chain(&claims.votes)
             .filter(|vote| vote.content != truth);

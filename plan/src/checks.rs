@@ -17,11 +17,11 @@ mod due;
 
 use std::collections::BTreeSet;
 
-use chomp_table::chance::mix;
+use chomp_table::rng::mix;
 use chomp_table::{Head, RangeSummary};
 
 use super::Plan;
-use super::copies::Vote;
+use super::attempts::Vote;
 use super::ids::{LeaseId, Millis, SubmissionId, Unit, WorkerId};
 use super::messages::{Action, Loss, Rejection, Task, Verdict, Work};
 use super::slots::Content;
@@ -35,7 +35,7 @@ impl Plan {
         &self,
         worker: WorkerId,
         ranges: &[RangeSummary],
-        chance: u64,
+        rng: u64,
     ) -> BTreeSet<Head> {
         let one_in = if self.present.len() <= 1 {
             self.settings.check_own_one_in
@@ -46,7 +46,7 @@ impl Plan {
             return BTreeSet::new();
         }
         let results = self.workers.get(&worker).map_or(0, |entry| entry.results);
-        let drawn = |head: &Head| mix(chance ^ mix(head.0 + 1));
+        let drawn = |head: &Head| mix(rng ^ mix(head.0 + 1));
         let heads = ranges.iter().map(|range| range.head);
         let chosen = heads
             .clone()
@@ -95,8 +95,8 @@ impl Plan {
         self.want_check(head, Some(submission), content, voters);
         // Those who still compute a range that is held work in vain, and nobody else is given it.
         let unit = Unit::Range(head);
-        let copies = self.take(unit, None);
-        self.refile(unit, |new| new.votes = copies.votes);
+        let attempts = self.take(unit, None);
+        self.update_attempts(unit, |new| new.votes = attempts.votes);
         true
     }
 
@@ -285,11 +285,11 @@ impl Plan {
         let agrees = content == check.content;
         match (check.held, agrees) {
             (Some(_), true) => {
-                self.refile(unit, |copies| copies.votes.push(vote));
+                self.update_attempts(unit, |attempts| attempts.votes.push(vote));
                 self.release(head, out);
             }
             (Some(_), false) => {
-                self.refile(unit, |copies| copies.votes.push(vote));
+                self.update_attempts(unit, |attempts| attempts.votes.push(vote));
                 self.arbitrate(unit, out);
             }
             (None, true) => self.dispel(head, worker, out),

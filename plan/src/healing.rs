@@ -54,7 +54,7 @@ impl Plan {
             |unit: Unit| matches!(unit, Unit::Range(other) if division.draws_on(other, head));
         self.arbitrations.spoil(depends);
         // Whatever is ready is wanted or begun, or held back for an arbitration.
-        let ready = self.board.ready().chain(self.arbitrations.units());
+        let ready = self.ready.ready().chain(self.arbitrations.units());
         let mut dependants: Vec<Unit> = ready.filter(|&unit| depends(unit)).collect();
         dependants.sort_unstable();
         dependants.dedup();
@@ -76,13 +76,13 @@ impl Plan {
 
     /// Forgets the votes on a unit, and ends the leases on it, with all that they are about.
     fn drop_copies(&mut self, unit: Unit, out: &mut Vec<Action>) {
-        let copies = self.board.of(unit);
-        let leases = copies.map(|copies| copies.leases.iter().map(|&(id, _)| id).collect());
+        let attempts = self.ready.of(unit);
+        let leases = attempts.map(|attempts| attempts.leases.iter().map(|&(id, _)| id).collect());
         let leases: Vec<LeaseId> = leases.unwrap_or_default();
         for lease in leases {
             self.end_lease(lease, None, out);
         }
-        self.board.close(unit);
+        self.ready.close(unit);
     }
 
     /// Forgets the shards, if the table was cut.

@@ -14,7 +14,7 @@ impl Plan {
     pub(super) fn check_invariants(&self) {
         self.units.ranges.check();
         self.units.shards.check();
-        self.board
+        self.ready
             .check(self.all_units(), |unit| self.is_open(unit));
         self.check_states();
         self.check_leases();
@@ -53,7 +53,7 @@ impl Plan {
             }
             let others = self.present.len() - 1;
             let idle = !self.workers[&worker].is_busy();
-            let wanted = self.board.wanted_by(worker, others, idle, self.below());
+            let wanted = self.ready.wanted_by(worker, others, idle, self.below());
             assert!(wanted.is_none(), "request {request} waits in vain");
             let mut checks = self.checks.free();
             let check = checks.find(|(voters, _)| self.may_check(worker, voters));
@@ -70,17 +70,17 @@ impl Plan {
                 let mut next = pending.next.iter();
                 assert!(pending.writing.contains(&unit) || next.any(|next| next.unit == unit));
             }
-            let copies = self.board.of(unit);
+            let attempts = self.ready.of(unit);
             assert!(
-                copies.is_none() || self.units.state(unit) == State::Ready,
+                attempts.is_none() || self.units.state(unit) == State::Ready,
                 "{unit} is not open"
             );
-            for (id, holder) in copies.iter().flat_map(|copies| &copies.leases) {
+            for (id, holder) in attempts.iter().flat_map(|attempts| &attempts.leases) {
                 let lease = &self.leases[id];
                 assert_eq!(lease.worker, *holder);
                 assert!(lease.work.contains(unit));
             }
-            for vote in copies.iter().flat_map(|copies| &copies.votes) {
+            for vote in attempts.iter().flat_map(|attempts| &attempts.votes) {
                 assert!(!self.outcasts.contains_key(&vote.worker.participant));
             }
         }
@@ -93,8 +93,9 @@ impl Plan {
     fn check_leases(&self) {
         for (id, lease) in &self.leases {
             let left = |unit: &Unit| {
-                let copies = self.board.of(*unit);
-                copies.is_some_and(|copies| copies.leases.iter().any(|(lease, _)| lease == id))
+                let attempts = self.ready.of(*unit);
+                attempts
+                    .is_some_and(|attempts| attempts.leases.iter().any(|(lease, _)| lease == id))
             };
             let left = lease.work.units().filter(left).count();
             match &lease.work {
@@ -127,11 +128,15 @@ impl Plan {
             .sum();
         assert_eq!(self.threads, threads);
         let is_there = |worker| self.workers.contains_key(&worker);
-        self.board.fresh.check(is_there);
+        self.ready.fresh.check(is_there);
         let heard = |(&id, worker): (&_, &super::Worker)| (worker.heard, id);
         let silences: BTreeSet<_> = self.workers.iter().map(heard).collect();
         assert_eq!(self.silences, silences);
-        assert!(self.workers.keys().all(|&id| self.misdeed(id).is_none()));
+        assert!(
+            self.workers
+                .keys()
+                .all(|&id| self.quarantine_reason(id).is_none())
+        );
         let mut present = BTreeMap::new();
         for id in self.workers.keys() {
             *present.entry(id.participant).or_insert(0) += 1;
@@ -203,11 +208,11 @@ impl Plan {
                 continue;
             }
             assert_eq!(self.units.state(unit), State::Ready);
-            let copies = self.board.of(unit).expect("those who found it");
-            let voters: BTreeSet<_> = copies.votes.iter().map(|vote| vote.worker).collect();
-            assert!(copies.leases.is_empty() && voters.iter().eq(&check.voters));
+            let attempts = self.ready.of(unit).expect("those who found it");
+            let voters: BTreeSet<_> = attempts.votes.iter().map(|vote| vote.worker).collect();
+            assert!(attempts.leases.is_empty() && voters.iter().eq(&check.voters));
             assert!(
-                copies
+                attempts
                     .votes
                     .iter()
                     .all(|vote| vote.content == check.content)

@@ -15,7 +15,7 @@ impl Plan {
         if self.is_faulty() {
             return Err(Rejection::Stopped);
         }
-        if let Some(reason) = self.misdeed(worker) {
+        if let Some(reason) = self.quarantine_reason(worker) {
             let reason = reason.clone();
             return Err(Rejection::Quarantined { reason });
         }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use chomp_table::Head;
 
 use super::Plan;
-use super::copies::Copies;
+use super::attempts::Attempts;
 use super::ids::{LeaseId, Millis, ParticipantId, Unit, WorkerId};
 use super::messages::{Action, Loss, Work};
 use super::slots::{Lost, State};
-use super::units::place;
+use super::units::priority;
 
 /// Of so many units it is remembered who had a lease on them that has ended: some minutes of a large job, and 10 MB at
 /// the most.
@@ -212,7 +212,7 @@ impl Plan {
         {
             let silent = self.leases[&lease].worker;
             // Whoever does not say that it works is not waited for.
-            self.board.fresh.release(silent);
+            self.ready.fresh.release(silent);
             let worker = self.name(silent);
             self.end_lease(lease, Some(&Loss::Expired { worker }), out);
             self.news = true;
@@ -227,7 +227,7 @@ impl Plan {
             && let Some((_, unit)) = self.left_over.pop_first()
         {
             let is_open = self.units.contains(unit) && self.is_open(unit);
-            if self.is_running() && is_open && self.board.is_left_over(unit) {
+            if self.is_running() && is_open && self.ready.is_left_over(unit) {
                 self.arbitrate(unit, out);
             }
         }
@@ -268,16 +268,16 @@ impl Plan {
             Work::Evaluate { .. } | Work::Merge { .. } => {}
         }
         for unit in lease.work.units() {
-            if !self.board.is_at(id, unit) {
+            if !self.ready.is_at(id, unit) {
                 continue;
             }
-            self.refile(unit, |copies| {
-                copies.leases.retain(|&(lease, _)| lease != id);
+            self.update_attempts(unit, |attempts| {
+                attempts.leases.retain(|&(lease, _)| lease != id);
                 if how == Some(Lost::Failed) {
-                    copies.failed.insert(lease.worker.participant);
+                    attempts.failed.insert(lease.worker.participant);
                 }
             });
-            if self.board.is_left_over(unit) {
+            if self.ready.is_left_over(unit) {
                 self.left_over.insert((self.now, unit));
             }
             if let (Some(how), Some(loss)) = (how, loss) {
@@ -332,12 +332,12 @@ impl Plan {
 
     /// Takes a unit that is done, by `finisher` if by a worker, out of the hands of whoever works on it; tells what they
     /// said.
-    pub(super) fn take(&mut self, unit: Unit, finisher: Option<WorkerId>) -> Copies {
-        let copies = self.board.close(unit);
-        let voters = copies.votes.iter().map(|vote| vote.worker);
+    pub(super) fn take(&mut self, unit: Unit, finisher: Option<WorkerId>) -> Attempts {
+        let attempts = self.ready.close(unit);
+        let voters = attempts.votes.iter().map(|vote| vote.worker);
         let finders = voters.chain(finisher).map(|worker| worker.participant);
         let finders: Vec<ParticipantId> = finders.collect();
-        for &(id, holder) in &copies.leases {
+        for &(id, holder) in &attempts.leases {
             let lease = self.leases.get_mut(&id).expect("the unit is leased");
             lease.left -= 1;
             if lease.left > 0 {
@@ -348,25 +348,25 @@ impl Plan {
             }
             self.forget_lease(id);
         }
-        copies
+        attempts
     }
 
-    /// Changes what is known of the copies of a unit that is ready.
-    pub(super) fn refile(&mut self, unit: Unit, change: impl FnOnce(&mut Copies)) {
+    /// Changes what is known of the attempts of a unit that is ready.
+    pub(super) fn update_attempts(&mut self, unit: Unit, change: impl FnOnce(&mut Attempts)) {
         let open = self.is_open(unit);
-        if self.board.update(unit, open, change) {
+        if self.ready.update(unit, open, change) {
             self.news = true;
-            let place = place(self.settings.division, unit);
-            self.callers.extend(self.board.fresh.owner(place));
+            let priority = priority(self.settings.division, unit);
+            self.callers.extend(self.ready.fresh.owner(priority));
         }
     }
 
     /// Files a unit, of which nothing was done since it was filed last.
     pub(super) fn reconsider(&mut self, unit: Unit) {
-        self.refile(unit, |_| {});
+        self.update_attempts(unit, |_| {});
     }
 
-    /// Whether copies of this unit may be given out.
+    /// Whether attempts of this unit may be given out.
     pub(super) fn is_open(&self, unit: Unit) -> bool {
         let is_held = matches!(unit, Unit::Range(head) if self.checks.contains(head));
         self.units.state(unit) == State::Ready && !self.arbitrations.contains(unit) && !is_held

@@ -42,8 +42,8 @@
 //! * **Every request and every submission is answered exactly once**; requests of a worker that
 //!   left, and those withdrawn, are not.
 //! * **No idling.** A request waits only while there is no work that its worker may have: all that
-//!   is ready has enough copies under way, or one by this very worker, or is left to another one
-//!   while this one has a task for each of its threads. A lease that stands for long is then doubled.
+//!   is ready has enough attempts under way, or one by this very worker, or is left to another one
+//!   while this one has a task for each of its threads. A lease that stands for long then gets a *speculative* second one.
 //! * **Faults end it.** After a fault nothing is offered, begun or taken any more, and every request is
 //!   answered so; a write under way still counts if it succeeds. A failed write is never tried
 //!   again by the same plan: what the disk holds after it is known only by reading it anew.
@@ -83,8 +83,8 @@
 //! at), a worker that is quarantined (all that is begun), a range that was wrong (everything above it).
 
 mod arbitration;
+mod attempts;
 mod checks;
-mod copies;
 mod doubts;
 pub mod forecast;
 mod healing;
@@ -120,16 +120,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use chomp_table::{Digest, Head};
 
 pub use messages::{
-    Action, Answer, Event, LeaseId, Loss, Millis, Misdeed, ParticipantId, PlanError, Progress,
-    Rejection, RequestId, Settings, Settled, StopReason, SubmissionId, Task, Unit, Verdict, Work,
-    WorkerId, WorkerProgress,
+    Action, Event, JobProgress, LeaseAnswer, LeaseId, Loss, Millis, ParticipantId, PlanError,
+    QuarantineReason, Rejection, RequestId, Settings, Settled, StopReason, SubmissionId, Task,
+    Unit, Verdict, Work, WorkerId, WorkerProgress,
 };
 pub use past::Past;
 pub use settings::HEAD_BITS_MAX;
 
 use arbitration::Arbitrations;
+use attempts::ReadyQueue;
 use checks::Checks;
-use copies::Board;
 use leases::{Ended, Lease, Usual};
 use patience::Patience;
 use ranges::Ranges;
@@ -157,7 +157,7 @@ pub struct Plan {
     settings: Settings,
     phase: Phase,
     units: Units,
-    board: Board,
+    ready: ReadyQueue,
     arbitrations: Arbitrations,
     workers: BTreeMap<WorkerId, Worker>,
     /// How many workers of each participant are there; none has 0.
@@ -189,7 +189,7 @@ pub struct Plan {
     ended: Ended,
     /// The end of each lease.
     deadlines: BTreeSet<(Millis, LeaseId)>,
-    /// The leases that are not doubled, by when they may be.
+    /// The leases without a speculative second one, by when they may get one.
     singles: BTreeSet<(Millis, LeaseId)>,
     next_lease: u64,
     /// What somebody failed at, and since when nobody was at it, or longer.
@@ -247,7 +247,7 @@ impl Plan {
                 ranges,
                 shards: Shards::default(),
             },
-            board: Board::new(settings.replicas, settings.division, settings.head_bits()),
+            ready: ReadyQueue::new(settings.replicas, settings.division, settings.head_bits()),
             arbitrations: Arbitrations::new(settings.division),
             workers: BTreeMap::new(),
             silences: BTreeSet::new(),
@@ -309,7 +309,7 @@ impl Plan {
             return Err(PlanError::Disagreement { unit });
         }
         if self.units.known(unit).is_none() {
-            self.board.close(unit);
+            self.ready.close(unit);
             self.units.claim(unit, content);
             self.units.shards.commit(number);
         }
@@ -366,8 +366,8 @@ impl Plan {
                 worker,
                 lease,
                 ranges,
-                chance,
-            } => self.evaluated(submission, worker, lease, &ranges, chance, out),
+                rng,
+            } => self.evaluated(submission, worker, lease, &ranges, rng, out),
             Event::Checked {
                 submission,
                 worker,
@@ -447,10 +447,10 @@ impl Plan {
     }
 
     /// How far the job has come.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> JobProgress {
         let Units { ranges, shards } = &self.units;
         let (work, work_done, publication_work) = ranges.work();
-        Progress {
+        JobProgress {
             phase: self.phase.clone(),
             layers: ranges.layers(),
             layer: ranges.open(),

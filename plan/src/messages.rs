@@ -3,7 +3,7 @@
 use chomp_table::{Digest, Head, RangeSummary};
 
 pub use super::ids::{LeaseId, Millis, ParticipantId, RequestId, SubmissionId, Unit, WorkerId};
-pub use super::reasons::{Loss, Misdeed, PlanError, Rejection, StopReason};
+pub use super::reasons::{Loss, PlanError, QuarantineReason, Rejection, StopReason};
 pub use super::settings::Settings;
 
 use super::Phase;
@@ -52,14 +52,14 @@ pub enum Event {
     },
     /// A result of [`Work::Evaluate`], whose records are durable. Ends the lease. Answered by exactly one
     /// [`Action::Settle`], now or later; keep what it says until then, or if it is [held](Verdict::Held), until
-    /// [`Action::Forget`]. `chance` is a random
+    /// [`Action::Forget`]. `rng` is a random
     /// number, which the worker cannot know: it decides which ranges are checked by others.
     Evaluated {
         submission: SubmissionId,
         worker: WorkerId,
         lease: LeaseId,
         ranges: Vec<RangeSummary>,
-        chance: u64,
+        rng: u64,
     },
     /// A result of [`Work::Check`]: what is in these ranges. Or of [`Work::ReadBack`], without ranges: the shard is
     /// what was said of it. Ends the lease. Answered by exactly one [`Action::Settle`], at once.
@@ -145,7 +145,10 @@ impl Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Answer a request.
-    Answer { request: RequestId, answer: Answer },
+    Answer {
+        request: RequestId,
+        answer: LeaseAnswer,
+    },
     /// Answer a heartbeat: these leases of it do not stand any more, and work on them is of no more
     /// use.
     Renewal {
@@ -187,12 +190,12 @@ pub enum Action {
     /// The result of an arbitration, or one that was [held](Verdict::Held), is not needed any more.
     Forget { submission: SubmissionId },
     /// This worker gets no more tasks, and its results are not taken any more. Unless it merely
-    /// [failed](Misdeed::Failing), all of its participant is meant, and that has to outlive the coordinator, as commits
+    /// [failed](QuarantineReason::Failing), all of its participant is meant, and that has to outlive the coordinator, as commits
     /// and withdrawals do: what it found is [doubted](super::Past::doubted) until the coordinator has computed it.
     Quarantine {
         worker: WorkerId,
         name: String,
-        reason: Misdeed,
+        reason: QuarantineReason,
     },
     /// Publish the table: all shards are committed.
     Publish,
@@ -212,7 +215,7 @@ pub struct Settled {
 /// The answer to a request for a task.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum LeaseAnswer {
     /// Do this.
     Task(Task),
     /// The table is published: there is nothing left to do.
@@ -222,7 +225,7 @@ pub enum Answer {
     /// The worker has not joined, or was forgotten: join first.
     NotJoined,
     /// The worker gets no more tasks.
-    Quarantined { reason: Misdeed },
+    Quarantined { reason: QuarantineReason },
 }
 
 /// Some work for one worker.
@@ -274,7 +277,7 @@ pub enum Verdict {
 
 /// How far a job has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct JobProgress {
     /// What the job is about.
     pub phase: Phase,
     /// The number of layers.
@@ -329,5 +332,5 @@ pub struct WorkerProgress {
     /// When it was last heard of.
     pub heard: Millis,
     /// Why it gets no more tasks, if it does not.
-    pub misdeed: Option<Misdeed>,
+    pub quarantine: Option<QuarantineReason>,
 }

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-use chomp_table::chance::Chance;
+use chomp_table::rng::Rng;
 use world::World;
 
 /// How many schedules there are, unless `CHOMP_SCHEDULES` says so.
@@ -35,8 +35,8 @@ fn seeds(one_in: u64) -> Range<u64> {
 
 /// Runs a schedule, which its seed determines.
 fn run(seed: u64) {
-    let mut world = World::new(Chance(seed));
-    for _ in 0..world.chance.below(120) {
+    let mut world = World::new(Rng(seed));
+    for _ in 0..world.rng.below(120) {
         world.step();
     }
     world.calm_down();
@@ -44,8 +44,8 @@ fn run(seed: u64) {
 
 /// Runs a schedule in which the first content of some range is a lie.
 fn run_with_a_lie_told_first(seed: u64) {
-    let mut world = World::new(Chance(seed));
-    for _ in 0..world.chance.below(60) {
+    let mut world = World::new(Rng(seed));
+    for _ in 0..world.rng.below(60) {
         world.step();
     }
     world.lie_first();

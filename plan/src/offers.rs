@@ -11,10 +11,10 @@ use std::ops::Bound;
 
 use chomp_table::Head;
 
-use super::copies::below;
+use super::attempts::below;
 use super::ids::{LeaseId, Millis, RequestId, Unit, WorkerId};
-use super::messages::{Action, Answer, Task, Work};
-use super::units::{SHARDS, place, unit_at};
+use super::messages::{Action, LeaseAnswer, Task, Work};
+use super::units::{SHARDS, priority, unit_at};
 use super::workers::Worker;
 use super::{Phase, Plan};
 
@@ -32,11 +32,11 @@ impl Plan {
             self.requeue(worker);
             return;
         }
-        let answer = match self.misdeed(worker) {
-            Some(reason) => Answer::Quarantined {
+        let answer = match self.quarantine_reason(worker) {
+            Some(reason) => LeaseAnswer::Quarantined {
                 reason: reason.clone(),
             },
-            None => Answer::NotJoined,
+            None => LeaseAnswer::NotJoined,
         };
         out.push(Action::Answer { request, answer });
     }
@@ -55,8 +55,8 @@ impl Plan {
     pub(super) fn answer_requests(&mut self, now: Millis, out: &mut Vec<Action>) {
         let answer = match &self.phase {
             Phase::Running => return self.offer_tasks(now, out),
-            Phase::Finished => Answer::Finished,
-            Phase::Stopped(reason) => Answer::Stopped {
+            Phase::Finished => LeaseAnswer::Finished,
+            Phase::Stopped(reason) => LeaseAnswer::Stopped {
                 reason: reason.clone(),
             },
         };
@@ -100,7 +100,7 @@ impl Plan {
     /// Whether there is a task for somebody who would `idle`, or for all, as far as that is quickly told.
     fn has_offers(&self, now: Millis, idle: bool) -> bool {
         let is_slow = |&(slow, _): &(Millis, LeaseId)| slow <= now;
-        self.board.is_wanted(idle, self.below())
+        self.ready.is_wanted(idle, self.below())
             || self.checks.is_wanted()
             || self.read_backs.is_wanted()
             || self.singles.first().is_some_and(is_slow)
@@ -130,7 +130,7 @@ impl Plan {
         let is_served = task.is_some();
         if let Some(task) = task {
             self.withdrawn(request);
-            let answer = Answer::Task(task);
+            let answer = LeaseAnswer::Task(task);
             out.push(Action::Answer { request, answer });
         }
         is_served
@@ -139,8 +139,8 @@ impl Plan {
     fn offer_units(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
         let units = self.cut(worker)?;
         for &unit in &units {
-            let place = place(self.settings.division, unit);
-            self.board.fresh.claim(worker, place);
+            let priority = priority(self.settings.division, unit);
+            self.ready.fresh.claim(worker, priority);
         }
         let (task, slow) = self.offer(now, worker, &units);
         self.singles.insert((slow, task.lease));
@@ -153,7 +153,7 @@ impl Plan {
         let work = self.work(units);
         let lease = self.lease(now, worker, work.clone(), units.len());
         for &unit in units {
-            self.refile(unit, |copies| copies.leases.push((lease, worker)));
+            self.update_attempts(unit, |attempts| attempts.leases.push((lease, worker)));
         }
         let task = Task {
             lease,
@@ -184,7 +184,7 @@ impl Plan {
     fn cut(&self, worker: WorkerId) -> Option<Vec<Unit>> {
         let idle = !self.workers.get(&worker)?.is_busy();
         let (layer, numbers) = self
-            .board
+            .ready
             .wanted_by(worker, self.others(), idle, self.below())?;
         let mut units = numbers.map(|number| unit_at((layer, number))).peekable();
         let lost = self.units.lost(*units.peek()?);
@@ -210,8 +210,8 @@ impl Plan {
             return 1;
         }
         let ranges = |positions| positions / self.settings.division.positions();
-        let copies = u64::from(self.settings.replicas.max(1));
-        let to_share = self.units.ranges.to_do(layer) as u64 * copies;
+        let attempts = u64::from(self.settings.replicas.max(1));
+        let to_share = self.units.ranges.to_do(layer) as u64 * attempts;
         let tasks_per_thread = u64::from(self.settings.tasks_per_thread);
         let share = to_share / self.threads.saturating_mul(tasks_per_thread).max(1);
         let one_for_each_thread = to_share.div_ceil(self.threads.max(1));
@@ -239,13 +239,13 @@ impl Plan {
                 .units()
                 .filter(|&unit| {
                     self.is_open(unit)
-                        && place(self.settings.division, unit).0 < below
-                        && self.board.may_double(worker, others, unit)
+                        && priority(self.settings.division, unit).0 < below
+                        && self.ready.may_double(worker, others, unit)
                 })
                 .collect();
             (!units.is_empty()).then_some(((slow, id), units))
         })?;
-        // Neither lease is doubled once more.
+        // Neither lease gets one more.
         self.singles.remove(&single);
         Some(self.offer(now, worker, &units).0)
     }

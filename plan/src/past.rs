@@ -4,7 +4,7 @@ use chomp_table::{Digest, RangeSummary};
 
 use super::Plan;
 use super::ids::{ParticipantId, Unit};
-use super::messages::{Action, Misdeed};
+use super::messages::{Action, QuarantineReason};
 use super::workers::{Delivery, Outcast};
 
 /// What is known of a job from before. Units beyond the table are ignored, and so are shards unless all ranges
@@ -41,7 +41,7 @@ impl Plan {
         for (participant, reason) in &past.outcasts {
             let outcast = Outcast {
                 name: self.name(self.some_worker(*participant)),
-                misdeed: Misdeed::Recorded {
+                quarantine: QuarantineReason::Recorded {
                     reason: reason.clone(),
                 },
             };

@@ -1,7 +1,7 @@
 //! Who takes tasks and does nothing with them has to wait, and longer each time.
 //!
 //! A task that somebody holds, or takes and gives back, costs its ranges a turn: at the end of a layer all others wait
-//! until it is [doubled](super::Settings::straggler_ms). So each participant has a **credit** of tasks that may come to
+//! until somebody else gets a [speculative lease](super::Settings::straggler_ms) on it. So each participant has a **credit** of tasks that may come to
 //! nothing: those that it gives back or fails, and those that are slow and that somebody else has finished. At first it is
 //! [`FREE`], each result that is taken adds one, and each such task takes one away. Without any, it gets one task at a
 //! time, and after each that comes to nothing none for a while, twice as long each time; each result halves what it owes.

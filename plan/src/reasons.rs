@@ -42,7 +42,7 @@ pub enum Rejection {
     NotJoined,
     /// The worker's results are not taken any more.
     #[error("{reason}")]
-    Quarantined { reason: Misdeed },
+    Quarantined { reason: QuarantineReason },
     /// The job has stopped, and nothing is taken any more.
     #[error("the job has stopped")]
     Stopped,
@@ -101,7 +101,7 @@ pub enum Loss {
 /// Why a worker gets no more tasks.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Misdeed {
+pub enum QuarantineReason {
     /// Its result is not what the coordinator computed itself.
     #[error(
         "this worker sent a wrong content of {unit}: its machine cannot be trusted with this work"

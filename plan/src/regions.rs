@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ids::WorkerId;
-use super::units::{Place, SHARDS};
+use super::units::{Priority, SHARDS};
 
 /// So many bits at the beginning of a head say which region it is in. With more, a worker reads more sources for each
 /// range; with fewer, there are not enough regions for many workers.
@@ -22,9 +22,9 @@ const REGION_BITS: u32 = 9;
 pub(super) struct Fresh {
     /// The bits of a head that do not say which region it is in.
     shift: u32,
-    all: BTreeSet<Place>,
+    all: BTreeSet<Priority>,
     /// The same by the owners of their regions.
-    piles: BTreeMap<Option<WorkerId>, BTreeSet<Place>>,
+    piles: BTreeMap<Option<WorkerId>, BTreeSet<Priority>>,
     owners: BTreeMap<u64, WorkerId>,
 }
 
@@ -40,33 +40,33 @@ impl Fresh {
     }
 
     /// The owner of the region that a unit is in. Shards are in none.
-    pub(super) fn owner(&self, (layer, number): Place) -> Option<WorkerId> {
+    pub(super) fn owner(&self, (layer, number): Priority) -> Option<WorkerId> {
         let region = (layer != SHARDS).then_some(number >> self.shift)?;
         self.owners.get(&region).copied()
     }
 
-    pub(super) fn insert(&mut self, place: Place) {
-        self.all.insert(place);
-        let owner = self.owner(place);
-        self.piles.entry(owner).or_default().insert(place);
+    pub(super) fn insert(&mut self, priority: Priority) {
+        self.all.insert(priority);
+        let owner = self.owner(priority);
+        self.piles.entry(owner).or_default().insert(priority);
     }
 
     /// Takes a unit out; says whether it was there.
-    pub(super) fn remove(&mut self, place: Place) -> bool {
-        let owner = self.owner(place);
+    pub(super) fn remove(&mut self, priority: Priority) -> bool {
+        let owner = self.owner(priority);
         if let Some(pile) = self.piles.get_mut(&owner) {
-            pile.remove(&place);
+            pile.remove(&priority);
             if pile.is_empty() {
                 self.piles.remove(&owner);
             }
         }
-        self.all.remove(&place)
+        self.all.remove(&priority)
     }
 
     /// Gives the region of a unit to `worker`, if it is nobody's.
-    pub(super) fn claim(&mut self, worker: WorkerId, place: Place) {
-        let (layer, number) = place;
-        if layer == SHARDS || self.owner(place).is_some() {
+    pub(super) fn claim(&mut self, worker: WorkerId, priority: Priority) {
+        let (layer, number) = priority;
+        if layer == SHARDS || self.owner(priority).is_some() {
             return;
         }
         let region = number >> self.shift;
@@ -85,12 +85,12 @@ impl Fresh {
                 }
             }
         }
-        for &place in &theirs {
-            self.remove(place);
+        for &priority in &theirs {
+            self.remove(priority);
         }
         self.owners.insert(region, worker);
-        for place in theirs {
-            self.insert(place);
+        for priority in theirs {
+            self.insert(priority);
         }
     }
 
@@ -109,12 +109,12 @@ impl Fresh {
         worker: WorkerId,
         idle: bool,
         below: u32,
-    ) -> Option<&BTreeSet<Place>> {
+    ) -> Option<&BTreeSet<Priority>> {
         let own = self.piles.get(&Some(worker));
         let nobodys = self.piles.get(&None);
         let others = idle.then_some(&self.all);
         let mut piles = [own, nobodys, others].into_iter().flatten();
-        piles.find(|pile| pile.first().is_some_and(|place| place.0 < below))
+        piles.find(|pile| pile.first().is_some_and(|priority| priority.0 < below))
     }
 
     /// Whether there is something below this layer, for workers that would `idle` or for all.
@@ -125,10 +125,10 @@ impl Fresh {
             self.piles.get(&None)
         };
         let first = pile.and_then(BTreeSet::first);
-        first.is_some_and(|place| place.0 < below)
+        first.is_some_and(|priority| priority.0 < below)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Place> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = Priority> + '_ {
         self.all.iter().copied()
     }
 
@@ -138,7 +138,7 @@ impl Fresh {
         let mut filed = 0;
         for (&owner, pile) in &self.piles {
             assert!(!pile.is_empty());
-            assert!(pile.iter().all(|&place| self.owner(place) == owner));
+            assert!(pile.iter().all(|&priority| self.owner(priority) == owner));
             assert!(pile.is_subset(&self.all));
             filed += pile.len();
         }
@@ -153,7 +153,7 @@ mod tests {
     const A: WorkerId = WorkerId::only(1);
     const B: WorkerId = WorkerId::only(2);
 
-    fn first(fresh: &Fresh, worker: WorkerId, idle: bool) -> Option<Place> {
+    fn first(fresh: &Fresh, worker: WorkerId, idle: bool) -> Option<Priority> {
         fresh.pile(worker, idle, SHARDS)?.first().copied()
     }
 
@@ -162,8 +162,8 @@ mod tests {
     fn a_region_is_its_owners_until_that_goes() {
         let mut fresh = Fresh::new(11);
         let places = [(5, 4), (6, 3), (6, 7), (6, 9), (7, 5), (7, 8)];
-        for place in places {
-            fresh.insert(place);
+        for priority in places {
+            fresh.insert(priority);
         }
         fresh.claim(B, (6, 7));
         fresh.check(|worker| worker == B);
@@ -174,9 +174,9 @@ mod tests {
         assert_eq!(first(&fresh, B, true), Some((5, 4)));
         fresh.insert((4, 6));
         assert_eq!(first(&fresh, B, false), Some((4, 6)));
-        for place in [(6, 9), (7, 8)] {
+        for priority in [(6, 9), (7, 8)] {
             assert!(fresh.is_wanted(false, SHARDS));
-            assert!(fresh.remove(place) && !fresh.remove(place));
+            assert!(fresh.remove(priority) && !fresh.remove(priority));
         }
         assert!(fresh.is_wanted(true, SHARDS) && !fresh.is_wanted(false, SHARDS));
         assert_eq!(first(&fresh, A, false), None);

@@ -25,8 +25,8 @@ pub struct Settings {
     pub lease_ms: u64,
     /// A worker without leases and requests that was not heard of for so long is forgotten.
     pub silence_ms: u64,
-    /// A lease that has stood for so long is doubled when another worker would have nothing to do: one of ranges already
-    /// when it has stood for 250 ms, and eight times as long as nine of ten do.
+    /// When a lease has stood for so long, a worker that has nothing else to do gets a speculative second one on the same
+    /// work. One of ranges is due already after 250 ms, if that is eight times as long as nine of ten take.
     pub straggler_ms: u64,
     /// A range or shard whose computation failed so often is computed by the coordinator, and so is a range whose record
     /// was lost more often than this. If the coordinator's record is lost too, the job stops.

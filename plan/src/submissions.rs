@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chomp_table::{Digest, RangeSummary};
 
 use super::Plan;
-use super::copies::Vote;
+use super::attempts::Vote;
 use super::ids::{LeaseId, ParticipantId, SubmissionId, Unit, WorkerId};
 use super::messages::{Action, Loss, Rejection, Settled, StopReason, Verdict};
 use super::slots::{Content, State};
@@ -70,13 +70,13 @@ impl Plan {
         worker: WorkerId,
         lease: LeaseId,
         ranges: &[RangeSummary],
-        chance: u64,
+        rng: u64,
         out: &mut Vec<Action>,
     ) {
         let unit = |range: &RangeSummary| (Unit::Range(range.head), Content::of_range(*range));
         let units: Vec<(Unit, Content)> = ranges.iter().map(unit).collect();
         let judged = self.judge_ranges(worker, lease, ranges);
-        let sampled = self.sample(worker, ranges, chance);
+        let sampled = self.sample(worker, ranges, rng);
         if judged.is_ok()
             && let Some(entry) = self.workers.get_mut(&worker)
         {
@@ -203,7 +203,10 @@ impl Plan {
         is_sampled: bool,
         out: &mut Vec<Action>,
     ) {
-        let votes = self.board.of(unit).map_or(&[][..], |copies| &copies.votes);
+        let votes = self
+            .ready
+            .of(unit)
+            .map_or(&[][..], |attempts| &attempts.votes);
         let agreed = votes.iter().all(|vote| vote.content == content);
         let of_each = votes
             .iter()
@@ -218,7 +221,7 @@ impl Plan {
         {
             // Who computes the same without knowing of it has checked it better than any check.
             if is_new {
-                self.refile(unit, |copies| copies.votes.push(vote));
+                self.update_attempts(unit, |attempts| attempts.votes.push(vote));
                 self.release(head, out);
             } else {
                 self.pending_mut(submission).noted = true;
@@ -232,7 +235,7 @@ impl Plan {
                 && !is_known
             {
                 if is_new {
-                    self.refile(unit, |copies| copies.votes.push(vote));
+                    self.update_attempts(unit, |attempts| attempts.votes.push(vote));
                 }
                 if self.hold(submission, head, content, finders.into_values().collect()) {
                     self.pending_mut(submission).held += 1;
@@ -246,9 +249,9 @@ impl Plan {
         let same = |other: &Vote| {
             other.worker.participant == worker.participant && other.content == content
         };
-        let is_told = |copies: &super::copies::Copies| copies.votes.iter().any(same);
-        if !self.board.of(unit).is_some_and(is_told) {
-            self.refile(unit, |copies| copies.votes.push(vote));
+        let is_told = |attempts: &super::attempts::Attempts| attempts.votes.iter().any(same);
+        if !self.ready.of(unit).is_some_and(is_told) {
+            self.update_attempts(unit, |attempts| attempts.votes.push(vote));
         }
         if !agreed {
             self.arbitrate(unit, out);

@@ -73,7 +73,7 @@ pub(super) fn shard_digest(number: u32) -> Digest {
 fn given(action: &Action) -> &Task {
     match action {
         Action::Answer {
-            answer: Answer::Task(task),
+            answer: LeaseAnswer::Task(task),
             ..
         } => task,
         other => panic!("no task: {other:?}"),
@@ -168,7 +168,7 @@ impl Bench {
         let [
             Action::Answer {
                 request,
-                answer: Answer::Task(task),
+                answer: LeaseAnswer::Task(task),
             },
         ] = actions.as_slice()
         else {
@@ -216,7 +216,7 @@ impl Bench {
             worker,
             lease,
             ranges,
-            chance: submission.0,
+            rng: submission.0,
         };
         (submission, self.tell(event))
     }

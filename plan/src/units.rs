@@ -11,16 +11,16 @@ use super::slots::{Content, Lost, Slot, State};
 pub(super) const SHARDS: u32 = u32::MAX - 1;
 
 /// Where a unit stands in the order of work: low layers first, and shards last.
-pub(super) type Place = (u32, u64);
+pub(super) type Priority = (u32, u64);
 
-pub(super) fn place(division: Division, unit: Unit) -> Place {
+pub(super) fn priority(division: Division, unit: Unit) -> Priority {
     match unit {
         Unit::Range(head) => (division.layer(head), head.0),
         Unit::Shard(number) => (SHARDS, number.into()),
     }
 }
 
-pub(super) fn unit_at((layer, number): Place) -> Unit {
+pub(super) fn unit_at((layer, number): Priority) -> Unit {
     if layer == SHARDS {
         Unit::Shard(u32::try_from(number).expect("made of a shard's number"))
     } else {

@@ -21,7 +21,7 @@ impl Plan {
                 self.checks.held()
             )),
             Phase::Running if !self.is_quiet() => None,
-            Phase::Running if self.board.is_shared() && replicas > 1 => Some(format!(
+            Phase::Running if self.ready.is_shared() && replicas > 1 => Some(format!(
                 "each range must be computed by {replicas} participants, and those that are there have done what they can: \
                  `chomp access add NAME` makes a credential for another one"
             )),

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 
 use super::Plan;
-use super::copies::Vote;
+use super::attempts::Vote;
 use super::ids::{LeaseId, Millis, ParticipantId, RequestId, Unit, WorkerId};
-use super::messages::{Action, Answer, Loss, Misdeed, WorkerProgress};
+use super::messages::{Action, LeaseAnswer, Loss, QuarantineReason, WorkerProgress};
 use super::slots::Lost;
 
 /// A worker that is there.
@@ -55,7 +55,7 @@ impl Worker {
 #[derive(Clone, Debug)]
 pub(super) struct Outcast {
     pub(super) name: String,
-    pub(super) misdeed: Misdeed,
+    pub(super) quarantine: QuarantineReason,
 }
 
 /// A unit in four bytes, for there may be one for each range and each of its replicas.
@@ -94,7 +94,7 @@ impl Plan {
         threads: u32,
         out: &mut Vec<Action>,
     ) {
-        if self.misdeed(worker).is_some() {
+        if self.quarantine_reason(worker).is_some() {
             return;
         }
         let mut is_second = false;
@@ -211,7 +211,7 @@ impl Plan {
         if *count == 0 {
             self.present.remove(&worker.participant);
         }
-        self.board.fresh.release(worker);
+        self.ready.fresh.release(worker);
         for request in &gone.requests {
             self.requests.remove(request);
         }
@@ -255,9 +255,9 @@ impl Plan {
         let all = *together;
         let last = loss.to_string();
         if all >= self.settings.participant_failures_max {
-            self.quarantine(worker, Misdeed::Failing { tasks: all, last }, out);
+            self.quarantine(worker, QuarantineReason::Failing { tasks: all, last }, out);
         } else if tasks >= self.settings.worker_failures_max {
-            self.bench(worker, Misdeed::Failing { tasks, last }, out);
+            self.bench(worker, QuarantineReason::Failing { tasks, last }, out);
         }
     }
 
@@ -273,7 +273,7 @@ impl Plan {
     /// The credential of a participant was taken back.
     pub(super) fn revoked(&mut self, participant: ParticipantId, out: &mut Vec<Action>) {
         let worker = self.some_worker(participant);
-        self.quarantine(worker, Misdeed::Revoked, out);
+        self.quarantine(worker, QuarantineReason::Revoked, out);
     }
 
     /// A worker of this participant, one that is there if any is.
@@ -297,60 +297,66 @@ impl Plan {
     }
 
     /// Gives a worker no more tasks. Other workers of its participant go on.
-    fn bench(&mut self, worker: WorkerId, misdeed: Misdeed, out: &mut Vec<Action>) {
+    fn bench(&mut self, worker: WorkerId, quarantine: QuarantineReason, out: &mut Vec<Action>) {
         let name = self.name(worker);
         let outcast = Outcast {
             name: name.clone(),
-            misdeed: misdeed.clone(),
+            quarantine: quarantine.clone(),
         };
         self.benched.insert(worker, outcast);
-        self.dismiss(worker, &misdeed, out);
+        self.dismiss(worker, &quarantine, out);
         self.release_unwatched(out);
         out.push(Action::Quarantine {
             worker,
             name,
-            reason: misdeed,
+            reason: quarantine,
         });
     }
 
     /// Has nothing to do with a participant any more, for what this worker of it did: leases go to others, votes do
     /// not count, and unless it merely failed, the coordinator computes again what it had delivered.
-    pub(super) fn quarantine(&mut self, worker: WorkerId, misdeed: Misdeed, out: &mut Vec<Action>) {
+    pub(super) fn quarantine(
+        &mut self,
+        worker: WorkerId,
+        quarantine: QuarantineReason,
+        out: &mut Vec<Action>,
+    ) {
         let participant = worker.participant;
         let known = self.outcasts.get(&participant);
-        let is_known = |known: &Outcast| !matches!(known.misdeed, Misdeed::Failing { .. });
+        let is_known =
+            |known: &Outcast| !matches!(known.quarantine, QuarantineReason::Failing { .. });
         if known.is_some_and(is_known) {
             return;
         }
         let name = self.name(worker);
         let outcast = Outcast {
             name: name.clone(),
-            misdeed: misdeed.clone(),
+            quarantine: quarantine.clone(),
         };
         self.outcasts.insert(participant, outcast);
         let workers = self.workers.range(WorkerId::all_of(participant));
         for worker in workers.map(|(&worker, _)| worker).collect::<Vec<_>>() {
-            self.dismiss(worker, &misdeed, out);
+            self.dismiss(worker, &quarantine, out);
         }
         self.forget_votes(participant, out);
         let delivered = self.delivered.remove(&participant).unwrap_or_default();
-        if !matches!(misdeed, Misdeed::Failing { .. }) {
+        if !matches!(quarantine, QuarantineReason::Failing { .. }) {
             self.doubt(delivered.into_iter().map(Delivery::unit), out);
         }
         self.release_unwatched(out);
         out.push(Action::Quarantine {
             worker,
             name,
-            reason: misdeed,
+            reason: quarantine,
         });
     }
 
     /// Takes a worker out that gets no more tasks.
-    fn dismiss(&mut self, worker: WorkerId, misdeed: &Misdeed, out: &mut Vec<Action>) {
+    fn dismiss(&mut self, worker: WorkerId, quarantine: &QuarantineReason, out: &mut Vec<Action>) {
         if let Some(gone) = self.remove(worker) {
             for request in gone.requests {
-                let answer = Answer::Quarantined {
-                    reason: misdeed.clone(),
+                let answer = LeaseAnswer::Quarantined {
+                    reason: quarantine.clone(),
                 };
                 out.push(Action::Answer { request, answer });
             }
@@ -364,16 +370,16 @@ impl Plan {
     fn forget_votes(&mut self, participant: ParticipantId, out: &mut Vec<Action>) {
         let is_theirs = |vote: &Vote| vote.worker.participant == participant;
         let voted = |unit: &Unit| {
-            let copies = self.board.of(*unit);
-            copies.is_some_and(|copies| copies.votes.iter().any(is_theirs))
+            let attempts = self.ready.of(*unit);
+            attempts.is_some_and(|attempts| attempts.votes.iter().any(is_theirs))
         };
-        let voted: Vec<Unit> = self.board.begun().filter(voted).collect();
+        let voted: Vec<Unit> = self.ready.begun().filter(voted).collect();
         for unit in voted {
             if let Unit::Range(head) = unit {
                 self.drop_check(head, None, out);
             }
-            self.refile(unit, |copies| {
-                copies.votes.retain(|vote| !is_theirs(vote));
+            self.update_attempts(unit, |attempts| {
+                attempts.votes.retain(|vote| !is_theirs(vote));
             });
         }
     }
@@ -392,8 +398,8 @@ impl Plan {
     }
 
     /// Why this worker gets no more tasks, if it does not.
-    pub fn misdeed(&self, worker: WorkerId) -> Option<&Misdeed> {
-        self.outcast(worker).map(|outcast| &outcast.misdeed)
+    pub fn quarantine_reason(&self, worker: WorkerId) -> Option<&QuarantineReason> {
+        self.outcast(worker).map(|outcast| &outcast.quarantine)
     }
 
     fn outcast(&self, worker: WorkerId) -> Option<&Outcast> {
@@ -428,7 +434,7 @@ impl Plan {
             ranges: worker.settled,
             failures: worker.failures,
             heard: worker.heard,
-            misdeed: None,
+            quarantine: None,
         });
         let whole = self.outcasts.iter().map(|(&participant, outcast)| {
             let number = 0;
@@ -449,7 +455,7 @@ impl Plan {
             ranges: 0,
             failures: 0,
             heard: Millis(0),
-            misdeed: Some(outcast.misdeed.clone()),
+            quarantine: Some(outcast.quarantine.clone()),
         });
         here.chain(outcasts)
     }

@@ -24,8 +24,8 @@ use http::StatusCode;
 use serde::Serialize;
 
 use crate::answer::{JSON, busy, json, problem, text};
-use crate::complaints::{Complaints, damaged};
 use crate::current::{Current, Now, OpenTable};
+use crate::damage_log::{DamageLog, damaged};
 use crate::door::Cost;
 use crate::lookups::{Lookups, NotDone};
 use crate::net::Caller;
@@ -43,7 +43,7 @@ pub(crate) struct Api {
     current: Current,
     values: CurrentValues,
     lookups: Lookups,
-    complaints: Complaints,
+    damage_log: DamageLog,
 }
 
 /// A text in a path, decoded; or why it is none.
@@ -84,14 +84,14 @@ impl Api {
     pub(crate) fn new(
         current: Current,
         values: CurrentValues,
-        complaints: Complaints,
+        damage_log: DamageLog,
         shared: bool,
     ) -> Api {
         Api {
             current,
             values,
             lookups: Lookups::new(shared),
-            complaints,
+            damage_log,
         }
     }
 
@@ -206,8 +206,8 @@ impl Api {
             Refusal::Table(error) if matches!(*error, TableError::Beyond { .. }) => {
                 problem(StatusCode::BAD_REQUEST, &what)
             }
-            Refusal::Table(error) => self.complaints.broken(&describe(&*error)),
-            Refusal::Value(NoValue::Table(error)) => self.complaints.broken(&describe(&error)),
+            Refusal::Table(error) => self.damage_log.broken(&describe(&*error)),
+            Refusal::Value(NoValue::Table(error)) => self.damage_log.broken(&describe(&error)),
             Refusal::Value(NoValue::Published(error)) => self.values.failed(&error),
             Refusal::Broken => damaged(),
             Refusal::Value(NoValue::NoTable) | Refusal::NoTable | Refusal::Soon => busy(&what, 10),

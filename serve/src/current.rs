@@ -14,12 +14,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::complaints::Complaints;
 use crate::counts::Counts;
+use crate::damage_log::DamageLog;
 use crate::facts::Facts;
 use crate::openings::Openings;
 use crate::published::{Published, Stamp};
-use crate::status::Told;
+use crate::status::StatusText;
 
 /// How often to look whether there is another table.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -47,10 +47,10 @@ pub(crate) enum Now {
 }
 
 impl Now {
-    fn status(&self) -> Told {
+    fn status(&self) -> StatusText {
         match self {
             Now::Open(open) => open.facts.status.clone(),
-            Now::Nothing | Now::Broken => Told::default(),
+            Now::Nothing | Now::Broken => StatusText::default(),
         }
     }
 
@@ -67,7 +67,7 @@ impl Now {
 #[derive(Clone, Debug)]
 pub(crate) struct Current {
     now: watch::Receiver<Now>,
-    told: watch::Receiver<Told>,
+    told: watch::Receiver<StatusText>,
     _keeper: Arc<AbortOnDropHandle<()>>,
 }
 
@@ -92,7 +92,7 @@ impl Current {
     }
 
     /// What `/api/status` tells of it.
-    pub(crate) fn told(&self) -> watch::Receiver<Told> {
+    pub(crate) fn told(&self) -> watch::Receiver<StatusText> {
         self.told.clone()
     }
 }
@@ -102,7 +102,7 @@ impl Current {
 pub(crate) struct Keeper {
     published: Arc<Published>,
     cache_bytes: u64,
-    complaints: Complaints,
+    damage_log: DamageLog,
     open: Option<(u32, Stamp)>,
     /// The tables that could not be opened, and when that was.
     failed: HashMap<u32, (Stamp, Instant)>,
@@ -112,18 +112,18 @@ impl Keeper {
     pub(crate) fn new(
         published: Arc<Published>,
         cache_bytes: u64,
-        complaints: Complaints,
+        damage_log: DamageLog,
     ) -> Keeper {
         Keeper {
             published,
             cache_bytes,
-            complaints,
+            damage_log,
             open: None,
             failed: HashMap::new(),
         }
     }
 
-    async fn keep(mut self, sender: watch::Sender<Now>, teller: watch::Sender<Told>) {
+    async fn keep(mut self, sender: watch::Sender<Now>, teller: watch::Sender<StatusText>) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let before = sender.borrow().clone();
@@ -184,7 +184,7 @@ impl Keeper {
                     return Now::Open(Arc::new(open));
                 }
                 Err(error) => {
-                    self.complaints.log(&describe(&error));
+                    self.damage_log.log(&describe(&error));
                     self.failed.insert(bits, (stamp, Instant::now()));
                     broken = true;
                 }
@@ -210,7 +210,7 @@ impl Keeper {
             openings: Openings::new(
                 Arc::clone(&table),
                 self.published.directory().to_owned(),
-                self.complaints.clone(),
+                self.damage_log.clone(),
             ),
             counts: Counts::new(Arc::clone(&table)),
             table,

@@ -5,7 +5,7 @@ use chomp_table::Digest;
 use chomp_table::manifest::{Manifest, folder_name};
 use serde::Serialize;
 
-use crate::status::Told;
+use crate::status::StatusText;
 
 /// The texts about a table, which do not change.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct Facts {
     /// What `/api/table` says.
     pub(crate) table: Bytes,
     /// What `/api/status` says.
-    pub(crate) status: Told,
+    pub(crate) status: StatusText,
 }
 
 /// What a table is.
@@ -58,7 +58,7 @@ impl Facts {
         table.push('\n');
         Facts {
             table: table.into(),
-            status: Told::new(&Finished {
+            status: StatusText::new(&Finished {
                 phase: "finished",
                 bits: manifest.bits,
                 done: 1.0,

@@ -18,7 +18,7 @@
 //! | [`status`] | how a job gets on, once or as events |
 //! | `pages` | the pages for people, and their files |
 //! | [`answer`] | answers that are short texts |
-//! | `complaints` | what is damaged, told to the owner alone |
+//! | `damage_log` | what is damaged, told to the owner alone |
 //!
 //! # What always holds
 //!
@@ -40,8 +40,8 @@
 pub mod answer;
 mod api;
 mod body;
-mod complaints;
 mod conditions;
+mod damage_log;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use conditions::is_part;
@@ -63,4 +63,4 @@ mod tests;
 mod values;
 
 pub use site::{Options, Site, Source};
-pub use status::Told;
+pub use status::StatusText;

@@ -11,7 +11,7 @@ use chomp_table::format::describe;
 use chomp_table::{Table, TableError};
 use tokio::sync::watch;
 
-use crate::complaints::Complaints;
+use crate::damage_log::DamageLog;
 
 /// How long a request waits for the list. It takes as long as it takes to read a part of the table
 /// for each of some ten thousand moves.
@@ -23,7 +23,7 @@ pub(crate) struct Openings {
     table: Arc<Table>,
     /// Where the table is, and files of boxes may be.
     directory: PathBuf,
-    complaints: Complaints,
+    damage_log: DamageLog,
     begun: Arc<AtomicBool>,
     list: Arc<watch::Sender<List>>,
 }
@@ -48,11 +48,11 @@ pub(crate) enum NoList {
 }
 
 impl Openings {
-    pub(crate) fn new(table: Arc<Table>, directory: PathBuf, complaints: Complaints) -> Openings {
+    pub(crate) fn new(table: Arc<Table>, directory: PathBuf, damage_log: DamageLog) -> Openings {
         Openings {
             table,
             directory,
-            complaints,
+            damage_log,
             begun: Arc::default(),
             list: Arc::new(watch::Sender::default()),
         }
@@ -81,7 +81,7 @@ impl Openings {
     fn begin(&self) {
         let (table, begun) = (Arc::clone(&self.table), Arc::clone(&self.begun));
         let list = Arc::clone(&self.list);
-        let (directory, complaints) = (self.directory.clone(), self.complaints.clone());
+        let (directory, damage_log) = (self.directory.clone(), self.damage_log.clone());
         tokio::task::spawn_blocking(move || {
             let mut again = Again {
                 begun: &begun,
@@ -92,7 +92,7 @@ impl Openings {
                     match with_boxes(openings.clone(), &directory) {
                         Ok(more) => openings = more,
                         // What the table says stands without them.
-                        Err(error) => drop(complaints.log(&describe(&error))),
+                        Err(error) => drop(damage_log.log(&describe(&error))),
                     }
                     let mut text = serde_json::to_vec(&openings).expect("numbers become JSON");
                     text.push(b'\n');

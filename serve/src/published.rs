@@ -15,7 +15,7 @@ use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, SHA256SUMS_NAME};
 use chomp_table::reader::{AnyManifest, TableName};
 use http::header::HeaderValue;
 
-use crate::complaints::Complaints;
+use crate::damage_log::DamageLog;
 
 /// What is read at a time to check a shard.
 const CHECK_BYTES: usize = 256 << 10;
@@ -25,7 +25,7 @@ const CHECK_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct Published {
     directory: PathBuf,
-    complaints: Complaints,
+    damage_log: DamageLog,
     known: Mutex<Known>,
 }
 
@@ -87,10 +87,10 @@ pub(crate) enum PublishedError {
 }
 
 impl Published {
-    pub(crate) fn new(directory: PathBuf, complaints: Complaints) -> Published {
+    pub(crate) fn new(directory: PathBuf, damage_log: DamageLog) -> Published {
         Published {
             directory,
-            complaints,
+            damage_log,
             known: Mutex::default(),
         }
     }
@@ -135,7 +135,7 @@ impl Published {
     pub(crate) fn log(&self, error: &PublishedError) {
         match error {
             PublishedError::Read { .. } => {
-                self.complaints.log(&describe(error));
+                self.damage_log.log(&describe(error));
             }
             PublishedError::Manifest { .. } => {}
         }
@@ -353,7 +353,7 @@ mod tests {
         let folder = crate::tests::publish(directory.path(), 10);
         let manifest = folder.join(MANIFEST_NAME);
         let good = fs::read(&manifest).unwrap();
-        let published = Published::new(directory.path().to_owned(), Complaints::default());
+        let published = Published::new(directory.path().to_owned(), DamageLog::default());
         let losing = TableName::Losing;
         let look = || {
             for _ in 0..5 {

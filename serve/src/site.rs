@@ -14,15 +14,15 @@ use tokio::sync::watch;
 
 use crate::answer::{JSON, text};
 use crate::api::{Api, Text};
-use crate::complaints::Complaints;
 use crate::current::{Current, Keeper};
+use crate::damage_log::DamageLog;
 use crate::door::Door;
 use crate::door::Readers::{self, All, Own};
 use crate::games::{self, Games, Texts};
 use crate::net::Caller;
 use crate::pages::{Pages, wants_page};
 use crate::published::Published;
-use crate::status::{StatusPage, Told};
+use crate::status::{StatusPage, StatusText};
 use crate::tables::{Tables, nothing};
 use crate::values::CurrentValues;
 
@@ -49,7 +49,7 @@ pub enum Source {
     /// A job, to whoever has the right to hear of it. Pages of others have it only if everybody has.
     Job {
         /// What is told.
-        told: watch::Receiver<Told>,
+        told: watch::Receiver<StatusText>,
         /// Whether everybody may hear it.
         open: bool,
     },
@@ -71,12 +71,12 @@ pub struct Site {
 impl Site {
     /// Opens the table of the most bits, if there is one, and looks out for others from now on.
     pub async fn open(options: Options) -> Site {
-        let complaints = Complaints::default();
-        let published = Arc::new(Published::new(options.directory, complaints.clone()));
+        let damage_log = DamageLog::default();
+        let published = Arc::new(Published::new(options.directory, damage_log.clone()));
         let keeper = Keeper::new(
             Arc::clone(&published),
             options.cache_bytes,
-            complaints.clone(),
+            damage_log.clone(),
         );
         let current = Current::new(keeper).await;
         let shared = options.rate.is_some();
@@ -84,10 +84,10 @@ impl Site {
             api: Api::new(
                 current.clone(),
                 CurrentValues::new(Arc::clone(&published)),
-                complaints.clone(),
+                damage_log.clone(),
                 shared,
             ),
-            tables: Tables::new(published, complaints, shared),
+            tables: Tables::new(published, damage_log, shared),
             games: Games::new(shared),
             shared,
             current,

@@ -41,19 +41,19 @@ const EVENTS: &str = "text/event-stream";
 
 /// Something that is told of a job, as JSON, and ready to be sent as an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told(Bytes);
+pub struct StatusText(Bytes);
 
-impl Told {
+impl StatusText {
     /// What `status` says. The default is that there is nothing to say yet.
     ///
     /// # Panics
     ///
     /// If it cannot be JSON, as a map whose keys are no texts.
-    pub fn new(status: &impl Serialize) -> Told {
+    pub fn new(status: &impl Serialize) -> StatusText {
         let mut event = BEFORE.as_bytes().to_vec();
         serde_json::to_writer(&mut event, status).expect("texts, numbers and lists become JSON");
         event.extend(AFTER.as_bytes());
-        Told(event.into())
+        StatusText(event.into())
     }
 
     fn is_nothing(&self) -> bool {
@@ -73,13 +73,13 @@ impl Told {
 /// The page.
 #[derive(Clone, Debug)]
 pub(crate) struct StatusPage {
-    told: watch::Receiver<Told>,
+    told: watch::Receiver<StatusText>,
     listeners: Slots,
 }
 
 impl StatusPage {
     /// An address has half of the places unless they are `shared`.
-    pub(crate) fn new(told: watch::Receiver<Told>, shared: bool) -> StatusPage {
+    pub(crate) fn new(told: watch::Receiver<StatusText>, shared: bool) -> StatusPage {
         StatusPage {
             told,
             listeners: Slots::shared(LISTENERS_MAX, LISTENERS_PER_ADDRESS, shared),
@@ -136,7 +136,7 @@ fn wants_events(request: &Request<Body>) -> bool {
 /// One who listens. The place is free again when this is dropped.
 #[derive(Debug)]
 struct Listener {
-    told: watch::Receiver<Told>,
+    told: watch::Receiver<StatusText>,
     caller: Arc<Caller>,
     last: Bytes,
     /// How long it has to wait for more.
@@ -146,7 +146,7 @@ struct Listener {
 }
 
 impl Listener {
-    fn new(told: watch::Receiver<Told>, caller: Arc<Caller>, slot: Slot) -> Listener {
+    fn new(told: watch::Receiver<StatusText>, caller: Arc<Caller>, slot: Slot) -> Listener {
         Listener {
             told,
             caller,
@@ -202,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    fn listener(told: &Told) -> (Listener, watch::Sender<Told>, Slots) {
+    fn listener(told: &StatusText) -> (Listener, watch::Sender<StatusText>, Slots) {
         let slots = Slots::new(1, 1);
         let caller = Caller::at(Ipv4Addr::LOCALHOST.into());
         let slot = slots.take(caller.address).unwrap();
@@ -212,7 +212,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_sign_comes_when_there_is_nothing_to_tell() {
-        let told = Told::new(&json!({"a": 1}));
+        let told = StatusText::new(&json!({"a": 1}));
         let (mut listener, teller, slots) = listener(&told);
         let start = tokio::time::Instant::now();
         let mut heard = Vec::new();
@@ -230,8 +230,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_does_not_read_has_one_event_and_then_the_newest() {
-        let texts: Vec<Told> = (0..100)
-            .map(|number| Told::new(&json!({"a": number})))
+        let texts: Vec<StatusText> = (0..100)
+            .map(|number| StatusText::new(&json!({"a": number})))
             .collect();
         let (mut listener, teller, _slots) = listener(&texts[0]);
         let unread = listener.next().await.unwrap();

@@ -23,8 +23,8 @@ use serde::Serialize;
 
 use crate::answer::{JSON, busy, json, problem};
 use crate::body::FileBody;
-use crate::complaints::{Complaints, damaged};
 use crate::conditions::{Wanted, wanted};
+use crate::damage_log::{DamageLog, damaged};
 use crate::net::{Caller, Slots};
 use crate::published::{Published, Shard, TableFile, Whole};
 
@@ -42,7 +42,7 @@ const CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 pub(crate) struct Tables {
     published: Arc<Published>,
     places: Slots,
-    complaints: Complaints,
+    damage_log: DamageLog,
 }
 
 /// A line of the list.
@@ -55,20 +55,20 @@ struct Line {
 
 impl Tables {
     /// An address has half of the places unless they are `shared`.
-    pub(crate) fn new(published: Arc<Published>, complaints: Complaints, shared: bool) -> Tables {
+    pub(crate) fn new(published: Arc<Published>, damage_log: DamageLog, shared: bool) -> Tables {
         let places = Slots::shared(DOWNLOADS_MAX, DOWNLOADS_PER_ADDRESS, shared);
-        Tables::with_places(published, complaints, places)
+        Tables::with_places(published, damage_log, places)
     }
 
     pub(crate) fn with_places(
         published: Arc<Published>,
-        complaints: Complaints,
+        damage_log: DamageLog,
         places: Slots,
     ) -> Tables {
         Tables {
             published,
             places,
-            complaints,
+            damage_log,
         }
     }
 
@@ -85,7 +85,7 @@ impl Tables {
                 StatusCode::OK,
                 &tables.into_iter().map(line).collect::<Vec<_>>(),
             ),
-            Err(panic) => self.complaints.broken(&panic.to_string()),
+            Err(panic) => self.damage_log.broken(&panic.to_string()),
         }
     }
 
@@ -111,7 +111,7 @@ impl Tables {
             }
             Ok(Ok(Some(TableFile::Shard(shard)))) => self.shard(shard, request).await,
             Ok(Err(_)) => damaged(),
-            Err(panic) => self.complaints.broken(&panic.to_string()),
+            Err(panic) => self.damage_log.broken(&panic.to_string()),
         }
     }
 
@@ -135,7 +135,7 @@ impl Tables {
             }
             Err(error) => {
                 let what = format!("{} cannot be read: {error}", path.display());
-                self.complaints.broken(&what)
+                self.damage_log.broken(&what)
             }
         }
     }

@@ -7,7 +7,7 @@ use chomp_table::reader::{Kind, TableName};
 use chomp_table::values::Values;
 use chomp_table::{Partition, TableError};
 
-use crate::complaints::damaged;
+use crate::damage_log::damaged;
 use crate::published::{Published, PublishedError, Stamp};
 
 /// The table that was opened last, which changes when there is another.

@@ -5,8 +5,8 @@
 use std::hint::black_box;
 
 use chomp_store::merge::{Cut, Merger};
-use chomp_table::chance::Chance;
 use chomp_table::range::{BUCKET_BITS, Buckets};
+use chomp_table::rng::Rng;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Head, RangeBits};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -19,10 +19,10 @@ const BITS: u32 = 36;
 const HEAD: Head = Head(0xb6d);
 
 fn losing() -> Buckets {
-    let mut chance = Chance(1);
+    let mut rng = Rng(1);
     let (mut lows, mut first) = (Vec::new(), vec![0]);
     for _ in 0..1 << (RANGE_BITS - 1 - BUCKET_BITS) {
-        lows.extend((0..=u16::MAX).filter(|_| chance.once_in(RARITY)));
+        lows.extend((0..=u16::MAX).filter(|_| rng.once_in(RARITY)));
         first.push(u32::try_from(lows.len()).expect("a part of 2^23"));
     }
     Buckets { lows, first }

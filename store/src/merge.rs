@@ -13,9 +13,9 @@
 
 pub mod values;
 
-use chomp_table::chance::mix;
 use chomp_table::fingerprint::Leaf;
 use chomp_table::range::{BUCKET_BITS, Buckets};
+use chomp_table::rng::mix;
 use chomp_table::shard::{ShardSize, ShardWriter};
 use chomp_table::{Head, RangeBits, Word};
 

@@ -21,7 +21,7 @@ const SHARD_WORDS: usize = 4 << 16;
 /// Numbers that look like losing words, halved: ascending, from 2^29 on.
 fn halved_words() -> impl Iterator<Item = u64> {
     let mut state = 0u64;
-    let mut chance = move || {
+    let mut rng = move || {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
@@ -29,7 +29,7 @@ fn halved_words() -> impl Iterator<Item = u64> {
     };
     (1 << 29..)
         .filter(|number| number % 4 != 1 && number % 8 != 7)
-        .filter(move |_| chance().is_multiple_of(RARITY))
+        .filter(move |_| rng().is_multiple_of(RARITY))
 }
 
 fn a_range() -> (Range, RangeBits) {

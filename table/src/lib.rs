@@ -12,7 +12,7 @@
 //! | [`digest`], [`format`](mod@format) | SHA-256 digests; why bytes are refused |
 //! | [`gaps`], [`classes`], [`range`], [`shard`], [`manifest`] | the bytes, as `docs/FORMAT.md` describes them |
 //! | [`values`] | the same for tables of Grundy values: bytes, manifest, reader |
-//! | [`chance`] | numbers that look random and are the same for everybody |
+//! | [`rng`] | numbers that look random and are the same for everybody |
 //! | [`fingerprint`], [`known`] | the one number that names a table's content; those that are published |
 //! | [`reader`] | opens a published table and looks positions up |
 //!
@@ -95,7 +95,6 @@
 //! `examples/lookup.rs` is a program that does this.
 
 mod cell;
-pub mod chance;
 pub mod classes;
 pub mod definition;
 pub mod digest;
@@ -113,6 +112,7 @@ pub mod partition;
 pub mod position;
 pub mod range;
 pub mod reader;
+pub mod rng;
 pub mod shard;
 pub mod sources;
 pub mod values;

@@ -49,7 +49,7 @@ pub struct Table {
 
 /// Where a table lists a word, or would if the word were losing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct ShardFrame<'a> {
     /// The file name of the shard.
     pub shard: &'a str,
     /// The number of the data frame in it, counted from 0.
@@ -267,9 +267,9 @@ impl Table {
     /// # Errors
     ///
     /// If the index of the shard cannot be read or is damaged.
-    pub fn place(&self, word: Word) -> Result<Option<Place<'_>>, TableError> {
+    pub fn place(&self, word: Word) -> Result<Option<ShardFrame<'_>>, TableError> {
         let id = self.shards.place(word.representative().get())?;
-        Ok(id.map(|id| Place {
+        Ok(id.map(|id| ShardFrame {
             shard: &self.manifest.shards[id.shard].name,
             frame: id.frame,
         }))

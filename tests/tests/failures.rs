@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_access::{Access, Holder, Issuer};
-use chomp_coordinator::job::Outcome;
+use chomp_coordinator::job::JobOutcome;
 use chomp_coordinator::server::{Coordinator, Listeners, Options, StartError};
 use chomp_kernel::Isa;
 use chomp_serve::net::Limits;
@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(15);
 /// One run of a job, as `chomp run` does it.
 async fn run(
     storage: &Arc<SimulatedStorage>,
-) -> Result<(Outcome, Result<Report, WorkerError>), StartError> {
+) -> Result<(JobOutcome, Result<Report, WorkerError>), StartError> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let range_bits = RangeBits::new(12).unwrap();
     let issuer = Arc::new(Issuer::in_memory(0).unwrap());
@@ -74,7 +74,7 @@ async fn run(
 async fn a_failure_at_any_time_ends_the_job_with_its_cause() {
     let undisturbed = Arc::new(SimulatedStorage::new(0));
     let (outcome, worker) = run(&undisturbed).await.unwrap();
-    assert!(matches!(outcome, Outcome::Finished(_)), "{outcome:?}");
+    assert!(matches!(outcome, JobOutcome::Finished(_)), "{outcome:?}");
     assert_eq!(worker.unwrap().end, End::Finished);
     let calls = undisturbed.calls();
 
@@ -96,24 +96,24 @@ async fn a_failure_at_any_time_ends_the_job_with_its_cause() {
         if call % 4 == 0 {
             fail_at(calls / 2);
             let (outcome, _) = run(&storage).await.unwrap();
-            let has_failed = matches!(outcome, Outcome::Failed(_) | Outcome::Interrupted);
+            let has_failed = matches!(outcome, JobOutcome::Failed(_) | JobOutcome::Interrupted);
             assert!(has_failed, "{outcome:?}");
         }
         fail_at(storage.calls() + call);
         match run(&storage).await {
-            Ok((Outcome::Failed(error), _)) => {
+            Ok((JobOutcome::Failed(error), _)) => {
                 failed += said(format!("{error:?}"));
             }
             // The coordinator had nothing to write yet, and the worker could not go on.
-            Ok((Outcome::Interrupted, Err(error))) => failed += said(format!("{error:?}")),
+            Ok((JobOutcome::Interrupted, Err(error))) => failed += said(format!("{error:?}")),
             // How many calls a job makes depends on how its tasks were cut.
-            Ok((Outcome::Finished(_), _)) => assert!(call * 2 > calls, "{call} of {calls}"),
+            Ok((JobOutcome::Finished(_), _)) => assert!(call * 2 > calls, "{call} of {calls}"),
             Ok(other) => panic!("{other:?}"),
             Err(error) => assert!(matches!(error, StartError::Store(_)), "{error:?}"),
         }
         storage.set_fault(None);
         let (outcome, worker) = run(&storage).await.unwrap();
-        assert!(matches!(outcome, Outcome::Finished(_)), "{outcome:?}");
+        assert!(matches!(outcome, JobOutcome::Finished(_)), "{outcome:?}");
         assert_eq!(worker.unwrap().end, End::Finished);
     }
     assert!(failed > 10, "{failed} of {calls}");

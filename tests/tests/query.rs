@@ -61,7 +61,7 @@ fn any(random: &mut Rng, bits: u32) -> Word {
 
 /// Chance, from a seed that is shown when a test fails.
 #[expect(clippy::print_stderr, reason = "the seed")]
-fn chance() -> Rng {
+fn rng() -> Rng {
     let seed = Random::new().0;
     eprintln!("seed {seed}");
     Rng::with_seed(seed)
@@ -102,7 +102,7 @@ fn a_million_random_positions_agree_with_the_definition() {
     end(&mut run(dir.path(), BITS)).summary();
     let bitmap = Bitmap::of(&Table::open(dir.path()).unwrap());
 
-    let mut random = chance();
+    let mut random = rng();
     let mut words = Vec::with_capacity(POSITIONS);
     while words.len() < POSITIONS {
         // Half of them anywhere, half losing or a move from it.
@@ -150,7 +150,7 @@ fn answers_are_the_same_from_everywhere() {
         cluster.url(),
         format!("{}/table-20", cluster.url()),
     ];
-    let mut random = chance();
+    let mut random = rng();
     let words: Vec<Word> = (0..500).map(|_| any(&mut random, 19)).collect();
     let positions: String = words.iter().copied().map(binary).collect();
     let mut told: HashSet<String> = HashSet::new();
@@ -269,7 +269,7 @@ fn damage_is_no_answer() {
     let dir = tempfile::tempdir().unwrap();
     end(&mut run(dir.path(), 24)).summary();
     let folder = dir.path().join("table-24");
-    let mut random = chance();
+    let mut random = rng();
     let words: Vec<Word> = (0..2000).map(|_| any(&mut random, 24)).collect();
     let positions: String = words.iter().copied().map(binary).collect();
     let right = ask(&mut query(path(dir.path()), &[]), positions.clone());

@@ -3,7 +3,7 @@
 //! ```text
 //! 64 hexadecimal digits   SHA-256 of what follows the line feed
 //! 1 line feed
-//! JSON                    the fields of `Progress`
+//! JSON                    the fields of `CheckProgress`
 //! ```
 //!
 //! A window that agreed once agrees for ever, as long as the table and the program are the same. So
@@ -46,7 +46,7 @@ pub struct Subject {
 /// How far marking has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Progress {
+pub struct CheckProgress {
     format: u32,
     /// What is marked.
     pub subject: Subject,
@@ -72,10 +72,10 @@ impl Subject {
     }
 }
 
-impl Progress {
+impl CheckProgress {
     /// Nothing is done yet.
-    pub fn new(subject: Subject, window_bits: u32) -> Progress {
-        Progress {
+    pub fn new(subject: Subject, window_bits: u32) -> CheckProgress {
+        CheckProgress {
             format: FORMAT,
             subject,
             window_bits,
@@ -102,7 +102,7 @@ impl Progress {
     /// # Errors
     ///
     /// If the bytes are not as they were written, or are about something else.
-    pub fn parse(bytes: &[u8], subject: &Subject) -> Result<Progress, Damage> {
+    pub fn parse(bytes: &[u8], subject: &Subject) -> Result<CheckProgress, Damage> {
         let not_ours = || Damage::new("it is not as it was written");
         let line = bytes.iter().position(|&byte| byte == b'\n');
         let (digest, json) = bytes.split_at(line.ok_or_else(not_ours)?);
@@ -111,7 +111,7 @@ impl Progress {
             return Err(not_ours());
         }
         let not_json = |error| Damage::new(format!("it is not understood: {error}"));
-        let progress: Progress = serde_json::from_slice(json).map_err(not_json)?;
+        let progress: CheckProgress = serde_json::from_slice(json).map_err(not_json)?;
         let found = &progress.subject;
         let damage = if progress.format != FORMAT {
             format!("it has the format {}", progress.format)

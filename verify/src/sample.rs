@@ -101,7 +101,7 @@ pub fn check_sample(
             .map(|number| Pick {
                 rank: random.below(manifest.stored),
                 beside: number % 2 == 1,
-                chance: random.next(),
+                rng: random.next(),
             })
             .collect();
         picks.sort_unstable();
@@ -137,7 +137,7 @@ struct Pick {
     /// Whether one that differs from it by one cell is decided instead.
     beside: bool,
     /// Chooses between it and its mirror image, and the cell.
-    chance: u64,
+    rng: u64,
 }
 
 /// The positions that `picks`, which ascend, stand for.
@@ -153,13 +153,13 @@ fn pick(table: &Table, picks: &[Pick], watch: Watch<'_>) -> Result<Vec<Word>, Ch
         for pick in these {
             let place = usize::try_from(pick.rank - before).expect("a place in a piece");
             let word = Word::new(piece[place]);
-            let word = if pick.chance & 1 == 0 {
+            let word = if pick.rng & 1 == 0 {
                 word
             } else {
                 word.mirror()
             };
             words.push(if pick.beside {
-                beside(word, bits, pick.chance >> 1)
+                beside(word, bits, pick.rng >> 1)
             } else {
                 word
             });
@@ -179,7 +179,7 @@ fn pick(table: &Table, picks: &[Pick], watch: Watch<'_>) -> Result<Vec<Word>, Ch
 ///
 /// A cell is put on or taken off where a 0 and a 1 stand side by side, by exchanging them. A 0 before
 /// the word and a 1 after it are the row below the last and the column beside the first row.
-fn beside(word: Word, bits: u32, chance: u64) -> Word {
+fn beside(word: Word, bits: u32, rng: u64) -> Word {
     let path = u128::from(word.get()) << 1 | 1;
     let changed = (0..=word.bits())
         .filter(|place| (path >> place ^ path >> (place + 1)) & 1 == 1)
@@ -189,7 +189,7 @@ fn beside(word: Word, bits: u32, chance: u64) -> Word {
         .filter(|word| word.bits() <= bits);
     let changed: Vec<Word> = changed.collect();
     let count = changed.len().max(1) as u64;
-    let chosen = usize::try_from(chance % count).expect("fewer than the bits of a word");
+    let chosen = usize::try_from(rng % count).expect("fewer than the bits of a word");
     changed.get(chosen).copied().unwrap_or(word)
 }
 
@@ -363,14 +363,13 @@ mod tests {
         for bits in [2, 7, 11] {
             for word in (2..1 << bits).step_by(2).map(Word::new) {
                 let expected = by_rows(word, bits);
-                let found: BTreeSet<Word> =
-                    (0..200).map(|chance| beside(word, bits, chance)).collect();
+                let found: BTreeSet<Word> = (0..200).map(|rng| beside(word, bits, rng)).collect();
                 assert_eq!(found, expected, "{word:?} within {bits} bits");
             }
         }
         // 64 bits: nothing is lost above.
         let longest = Word::new(1 << 63 | 0b1010);
-        let found: BTreeSet<Word> = (0..200).map(|chance| beside(longest, 64, chance)).collect();
+        let found: BTreeSet<Word> = (0..200).map(|rng| beside(longest, 64, rng)).collect();
         assert_eq!(found, by_rows(longest, 64));
     }
 
@@ -424,10 +423,10 @@ mod tests {
         let fixture = "../table/tests/fixtures/format-1/table-16";
         let fixture = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(fixture);
         let table = Table::open(&fixture).unwrap();
-        let picks = [2, 3].map(|chance| Pick {
+        let picks = [2, 3].map(|rng| Pick {
             rank: 100,
             beside: false,
-            chance,
+            rng,
         });
         let words = pick(&table, &picks, crate::UNWATCHED).unwrap();
         assert!(words[0] < words[1] && words[0].mirror() == words[1]);

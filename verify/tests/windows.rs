@@ -6,7 +6,7 @@ mod common;
 use chomp_table::{Digest, Table, Word};
 use chomp_verify::folder::Lists;
 use chomp_verify::marking::{self, Band, Plan, Sizes, windows};
-use chomp_verify::progress::{Progress, Subject};
+use chomp_verify::progress::{CheckProgress, Subject};
 use chomp_verify::{CheckError, UNWATCHED};
 use common::{check_bytes, check_window, publish, right_words};
 
@@ -23,19 +23,19 @@ fn subject() -> (Table, Subject, tempfile::TempDir) {
 #[test]
 fn progress_is_believed_only_as_it_was_written() {
     let (table, subject, _dir) = subject();
-    let mut progress = Progress::new(subject.clone(), BITS);
+    let mut progress = CheckProgress::new(subject.clone(), BITS);
     assert_eq!((progress.windows_total(), progress.left()), (1, vec![0]));
     let larger = Subject {
         bits: 22,
         ..subject.clone()
     };
-    assert_eq!(Progress::new(larger, 20).left(), [0, 1, 2, 3]);
+    assert_eq!(CheckProgress::new(larger, 20).left(), [0, 1, 2, 3]);
     progress.millis = 17;
     let report = check_window(&table, BITS, 0).unwrap();
     progress.windows.insert(0, report.losing);
     assert_eq!(progress.left(), [0; 0]);
     let bytes = progress.to_bytes();
-    assert_eq!(Progress::parse(&bytes, &subject).unwrap(), progress);
+    assert_eq!(CheckProgress::parse(&bytes, &subject).unwrap(), progress);
     let full = progress.finish(&table, 0).unwrap();
     assert_eq!(
         (full.positions, full.losing),
@@ -46,16 +46,22 @@ fn progress_is_believed_only_as_it_was_written() {
         for bit in 0..8 {
             let mut bytes = bytes.clone();
             bytes[at] ^= 1 << bit;
-            assert!(Progress::parse(&bytes, &subject).is_err(), "{at}, {bit}");
+            assert!(
+                CheckProgress::parse(&bytes, &subject).is_err(),
+                "{at}, {bit}"
+            );
         }
-        assert!(Progress::parse(&bytes[..at], &subject).is_err(), "{at}");
+        assert!(
+            CheckProgress::parse(&bytes[..at], &subject).is_err(),
+            "{at}"
+        );
     }
-    assert!(Progress::parse(&[&bytes[..], b"\n"].concat(), &subject).is_err());
+    assert!(CheckProgress::parse(&[&bytes[..], b"\n"].concat(), &subject).is_err());
 
-    let refused = |change: &dyn Fn(&mut Progress), part: &str| {
+    let refused = |change: &dyn Fn(&mut CheckProgress), part: &str| {
         let mut other = progress.clone();
         change(&mut other);
-        let error = Progress::parse(&other.to_bytes(), &subject).unwrap_err();
+        let error = CheckProgress::parse(&other.to_bytes(), &subject).unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
     };
     refused(

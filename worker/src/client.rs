@@ -35,7 +35,7 @@ pub(crate) struct LeaseId(pub(crate) u64);
 
 /// The answer to the request for a task.
 #[derive(Clone, Debug)]
-pub(crate) enum Answer {
+pub(crate) enum LeaseAnswer {
     Task(Task),
     /// Nothing now: ask again.
     Wait,
@@ -45,7 +45,7 @@ pub(crate) enum Answer {
 
 /// What came of a task.
 #[derive(Clone, Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum TaskResult {
     /// The part is in the store, with these ranges.
     Evaluated(Vec<Placed>),
     /// What is in ranges that somebody else has found too. Or, without any, a file was read and is as it should be.
@@ -81,12 +81,12 @@ pub(crate) struct Stats {
     pub(crate) misses: u64,
 }
 
-impl Answer {
-    fn read(reply: v1::LeaseReply, job: &Job) -> Result<Answer, Failure> {
+impl LeaseAnswer {
+    fn read(reply: v1::LeaseReply, job: &Job) -> Result<LeaseAnswer, Failure> {
         match reply.answer {
-            Some(lease_reply::Answer::Task(task)) => Task::read(task, job).map(Answer::Task),
-            Some(lease_reply::Answer::Wait(v1::Wait {})) => Ok(Answer::Wait),
-            Some(lease_reply::Answer::Finished(v1::Finished {})) => Ok(Answer::Finished),
+            Some(lease_reply::Answer::Task(task)) => Task::read(task, job).map(LeaseAnswer::Task),
+            Some(lease_reply::Answer::Wait(v1::Wait {})) => Ok(LeaseAnswer::Wait),
+            Some(lease_reply::Answer::Finished(v1::Finished {})) => Ok(LeaseAnswer::Finished),
             Some(lease_reply::Answer::Stopped(v1::Stopped { reason })) => {
                 Err(Failure::Stopped(reason))
             }
@@ -95,16 +95,16 @@ impl Answer {
     }
 }
 
-impl Outcome {
+impl TaskResult {
     fn write(&self) -> Done {
         match self {
-            Outcome::Evaluated(ranges) => Done::Evaluated(v1::Evaluated {
+            TaskResult::Evaluated(ranges) => Done::Evaluated(v1::Evaluated {
                 ranges: ranges.iter().map(task::summary).collect(),
             }),
-            Outcome::Checked(ranges) => Done::Checked(v1::Checked {
+            TaskResult::Checked(ranges) => Done::Checked(v1::Checked {
                 ranges: ranges.iter().map(task::summary).collect(),
             }),
-            Outcome::Merged(json) => Done::Merged(v1::Merged { json: json.clone() }),
+            TaskResult::Merged(json) => Done::Merged(v1::Merged { json: json.clone() }),
         }
     }
 }
@@ -122,7 +122,7 @@ pub fn is_answer(reply: v1::LeaseReply, division: chomp_table::Division, bits: u
         checkpoint: None,
         epoch: 0,
     };
-    Answer::read(reply, &job).is_ok()
+    LeaseAnswer::read(reply, &job).is_ok()
 }
 
 impl Client {
@@ -149,12 +149,12 @@ impl Client {
     }
 
     /// Asks for a task; waits some seconds at the most.
-    pub(crate) async fn lease(&self) -> Result<Answer, ClientError> {
+    pub(crate) async fn lease(&self) -> Result<LeaseAnswer, ClientError> {
         let worker = self.worker();
         let call = |session: Arc<Session>| async move {
             let request = v1::LeaseRequest { worker };
             let reply = within(LEASE, session.rpc().lease(request)).await?;
-            Answer::read(reply.into_inner(), &session.job)
+            LeaseAnswer::read(reply.into_inner(), &session.job)
         };
         self.link.call(call).await
     }
@@ -202,7 +202,7 @@ impl Client {
     pub(crate) async fn complete(
         &self,
         lease: LeaseId,
-        outcome: &Outcome,
+        outcome: &TaskResult,
     ) -> Result<Verdict, ClientError> {
         let (verdict, _) = self.hand_in(lease, outcome, false).await?;
         Ok(verdict)
@@ -212,17 +212,17 @@ impl Client {
     pub(crate) async fn complete_and_lease(
         &self,
         lease: LeaseId,
-        outcome: &Outcome,
-    ) -> Result<(Verdict, Answer), ClientError> {
+        outcome: &TaskResult,
+    ) -> Result<(Verdict, LeaseAnswer), ClientError> {
         self.hand_in(lease, outcome, true).await
     }
 
     async fn hand_in(
         &self,
         lease: LeaseId,
-        outcome: &Outcome,
+        outcome: &TaskResult,
         next: bool,
-    ) -> Result<(Verdict, Answer), ClientError> {
+    ) -> Result<(Verdict, LeaseAnswer), ClientError> {
         let worker = self.worker();
         let call = |session: Arc<Session>| async move {
             let request = v1::CompleteRequest {
@@ -244,8 +244,8 @@ impl Client {
                 ) => Verdict::Taken,
                 None => return Err(Failure::Protocol("a verdict without content".to_owned())),
             };
-            let next = next.map(|next| Answer::read(next, &session.job));
-            Ok((verdict, next.unwrap_or(Ok(Answer::Wait))?))
+            let next = next.map(|next| LeaseAnswer::read(next, &session.job));
+            Ok((verdict, next.unwrap_or(Ok(LeaseAnswer::Wait))?))
         };
         self.link.call(call).await
     }

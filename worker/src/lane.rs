@@ -14,7 +14,7 @@ use chomp_table::{Digest, Division, Head};
 
 use crate::End;
 use crate::cache::Cache;
-use crate::client::{Answer, Client, File, LeaseId, Outcome, Task, Verdict, Work};
+use crate::client::{Client, File, LeaseAnswer, LeaseId, Task, TaskResult, Verdict, Work};
 use crate::error::ClientError;
 use crate::gather::{Gathered, Gatherer};
 use crate::merge::Merge;
@@ -49,22 +49,22 @@ pub(crate) struct Leases {
 impl Lane {
     /// Takes tasks until there are no more, or until it is told to stop.
     pub(crate) async fn run(self) -> Result<End, ClientError> {
-        let mut answer = Answer::Wait;
+        let mut answer = LeaseAnswer::Wait;
         loop {
             answer = match answer {
-                Answer::Task(task) => self.work(task).await?,
-                Answer::Wait => tokio::select! {
+                LeaseAnswer::Task(task) => self.work(task).await?,
+                LeaseAnswer::Wait => tokio::select! {
                     biased;
                     () = self.stop.cancelled() => return Ok(End::Stopped),
                     answer = self.client.lease() => answer?,
                 },
-                Answer::Finished => return Ok(End::Finished),
+                LeaseAnswer::Finished => return Ok(End::Finished),
             }
         }
     }
 
     /// Does a task; returns the answer to the request for the next one.
-    async fn work(&self, task: Task) -> Result<Answer, ClientError> {
+    async fn work(&self, task: Task) -> Result<LeaseAnswer, ClientError> {
         let (lease, journal) = (task.lease, task.journal);
         self.leases.held().insert(lease);
         let done = self.finish(task).await;
@@ -102,7 +102,7 @@ impl Lane {
             }
             Trouble::Client(error) => Err(error),
         }?;
-        Ok(Answer::Wait)
+        Ok(LeaseAnswer::Wait)
     }
 
     async fn give_back(&self, lease: LeaseId, failure: &str) -> Result<(), ClientError> {
@@ -116,7 +116,7 @@ impl Lane {
         }
     }
 
-    async fn finish(&self, task: Task) -> Result<(Verdict, Answer), Trouble> {
+    async fn finish(&self, task: Task) -> Result<(Verdict, LeaseAnswer), Trouble> {
         let store = self.unless_stopped(self.stores.at(task.journal)).await?;
         let outcome = match task.work {
             Work::Evaluate { layer, heads } => {
@@ -126,12 +126,12 @@ impl Lane {
                 };
                 let (part, placed) = self.evaluate(&store, heads).await?;
                 store.put_part(&name.key(), part).await?;
-                Outcome::Evaluated(placed)
+                TaskResult::Evaluated(placed)
             }
             Work::Check { heads } => {
                 let (_, placed) = self.evaluate(&store, heads).await?;
                 self.pool.note_checks(placed.len());
-                Outcome::Checked(placed)
+                TaskResult::Checked(placed)
             }
             Work::Merge { shard, head, skip } => {
                 let merge = Merge {
@@ -142,13 +142,13 @@ impl Lane {
                     size: self.shard,
                     stop: &self.stop,
                 };
-                Outcome::Merged(merge.run(shard, head, skip).await?)
+                TaskResult::Merged(merge.run(shard, head, skip).await?)
             }
             Work::ReadBack { file } => {
                 if let Some(file) = file {
                     self.unless_stopped(self.read_back(&store, file)).await?;
                 }
-                Outcome::Checked(Vec::new())
+                TaskResult::Checked(Vec::new())
             }
         };
         tokio::select! {
@@ -158,11 +158,11 @@ impl Lane {
             handed_in = self.client.complete_and_lease(task.lease, &outcome) => return Ok(handed_in?),
         }
         // A check that has arrived would be refused if it came again, and one that has not is made by somebody else.
-        if matches!(outcome, Outcome::Checked(_)) {
+        if matches!(outcome, TaskResult::Checked(_)) {
             return Err(Trouble::Stopped);
         }
         let verdict = self.client.complete(task.lease, &outcome).await?;
-        Ok((verdict, Answer::Wait))
+        Ok((verdict, LeaseAnswer::Wait))
     }
 
     /// Evaluates ranges. Their part, and where they are in it.

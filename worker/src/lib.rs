@@ -177,7 +177,7 @@ pub enum WorkerError {
     Threads(#[source] std::io::Error),
     /// There is no number that names this worker.
     #[error("the system gives no random numbers")]
-    Chance,
+    Rng,
 }
 
 /// What a worker with so many bytes of memory, of which `besides` are for others, and so many
@@ -254,17 +254,17 @@ pub async fn run_with(
     connector: Arc<dyn Connector>,
     stop: CancellationToken,
 ) -> Result<Report, WorkerError> {
-    let mut chance = fastrand::Rng::with_seed(match config.seed {
+    let mut rng = fastrand::Rng::with_seed(match config.seed {
         Some(seed) => seed,
         None => random()?,
     });
     let hello = Hello {
-        worker: chance.u64(..),
+        worker: rng.u64(..),
         name: config.name.clone(),
         threads: u32::try_from(config.threads.get()).unwrap_or(u32::MAX),
         kernel: fingerprint(&config).await,
     };
-    let link = Link::new(&config.access, connector, hello, config.patience, chance)?;
+    let link = Link::new(&config.access, connector, hello, config.patience, rng)?;
     let client = tokio::select! {
         biased;
         () = stop.cancelled() => return Ok(Report::new(End::Stopped, Done::default())),
@@ -377,6 +377,6 @@ async fn fingerprint(config: &Config) -> Digest {
 /// A number that no other worker has.
 fn random() -> Result<u64, WorkerError> {
     let bytes = ring::rand::generate::<[u8; 8]>(&ring::rand::SystemRandom::new());
-    let bytes = bytes.map_err(|_| WorkerError::Chance)?;
+    let bytes = bytes.map_err(|_| WorkerError::Rng)?;
     Ok(u64::from_le_bytes(bytes.expose()))
 }

@@ -42,7 +42,7 @@ pub(crate) struct Link {
     authorization: Authorization,
     hello: Hello,
     patience: Option<Duration>,
-    chance: Mutex<fastrand::Rng>,
+    rng: Mutex<fastrand::Rng>,
     /// Locked while a session is made, so that only one is.
     state: tokio::sync::Mutex<State>,
     job: Mutex<Option<Arc<Job>>>,
@@ -63,7 +63,7 @@ impl Link {
         connector: Arc<dyn Connector>,
         hello: Hello,
         patience: Option<Duration>,
-        chance: fastrand::Rng,
+        rng: fastrand::Rng,
     ) -> Result<Link, ClientError> {
         let url = access.coordinator.clone();
         let authorization = Authorization::new(access.token.as_ref());
@@ -74,7 +74,7 @@ impl Link {
             connector,
             hello,
             patience,
-            chance: Mutex::new(chance),
+            rng: Mutex::new(rng),
             state: tokio::sync::Mutex::default(),
             job: Mutex::default(),
         })
@@ -258,7 +258,7 @@ impl Link {
         let longest = BACKOFF_MIN
             .saturating_mul(1 << attempt.min(16))
             .min(BACKOFF_MAX);
-        let mut chance = self.chance.lock().unwrap_or_else(PoisonError::into_inner);
-        longest.mul_f64(0.5 + chance.f64() / 2.0)
+        let mut rng = self.rng.lock().unwrap_or_else(PoisonError::into_inner);
+        longest.mul_f64(0.5 + rng.f64() / 2.0)
     }
 }

@@ -24,14 +24,14 @@ use crate::known::Known;
 /// Where ranges are evaluated. Its threads end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    place: Place,
+    place: Executor,
     division: Division,
     isa: Isa,
     counters: Counters,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Executor {
     Threads(Arc<Queue>),
     Inline(Box<Mutex<Option<Evaluator>>>),
 }
@@ -93,11 +93,11 @@ impl Pool {
     ) -> std::io::Result<Pool> {
         let new = move || evaluator(division, isa);
         let place = match evaluation {
-            Evaluation::Inline => Place::Inline(Box::new(Mutex::new(new()))),
+            Evaluation::Inline => Executor::Inline(Box::new(Mutex::new(new()))),
             Evaluation::Threads => {
                 let queue = Arc::new(Queue::default());
                 // Dropped on failure, which ends the threads that have started.
-                let place = Place::Threads(Arc::clone(&queue));
+                let place = Executor::Threads(Arc::clone(&queue));
                 for i in 0..threads.get() {
                     let queue = Arc::clone(&queue);
                     let run = move || {
@@ -203,11 +203,11 @@ impl Pool {
         work: impl FnOnce(&mut Option<Evaluator>) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
         match &self.place {
-            Place::Inline(evaluator) => {
+            Executor::Inline(evaluator) => {
                 let mut evaluator = evaluator.lock().unwrap_or_else(PoisonError::into_inner);
                 Ok(work(&mut evaluator))
             }
-            Place::Threads(queue) => {
+            Executor::Threads(queue) => {
                 let (done, outcome) = oneshot::channel();
                 let (division, isa) = (self.division, self.isa);
                 queue.add(
@@ -279,9 +279,9 @@ impl Drop for Pool {
     }
 }
 
-impl Place {
+impl Executor {
     fn close(&self) {
-        if let Place::Threads(queue) = self {
+        if let Executor::Threads(queue) = self {
             queue.lock().closed = true;
             queue.ready.notify_all();
         }
@@ -295,12 +295,12 @@ struct Queue {
     ready: Condvar,
 }
 
-type Job = Box<dyn FnOnce(&mut Option<Evaluator>) + Send>;
+type PoolTask = Box<dyn FnOnce(&mut Option<Evaluator>) + Send>;
 
 #[derive(Default)]
 struct Jobs {
-    first: VecDeque<Job>,
-    later: VecDeque<Job>,
+    first: VecDeque<PoolTask>,
+    later: VecDeque<PoolTask>,
     closed: bool,
 }
 
@@ -311,7 +311,7 @@ impl std::fmt::Debug for Jobs {
 }
 
 impl Queue {
-    fn add(&self, first: bool, job: Job) {
+    fn add(&self, first: bool, job: PoolTask) {
         let mut jobs = self.lock();
         if first {
             jobs.first.push_back(job);
@@ -323,7 +323,7 @@ impl Queue {
     }
 
     /// The next job; nothing once the pool is gone.
-    fn next(&self) -> Option<Job> {
+    fn next(&self) -> Option<PoolTask> {
         let idle = |jobs: &mut Jobs| jobs.first.is_empty() && jobs.later.is_empty() && !jobs.closed;
         let jobs = self.ready.wait_while(self.lock(), idle);
         let mut jobs = jobs.unwrap_or_else(PoisonError::into_inner);

@@ -37,7 +37,7 @@ pub(crate) struct ProxyStorage {
 }
 
 /// What a request may be answered with.
-enum Answer {
+enum StoreReply {
     Done(Bytes),
     NotFound,
     AlreadyExists,
@@ -126,23 +126,23 @@ fn not_here(key: &Key, action: Action) -> StorageError {
 fn finish(
     key: &Key,
     action: Action,
-    answer: Result<Answer, ClientError>,
+    answer: Result<StoreReply, ClientError>,
 ) -> Result<Bytes, StorageError> {
     let key = key.clone();
     let said = || -> Cause { Box::new(ProxyError::Said) };
     Err(match answer {
-        Ok(Answer::Done(bytes)) => return Ok(bytes),
-        Ok(Answer::NotFound) => StorageError::NotFound {
+        Ok(StoreReply::Done(bytes)) => return Ok(bytes),
+        Ok(StoreReply::NotFound) => StorageError::NotFound {
             key,
             action,
             source: said(),
         },
-        Ok(Answer::AlreadyExists) => StorageError::AlreadyExists {
+        Ok(StoreReply::AlreadyExists) => StorageError::AlreadyExists {
             key,
             action,
             source: said(),
         },
-        Ok(Answer::Full(reason)) => StorageError::Full {
+        Ok(StoreReply::Full(reason)) => StorageError::Full {
             key,
             action,
             source: Box::new(ProxyError::Told(reason)),
@@ -171,7 +171,7 @@ async fn get(
     worker: u64,
     key: &Key,
     range: Option<Range<u64>>,
-) -> Result<Answer, Failure> {
+) -> Result<StoreReply, Failure> {
     let mut request = request(Method::GET, worker, key);
     if let Some(range) = &range {
         request = request.header(RANGE, format!("bytes={}-{}", range.start, range.end - 1));
@@ -179,22 +179,27 @@ async fn get(
     let request = request.body(Body::empty()).map_err(unbuilt)?;
     let response = within(PROGRESS, session.send(request)).await?;
     match (response.status(), range) {
-        (StatusCode::OK, None) => whole(response, part::BYTES_MAX).await.map(Answer::Done),
+        (StatusCode::OK, None) => whole(response, part::BYTES_MAX).await.map(StoreReply::Done),
         (StatusCode::PARTIAL_CONTENT, Some(range)) => {
             let bytes = whole(response, range.end - range.start).await?;
-            Ok(Answer::Done(bytes))
+            Ok(StoreReply::Done(bytes))
         }
-        (StatusCode::RANGE_NOT_SATISFIABLE, Some(_)) => Ok(Answer::Done(Bytes::new())),
+        (StatusCode::RANGE_NOT_SATISFIABLE, Some(_)) => Ok(StoreReply::Done(Bytes::new())),
         // It may send all if that is what was asked for.
         (StatusCode::OK, Some(range)) if range.start == 0 => {
-            whole(response, range.end).await.map(Answer::Done)
+            whole(response, range.end).await.map(StoreReply::Done)
         }
-        (StatusCode::NOT_FOUND, _) => Ok(Answer::NotFound),
+        (StatusCode::NOT_FOUND, _) => Ok(StoreReply::NotFound),
         _ => Err(refusal(response).await),
     }
 }
 
-async fn put(session: &Session, worker: u64, key: &Key, bytes: Bytes) -> Result<Answer, Failure> {
+async fn put(
+    session: &Session,
+    worker: u64,
+    key: &Key,
+    bytes: Bytes,
+) -> Result<StoreReply, Failure> {
     let length = bytes.len();
     let request = request(Method::PUT, worker, key)
         .header(CONTENT_LENGTH, length)
@@ -205,10 +210,10 @@ async fn put(session: &Session, worker: u64, key: &Key, bytes: Bytes) -> Result<
     let response = within(DURABLE + sending, session.send(request)).await?;
     match response.status() {
         StatusCode::CREATED | StatusCode::OK | StatusCode::NO_CONTENT => {
-            Ok(Answer::Done(Bytes::new()))
+            Ok(StoreReply::Done(Bytes::new()))
         }
-        StatusCode::PRECONDITION_FAILED => Ok(Answer::AlreadyExists),
-        StatusCode::INSUFFICIENT_STORAGE => Ok(Answer::Full(reason(response).await)),
+        StatusCode::PRECONDITION_FAILED => Ok(StoreReply::AlreadyExists),
+        StatusCode::INSUFFICIENT_STORAGE => Ok(StoreReply::Full(reason(response).await)),
         _ => Err(refusal(response).await),
     }
 }

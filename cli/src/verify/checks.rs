@@ -15,7 +15,7 @@ use chomp_verify::{CheckError, Watch};
 use indicatif::{HumanBytes, HumanCount};
 
 use super::lanes::in_order;
-use super::{Means, full};
+use super::{Resources, full};
 use crate::args::VerifyArgs;
 use crate::machine;
 use crate::progress::Display;
@@ -23,7 +23,7 @@ use crate::progress::Display;
 /// A table to be checked, and what was found so far.
 pub(super) struct Checks {
     pub(super) args: VerifyArgs,
-    pub(super) means: Means,
+    pub(super) resources: Resources,
     pub(super) report: Report,
     pub(super) say: Display,
 }
@@ -55,7 +55,7 @@ impl Checks {
     /// The report, with the time that is now.
     pub(super) fn finish(mut self) -> Report {
         self.report.date = machine::date();
-        self.report.seconds += self.means.start.elapsed().as_secs_f64();
+        self.report.seconds += self.resources.start.elapsed().as_secs_f64();
         self.report.cpu_seconds += machine::cpu_time().as_secs_f64();
         self.report
     }
@@ -84,9 +84,9 @@ impl Checks {
     fn shards(&mut self, table: &Table) -> anyhow::Result<Content> {
         let manifest = table.manifest();
         let shards = manifest.shards.len();
-        let threads = self.means.shard_threads(bytes::shard_bytes(table), 0)?;
-        let means = &self.means;
-        let watch = |part| means.tell("every byte", part);
+        let threads = self.resources.shard_threads(bytes::shard_bytes(table), 0)?;
+        let resources = &self.resources;
+        let watch = |part| resources.tell("every byte", part);
         let content = in_order(
             threads,
             shards,
@@ -134,10 +134,10 @@ impl Checks {
         let sample = Sample {
             positions: self.args.sample,
             seed: self.args.seed.unwrap_or_else(|| fastrand::u64(..)),
-            memory: self.means.rest_bytes(),
+            memory: self.resources.rest_bytes(),
         };
-        let means = &self.means;
-        let watch = |part| means.tell("random positions", part);
+        let resources = &self.resources;
+        let watch = |part| resources.tell("random positions", part);
         let decided = check(sample, &watch);
         let decided = self.report.take(Check::Sample, decided, describe)?;
         self.report.sample = Some(decided);
@@ -150,7 +150,7 @@ impl Checks {
         subject: (progress::Subject, &Sizes),
         path: &Path,
     ) -> anyhow::Result<()> {
-        let mut marking = full::Marking::begin(&self.means, subject, path, &self.say)?;
+        let mut marking = full::Marking::begin(&self.resources, subject, path, &self.say)?;
         let earlier = marking.earlier();
         self.report.seconds += earlier.wall.as_secs_f64();
         self.report.cpu_seconds += earlier.cpu.as_secs_f64();

@@ -12,11 +12,11 @@ use chomp_files::FileError;
 use chomp_table::Table;
 use chomp_verify::CheckError;
 use chomp_verify::marking::{Plan, Sizes};
-use chomp_verify::progress::{PROGRESS_BYTES_MAX, Progress, Subject};
+use chomp_verify::progress::{CheckProgress, PROGRESS_BYTES_MAX, Subject};
 use chomp_verify::report::FullReport;
 use indicatif::HumanCount;
 
-use super::Means;
+use super::Resources;
 use super::lanes::check_windows;
 use crate::machine;
 use crate::progress::Display;
@@ -30,9 +30,9 @@ pub(super) struct Times {
 
 /// Marking that goes on from what was done before.
 pub(super) struct Marking<'a> {
-    means: &'a Means,
+    resources: &'a Resources,
     path: PathBuf,
-    progress: Progress,
+    progress: CheckProgress,
     plan: Plan,
     /// The windows that earlier runs have done.
     windows_before: u64,
@@ -52,7 +52,7 @@ impl<'a> Marking<'a> {
     /// Goes on from the progress beside the report at `report`, if it is about `subject`, whose windows have these
     /// sizes.
     pub(super) fn begin(
-        means: &'a Means,
+        resources: &'a Resources,
         (subject, sizes): (Subject, &Sizes),
         report: &Path,
         say: &Display,
@@ -61,7 +61,7 @@ impl<'a> Marking<'a> {
         path.push(".progress");
         let path = PathBuf::from(path);
         let found = progress_at(&path)?;
-        let found = found.map(|bytes| Progress::parse(&bytes, &subject));
+        let found = found.map(|bytes| CheckProgress::parse(&bytes, &subject));
         let progress = match found {
             None => None,
             Some(Ok(progress)) => Some(progress),
@@ -73,8 +73,8 @@ impl<'a> Marking<'a> {
                 None
             }
         };
-        let plan = means.marking_plan(sizes, progress.as_ref().map(|kept| kept.window_bits))?;
-        let progress = progress.unwrap_or_else(|| Progress::new(subject, plan.window_bits));
+        let plan = resources.marking_plan(sizes, progress.as_ref().map(|kept| kept.window_bits))?;
+        let progress = progress.unwrap_or_else(|| CheckProgress::new(subject, plan.window_bits));
         let windows_before = progress.windows.len() as u64;
         if windows_before > 0 {
             let (done, all) = (
@@ -88,7 +88,7 @@ impl<'a> Marking<'a> {
             cpu: Duration::from_millis(progress.cpu_millis),
         };
         Ok(Marking {
-            means,
+            resources,
             path,
             progress,
             plan,
@@ -110,20 +110,20 @@ impl<'a> Marking<'a> {
         let left = self.progress.left();
         let all = self.progress.windows_total();
         let done = AtomicU64::new(all - left.len() as u64);
-        let means = self.means;
-        let read = |part| means.tell("its losing positions", part);
+        let resources = self.resources;
+        let read = |part| resources.tell("its losing positions", part);
         let tell = |parts: &[(u64, f64)]| -> ControlFlow<()> {
             #[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
             let (done, all) = (done.load(Ordering::Relaxed) as f64, all as f64);
             let parts: f64 = parts.iter().map(|(_, part)| part).sum();
-            means.tell("every position", (done + parts) / all)
+            resources.tell("every position", (done + parts) / all)
         };
         // That it can be kept is to be known before anything is done.
         chomp_files::put(&self.path, &self.progress.to_bytes())?;
         let came = check_windows(table, self.plan, &left, (&read, &tell), |number, report| {
             done.fetch_add(1, Ordering::Relaxed);
             self.progress.windows.insert(number, report.losing);
-            let wall = self.earlier.wall + means.start.elapsed();
+            let wall = self.earlier.wall + resources.start.elapsed();
             let cpu = self.earlier.cpu + machine::cpu_time();
             self.progress.millis = millis(wall);
             self.progress.cpu_millis = millis(cpu);

@@ -33,9 +33,11 @@ impl Checks {
     fn value_shards(&mut self, table: &Values, tiles: u32) -> anyhow::Result<Areas> {
         let shards = table.manifest().shards().count();
         let kept = values::positions(tiles);
-        let threads = self.means.shard_threads(values::shard_bytes(table), kept)?;
-        let means = &self.means;
-        let watch = |part| means.tell("every byte", part);
+        let threads = self
+            .resources
+            .shard_threads(values::shard_bytes(table), kept)?;
+        let resources = &self.resources;
+        let watch = |part| resources.tell("every byte", part);
         let areas = in_order(
             threads,
             shards,
@@ -63,9 +65,9 @@ impl Checks {
     }
 
     fn definition(&mut self, table: &Values, areas: &Areas, tiles: u32) -> anyhow::Result<()> {
-        let (means, pieces) = (&self.means, areas.pieces());
+        let (resources, pieces) = (&self.resources, areas.pieces());
         let checked = in_order(
-            means.threads.get(),
+            resources.threads.get(),
             pieces.len(),
             |number| areas.check(table, &pieces[number]),
             |checked| {
@@ -74,7 +76,7 @@ impl Checks {
                     positions += piece?;
                     #[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
                     let part = positions as f64 / values::positions(tiles) as f64;
-                    if means.tell("the definition", part).is_break() {
+                    if resources.tell("the definition", part).is_break() {
                         return Err(chomp_verify::CheckError::Stopped);
                     }
                 }

@@ -7,9 +7,9 @@ use chomp_kernel::{Evaluator, Isa, Source};
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::PartBuilder;
 use chomp_store::{Entry, Finders, Journal, PartName, Storage};
-use chomp_table::chance::Chance;
 use chomp_table::head::layers;
 use chomp_table::range::encode;
+use chomp_table::rng::Rng;
 use chomp_table::shard::ShardSize;
 
 use super::*;
@@ -86,13 +86,13 @@ fn a_right_table_does_not_contradict_itself() {
 /// hundreds of words contradict each other.
 #[test]
 fn whoever_changes_a_word_is_found() {
-    let mut chance = Chance(7);
+    let mut rng = Rng(7);
     let mut found = 0;
     for _ in 0..60 {
-        let liar = Head(chance.below(range_bits().heads(BITS)));
-        let words = 1 + chance.below(3);
+        let liar = Head(rng.below(range_bits().heads(BITS)));
+        let words = 1 + rng.below(3);
         let flips: BTreeSet<u32> = (0..words)
-            .map(|_| u32::try_from(1 + chance.below(range_bits().positions() - 1)).unwrap())
+            .map(|_| u32::try_from(1 + rng.below(range_bits().positions() - 1)).unwrap())
             .collect();
         let tested = tested(|range| {
             for &index in flips.iter().filter(|_| range.head == liar) {

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use chomp_serve::answer::{JSON, problem, text};
-use chomp_serve::net::Places;
+use chomp_serve::net::Permits;
 use http::StatusCode;
 
 use super::metrics::{self, Traffic};
@@ -16,14 +16,14 @@ use crate::teller::Teller;
 
 /// What the pages of a job are made of.
 #[derive(Clone, Debug)]
-pub(crate) struct Job {
+pub(crate) struct JobPages {
     pub(crate) teller: Arc<Teller>,
-    pub(crate) places: Places,
+    pub(crate) permits: Permits,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) gate: Gate,
 }
 
-impl Job {
+impl JobPages {
     /// The routes, by their paths in the rules.
     pub(crate) fn routes(self) -> Vec<(&'static str, MethodRouter)> {
         vec![
@@ -39,7 +39,7 @@ async fn alive() -> Response {
     text(StatusCode::OK, "text/plain; charset=utf-8", "ok\n")
 }
 
-async fn ready(State(job): State<Job>) -> Response {
+async fn ready(State(job): State<JobPages>) -> Response {
     let status = job.teller.look().await;
     if status.phase == JobPhase::Stopped {
         let reason = status.waiting_for.as_deref();
@@ -51,14 +51,14 @@ async fn ready(State(job): State<Job>) -> Response {
     text(StatusCode::OK, "text/plain; charset=utf-8", "ready\n")
 }
 
-async fn status(State(job): State<Job>) -> Response {
+async fn status(State(job): State<JobPages>) -> Response {
     let told = job.teller.look_at_text().await;
     text(StatusCode::OK, JSON, told.json())
 }
 
-async fn numbers(State(job): State<Job>) -> Response {
+async fn numbers(State(job): State<JobPages>) -> Response {
     let status = job.teller.look().await;
-    match metrics::text(&status, &job.places, job.gate.refusals(), &job.traffic) {
+    match metrics::text(&status, &job.permits, job.gate.refusals(), &job.traffic) {
         Ok(page) => text(StatusCode::OK, metrics::CONTENT_TYPE, page),
         Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use chomp_serve::net::Places;
+use chomp_serve::net::Permits;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -26,7 +26,7 @@ pub(crate) struct Traffic {
 /// All numbers of a job at one moment.
 pub(super) fn text(
     status: &Status,
-    places: &Places,
+    permits: &Permits,
     refusals: u64,
     traffic: &Traffic,
 ) -> Result<String, fmt::Error> {
@@ -79,12 +79,12 @@ pub(super) fn text(
     page.gauge(
         "connections_open",
         "The connections that are open",
-        places.open(),
+        permits.open(),
     );
     page.counter(
         "connections_refused",
         "The connections refused as too many",
-        places.refused(),
+        permits.refused(),
     );
     page.counter(
         "calls_refused",

@@ -9,7 +9,7 @@ use http::Request;
 use tower::ServiceExt;
 
 use crate::auth::Gate;
-use crate::http::job::Job;
+use crate::http::job::JobPages;
 use crate::http::metrics::Traffic;
 use crate::list::List;
 use crate::quota::Quota;
@@ -59,9 +59,9 @@ async fn the_pages_of_a_job_tell_its_status() {
         ..Status::default()
     };
     let teller = Arc::new(Teller::fixed(status.clone()));
-    let job = Job {
+    let job = JobPages {
         teller: Arc::clone(&teller),
-        places: Limits::default().places(),
+        permits: Limits::default().permits(),
         traffic: Arc::<Traffic>::default(),
         gate: gate.clone(),
     };

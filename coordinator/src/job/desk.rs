@@ -12,12 +12,12 @@ use std::mem::take;
 use std::sync::Arc;
 
 use chomp_plan::{
-    Action, Answer, Event, LeaseId, Millis, Misdeed, ParticipantId, Phase, Plan, RequestId,
-    StopReason, SubmissionId, Verdict, Work, WorkerId,
+    Action, Event, LeaseAnswer, LeaseId, Millis, ParticipantId, Phase, Plan, QuarantineReason,
+    RequestId, StopReason, SubmissionId, Verdict, Work, WorkerId,
 };
 use chomp_store::{Entry, Finders, Journal, MergedShard};
-use chomp_table::chance::Chance;
 use chomp_table::reader::AnyManifest;
+use chomp_table::rng::Rng;
 use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
 
@@ -28,7 +28,7 @@ use looks::Looks;
 use writes::{Write, Writes};
 
 use crate::arbiter::{Arbitrated, digest_of};
-use crate::errands::{Done, Errand, Looked};
+use crate::effects::{Done, Effect, Looked};
 use crate::error::{JobError, Refusal};
 use crate::list::List;
 
@@ -49,12 +49,12 @@ pub(crate) struct Subject {
 pub(crate) struct Desk {
     pub(crate) plan: Plan,
     /// What takes time and is to be begun.
-    pub(crate) errands: Vec<Errand>,
+    pub(crate) effects: Vec<Effect>,
     pub(crate) published: Option<AnyManifest>,
     pub(crate) fault: Option<JobError>,
     journal: Arc<Journal>,
     subject: Subject,
-    chance: Chance,
+    rng: Rng,
     requests: HashMap<RequestId, (WorkerId, oneshot::Sender<Reply>)>,
     submissions: HashMap<SubmissionId, Submission>,
     submission_count: u64,
@@ -70,11 +70,11 @@ impl Desk {
     pub(crate) fn new(plan: Plan, journal: Arc<Journal>, subject: Subject) -> Desk {
         Desk {
             plan,
-            errands: Vec::new(),
+            effects: Vec::new(),
             published: None,
             fault: None,
             journal,
-            chance: Chance(subject.seed),
+            rng: Rng(subject.seed),
             subject,
             requests: HashMap::new(),
             submissions: HashMap::new(),
@@ -148,7 +148,7 @@ impl Desk {
                 worker,
                 lease,
                 ranges: placed.iter().map(|placed| placed.summary).collect(),
-                chance: self.chance.below(u64::MAX),
+                rng: self.rng.below(u64::MAX),
             },
             Handed::Checked(ranges) => Event::Checked {
                 submission,
@@ -212,7 +212,7 @@ impl Desk {
         }
     }
 
-    /// Takes in what came of an errand.
+    /// Takes in what came of an effect.
     pub(crate) fn done(&mut self, now: Millis, done: Done) {
         if done.appended {
             self.written(now);
@@ -303,9 +303,9 @@ impl Desk {
                 }),
                 Action::Arbitrate { unit } => {
                     let submission = self.next_submission();
-                    self.errands.push(Errand::Arbitrate { submission, unit });
+                    self.effects.push(Effect::Arbitrate { submission, unit });
                 }
-                Action::ReadBack { shard } => self.errands.push(Errand::ReadBack { shard }),
+                Action::ReadBack { shard } => self.effects.push(Effect::ReadBack { shard }),
                 Action::Forget { submission } => {
                     self.submissions.remove(&submission);
                 }
@@ -318,11 +318,11 @@ impl Desk {
                     let of =
                         participant.map_or_else(String::new, |of| format!(" (participant {of})"));
                     tracing::warn!("worker {name}{of} gets no more tasks: {reason}");
-                    if !matches!(reason, Misdeed::Failing { .. }) {
+                    if !matches!(reason, QuarantineReason::Failing { .. }) {
                         self.note_found_out(worker.participant, &reason);
                     }
                 }
-                Action::Publish => self.errands.push(Errand::Publish),
+                Action::Publish => self.effects.push(Effect::Publish),
                 Action::Stop { reason } => tracing::warn!("the job stops: {reason}"),
             }
         }
@@ -342,10 +342,10 @@ impl Desk {
         }
     }
 
-    fn answer(&mut self, request: RequestId, answer: Answer) -> Option<Event> {
+    fn answer(&mut self, request: RequestId, answer: LeaseAnswer) -> Option<Event> {
         let (worker, reply) = self.requests.remove(&request)?;
         let mut read_back = None;
-        if let Answer::Task(task) = &answer {
+        if let LeaseAnswer::Task(task) = &answer {
             match &task.work {
                 Work::Evaluate { .. } | Work::Check { .. } => {}
                 Work::Merge { shard, .. } => {
@@ -369,7 +369,7 @@ impl Desk {
         match reply {
             // The call was dropped. Its `Waiting` saw no task, so it goes back from here.
             Err(Reply {
-                answer: Answer::Task(task),
+                answer: LeaseAnswer::Task(task),
                 ..
             }) => Some(Event::Returned {
                 worker,
@@ -387,7 +387,7 @@ impl Desk {
                 self.looks.done(worker, head, false, now);
                 continue;
             };
-            self.errands.push(Errand::Look {
+            self.effects.push(Effect::Look {
                 worker,
                 head,
                 place,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use chomp_plan::{
-    Answer, Event, LeaseId, Phase, Progress, RequestId, Verdict, WorkerId, WorkerProgress,
+    Event, JobProgress, LeaseAnswer, LeaseId, Phase, RequestId, Verdict, WorkerId, WorkerProgress,
 };
 use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
@@ -76,7 +76,7 @@ pub struct Snapshot {
     /// What it is about.
     pub phase: Phase,
     /// How far it has come.
-    pub progress: Progress,
+    pub progress: JobProgress,
     /// For each layer from the lowest, how many ranges it has, and how many of them are committed.
     pub layers: Vec<(u64, u64)>,
     /// Why nobody works on anything, if that is so and not the end.
@@ -154,7 +154,7 @@ impl Handle {
         };
         match tokio::time::timeout(LEASE_WAIT, &mut waiting.answer).await {
             Ok(Ok(answer)) => Ok(Some(answer)),
-            Ok(Err(_)) => Err(Unheard::Over),
+            Ok(Err(_)) => Err(Unheard::ShuttingDown),
             Err(_) => Ok(None),
         }
     }
@@ -238,7 +238,7 @@ impl Handle {
     ) -> Result<T, Unheard> {
         let (reply, answer) = oneshot::channel();
         self.commands.send(whose, command(reply))?;
-        answer.await.map_err(|_| Unheard::Over)
+        answer.await.map_err(|_| Unheard::ShuttingDown)
     }
 }
 
@@ -256,7 +256,7 @@ impl Drop for Waiting<'_> {
         self.answer.close();
         let event = match self.answer.try_recv() {
             Ok(Reply {
-                answer: Answer::Task(task),
+                answer: LeaseAnswer::Task(task),
                 ..
             }) => Event::Returned {
                 worker: self.worker,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use chomp_plan::{Phase, Plan, Progress, WorkerId};
+use chomp_plan::{JobProgress, Phase, Plan, WorkerId};
 
 /// The time between two samples.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
@@ -18,7 +18,7 @@ const RATE_AFTER: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 struct Sample {
     at: Instant,
-    progress: Progress,
+    progress: JobProgress,
     /// Ascending.
     by_worker: Vec<(WorkerId, u64)>,
 }
@@ -29,7 +29,7 @@ pub(super) struct Pace {
     samples: VecDeque<Sample>,
     /// When shards were first seen, and how many were done then.
     publishing: Option<(Instant, u64)>,
-    last: Option<(Instant, Progress)>,
+    last: Option<(Instant, JobProgress)>,
 }
 
 impl Pace {
@@ -232,7 +232,7 @@ mod tests {
         let mut pace = Pace::default();
         pace.note(at(0), &plan(0));
         pace.note(at(100), &plan(11));
-        let progress = |shards_done| Progress {
+        let progress = |shards_done| JobProgress {
             shards: 19,
             shards_done,
             ..plan(11).progress()

@@ -15,7 +15,7 @@ pub(super) const WAITING_MAX: usize = 1 << 14;
 pub(crate) enum Unheard {
     /// It is over.
     #[error("the coordinator is shutting down")]
-    Over,
+    ShuttingDown,
     /// Too many of the same participant wait.
     #[error("{WAITING_MAX} calls of your participant wait already: come back in 1 s")]
     TooMany,
@@ -81,7 +81,7 @@ impl<T> Sender<T> {
     pub(super) fn send_always(&self, whose: Whose, command: T) -> Result<(), Unheard> {
         let mut state = self.0.now();
         if state.is_over {
-            return Err(Unheard::Over);
+            return Err(Unheard::ShuttingDown);
         }
         state.waiting.push(whose, command);
         drop(state);
@@ -144,6 +144,6 @@ mod tests {
         }
         assert_eq!(send(1, 0), Err(Unheard::TooMany));
         drop(commands);
-        assert_eq!(send(2, 2), Err(Unheard::Over));
+        assert_eq!(send(2, 2), Err(Unheard::ShuttingDown));
     }
 }

@@ -6,7 +6,7 @@ mod segments;
 
 use std::task::{Context, Poll, Waker};
 
-use chomp_plan::{Answer, LeaseId, RequestId, Settings, Verdict, Work};
+use chomp_plan::{LeaseAnswer, LeaseId, RequestId, Settings, Verdict, Work};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
 use chomp_store::{Journal, PartName, Placed, Storage, StoreError};
 use chomp_table::shard::ShardSize;
@@ -97,16 +97,16 @@ impl Tested {
     /// Writes all that is settled.
     fn write_all(&mut self) {
         self.rest();
-        while !self.desk.errands.is_empty() {
-            self.do_errand();
+        while !self.desk.effects.is_empty() {
+            self.do_effect();
             self.rest();
         }
     }
 
-    /// Does the errand that was begun first.
-    fn do_errand(&mut self) {
-        let errand = self.desk.errands.remove(0);
-        let done = ready(errand.perform(&self.tools));
+    /// Does the effect that was begun first.
+    fn do_effect(&mut self) {
+        let effect = self.desk.effects.remove(0);
+        let done = ready(effect.perform(&self.tools));
         self.desk.done(self.now, done);
     }
 
@@ -149,17 +149,17 @@ fn what_is_settled_during_a_write_goes_into_the_next_one_together() {
     });
     tested.join(7);
     let mut first = tested.complete(7, 1, &[0]);
-    assert_eq!(tested.desk.errands.len(), 1);
+    assert_eq!(tested.desk.effects.len(), 1);
     assert!(first.try_recv().is_err(), "it is not durable yet");
-    tested.do_errand();
+    tested.do_effect();
     assert_eq!(first.try_recv().unwrap(), Verdict::Accepted);
 
     tested.rest();
     let mut one = tested.complete(7, 2, &[1]);
-    assert_eq!(tested.desk.errands.len(), 1);
+    assert_eq!(tested.desk.effects.len(), 1);
     let mut again = tested.complete(7, 3, &[1]);
-    assert_eq!(tested.desk.errands.len(), 1, "one write at a time");
-    tested.do_errand();
+    assert_eq!(tested.desk.effects.len(), 1, "one write at a time");
+    tested.do_effect();
     assert_eq!(one.try_recv().unwrap(), Verdict::Accepted);
     assert_eq!(again.try_recv().unwrap(), Verdict::Duplicate);
     assert_eq!(tested.segments(), 3);
@@ -172,8 +172,8 @@ fn what_is_settled_during_a_write_goes_into_the_next_one_together() {
         .map(|(&head, lease)| tested.complete(7, lease, &[head]))
         .collect();
     // The first is under way alone, and the others wait for it.
-    assert_eq!(tested.desk.errands.len(), 1);
-    tested.do_errand();
+    assert_eq!(tested.desk.effects.len(), 1);
+    tested.do_effect();
     assert_eq!(verdicts.remove(0).try_recv().unwrap(), Verdict::Accepted);
     assert!(
         verdicts
@@ -203,7 +203,7 @@ fn offered(tested: &mut Tested) -> Option<u64> {
         .lease(tested.now, request, WorkerId::only(7), reply);
     let answer: Reply = answer.try_recv().ok()?;
     match answer.answer {
-        Answer::Task(task) => match task.work {
+        LeaseAnswer::Task(task) => match task.work {
             Work::Evaluate { heads, .. } => Some(heads[0].0),
             other => panic!("{other:?}"),
         },
@@ -239,7 +239,7 @@ fn a_journal_that_fails_is_not_written_any_more() {
         let mut tested = tested(|_| ());
         tested.join(7);
         let mut first = tested.complete(7, 1, &[0]);
-        tested.do_errand();
+        tested.do_effect();
         assert_eq!(first.try_recv().unwrap(), Verdict::Accepted);
         let calls = tested.storage.calls();
         tested.storage.set_fault(Some(Fault {
@@ -249,13 +249,13 @@ fn a_journal_that_fails_is_not_written_any_more() {
         }));
         // It has nothing else in hand, so this is written at once.
         let mut second = tested.complete(7, 2, &[1]);
-        tested.do_errand();
+        tested.do_effect();
         assert!(matches!(second.try_recv(), Ok(Verdict::Rejected { .. })));
         assert!(matches!(tested.desk.fault, Some(JobError::Store(_))));
         assert!(matches!(tested.desk.plan.phase(), Phase::Stopped(_)));
         let mut third = tested.complete(7, 3, &[1]);
         assert!(matches!(third.try_recv(), Ok(Verdict::Rejected { .. })));
-        assert!(tested.desk.errands.is_empty());
+        assert!(tested.desk.effects.is_empty());
         assert!(tested.desk.plan.is_quiet());
     }
 }
@@ -268,15 +268,15 @@ fn the_journal_pauses_after_a_segment_that_took_long() {
         tested.join(7);
         tested.complete(7, 1, &[0]);
         tested.now = tested.now.plus(took);
-        tested.do_errand();
+        tested.do_effect();
         let mut second = tested.complete(7, 2, &[1]);
         for _ in 0..pause {
-            assert!(tested.desk.errands.is_empty(), "{took}, {:?}", tested.now);
+            assert!(tested.desk.effects.is_empty(), "{took}, {:?}", tested.now);
             assert!(tested.desk.next_deadline().unwrap() > tested.now);
             tested.now = tested.now.plus(1);
             tested.desk.handle(tested.now, Event::Tick);
         }
-        tested.do_errand();
+        tested.do_effect();
         assert_eq!(second.try_recv().unwrap(), Verdict::Accepted);
     }
 }
@@ -288,7 +288,7 @@ fn another_coordinator_fences_this_one() {
     let other = Journal::open(tested.storage.clone(), range_bits(), BITS, 3, 4);
     ready(other).unwrap();
     let mut verdict = tested.complete(7, 1, &[0]);
-    tested.do_errand();
+    tested.do_effect();
     assert!(matches!(verdict.try_recv(), Ok(Verdict::Rejected { .. })));
     let fault = tested.desk.fault.take();
     assert!(
@@ -305,12 +305,12 @@ fn a_result_is_kept_until_it_is_checked() {
     let mut verdict = tested.complete(7, 5, &[0]);
     assert_eq!(verdict.try_recv().unwrap(), Verdict::Held);
     assert_eq!(tested.desk.kept(), 1, "it waits for a check");
-    assert!(tested.desk.errands.is_empty());
+    assert!(tested.desk.effects.is_empty());
     let (reply, mut answer) = oneshot::channel();
     let (checker, request) = (WorkerId::only(8), RequestId(1));
     tested.desk.lease(tested.now, request, checker, reply);
     let Reply { answer, .. } = answer.try_recv().unwrap();
-    let Answer::Task(task) = answer else {
+    let LeaseAnswer::Task(task) = answer else {
         panic!("{answer:?}");
     };
     let (layer, heads) = (0, vec![Head(0)]);
@@ -326,7 +326,7 @@ fn a_result_is_kept_until_it_is_checked() {
         .desk
         .complete(tested.now, checker, task.lease, handed, reply);
     assert_eq!(told.try_recv().unwrap(), Verdict::Accepted);
-    tested.do_errand();
+    tested.do_effect();
     assert_eq!(tested.desk.kept(), 0);
     assert_eq!(
         tested.tools.journal.ledger().place(Head(0)).unwrap().lease,

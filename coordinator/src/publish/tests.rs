@@ -18,7 +18,7 @@ use chomp_table::{RangeBits, Word, definition, range};
 
 use super::*;
 use crate::arbiter::Arbiter;
-use crate::errands::{Errand, Tools};
+use crate::effects::{Effect, Tools};
 use crate::ready;
 
 const BITS: u32 = 16;
@@ -391,7 +391,7 @@ fn a_shard_that_changed_is_not_taken_for_whole() {
         bits: BITS,
     };
     let is_whole = |shard| {
-        let done = ready(Errand::ReadBack { shard }.perform(&tools));
+        let done = ready(Effect::ReadBack { shard }.perform(&tools));
         match &done.events[..] {
             [Event::ReadBack { is_whole, .. }] => *is_whole,
             other => panic!("{other:?}"),

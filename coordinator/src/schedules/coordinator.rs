@@ -1,4 +1,4 @@
-//! A coordinator without a runtime: the desk of a job, whose errands are done when it is told to.
+//! A coordinator without a runtime: the desk of a job, whose effects are done when it is told to.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::expected::range_bits;
 use crate::arbiter::Arbiter;
-use crate::errands::{Done, Errand, Tools};
+use crate::effects::{Done, Effect, Tools};
 use crate::job::{Desk, Handed, Reply, Subject};
 use crate::list::List;
 use crate::ready;
@@ -19,7 +19,7 @@ use crate::server::{StartError, begin};
 
 /// What a worker hears.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum Heard {
     Answer(WorkerId, Reply),
     /// What became of a result of these ranges.
     Settled(Vec<Head>, Verdict),
@@ -29,8 +29,8 @@ pub(super) enum Told {
 pub(super) struct Coordinator {
     pub(super) desk: Desk,
     pub(super) tools: Arc<Tools>,
-    /// The errands that were begun; they end in any order.
-    pub(super) under_way: Vec<Errand>,
+    /// The effects that were begun; they end in any order.
+    pub(super) under_way: Vec<Effect>,
     requests: Vec<(WorkerId, oneshot::Receiver<Reply>)>,
     results: Vec<(Vec<Head>, oneshot::Receiver<Verdict>)>,
     request_count: u64,
@@ -73,7 +73,7 @@ impl Coordinator {
             request_count: 0,
         };
         coordinator.desk.begin(Millis(0), first);
-        assert!(coordinator.told().is_empty(), "nobody has asked");
+        assert!(coordinator.heard().is_empty(), "nobody has asked");
         Ok(coordinator)
     }
 
@@ -81,18 +81,18 @@ impl Coordinator {
         *self.desk.plan.phase() == Phase::Running
     }
 
-    pub(super) fn handle(&mut self, now: u64, event: Event) -> Vec<Told> {
+    pub(super) fn handle(&mut self, now: u64, event: Event) -> Vec<Heard> {
         self.desk.handle(Millis(now), event);
-        self.told()
+        self.heard()
     }
 
-    pub(super) fn want(&mut self, now: u64, worker: WorkerId) -> Vec<Told> {
+    pub(super) fn want(&mut self, now: u64, worker: WorkerId) -> Vec<Heard> {
         self.request_count += 1;
         let (reply, answer) = oneshot::channel();
         self.requests.push((worker, answer));
         let request = RequestId(self.request_count);
         self.desk.lease(Millis(now), request, worker, reply);
-        self.told()
+        self.heard()
     }
 
     pub(super) fn complete(
@@ -101,7 +101,7 @@ impl Coordinator {
         worker: WorkerId,
         lease: LeaseId,
         handed: Handed,
-    ) -> Vec<Told> {
+    ) -> Vec<Heard> {
         let heads = match &handed {
             Handed::Ranges(ranges) => ranges.iter().map(|placed| placed.summary.head).collect(),
             _ => Vec::new(),
@@ -110,27 +110,27 @@ impl Coordinator {
         self.results.push((heads, verdict));
         let now = Millis(now);
         self.desk.complete(now, worker, lease, handed, reply);
-        self.told()
+        self.heard()
     }
 
-    /// One of the errands under way is done, well or not; tells whether it was a segment of the
+    /// One of the effects under way is done, well or not; tells whether it was a segment of the
     /// journal that was written.
-    pub(super) fn end_errand(&mut self, now: u64, index: usize) -> (bool, Vec<Told>) {
-        let errand = self.under_way.remove(index);
-        let done: Done = ready(errand.perform(&self.tools));
+    pub(super) fn end_effect(&mut self, now: u64, index: usize) -> (bool, Vec<Heard>) {
+        let effect = self.under_way.remove(index);
+        let done: Done = ready(effect.perform(&self.tools));
         let well = done.appended && done.fault.is_none();
         self.desk.done(Millis(now), done);
-        (well, self.told())
+        (well, self.heard())
     }
 
     /// What workers hear since they heard last.
-    pub(super) fn told(&mut self) -> Vec<Told> {
-        self.under_way.append(&mut self.desk.errands);
-        let mut told = Vec::new();
+    pub(super) fn heard(&mut self) -> Vec<Heard> {
+        self.under_way.append(&mut self.desk.effects);
+        let mut heard = Vec::new();
         self.requests
             .retain_mut(|(worker, answer)| match answer.try_recv() {
                 Ok(reply) => {
-                    told.push(Told::Answer(*worker, reply));
+                    heard.push(Heard::Answer(*worker, reply));
                     false
                 }
                 Err(oneshot::error::TryRecvError::Empty) => true,
@@ -140,12 +140,12 @@ impl Coordinator {
         self.results
             .retain_mut(|(heads, verdict)| match verdict.try_recv() {
                 Ok(verdict) => {
-                    told.push(Told::Settled(std::mem::take(heads), verdict));
+                    heard.push(Heard::Settled(std::mem::take(heads), verdict));
                     false
                 }
                 Err(oneshot::error::TryRecvError::Empty) => true,
                 Err(oneshot::error::TryRecvError::Closed) => panic!("a result without a verdict"),
             });
-        told
+        heard
     }
 }

@@ -31,13 +31,13 @@ impl World {
         self.overtaken = None;
         self.bits = self.last_bits;
         // A crash that was to come comes now.
-        if self.chance.once_in(2) {
+        if self.rng.once_in(2) {
             self.storage.crash_at(self.storage.calls());
         }
         self.crash();
         // One more, which often is in the publication: there is nobody else any more.
-        if self.chance.once_in(3) {
-            let call = self.storage.calls() + self.chance.below(400);
+        if self.rng.once_in(3) {
+            let call = self.storage.calls() + self.rng.below(400);
             self.storage.crash_at(call);
             self.run();
             self.crash();
@@ -66,7 +66,7 @@ impl World {
         for _ in 0..TURNS_MAX {
             let coordinator = self.coordinator.as_mut().expect("it was started");
             if !coordinator.under_way.is_empty() {
-                self.end_errand(0);
+                self.end_effect(0);
                 continue;
             }
             match coordinator.desk.plan.phase().clone() {

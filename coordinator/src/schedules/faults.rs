@@ -3,7 +3,7 @@
 use super::ending::End;
 use super::world::World;
 use chomp_store::objects::{Fault, Moment};
-use chomp_table::chance::Chance;
+use chomp_table::rng::Rng;
 
 const BITS: u32 = 15;
 
@@ -67,7 +67,7 @@ impl World {
 
 /// The number of storage calls of an undisturbed job.
 fn calls() -> u64 {
-    World::quiet(Chance(0), BITS).finish()
+    World::quiet(Rng(0), BITS).finish()
 }
 
 /// An outcome of a run with trouble: it may tell of it, unless the trouble came after its end.
@@ -85,7 +85,7 @@ fn every_call_fails_or_crashes() {
     for call in 0..calls {
         for trouble in TROUBLES {
             for seed in 0..4 {
-                let mut world = World::quiet(Chance(seed), BITS);
+                let mut world = World::quiet(Rng(seed), BITS);
                 let (end, _) = world.run_with(call, trouble);
                 // What a worker cannot read or write once, it tries again.
                 let last = matches!(
@@ -113,7 +113,7 @@ fn trouble_in_the_recovery_from_trouble() {
             // Of the 25 combinations, others at each pair.
             let at = |n: u64| TROUBLES[usize::try_from(n % 5).unwrap()];
             let (one, two) = (at(first + second), at(first / 5 + 3 * second));
-            let mut world = World::quiet(Chance(first * 1000 + second), BITS);
+            let mut world = World::quiet(Rng(first * 1000 + second), BITS);
             world.run_with(first, one);
             let (end, made) = world.run_with(second, two);
             pairs += 1;

@@ -23,7 +23,7 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-use chomp_table::chance::Chance;
+use chomp_table::rng::Rng;
 use world::World;
 
 /// How many schedules there are, unless `CHOMP_SCHEDULES` says so.
@@ -66,8 +66,8 @@ impl Seen {
 
 /// Runs the schedule of a seed.
 fn run(seed: u64) -> Seen {
-    let mut world = World::new(Chance(seed));
-    for _ in 0..world.chance.below(60) {
+    let mut world = World::new(Rng(seed));
+    for _ in 0..world.rng.below(60) {
         world.step();
     }
     world.calm_down();

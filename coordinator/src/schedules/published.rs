@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use chomp_plan::Settings;
 use chomp_store::Key;
-use chomp_table::chance::Chance;
 use chomp_table::definition;
 use chomp_table::manifest::{MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name};
+use chomp_table::rng::Rng;
 use chomp_table::shard::decode_shard;
 use chomp_table::{Head, Word};
 
@@ -35,12 +35,12 @@ impl World {
         settings.check_one_in = self.check_one_in;
         settings.check_own_one_in = self.check_one_in;
         if self.perils.chaos {
-            settings.checks_first = u32::try_from(self.chance.below(2)).unwrap();
-            settings.task_positions_max = self.chance.below(5) * range_bits().positions();
-            settings.task_positions_min = self.chance.below(4) * range_bits().positions();
-            settings.tasks_per_thread = u32::try_from(self.chance.below(2)).unwrap();
+            settings.checks_first = u32::try_from(self.rng.below(2)).unwrap();
+            settings.task_positions_max = self.rng.below(5) * range_bits().positions();
+            settings.task_positions_min = self.rng.below(4) * range_bits().positions();
+            settings.tasks_per_thread = u32::try_from(self.rng.below(2)).unwrap();
         }
-        let random = self.chance.below(u64::MAX);
+        let random = self.rng.below(u64::MAX);
         let coordinator = Coordinator::start(&self.storage, settings, random)?;
         self.seen.starts += 1;
         let ledger = coordinator.tools.journal.ledger();
@@ -123,7 +123,7 @@ fn published(bits: u32) -> &'static Objects {
 
 /// The objects of an undisturbed run, shown to be a table of the losing positions.
 fn undisturbed(bits: u32) -> Objects {
-    let mut world = World::quiet(Chance(0), bits);
+    let mut world = World::quiet(Rng(0), bits);
     let end = world.run();
     assert!(matches!(end, End::Finished), "{end:?}");
     let objects = published_objects(&world.storage.objects(), bits);

@@ -15,10 +15,10 @@ impl World {
             self.try_to_start();
             return;
         }
-        match self.chance.below(40) {
+        match self.rng.below(40) {
             0..10 => self.want(),
             10..20 => self.hand_in(),
-            20..28 => self.end_some_errand(),
+            20..28 => self.end_some_effect(),
             28 => self.hand_in_again(),
             29 => self.lose_a_task(),
             30 => {
@@ -27,7 +27,7 @@ impl World {
             }
             31 => self.set_fault(),
             32 => {
-                let call = self.storage.calls() + self.chance.below(40);
+                let call = self.storage.calls() + self.rng.below(40);
                 self.storage.crash_at(call);
             }
             33 => self.crash(),
@@ -42,16 +42,16 @@ impl World {
 
     /// A worker does its task and hands it in, or not.
     pub(super) fn hand_in(&mut self) {
-        let Some(index) = self.chance.index(self.tasks.len()) else {
+        let Some(index) = self.rng.index(self.tasks.len()) else {
             return;
         };
         let held = self.tasks.swap_remove(index);
         match self.do_task(&held) {
             Ok(outcome) => {
-                if self.chance.once_in(4) {
+                if self.rng.once_in(4) {
                     self.outcomes.push(outcome.clone());
                 }
-                if !self.chance.once_in(12) {
+                if !self.rng.once_in(12) {
                     self.complete(outcome);
                 }
             }
@@ -61,7 +61,7 @@ impl World {
 
     /// A result comes late, or once more.
     fn hand_in_again(&mut self) {
-        if let Some(index) = self.chance.index(self.outcomes.len()) {
+        if let Some(index) = self.rng.index(self.outcomes.len()) {
             let mut outcome = self.outcomes[index].clone();
             let end = super::expected::range_bits().heads(self.bits);
             // A result for a larger table is refused, and its worker would not be there.
@@ -76,12 +76,12 @@ impl World {
 
     /// A worker dies, gives a task back, fails, or leaves.
     fn lose_a_task(&mut self) {
-        let Some(index) = self.chance.index(self.tasks.len()) else {
+        let Some(index) = self.rng.index(self.tasks.len()) else {
             return;
         };
         let held = self.tasks.swap_remove(index);
         let (worker, lease) = (held.worker, held.task.lease);
-        match self.chance.below(4) {
+        match self.rng.below(4) {
             0 => {}
             1 => self.tell(Event::Returned { worker, lease }),
             2 => self.tell(Event::Left { worker }),
@@ -96,25 +96,25 @@ impl World {
         }
     }
 
-    fn end_some_errand(&mut self) {
+    fn end_some_effect(&mut self) {
         let begun = self.coordinator.as_ref().map_or(0, |it| it.under_way.len());
-        if let Some(index) = self.chance.index(begun) {
-            self.end_errand(index);
+        if let Some(index) = self.rng.index(begun) {
+            self.end_effect(index);
         }
     }
 
     fn set_fault(&mut self) {
         let fault = Fault {
-            call: self.storage.calls() + self.chance.below(40),
-            sticky: self.chance.once_in(2),
-            moment: [Moment::Before, Moment::After][self.chance.index(2).unwrap()],
+            call: self.storage.calls() + self.rng.below(40),
+            sticky: self.rng.once_in(2),
+            moment: [Moment::Before, Moment::After][self.rng.index(2).unwrap()],
         };
         self.storage.set_fault(Some(fault));
     }
 
     fn run_full(&mut self) {
         let held: usize = self.storage.objects().values().map(bytes::Bytes::len).sum();
-        let room = self.chance.below(2000);
+        let room = self.rng.below(2000);
         self.storage.set_bytes_max(held as u64 + room);
     }
 
@@ -140,10 +140,10 @@ impl World {
     fn let_the_overtaken_go_on(&mut self) {
         let now = self.now;
         if let Some(overtaken) = &mut self.overtaken
-            && let Some(index) = self.chance.index(overtaken.under_way.len())
+            && let Some(index) = self.rng.index(overtaken.under_way.len())
         {
             let before = overtaken.tools.journal.ledger().next;
-            let (written, _) = overtaken.end_errand(now, index);
+            let (written, _) = overtaken.end_effect(now, index);
             let after = overtaken.tools.journal.ledger().next;
             assert!(
                 !written && before == after,
@@ -173,15 +173,15 @@ impl World {
         let progress = self.coordinator.as_ref().map(|it| it.desk.plan.progress());
         let merged = progress.is_some_and(|it| it.shards > 0 && it.shards == it.shards_done);
         keys.retain(|key| key.as_str().starts_with("work") || !(manifests || merged));
-        let Some(index) = self.chance.index(keys.len()).filter(|_| self.perils.damage) else {
+        let Some(index) = self.rng.index(keys.len()).filter(|_| self.perils.damage) else {
             return;
         };
         let key = keys[index].clone();
         let length = objects[&key].len();
-        if self.chance.once_in(2) {
+        if self.rng.once_in(2) {
             // A removal that fails may have taken place.
             let _ = ready(self.storage.delete(&[key]));
-        } else if let Some(byte) = self.chance.index(length) {
+        } else if let Some(byte) = self.rng.index(length) {
             self.storage.flip_bit(&key, byte, 3);
         }
         self.damaged = true;
@@ -198,13 +198,13 @@ impl World {
 
     /// Somebody starts the program again, after a while with the storage in order.
     fn try_to_start(&mut self) {
-        if self.chance.once_in(2) {
+        if self.rng.once_in(2) {
             self.storage.set_fault(None);
         }
-        if self.chance.once_in(2) {
+        if self.rng.once_in(2) {
             self.storage.set_bytes_max(u64::MAX);
         }
-        if self.chance.once_in(6) {
+        if self.rng.once_in(6) {
             self.bits = self.last_bits;
         }
         if self.start().is_err() {

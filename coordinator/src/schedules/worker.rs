@@ -9,14 +9,14 @@ use chomp_table::sources::sources;
 use chomp_table::{Digest, Head};
 
 use super::expected::{Record, range_bits};
-use super::world::{Held, Outcome, Trouble, World};
+use super::world::{Held, TaskResult, Trouble, World};
 use crate::arbiter::ArbiterError;
 use crate::job::Handed;
 use crate::ready;
 
 impl World {
     /// Does a task, its part and shard being durable then.
-    pub(super) fn do_task(&mut self, held: &Held) -> Result<Outcome, Trouble> {
+    pub(super) fn do_task(&mut self, held: &Held) -> Result<TaskResult, Trouble> {
         let handed = match &held.task.work {
             Work::Evaluate { layer, heads } => {
                 let heads = self.chosen(heads);
@@ -45,7 +45,7 @@ impl World {
                 let mut merged = merged.map_err(|error| trouble(&error))?;
                 if self.perils.lies
                     && self.replicas > 1
-                    && self.chance.once_in(8)
+                    && self.rng.once_in(8)
                     && self.lied_shards.insert(*shard)
                 {
                     let MergedShard::Words(words) = &mut merged else {
@@ -64,7 +64,7 @@ impl World {
                 Handed::Checked(Vec::new())
             }
         };
-        Ok(Outcome {
+        Ok(TaskResult {
             worker: held.worker,
             lease: held.task.lease,
             handed,
@@ -90,8 +90,8 @@ impl World {
 
     /// All of the heads, or some.
     fn chosen(&mut self, heads: &[Head]) -> Vec<Head> {
-        if self.perils.chaos && self.chance.once_in(5) {
-            let some = self.chance.some(heads);
+        if self.perils.chaos && self.rng.once_in(5) {
+            let some = self.rng.some(heads);
             if !some.is_empty() {
                 return some;
             }
@@ -119,8 +119,8 @@ impl World {
             });
         }
         if self.perils.lies
-            && self.chance.once_in(8)
-            && let Some(index) = self.chance.index(heads.len())
+            && self.rng.once_in(8)
+            && let Some(index) = self.rng.index(heads.len())
             && self.lies.insert(heads[index])
         {
             records[index] = self.expected.lie(heads[index]).clone();

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use chomp_plan::{Answer, Event, LeaseId, Phase, Task, Verdict, WorkerId};
+use chomp_plan::{Event, LeaseAnswer, LeaseId, Phase, Task, Verdict, WorkerId};
 use chomp_store::objects::SimulatedStorage;
-use chomp_table::chance::Chance;
+use chomp_table::rng::Rng;
 use chomp_table::{Digest, Head};
 
 use super::Seen;
-use super::coordinator::{Coordinator, Told};
+use super::coordinator::{Coordinator, Heard};
 use super::expected::{BITS_MAX, BITS_MIN, Expected, range_bits};
-use crate::errands::Errand;
+use crate::effects::Effect;
 use crate::job::Handed;
 
 /// Which bad things may happen in a schedule.
@@ -27,7 +27,7 @@ pub(super) struct Perils {
 
 /// A result on its way, or one that may be sent again.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
+pub(super) struct TaskResult {
     pub(super) worker: WorkerId,
     pub(super) lease: LeaseId,
     pub(super) handed: Handed,
@@ -51,7 +51,7 @@ pub(super) enum Trouble {
 
 #[derive(Debug)]
 pub(super) struct World {
-    pub(super) chance: Chance,
+    pub(super) rng: Rng,
     pub(super) perils: Perils,
     pub(super) expected: &'static Expected,
     /// The bits of this job, and of the last one: the table may be extended on the way.
@@ -65,7 +65,7 @@ pub(super) struct World {
     pub(super) ids: u64,
     /// The tasks that somebody works on.
     pub(super) tasks: Vec<Held>,
-    pub(super) outcomes: Vec<Outcome>,
+    pub(super) outcomes: Vec<TaskResult>,
     /// The ranges that workers were told are safe.
     pub(super) acknowledged: BTreeSet<Head>,
     /// How many workers have to agree, and how many ranges there are for each that is checked.
@@ -84,32 +84,28 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(mut chance: Chance) -> World {
+    pub(super) fn new(mut rng: Rng) -> World {
         let last_bits = [13, 14, 14, 14, 15, 15, 15, BITS_MAX];
-        let last_bits = last_bits[chance.index(last_bits.len()).unwrap()];
-        let bits = if chance.once_in(4) {
-            BITS_MIN
-        } else {
-            last_bits
-        };
+        let last_bits = last_bits[rng.index(last_bits.len()).unwrap()];
+        let bits = if rng.once_in(4) { BITS_MIN } else { last_bits };
         let perils = Perils {
-            lies: chance.once_in(6),
-            damage: chance.once_in(4),
+            lies: rng.once_in(6),
+            damage: rng.once_in(4),
             chaos: true,
         };
-        let mut world = World::quiet(chance, bits);
+        let mut world = World::quiet(rng, bits);
         world.last_bits = last_bits;
         world.perils = perils;
-        world.replicas = if world.chance.once_in(2) { 1 } else { 2 };
-        world.check_one_in = [0, 1, 3][world.chance.index(3).unwrap()];
+        world.replicas = if world.rng.once_in(2) { 1 } else { 2 };
+        world.check_one_in = [0, 1, 3][world.rng.index(3).unwrap()];
         world
     }
 
     /// A world in which nothing bad happens by itself.
-    pub(super) fn quiet(mut chance: Chance, bits: u32) -> World {
+    pub(super) fn quiet(mut rng: Rng, bits: u32) -> World {
         World {
-            storage: Arc::new(SimulatedStorage::new(chance.below(u64::MAX))),
-            chance,
+            storage: Arc::new(SimulatedStorage::new(rng.below(u64::MAX))),
+            rng,
             perils: Perils {
                 lies: false,
                 damage: false,
@@ -172,8 +168,8 @@ impl World {
     pub(super) fn tell(&mut self, event: Event) {
         let now = self.now;
         if let Some(coordinator) = &mut self.coordinator {
-            let told = coordinator.handle(now, event);
-            self.hear(told);
+            let heard = coordinator.handle(now, event);
+            self.hear(heard);
         }
     }
 
@@ -191,21 +187,21 @@ impl World {
         self.join(worker);
         let now = self.now;
         if let Some(coordinator) = &mut self.coordinator {
-            let told = coordinator.want(now, worker);
-            self.hear(told);
+            let heard = coordinator.want(now, worker);
+            self.hear(heard);
         }
     }
 
-    pub(super) fn complete(&mut self, outcome: Outcome) {
+    pub(super) fn complete(&mut self, outcome: TaskResult) {
         let now = self.now;
         if let Some(coordinator) = &mut self.coordinator {
-            let Outcome {
+            let TaskResult {
                 worker,
                 lease,
                 handed,
             } = outcome;
-            let told = coordinator.complete(now, worker, lease, handed);
-            self.hear(told);
+            let heard = coordinator.complete(now, worker, lease, handed);
+            self.hear(heard);
         }
     }
 
@@ -213,13 +209,13 @@ impl World {
     pub(super) fn give_up(&mut self, held: &Held, trouble: &Trouble) {
         let now = self.now;
         if let (Trouble::Lost(head, digest), Some(coordinator)) = (trouble, &mut self.coordinator) {
-            let told =
+            let heard =
                 coordinator
                     .desk
                     .report(chomp_plan::Millis(now), held.worker, &[(*head, *digest)]);
-            assert_eq!(told, Ok(()), "nobody is wrong about so much");
-            let told = coordinator.told();
-            self.hear(told);
+            assert_eq!(heard, Ok(()), "nobody is wrong about so much");
+            let heard = coordinator.heard();
+            self.hear(heard);
         }
         self.now = now;
         self.tell(Event::Returned {
@@ -228,14 +224,14 @@ impl World {
         });
     }
 
-    /// An errand of the coordinator is done.
-    pub(super) fn end_errand(&mut self, index: usize) {
+    /// An effect of the coordinator is done.
+    pub(super) fn end_effect(&mut self, index: usize) {
         let now = self.now;
         if let Some(coordinator) = &mut self.coordinator {
             let ranges = |coordinator: &Coordinator| coordinator.tools.journal.ledger().len();
             let before = ranges(coordinator);
-            let publishes = matches!(coordinator.under_way[index], Errand::Publish);
-            let (_, told) = coordinator.end_errand(now, index);
+            let publishes = matches!(coordinator.under_way[index], Effect::Publish);
+            let (_, heard) = coordinator.end_effect(now, index);
             let after = ranges(coordinator);
             let goes_on = *coordinator.desk.plan.phase() == Phase::Running;
             self.seen.healed += u64::from(publishes && goes_on);
@@ -245,35 +241,35 @@ impl World {
                 self.seen.withdrawn += (before - after) as u64;
                 self.acknowledged.clear();
             }
-            self.hear(told);
+            self.hear(heard);
         }
     }
 
-    pub(super) fn hear(&mut self, told: Vec<Told>) {
-        for told in told {
-            match told {
-                Told::Answer(worker, reply) => match reply.answer {
+    pub(super) fn hear(&mut self, heard: Vec<Heard>) {
+        for heard in heard {
+            match heard {
+                Heard::Answer(worker, reply) => match reply.answer {
                     // It gets lost on its way.
-                    Answer::Task(_) if self.perils.chaos && self.chance.once_in(15) => {}
-                    Answer::Task(task) => self.tasks.push(Held { worker, task }),
-                    Answer::Quarantined { .. } => {
+                    LeaseAnswer::Task(_) if self.perils.chaos && self.rng.once_in(15) => {}
+                    LeaseAnswer::Task(task) => self.tasks.push(Held { worker, task }),
+                    LeaseAnswer::Quarantined { .. } => {
                         let name = worker.to_string();
                         assert!(!self.liars.is_empty(), "{name} was slandered");
                         self.seen.quarantined += 1;
                     }
                     _ => {}
                 },
-                Told::Settled(heads, Verdict::Accepted | Verdict::Duplicate) => {
+                Heard::Settled(heads, Verdict::Accepted | Verdict::Duplicate) => {
                     if !self.damaged && self.liars.is_empty() {
                         self.acknowledged.extend(heads);
                     }
                 }
-                Told::Settled(_, Verdict::Rejected { reason }) => {
+                Heard::Settled(_, Verdict::Rejected { reason }) => {
                     if let chomp_plan::Rejection::Quarantined { .. } = reason {
                         self.seen.quarantined += 1;
                     }
                 }
-                Told::Settled(..) => {}
+                Heard::Settled(..) => {}
             }
         }
         self.note_quarantines();
@@ -288,7 +284,7 @@ impl World {
             .desk
             .plan
             .workers()
-            .filter(|worker| worker.misdeed.is_some());
+            .filter(|worker| worker.quarantine.is_some());
         let outcasts: Vec<String> = outcasts.map(|worker| worker.name).collect();
         if let Some(name) = outcasts.first() {
             assert!(!self.liars.is_empty(), "{name} was slandered");

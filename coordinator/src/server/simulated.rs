@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::map_request;
 use axum::routing::any_service;
-use chomp_plan::{ParticipantId, Progress, Settings};
+use chomp_plan::{JobProgress, ParticipantId, Settings};
 use chomp_store::{Journal, Storage, published};
 use chomp_table::reader::AnyManifest;
 use tokio::sync::watch;
@@ -20,7 +20,7 @@ use tonic::service::Routes;
 
 use super::{Opened, StartError, Wishes};
 use crate::auth::CALLS;
-use crate::job::{Handle, Outcome, Snapshot};
+use crate::job::{Handle, JobOutcome, Snapshot};
 use crate::list::List;
 use crate::roster::Bearer;
 
@@ -29,9 +29,9 @@ use crate::roster::Bearer;
 pub struct SimulatedCoordinator {
     journal: Arc<Journal>,
     handle: Handle,
-    progress: watch::Receiver<Progress>,
+    progress: watch::Receiver<JobProgress>,
     calls: Routes,
-    job: AbortOnDropHandle<Outcome>,
+    job: AbortOnDropHandle<JobOutcome>,
     stop: CancellationToken,
 }
 
@@ -105,7 +105,7 @@ impl SimulatedCoordinator {
     }
 
     /// How far the job has come. It changes with the phase of the job, and when somebody looks.
-    pub fn progress(&self) -> watch::Receiver<Progress> {
+    pub fn progress(&self) -> watch::Receiver<JobProgress> {
         self.progress.clone()
     }
 
@@ -115,7 +115,7 @@ impl SimulatedCoordinator {
     }
 
     /// Ends the job. What is being written is still committed.
-    pub async fn stop(self) -> Outcome {
+    pub async fn stop(self) -> JobOutcome {
         self.stop.cancel();
         let ended = self.job.await;
         ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))

@@ -124,7 +124,7 @@ async fn a_worker_that_holds_on_for_ever_does_not_hold_the_end() {
     };
     let (renewed, outcome) = tokio::join!(renewing, coordinator.stop());
     assert!(renewed >= limits.finish_time, "{renewed:?}: it was cut off");
-    assert!(matches!(outcome, Outcome::Interrupted), "{outcome:?}");
+    assert!(matches!(outcome, JobOutcome::Interrupted), "{outcome:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,7 +157,7 @@ async fn texts_are_made_for_who_listens() {
     ] {
         let teller = Arc::clone(&coordinator.teller);
         let _follower = of_statuses.then(|| teller.subscribe());
-        let (text, mut told) = watch::channel(chomp_serve::Told::default());
+        let (text, mut told) = watch::channel(chomp_serve::StatusText::default());
         let following = teller.follow(coordinator.progress.clone(), text);
         let counting = async {
             let _listener = of_texts.then(|| told.clone());
@@ -205,7 +205,7 @@ async fn who_follows_a_job_hears_of_its_end() {
     .await;
     let status = coordinator.status();
     let outcome = coordinator.stop().await;
-    assert!(matches!(outcome, Outcome::Finished(_)), "{outcome:?}");
+    assert!(matches!(outcome, JobOutcome::Finished(_)), "{outcome:?}");
     assert_eq!(status.borrow().phase, JobPhase::Finished);
 }
 
@@ -217,7 +217,7 @@ async fn no_two_coordinators_are_alike() {
     for _ in 0..2 {
         let storage = Arc::new(SimulatedStorage::new(0));
         let (coordinator, _) = start_with(&issuer, storage.clone(), Limits::default(), None).await;
-        let Outcome::Interrupted = coordinator.stop().await else {
+        let JobOutcome::Interrupted = coordinator.stop().await else {
             panic!("nobody computed anything");
         };
         firsts.push(storage.objects());

@@ -35,7 +35,7 @@ async fn found(storage: &Arc<SimulatedStorage>) -> Result<BucketTable, DownloadE
 }
 
 async fn fetched(storage: &Arc<SimulatedStorage>, out: &Path) -> Result<Report, DownloadError> {
-    let (progress, watch) = watch::channel(Progress::default());
+    let (progress, watch) = watch::channel(DownloadProgress::default());
     let report = loop {
         let origin = Origin::Bucket(found(storage).await?);
         match fetch_all(config(ADDRESS, out), origin, progress.clone()).await {

@@ -9,7 +9,7 @@ async fn it_stops_when_asked_to() {
     server.set(Peril::Status(503));
     let out = tempfile::tempdir().unwrap();
     let stop = CancellationToken::new();
-    let (progress, _watch) = watch::channel(Progress::default());
+    let (progress, _watch) = watch::channel(DownloadProgress::default());
     let config = Config {
         patience: Duration::from_hours(1),
         ..config(&server.url(), out.path())

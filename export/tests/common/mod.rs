@@ -57,7 +57,7 @@ pub(crate) fn bytes_with(
         memory,
     };
     let mut bytes = Vec::new();
-    let mut last = chomp_export::Progress::default();
+    let mut last = chomp_export::ExportProgress::default();
     let report = export(table, &request, &mut bytes, &mut |progress| {
         assert!(progress.read <= progress.total, "{progress:?}");
         assert!(progress.read >= last.read, "{progress:?} {last:?}");

@@ -1,6 +1,6 @@
 //! Values by blocks against the definition, theorems, and what others counted.
 
-use chomp_table::chance::Chance;
+use chomp_table::rng::Rng;
 use chomp_table::{Partition, Position};
 
 use super::*;
@@ -69,10 +69,10 @@ fn slow(area: u32, areas: &[Vec<u8>]) -> Vec<u8> {
 #[test]
 fn moves_of_the_largest_areas_to_small_ones() {
     let areas = areas(30, fast);
-    let mut chance = Chance(2);
+    let mut rng = Rng(2);
     for area in [63, 64, 65, 101, 119, 120] {
         let most = count(area) - 300;
-        for start in [0, 3000, chance.below(most), chance.below(most), most] {
+        for start in [0, 3000, rng.below(most), rng.below(most), most] {
             let mut evaluation = Evaluation::new(area, start..start + 300);
             evaluation.apply(&lower(&areas, 1..31, 9));
             for (rank, &found) in (start..).zip(&evaluation.sets) {
@@ -161,20 +161,20 @@ fn losing_positions_are_as_many_as_others_found_and_those_of_the_bits_table() {
 #[test]
 fn ranges_chunks_windows_and_passes_change_nothing() {
     let areas = areas(38, fast);
-    let mut chance = Chance(1);
+    let mut rng = Rng(1);
     for _ in 0..60 {
-        let area = 2 + u32::try_from(chance.below(37)).unwrap();
+        let area = 2 + u32::try_from(rng.below(37)).unwrap();
         let all = &areas[area as usize];
         let mut cuts = [
             0,
             count(area),
-            chance.below(count(area)),
-            chance.below(count(area)),
+            rng.below(count(area)),
+            rng.below(count(area)),
         ];
         cuts.sort_unstable();
-        let chunk_bits = 3 + u32::try_from(chance.below(12)).unwrap();
-        let passes = 1 + chance.below(4);
-        let passes: Vec<u64> = (0..area).map(|_| chance.below(passes)).collect();
+        let chunk_bits = 3 + u32::try_from(rng.below(12)).unwrap();
+        let passes = 1 + rng.below(4);
+        let passes: Vec<u64> = (0..area).map(|_| rng.below(passes)).collect();
         for ranks in cuts.windows(2).map(|cut| cut[0]..cut[1]) {
             if ranks.is_empty() {
                 continue;

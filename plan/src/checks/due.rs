@@ -6,7 +6,7 @@ use chomp_table::{Division, Head};
 
 use crate::ids::{LeaseId, Millis, SubmissionId, Unit, WorkerId};
 use crate::slots::Content;
-use crate::units::{Place, place};
+use crate::units::{Priority, priority};
 
 /// Of so many groups of checks the lowest range is chosen.
 const GROUPS_LOOKED_AT: usize = 16;
@@ -31,9 +31,9 @@ pub(in super::super) struct Checks {
     division: Division,
     pub(super) due: BTreeMap<Head, Check>,
     /// Those that nobody has in hand, by who must not have them.
-    free: BTreeMap<Vec<WorkerId>, BTreeSet<Place>>,
+    free: BTreeMap<Vec<WorkerId>, BTreeSet<Priority>>,
     /// The doubted ranges among these.
-    doubted: BTreeSet<Place>,
+    doubted: BTreeSet<Priority>,
     /// The ranges that are held, the oldest first.
     pub(super) held: BTreeSet<(Millis, Head)>,
 }
@@ -96,20 +96,20 @@ impl Checks {
     /// Anybody who may check this range can have it.
     pub(super) fn set_free(&mut self, head: Head) {
         let check = &self.due[&head];
-        let place = place(self.division, Unit::Range(head));
+        let priority = priority(self.division, Unit::Range(head));
         if check.held.is_none() {
-            self.doubted.insert(place);
+            self.doubted.insert(priority);
         }
         let group = self.free.entry(check.voters.clone()).or_default();
-        group.insert(place);
+        group.insert(priority);
     }
 
     pub(super) fn set_taken(&mut self, head: Head) {
         let voters = &self.due[&head].voters;
-        let place = place(self.division, Unit::Range(head));
-        self.doubted.remove(&place);
+        let priority = priority(self.division, Unit::Range(head));
+        self.doubted.remove(&priority);
         if let Some(group) = self.free.get_mut(voters) {
-            group.remove(&place);
+            group.remove(&priority);
             if group.is_empty() {
                 self.free.remove(voters);
             }
@@ -147,6 +147,8 @@ impl Checks {
     #[cfg(test)]
     pub(in super::super) fn free(&self) -> impl Iterator<Item = (&Vec<WorkerId>, Head)> {
         let groups = self.free.iter();
-        groups.flat_map(|(voters, group)| group.iter().map(move |place| (voters, Head(place.1))))
+        groups.flat_map(|(voters, group)| {
+            group.iter().map(move |priority| (voters, Head(priority.1)))
+        })
     }
 }

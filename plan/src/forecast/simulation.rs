@@ -13,7 +13,7 @@
 //!    written goes into its next segment, and is done when that is durable.
 //!
 //! Checks, merges and reading back are tasks like evaluations; a merge reads all its records from the store. What is
-//! not simulated: heartbeats, faults, slow machines, and so no doubled leases.
+//! not simulated: heartbeats, faults, slow machines, and so no speculative leases.
 
 mod job;
 mod path;
@@ -29,14 +29,14 @@ use chomp_table::{Digest, Head};
 
 use super::{as_f64, round};
 use crate::{
-    Action, Answer, Event, Millis, Past, Phase, Plan, PlanError, RequestId, SubmissionId, Task,
-    Work, WorkerId,
+    Action, Event, LeaseAnswer, Millis, Past, Phase, Plan, PlanError, RequestId, SubmissionId,
+    Task, Work, WorkerId,
 };
 pub use job::Job;
 pub use path::CriticalPath;
 #[cfg(test)]
 pub(super) use profile::HASH;
-pub use profile::Outcome;
+pub use profile::Prediction;
 use profile::Profile;
 use serving::Servers;
 use worker::{Look, Worker};
@@ -146,7 +146,7 @@ impl Job {
     /// # Panics
     ///
     /// If the plan does not come to its end, which would be a bug of one of both.
-    pub fn run(&self, cluster: Cluster) -> Result<Outcome, PlanError> {
+    pub fn run(&self, cluster: Cluster) -> Result<Prediction, PlanError> {
         let (plan, first) = Plan::new(self.settings.clone(), &Past::default())?;
         debug_assert!(first.is_empty(), "nothing is done yet");
         let lanes = cluster.workers * cluster.threads * LANES_PER_THREAD;
@@ -271,7 +271,7 @@ impl Simulation<'_> {
             match action {
                 Action::Answer {
                     request,
-                    answer: Answer::Task(task),
+                    answer: LeaseAnswer::Task(task),
                 } => {
                     let lane = self.requests.remove(&request).expect("it was asked");
                     self.begin(lane, task);
@@ -445,7 +445,7 @@ impl Simulation<'_> {
                     .into_iter()
                     .map(|head| self.job.summary(head))
                     .collect(),
-                chance: submission.0,
+                rng: submission.0,
             },
             Work::Check { heads, .. } => Event::Checked {
                 submission,

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use chomp_table::chance::{Chance, mix};
 use chomp_table::partition::count;
+use chomp_table::rng::{Rng, mix};
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Division, Head, RangeSummary};
 
@@ -388,8 +388,8 @@ impl Disk {
     }
 
     /// The power goes: the first of the writes under way have taken effect.
-    pub(super) fn crash(&mut self, chance: &mut Chance) {
-        let count = chance.below(self.under_way.len() as u64 + 1);
+    pub(super) fn crash(&mut self, rng: &mut Rng) {
+        let count = rng.below(self.under_way.len() as u64 + 1);
         for write in std::mem::take(&mut self.under_way)
             .iter()
             .take(usize::try_from(count).unwrap())

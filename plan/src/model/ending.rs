@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::world::{Finding, Outcome, World};
+use super::world::{Finding, TaskResult, World};
 use crate::slots::Content;
 use crate::tests::{summary, wrong};
 use crate::{Event, ParticipantId, Phase, Task, Unit, Work, WorkerId};
@@ -11,7 +11,7 @@ use chomp_table::Head;
 impl World {
     /// The coordinator of a stopped or finished job goes, sometimes in good order.
     pub(super) fn end_and_restart(&mut self) {
-        if self.chance.once_in(2) {
+        if self.rng.once_in(2) {
             self.end_writes();
             self.arbitrated(false);
             self.read();
@@ -62,7 +62,7 @@ impl World {
         {
             let process = &mut self.processes[index];
             let (task, finding) = process.tasks.pop().unwrap();
-            let outcome = Outcome {
+            let outcome = TaskResult {
                 worker: process.id,
                 lease: task.lease,
                 finding,
@@ -164,13 +164,13 @@ impl World {
             self.join_as(worker, 1);
             self.lies.insert(unit);
             self.liars.insert(liar.participant);
-            let outcome = Outcome {
+            let outcome = TaskResult {
                 worker,
                 lease,
                 finding: Finding::Units(vec![(unit, Content::of_range(range))]),
             };
             self.submit(outcome, true);
-            for _ in 0..self.chance.below(3) {
+            for _ in 0..self.rng.below(3) {
                 self.write_ends();
             }
         }
@@ -179,8 +179,8 @@ impl World {
         let arbitrated = self.arbitration.as_ref().map(|(unit, _)| *unit);
         assert_eq!(arbitrated, Some(unit), "nobody wondered");
         self.arbitrated(false);
-        assert!(self.plan.misdeed(liar).is_some());
-        assert_eq!(self.plan.misdeed(honest), None);
+        assert!(self.plan.quarantine_reason(liar).is_some());
+        assert_eq!(self.plan.quarantine_reason(honest), None);
         self.calm_down();
         assert_eq!(self.disk.ranges[&head], summary(head.0), "the lie was kept");
     }
@@ -195,8 +195,8 @@ impl World {
 
     /// A worker of a new participant, or of one that has others.
     pub(super) fn new_worker(&mut self) -> WorkerId {
-        let known = self.chance.index(self.processes.len());
-        match known.filter(|_| self.chance.once_in(3)) {
+        let known = self.rng.index(self.processes.len());
+        match known.filter(|_| self.rng.once_in(3)) {
             Some(index) => {
                 let ParticipantId(participant) = self.processes[index].id.participant;
                 WorkerId::new(participant, self.new_id())

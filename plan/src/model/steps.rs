@@ -1,7 +1,7 @@
 //! What may happen in the world.
 
 use super::disk::Write;
-use super::world::{Finding, Outcome, Process, Submission, World};
+use super::world::{Finding, Process, Submission, TaskResult, World};
 use crate::slots::Content;
 use crate::tests::{shard_digest, summary, wrong};
 use crate::{Event, LeaseId, Phase, RequestId, SubmissionId, Task, Unit, WorkerId};
@@ -10,17 +10,17 @@ use chomp_table::Head;
 impl World {
     /// Something happens.
     pub(super) fn step(&mut self) {
-        if self.plan.phase() != &Phase::Running && self.chance.once_in(4) {
+        if self.plan.phase() != &Phase::Running && self.rng.once_in(4) {
             self.end_and_restart();
             return;
         }
-        match self.chance.below(42) {
+        match self.rng.below(42) {
             0..=2 => self.join(),
             3..=10 => self.want(),
             11..=18 => self.hand_in(),
             19..=24 => self.end_write(),
             25 => {
-                let fails = self.chance.once_in(10);
+                let fails = self.rng.once_in(10);
                 self.arbitrated(fails);
             }
             26 => self.time_passes(),
@@ -34,10 +34,10 @@ impl World {
             34 => self.leave(),
             35 => self.die(),
             36 => self.send_rubbish(),
-            37 if self.chance.once_in(3) => self.restart(),
+            37 if self.rng.once_in(3) => self.restart(),
             38 => self.lie(),
             39 => self.lose_record(),
-            40 if self.chance.once_in(6) => match self.disk.under_way.front() {
+            40 if self.rng.once_in(6) => match self.disk.under_way.front() {
                 Some(write) if !write.is_answered() => {}
                 Some(_) => self.write_fails(),
                 None => self.tell(Event::Shutdown),
@@ -47,14 +47,14 @@ impl World {
     }
 
     fn any_process(&mut self) -> Option<usize> {
-        let index = self.chance.index(self.processes.len())?;
+        let index = self.rng.index(self.processes.len())?;
         (!self.processes[index].dead).then_some(index)
     }
 
     /// Some task that a worker is at, taken from it if `take`.
     fn any_task(&mut self, take: bool) -> Option<(WorkerId, Task, Finding)> {
         let index = self.any_process()?;
-        let task = self.chance.index(self.processes[index].tasks.len())?;
+        let task = self.rng.index(self.processes[index].tasks.len())?;
         let process = &mut self.processes[index];
         let chosen = if take {
             process.tasks.swap_remove(task)
@@ -65,7 +65,7 @@ impl World {
     }
 
     fn join(&mut self) {
-        let threads = u32::try_from(self.chance.below(4)).unwrap();
+        let threads = u32::try_from(self.rng.below(4)).unwrap();
         if let Some(index) = self.any_process().filter(|_| self.processes.len() >= 4) {
             self.join_as(self.processes[index].id, threads);
         } else if self.processes.len() < 8 {
@@ -76,7 +76,7 @@ impl World {
 
     /// A worker joins, or joins again.
     pub(super) fn join_as(&mut self, id: WorkerId, threads: u32) {
-        if self.process(id).is_none() && self.plan.misdeed(id).is_none() {
+        if self.process(id).is_none() && self.plan.quarantine_reason(id).is_none() {
             self.processes.push(Process {
                 id,
                 dead: false,
@@ -106,28 +106,28 @@ impl World {
             return;
         };
         let lease = task.lease;
-        let mut outcome = Outcome {
+        let mut outcome = TaskResult {
             worker,
             lease,
             finding,
         };
         self.outcomes.push(outcome.clone());
-        if self.chance.once_in(8)
+        if self.rng.once_in(8)
             && let Finding::Units(units) = &mut outcome.finding
         {
-            *units = self.chance.some(units);
+            *units = self.rng.some(units);
             if units.is_empty() {
                 return;
             }
         }
         // The answer may be lost, or the worker may just be slow: it stays in `outcomes`.
-        if !self.chance.once_in(6) {
+        if !self.rng.once_in(6) {
             self.submit(outcome, true);
         }
     }
 
-    pub(super) fn submit(&mut self, outcome: Outcome, good: bool) {
-        let Outcome {
+    pub(super) fn submit(&mut self, outcome: TaskResult, good: bool) {
+        let TaskResult {
             worker,
             lease,
             finding,
@@ -212,20 +212,20 @@ impl World {
             worker,
             lease,
             ranges,
-            chance: self.chance.below(1000),
+            rng: self.rng.below(1000),
         }
     }
 
     fn send_again(&mut self) {
-        if let Some(index) = self.chance.index(self.outcomes.len()) {
+        if let Some(index) = self.rng.index(self.outcomes.len()) {
             let mut outcome = self.outcomes[index].clone();
-            if self.chance.once_in(4) {
+            if self.rng.once_in(4) {
                 outcome.worker = self.new_worker();
             }
-            if self.chance.once_in(2) {
+            if self.rng.once_in(2) {
                 self.join_as(outcome.worker, 1);
             }
-            if self.chance.once_in(4)
+            if self.rng.once_in(4)
                 && let Finding::Units(units) = &mut outcome.finding
             {
                 units.reverse();
@@ -239,8 +239,8 @@ impl World {
     }
 
     fn time_passes(&mut self) {
-        self.now += self.chance.below(120);
-        if !self.chance.once_in(4) {
+        self.now += self.rng.below(120);
+        if !self.rng.once_in(4) {
             self.tick();
         }
     }
@@ -288,7 +288,7 @@ impl World {
 
     fn withdraw(&mut self) {
         let requests: Vec<RequestId> = self.requests.keys().copied().collect();
-        if let Some(index) = self.chance.index(requests.len()) {
+        if let Some(index) = self.rng.index(requests.len()) {
             self.requests.remove(&requests[index]);
             self.tell(Event::Withdrawn {
                 request: requests[index],
@@ -304,7 +304,7 @@ impl World {
 
     /// A worker leaves, or its death is noticed.
     fn leave(&mut self) {
-        if let Some(index) = self.chance.index(self.processes.len()) {
+        if let Some(index) = self.rng.index(self.processes.len()) {
             let process = self.processes.swap_remove(index);
             let worker = process.id;
             self.keep_outcomes(process);
@@ -322,15 +322,15 @@ impl World {
 
     fn send_rubbish(&mut self) {
         let held = self.any_task(true);
-        let ranges = match self.chance.below(4) {
+        let ranges = match self.rng.below(4) {
             0 => vec![],
             1 => vec![0, 1],
-            2 => vec![64 << self.chance.below(58)],
+            2 => vec![64 << self.rng.below(58)],
             _ => vec![1, 1],
         };
         let unit = |&head: &u64| (Unit::Range(Head(head)), Content::of_range(summary(head)));
         let mut units: Vec<_> = ranges.iter().map(unit).collect();
-        if self.chance.once_in(5) {
+        if self.rng.once_in(5) {
             let digest = shard_digest(1 << 30);
             units = vec![(Unit::Shard(1 << 30), Content::of_shard(digest))];
         }
@@ -341,7 +341,7 @@ impl World {
         };
         let finding = Finding::Units(units);
         self.submit(
-            Outcome {
+            TaskResult {
                 worker,
                 lease,
                 finding,
@@ -360,11 +360,11 @@ impl World {
             Finding::ReadBack { refuted, .. } => *refuted = !*refuted,
             Finding::Check(ranges) => {
                 self.liars.insert(worker.participant);
-                let index = self.chance.index(ranges.len()).unwrap();
+                let index = self.rng.index(ranges.len()).unwrap();
                 ranges[index] = wrong(ranges[index].head.0);
             }
             Finding::Units(units) => {
-                let index = self.chance.index(units.len()).unwrap();
+                let index = self.rng.index(units.len()).unwrap();
                 let (unit, content) = &mut units[index];
                 if self.lies.insert(*unit) {
                     self.liars.insert(worker.participant);
@@ -377,7 +377,7 @@ impl World {
             Finding::Lost(_) => {}
         }
         let lease = task.lease;
-        let outcome = Outcome {
+        let outcome = TaskResult {
             worker,
             lease,
             finding,
@@ -388,14 +388,14 @@ impl World {
     /// The disk loses a record; or somebody says so of one that was never there.
     fn lose_record(&mut self) {
         let heads: Vec<Head> = self.disk.ranges.keys().copied().collect();
-        let Some(index) = self.chance.index(heads.len()) else {
+        let Some(index) = self.rng.index(heads.len()) else {
             return;
         };
         let head = heads[index];
         self.disk.lost.insert(head);
-        if self.chance.once_in(2) {
+        if self.rng.once_in(2) {
             let mut digest = self.disk.ranges[&head].digest;
-            if self.chance.once_in(3) {
+            if self.rng.once_in(3) {
                 digest = wrong(head.0).digest;
             }
             let worker = WorkerId::only(u32::MAX);
@@ -410,7 +410,7 @@ impl World {
     /// The coordinator has read a shard.
     pub(super) fn read(&mut self) {
         if let Some(shard) = self.reading.take() {
-            let is_whole = !self.chance.once_in(4);
+            let is_whole = !self.rng.once_in(4);
             if is_whole {
                 self.disk.confirmed.insert(shard);
             }
@@ -447,11 +447,11 @@ impl World {
         let wrong = heads.iter().copied().find(is_wrong);
         let lost = heads.into_iter().find(|head| self.disk.lost.contains(head));
         let reason = "words without their mirror images".to_owned();
-        if let Some(head) = lost.filter(|_| self.chance.once_in(2)) {
+        if let Some(head) = lost.filter(|_| self.rng.once_in(2)) {
             let lost = Some(self.disk.ranges[&head].digest);
             return Some(Event::Unpublished { head, lost, reason });
         }
-        let (head, lost) = (wrong.filter(|_| self.chance.once_in(2))?, None);
+        let (head, lost) = (wrong.filter(|_| self.rng.once_in(2))?, None);
         Some(Event::Unpublished { head, lost, reason })
     }
 
@@ -460,7 +460,7 @@ impl World {
         let Some(write) = self.disk.under_way.pop_front() else {
             return;
         };
-        if self.chance.once_in(2) {
+        if self.rng.once_in(2) {
             self.disk.perform(&write);
         }
         let reason = "disk full".to_owned();

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chomp_table::chance::Chance;
+use chomp_table::rng::Rng;
 use chomp_table::{Digest, Division, Head, RangeBits, RangeSummary, RankBits};
 
 use super::disk::{Disk, Write};
 use crate::slots::Content;
 use crate::{
-    Action, Answer, Event, LeaseId, Millis, Misdeed, ParticipantId, Past, Phase, Plan, Rejection,
-    RequestId, Settings, StopReason, SubmissionId, Task, Unit, Verdict, Work, WorkerId,
+    Action, Event, LeaseAnswer, LeaseId, Millis, ParticipantId, Past, Phase, Plan,
+    QuarantineReason, Rejection, RequestId, Settings, StopReason, SubmissionId, Task, Unit,
+    Verdict, Work, WorkerId,
 };
 
 /// What a worker says at the end of a task.
@@ -36,7 +37,7 @@ pub(super) struct Process {
 
 /// A result on its way, or one that may be sent again.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
+pub(super) struct TaskResult {
     pub(super) worker: WorkerId,
     pub(super) lease: LeaseId,
     pub(super) finding: Finding,
@@ -70,7 +71,7 @@ pub(super) type Arbitrated = Result<Content, Vec<(Head, Digest)>>;
 
 #[derive(Debug)]
 pub(super) struct World {
-    pub(super) chance: Chance,
+    pub(super) rng: Rng,
     pub(super) settings: Settings,
     /// Whether the plan's own invariants are checked, which takes most of the time.
     recounts: bool,
@@ -81,7 +82,7 @@ pub(super) struct World {
     pub(super) stopped: Option<StopReason>,
     /// Those that the plan knows first, the others after.
     pub(super) processes: Vec<Process>,
-    pub(super) outcomes: Vec<Outcome>,
+    pub(super) outcomes: Vec<TaskResult>,
     /// Not yet answered.
     pub(super) requests: BTreeMap<RequestId, WorkerId>,
     /// Not yet settled, or held.
@@ -108,42 +109,42 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(mut chance: Chance) -> World {
+    pub(super) fn new(mut rng: Rng) -> World {
         // One schedule in four is of a table of Grundy values.
-        let (division, sizes) = if chance.0 % 4 == 3 {
+        let (division, sizes) = if rng.0 % 4 == 3 {
             let ranks = RankBits::new(8).unwrap();
             (Division::Ranks(ranks), [1, 9, 16, 17, 18, 19, 20, 21])
         } else {
             let words = RangeBits::new(12).unwrap();
             (Division::Words(words), [13, 14, 14, 15, 15, 15, 16, 17])
         };
-        let size = sizes[chance.index(sizes.len()).unwrap()];
+        let size = sizes[rng.index(sizes.len()).unwrap()];
         let settings = Settings {
             lease_ms: 100,
-            silence_ms: 200 + chance.below(400),
-            straggler_ms: 20 + chance.below(200),
-            failures_max: 2 + u32::try_from(chance.below(6)).unwrap(),
-            expiries_max: 2 + u32::try_from(chance.below(12)).unwrap(),
-            worker_failures_max: 3 + u32::try_from(chance.below(6)).unwrap(),
-            replicas: 1 + u32::try_from(chance.below(3)).unwrap(),
-            task_positions_max: chance.below(6) * division.positions(),
-            task_positions_min: chance.below(4) * division.positions(),
-            tasks_per_thread: u32::try_from(chance.below(3)).unwrap(),
+            silence_ms: 200 + rng.below(400),
+            straggler_ms: 20 + rng.below(200),
+            failures_max: 2 + u32::try_from(rng.below(6)).unwrap(),
+            expiries_max: 2 + u32::try_from(rng.below(12)).unwrap(),
+            worker_failures_max: 3 + u32::try_from(rng.below(6)).unwrap(),
+            replicas: 1 + u32::try_from(rng.below(3)).unwrap(),
+            task_positions_max: rng.below(6) * division.positions(),
+            task_positions_min: rng.below(4) * division.positions(),
+            tasks_per_thread: u32::try_from(rng.below(3)).unwrap(),
             shard_words: match division {
-                Division::Words(_) => 1 + chance.below(30),
-                Division::Ranks(_) => 256 << chance.below(2),
+                Division::Words(_) => 1 + rng.below(30),
+                Division::Ranks(_) => 256 << rng.below(2),
             },
-            check_one_in: u32::try_from(chance.below(4)).unwrap(),
-            check_own_one_in: u32::try_from(chance.below(4)).unwrap(),
-            checks_first: u32::try_from(chance.below(3)).unwrap(),
+            check_one_in: u32::try_from(rng.below(4)).unwrap(),
+            check_own_one_in: u32::try_from(rng.below(4)).unwrap(),
+            checks_first: u32::try_from(rng.below(3)).unwrap(),
             ..Settings::new(size, division)
         };
         let disk = Disk::new(&settings);
         let (plan, actions) = Plan::new(settings.clone(), &Past::default()).unwrap();
         assert_eq!(actions, []);
-        let recounts = chance.once_in(3);
+        let recounts = rng.once_in(3);
         World {
-            chance,
+            rng,
             settings,
             recounts,
             now: 0,
@@ -169,7 +170,7 @@ impl World {
 
     /// The coordinator is gone, and another one starts from what is on the disk.
     pub(super) fn restart(&mut self) {
-        self.disk.crash(&mut self.chance);
+        self.disk.crash(&mut self.rng);
         self.disk.confirmed.clear();
         self.arbitration = None;
         self.reading = None;
@@ -197,7 +198,7 @@ impl World {
         let past = self.disk.past();
         let (plan, actions) = Plan::new(self.settings.clone(), &past).unwrap();
         for (outcast, _) in &past.outcasts {
-            assert!(plan.misdeed(plan.some_worker(*outcast)).is_some());
+            assert!(plan.quarantine_reason(plan.some_worker(*outcast)).is_some());
         }
         self.plan = plan;
         self.perform(actions);
@@ -213,7 +214,7 @@ impl World {
     /// What a process that is gone had computed may still be sent.
     pub(super) fn keep_outcomes(&mut self, process: Process) {
         for (task, finding) in process.tasks {
-            self.outcomes.push(Outcome {
+            self.outcomes.push(TaskResult {
                 worker: process.id,
                 lease: task.lease,
                 finding,
@@ -305,7 +306,7 @@ impl World {
                     assert!(self.reading.replace(shard).is_none(), "one at a time");
                 }
                 Action::Quarantine { worker, reason, .. } => {
-                    if let Misdeed::Failing { tasks, .. } = reason {
+                    if let QuarantineReason::Failing { tasks, .. } = reason {
                         let of_one = self.settings.worker_failures_max;
                         let of_all = self.settings.participant_failures_max;
                         assert!([of_one, of_all].contains(&tasks));
@@ -320,7 +321,7 @@ impl World {
                         });
                     }
                     let gone = self.processes.iter().map(|process| process.id);
-                    let gone = gone.filter(|id| self.plan.misdeed(*id).is_some());
+                    let gone = gone.filter(|id| self.plan.quarantine_reason(*id).is_some());
                     for id in gone.collect::<Vec<_>>() {
                         self.evict(id);
                     }
@@ -344,31 +345,31 @@ impl World {
         self.arbitration.is_some() && self.is_arbitration_of_use
     }
 
-    fn answered(&mut self, request: RequestId, answer: Answer) {
+    fn answered(&mut self, request: RequestId, answer: LeaseAnswer) {
         let worker = self
             .requests
             .remove(&request)
             .expect("each request is answered once");
         match answer {
-            Answer::Task(task) => {
+            LeaseAnswer::Task(task) => {
                 self.check_may_begin();
                 let finding = self.find(&task);
                 assert!(task.attempt >= 1);
                 self.given.insert(task.lease, worker);
-                if self.chance.once_in(12) {
+                if self.rng.once_in(12) {
                     self.lost_answers.push((worker, task.lease));
                 } else if let Some(process) = self.process(worker) {
                     process.tasks.push((task, finding));
                 }
             }
-            Answer::Finished => assert!(self.disk.published),
-            Answer::Stopped { reason } => {
+            LeaseAnswer::Finished => assert!(self.disk.published),
+            LeaseAnswer::Stopped { reason } => {
                 assert_eq!(self.stopped.clone().unwrap_or(StopReason::Shutdown), reason);
                 assert_eq!(*self.plan.phase(), Phase::Stopped(reason));
             }
-            Answer::NotJoined => self.evict(worker),
-            Answer::Quarantined { .. } => {
-                assert!(self.plan.misdeed(worker).is_some());
+            LeaseAnswer::NotJoined => self.evict(worker),
+            LeaseAnswer::Quarantined { .. } => {
+                assert!(self.plan.quarantine_reason(worker).is_some());
                 self.evict(worker);
             }
         }
@@ -381,7 +382,7 @@ impl World {
         }
         if let Work::ReadBack { shard } = task.work {
             assert!(self.disk.holds(Unit::Shard(shard)), "read too early");
-            let refuted = self.chance.once_in(4);
+            let refuted = self.rng.once_in(4);
             return Finding::ReadBack { shard, refuted };
         }
         let units: Vec<Unit> = task.work.units().collect();

@@ -30,8 +30,8 @@ fn forget(submission: SubmissionId) -> Action {
     Action::Forget { submission }
 }
 
-fn lied(head: u64) -> Misdeed {
-    Misdeed::Lied { unit: range(head) }
+fn lied(head: u64) -> QuarantineReason {
+    QuarantineReason::Lied { unit: range(head) }
 }
 
 fn disagreement(submission: SubmissionId, head: u64) -> Action {
@@ -50,7 +50,7 @@ fn another_content_than_the_committed_one_is_a_lie() {
     assert_eq!(actions, [disagreement(bad, 4), arbitrate(4)]);
     let (own, actions) = bench.arbitrate(summary(4));
     assert_eq!(actions, [confirmed(4), quarantine(B, 4), forget(own)]);
-    assert_eq!(bench.plan.misdeed(B), Some(&lied(4)));
+    assert_eq!(bench.plan.quarantine_reason(B), Some(&lied(4)));
     assert_eq!(*bench.plan.phase(), Phase::Running);
 }
 
@@ -69,7 +69,7 @@ fn a_committed_lie_is_withdrawn_and_the_truth_written() {
         arbitrate(3),
     ];
     assert_eq!(actions, expected);
-    assert_eq!(bench.plan.misdeed(B), None);
+    assert_eq!(bench.plan.quarantine_reason(B), None);
     assert_eq!(bench.plan.progress().ranges_done, 4);
     assert_eq!(bench.committed(own), [accepted(own)]);
     assert_eq!(bench.plan.progress().ranges_done, 5);
@@ -146,7 +146,7 @@ fn nothing_is_published_while_something_is_in_doubt() {
         panic!("{actions:?}");
     };
     assert_eq!((quarantined, forgotten), (&quarantine(B, 3), &forget(own)));
-    assert!(matches!(answer, Answer::Task(task) if matches!(task.work, Work::Merge { .. })));
+    assert!(matches!(answer, LeaseAnswer::Task(task) if matches!(task.work, Work::Merge { .. })));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_wrong_shard_is_merged_by_the_coordinator_and_written_over() {
         digest,
     });
     assert_eq!(actions, [commit_units(submission, &[unit], &[])]);
-    assert_eq!(bench.plan.misdeed(A), None);
+    assert_eq!(bench.plan.quarantine_reason(A), None);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn a_quarantined_worker_has_no_part_in_the_job() {
     assert_eq!(bench.plan.progress().workers, 1);
     bench.join(B, 4);
     assert_eq!(bench.plan.progress().threads, 1);
-    let answer = Answer::Quarantined { reason: lied(4) };
+    let answer = LeaseAnswer::Quarantined { reason: lied(4) };
     let request = RequestId(1);
     assert_eq!(bench.want(B), [Action::Answer { request, answer }]);
     let submission = SubmissionId(70);
@@ -192,7 +192,7 @@ fn a_quarantined_worker_has_no_part_in_the_job() {
         worker: B,
         lease: LeaseId(0),
         ranges: summaries([5]),
-        chance: 0,
+        rng: 0,
     });
     let reason = Rejection::Quarantined { reason: lied(4) };
     assert_eq!(actions, [rejected(submission, reason)]);
@@ -238,7 +238,10 @@ fn a_restart_forgets_no_suspicion() {
     let (mut bench, actions) = resumed();
     assert_eq!(actions, [arbitrate(3)]);
     let reason = "it lied".to_owned();
-    assert_eq!(bench.plan.misdeed(B), Some(&Misdeed::Recorded { reason }));
+    assert_eq!(
+        bench.plan.quarantine_reason(B),
+        Some(&QuarantineReason::Recorded { reason })
+    );
     bench.join(B, 1);
     assert!(!bench.plan.is_there(B));
     // Who else found it is known too.
@@ -301,7 +304,7 @@ fn a_shard_that_is_none_any_more_is_not_decided() {
         digest,
     });
     assert_eq!(actions, [forget(submission)]);
-    assert_eq!(bench.plan.misdeed(A), None);
+    assert_eq!(bench.plan.quarantine_reason(A), None);
     // The coordinator merges one of the new cut as any other.
     let task = bench.task(A);
     bench.finish(A, &task);
@@ -381,7 +384,7 @@ fn a_liar_is_not_trusted_in_shards_either() {
             assert!(told.contains(&Action::Arbitrate { unit: shards[1] }));
         }
     }
-    assert!(bench.plan.misdeed(A).is_some(), "{told:?}");
+    assert!(bench.plan.quarantine_reason(A).is_some(), "{told:?}");
     let participant = B.participant;
     let actions = bench.tell(Event::Revoked { participant });
     assert!(actions.contains(&arbitrate(3)), "{actions:?}");

@@ -58,8 +58,8 @@ fn what_chance_does_not_choose_is_not_held_up() {
     bench.plan.settings.checks_first = 0;
     let mut halves = [0, 0];
     let mut none = 0;
-    for chance in 0..100 {
-        let chosen = bench.plan.sample(A, &summaries([3, 4]), chance);
+    for rng in 0..100 {
+        let chosen = bench.plan.sample(A, &summaries([3, 4]), rng);
         none += u32::from(chosen.is_empty());
         for (half, head) in halves.iter_mut().zip([3, 4]) {
             *half += u32::from(chosen.contains(&Head(head)));
@@ -74,8 +74,8 @@ fn what_chance_does_not_choose_is_not_held_up() {
     bench.plan.settings.checks_first = 1;
     bench.plan.settings.check_one_in = 1_000_000;
     let mut halves = [0, 0];
-    for chance in 0..100 {
-        let chosen = bench.plan.sample(A, &summaries([3, 4]), chance);
+    for rng in 0..100 {
+        let chosen = bench.plan.sample(A, &summaries([3, 4]), rng);
         assert_eq!(chosen.len(), 1);
         for (half, head) in halves.iter_mut().zip([3, 4]) {
             *half += u32::from(chosen.contains(&Head(head)));
@@ -220,7 +220,7 @@ fn who_finds_something_else_is_right_or_a_liar() {
         let quarantine = Action::Quarantine {
             worker,
             name: format!("w{worker}"),
-            reason: Misdeed::Lied { unit },
+            reason: QuarantineReason::Lied { unit },
         };
         assert_eq!(actions, [quarantine, commit_by(own, &[3], &[])]);
     }
@@ -300,8 +300,7 @@ fn only_what_is_sampled_of_a_result_waits() {
     bench.plan.settings.check_one_in = 2;
     bench.plan.settings.checks_first = 0;
     let ranges = summaries([3, 4]);
-    let chance =
-        (0..100).find(|&chance| bench.plan.sample(A, &ranges, chance) == BTreeSet::from([Head(4)]));
+    let rng = (0..100).find(|&rng| bench.plan.sample(A, &ranges, rng) == BTreeSet::from([Head(4)]));
     let submission = SubmissionId(50);
     let (layer, heads) = (4, to_heads(&[3, 4]));
     let work = Work::Evaluate { layer, heads };
@@ -311,7 +310,7 @@ fn only_what_is_sampled_of_a_result_waits() {
         worker: A,
         lease: LeaseId(9),
         ranges,
-        chance: chance.unwrap(),
+        rng: rng.unwrap(),
     });
     assert_eq!(actions, [commit(submission, &[3])]);
     let task = bench.task(B);
@@ -327,7 +326,7 @@ fn only_what_is_sampled_of_a_result_waits() {
 fn agreed_ranges_are_checked_by_a_third() {
     let mut bench = checked();
     bench.plan.settings.replicas = 2;
-    bench.plan.board = copies::Board::new(
+    bench.plan.ready = attempts::ReadyQueue::new(
         2,
         bench.plan.settings.division,
         bench.plan.settings.head_bits(),
@@ -395,7 +394,7 @@ fn a_check_that_is_slow_goes_to_another() {
     let actions = bench.tell(Event::Tick);
     let [
         Action::Answer {
-            answer: Answer::Task(again),
+            answer: LeaseAnswer::Task(again),
             ..
         },
     ] = &actions[..]

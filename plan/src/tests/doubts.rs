@@ -135,7 +135,7 @@ fn nothing_is_merged_while_a_range_is_doubted() {
     assert_eq!(bench.want(C), []);
     let (_, actions) = bench.check(B, task.lease, summaries([3]));
     let merges = |action: &Action| {
-        matches!(action, Action::Answer { answer: Answer::Task(task), .. }
+        matches!(action, Action::Answer { answer: LeaseAnswer::Task(task), .. }
             if matches!(task.work, Work::Merge { .. }))
     };
     assert!(actions.iter().any(merges), "{actions:?}");

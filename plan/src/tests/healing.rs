@@ -143,7 +143,7 @@ fn what_follows_from_a_lie_is_withdrawn_with_it() {
     bench.submit(c, lease, vec![summary(2)]);
     let (own, actions) = bench.arbitrate(summary(2));
     let name = "w1".to_owned();
-    let reason = Misdeed::Lied { unit: range(2) };
+    let reason = QuarantineReason::Lied { unit: range(2) };
     let quarantine = Action::Quarantine {
         worker: A,
         name,
@@ -156,7 +156,7 @@ fn what_follows_from_a_lie_is_withdrawn_with_it() {
     assert_eq!(bench.plan.progress().ranges_done, 2);
     // B did as it was told: its lease ended, and what it finds is not taken.
     assert!(!bench.plan.holds(B, old.lease));
-    assert_eq!(bench.plan.misdeed(B), None);
+    assert_eq!(bench.plan.quarantine_reason(B), None);
     let actions = bench.committed(three);
     let stale = rejected(three, Rejection::Stale);
     assert_eq!(actions, [withdraw(&[3]), stale]);
@@ -206,9 +206,9 @@ fn what_was_in_a_lost_range_is_not_forgotten_by_the_next_plan() {
     let (own, actions) = bench.arbitrate(summary(2));
     assert_eq!(actions[0], withdraw(&[2, 3]));
     assert_eq!(actions[2], commit_by(own, &[2], &[]));
-    assert!(bench.plan.misdeed(A).is_some());
+    assert!(bench.plan.quarantine_reason(A).is_some());
     for honest in [B, C] {
-        assert_eq!(bench.plan.misdeed(honest), None);
+        assert_eq!(bench.plan.quarantine_reason(honest), None);
     }
 }
 
@@ -278,7 +278,7 @@ fn a_table_that_contradicts_itself_is_healed() {
     let (own, actions) = bench.arbitrate(summary(2));
     assert_eq!(actions[0], withdraw(&[2, 3]));
     assert_eq!(actions[2], commit_by(own, &[2], &[]));
-    assert!(bench.plan.misdeed(A).is_some());
+    assert!(bench.plan.quarantine_reason(A).is_some());
     bench.committed(own);
     bench.join(B, 1);
     assert_eq!(heads(&bench.task(B)), to_heads(&[3]));

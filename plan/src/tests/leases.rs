@@ -22,7 +22,7 @@ fn a_lease_lasts_as_long_as_it_is_renewed() {
     let actions = bench.tell(Event::Tick);
     let [
         Action::Answer {
-            answer: Answer::Task(again),
+            answer: LeaseAnswer::Task(again),
             ..
         },
     ] = actions.as_slice()
@@ -205,7 +205,7 @@ fn what_a_worker_failed_goes_to_others_while_there_are_any() {
     let actions = fail(&mut bench, B, lease);
     let [
         Action::Answer {
-            answer: Answer::Task(task),
+            answer: LeaseAnswer::Task(task),
             ..
         },
     ] = actions.as_slice()
@@ -237,7 +237,7 @@ fn what_a_worker_failed_is_tried_again_when_the_others_have_done_it() {
     let actions = bench.want(B);
     let task = |action: &Action| match action {
         Action::Answer {
-            answer: Answer::Task(task),
+            answer: LeaseAnswer::Task(task),
             ..
         } => task.clone(),
         _ => panic!("{actions:?}"),
@@ -280,7 +280,10 @@ fn a_worker_that_fails_everything_gets_no_more() {
         };
         let tasks = 3;
         let last = "worker w1 failed: no memory".to_owned();
-        assert_eq!((*worker, reason), (A, &Misdeed::Failing { tasks, last }));
+        assert_eq!(
+            (*worker, reason),
+            (A, &QuarantineReason::Failing { tasks, last })
+        );
     }
     assert_eq!(*bench.plan.phase(), Phase::Running);
     assert_eq!(bench.plan.progress().threads, 8);

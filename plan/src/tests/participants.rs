@@ -7,7 +7,7 @@ use super::*;
 /// Another worker of the participant of [`A`].
 const A2: WorkerId = WorkerId::new(1, 12);
 
-fn quarantined(actions: &[Action]) -> Vec<(WorkerId, &Misdeed)> {
+fn quarantined(actions: &[Action]) -> Vec<(WorkerId, &QuarantineReason)> {
     let reasons = actions.iter().filter_map(|action| match action {
         Action::Quarantine { worker, reason, .. } => Some((*worker, reason)),
         _ => None,
@@ -63,13 +63,13 @@ fn a_liar_is_out_with_all_its_workers_and_numbers() {
     bench.submit(A, task.lease, vec![wrong(3)]);
     bench.submit(B, LeaseId(40), summaries([3]));
     let (_, actions) = bench.arbitrate(summary(3));
-    let lied = Misdeed::Lied { unit: range(3) };
+    let lied = QuarantineReason::Lied { unit: range(3) };
     assert_eq!(quarantined(&actions), [(A, &lied)]);
     for worker in [A, A2, WorkerId::new(1, 99)] {
         bench.join(worker, 1);
         assert!(!bench.plan.is_there(worker));
-        assert_eq!(bench.plan.misdeed(worker), Some(&lied));
-        let answer = Answer::Quarantined {
+        assert_eq!(bench.plan.quarantine_reason(worker), Some(&lied));
+        let answer = LeaseAnswer::Quarantined {
             reason: lied.clone(),
         };
         let request = RequestId(bench.requests + 1);
@@ -112,7 +112,7 @@ fn nobody_checks_what_its_own_participant_found_while_another_is_there() {
     bench.submit(A, task.lease, summaries(all));
     let actions = bench.want(A2);
     let is_check = |action: &Action| {
-        matches!(action, Action::Answer { answer: Answer::Task(task), .. }
+        matches!(action, Action::Answer { answer: LeaseAnswer::Task(task), .. }
             if matches!(task.work, Work::Check { .. }))
     };
     assert!(!actions.iter().any(is_check), "{actions:?}");
@@ -131,14 +131,17 @@ fn what_a_revoked_participant_settled_is_computed_again() {
     let waiting = bench.want(A2);
     let participant = A.participant;
     let actions = bench.tell(Event::Revoked { participant });
-    assert_eq!(quarantined(&actions), [(A, &Misdeed::Revoked)]);
+    assert_eq!(quarantined(&actions), [(A, &QuarantineReason::Revoked)]);
     let unit = Unit::Range(head);
     assert!(actions.contains(&Action::Arbitrate { unit }), "{actions:?}");
     assert!(!bench.plan.is_there(A) && !bench.plan.is_there(A2) && bench.plan.is_there(B));
     drop(waiting);
     // It is what it was, so it stays, and so does what is said of the participant.
     bench.arbitrate(summary(head.0));
-    assert_eq!(bench.plan.misdeed(A2), Some(&Misdeed::Revoked));
+    assert_eq!(
+        bench.plan.quarantine_reason(A2),
+        Some(&QuarantineReason::Revoked)
+    );
     assert_eq!(bench.plan.progress().ranges_done, 4);
     bench.tell(Event::Readmitted { participant });
     bench.join(A2, 1);
@@ -175,7 +178,7 @@ fn a_worker_that_fails_at_everything_is_benched_alone_and_its_participant_when_t
         bench.join(worker, 1);
         assert_eq!(fail(&mut bench, worker), []);
         out.extend(fail(&mut bench, worker));
-        assert!(bench.plan.misdeed(worker).is_some() && bench.plan.is_there(A2));
+        assert!(bench.plan.quarantine_reason(worker).is_some() && bench.plan.is_there(A2));
     }
     assert_eq!(out, [WorkerId::new(1, 100), WorkerId::new(1, 101)]);
     assert_eq!(fail(&mut bench, A2), [A2], "the fifth in a row");
@@ -184,7 +187,7 @@ fn a_worker_that_fails_at_everything_is_benched_alone_and_its_participant_when_t
     assert!(!bench.plan.is_there(fresh));
     // Worse may be said of it later, once.
     let participant = A.participant;
-    for worse in [vec![&Misdeed::Revoked], vec![]] {
+    for worse in [vec![&QuarantineReason::Revoked], vec![]] {
         let actions = bench.tell(Event::Revoked { participant });
         let said: Vec<_> = quarantined(&actions).iter().map(|one| one.1).collect();
         assert_eq!(said, worse);
@@ -220,7 +223,7 @@ fn one_that_fails_a_range_does_not_stop_the_job() {
         bench.join(worker, 1);
         let actions = bench.want(worker);
         let Some(Action::Answer {
-            answer: Answer::Task(task),
+            answer: LeaseAnswer::Task(task),
             ..
         }) = actions.first()
         else {
@@ -326,7 +329,7 @@ fn what_one_failed_at_waits_for_nobody_for_ever() {
         bench.tell(Event::Left { worker: B });
         bench.join(B, 1);
         if taken {
-            bench.plan.board.close(Unit::Shard(0));
+            bench.plan.ready.close(Unit::Shard(0));
             bench.plan.reconsider(Unit::Shard(0));
         }
     }

@@ -174,7 +174,7 @@ fn what_is_usual_follows_the_many() {
 fn some_task(actions: &[Action]) -> Option<Task> {
     actions.iter().find_map(|action| match action {
         Action::Answer {
-            answer: Answer::Task(task),
+            answer: LeaseAnswer::Task(task),
             ..
         } => Some(task.clone()),
         _ => None,

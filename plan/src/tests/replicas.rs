@@ -60,7 +60,7 @@ fn the_coordinator_finds_out_who_of_two_is_right() {
     let quarantine = Action::Quarantine {
         worker: A,
         name: "w1".to_owned(),
-        reason: Misdeed::Lied { unit: range(3) },
+        reason: QuarantineReason::Lied { unit: range(3) },
     };
     assert_eq!(actions, [quarantine, commit_by(own, &[3], &[])]);
     // B was right and has delivered; the vote of A is gone.
@@ -83,7 +83,7 @@ fn the_votes_of_a_liar_do_not_count() {
     bench.submit(A, LeaseId(0), vec![wrong(3)]);
     bench.submit(B, LeaseId(0), summaries([3]));
     bench.arbitrate(summary(3));
-    assert!(bench.plan.misdeed(A).is_some());
+    assert!(bench.plan.quarantine_reason(A).is_some());
     let (one, actions) = bench.submit(B, LeaseId(0), summaries([4]));
     assert_eq!(actions, [noted(one)]);
     bench.begin_commit(C, LeaseId(0), &[4]);
@@ -136,21 +136,22 @@ fn a_worker_alone_is_told_why_nothing_goes_on() {
 /// A unit that is filed anew is news if somebody may have it now who could not before.
 #[test]
 fn a_unit_is_news_for_whoever_could_not_have_it() {
-    let mut board = copies::Board::new(2, settings(16).division, 4);
+    let mut ready = attempts::ReadyQueue::new(2, settings(16).division, 4);
     let unit = range(3);
     let layer = Head(3).layer();
-    assert!(!board.is_wanted(true, layer + 1));
-    assert!(board.update(unit, true, |_| {}), "nobody could have it");
-    assert!(!board.update(unit, true, |_| {}));
-    let held = board.update(unit, true, |copies| copies.leases.push((LeaseId(1), A)));
-    assert!(!held && board.is_shared());
-    assert!(board.is_wanted(false, layer + 1) && !board.is_wanted(true, layer));
-    assert!(!board.update(unit, false, |_| {}), "nobody may have it");
-    assert!(board.update(unit, true, |copies| copies.leases.clear()));
-    assert!(!board.is_shared());
-    let failed = |copies: &mut copies::Copies| copies.failed = BTreeSet::from([A.participant]);
-    assert!(!board.update(unit, true, failed));
-    assert!(!board.update(unit, true, |_| {}), "nothing has changed");
+    assert!(!ready.is_wanted(true, layer + 1));
+    assert!(ready.update(unit, true, |_| {}), "nobody could have it");
+    assert!(!ready.update(unit, true, |_| {}));
+    let held = ready.update(unit, true, |attempts| attempts.leases.push((LeaseId(1), A)));
+    assert!(!held && ready.is_shared());
+    assert!(ready.is_wanted(false, layer + 1) && !ready.is_wanted(true, layer));
+    assert!(!ready.update(unit, false, |_| {}), "nobody may have it");
+    assert!(ready.update(unit, true, |attempts| attempts.leases.clear()));
+    assert!(!ready.is_shared());
+    let failed =
+        |attempts: &mut attempts::Attempts| attempts.failed = BTreeSet::from([A.participant]);
+    assert!(!ready.update(unit, true, failed));
+    assert!(!ready.update(unit, true, |_| {}), "nothing has changed");
 }
 
 #[test]
@@ -170,7 +171,7 @@ fn people_are_told_that_another_participant_is_needed() {
                 lease,
                 reason,
             });
-            assert!(bench.plan.board.is_shared());
+            assert!(bench.plan.ready.is_shared());
         } else {
             bench.submit(A, lease, summaries([0]));
         }

@@ -32,7 +32,7 @@ fn a_layer_is_offered_when_the_one_below_is_durable() {
     };
     let answer = Action::Answer {
         request: RequestId(2),
-        answer: Answer::Task(next),
+        answer: LeaseAnswer::Task(next),
     };
     assert_eq!(actions, [accepted(submission), answer]);
 }
@@ -49,7 +49,7 @@ fn a_range_is_offered_when_its_sources_are_durable() {
     let [
         settled,
         Action::Answer {
-            answer: Answer::Task(ahead),
+            answer: LeaseAnswer::Task(ahead),
             ..
         },
     ] = actions.as_slice()
@@ -89,7 +89,7 @@ fn what_a_slow_worker_holds_is_given_to_one_that_would_idle() {
     let [
         Action::Answer {
             request: RequestId(3),
-            answer: Answer::Task(double),
+            answer: LeaseAnswer::Task(double),
         },
     ] = actions.as_slice()
     else {
@@ -224,7 +224,7 @@ fn what_comes_back_goes_to_its_owner_before_others() {
         let [
             Action::Answer {
                 request: answered,
-                answer: Answer::Task(again),
+                answer: LeaseAnswer::Task(again),
             },
         ] = actions.as_slice()
         else {
@@ -272,7 +272,7 @@ fn strangers_are_told_to_join() {
     let mut bench = Bench::new(settings(13), &[]);
     let stranger = |request| Action::Answer {
         request: RequestId(request),
-        answer: Answer::NotJoined,
+        answer: LeaseAnswer::NotJoined,
     };
     assert_eq!(bench.want(A), [stranger(1)]);
     bench.join(A, 1);
@@ -298,7 +298,7 @@ fn what_a_leaving_worker_held_goes_back() {
         actions,
         [Action::Answer {
             request: RequestId(3),
-            answer: Answer::Task(again)
+            answer: LeaseAnswer::Task(again)
         }]
     );
     assert_eq!(bench.renew(A, task.lease), renewal(A, &[task.lease]));
@@ -339,7 +339,7 @@ fn run_through(settings: Settings, workers: u64, threads: u32) -> (Bench, u64, u
             match action {
                 Action::Answer {
                     request,
-                    answer: Answer::Task(Task { lease, work, .. }),
+                    answer: LeaseAnswer::Task(Task { lease, work, .. }),
                 } => {
                     tasks += 1;
                     let worker = holders.remove(&request).unwrap();
@@ -350,7 +350,7 @@ fn run_through(settings: Settings, workers: u64, threads: u32) -> (Bench, u64, u
                             worker,
                             lease,
                             ranges: summaries(heads.iter().map(|head| head.0)),
-                            chance: id,
+                            rng: id,
                         },
                         Work::Check { heads, .. } => Event::Checked {
                             submission,
@@ -379,7 +379,7 @@ fn run_through(settings: Settings, workers: u64, threads: u32) -> (Bench, u64, u
                 Action::Commit { submission, .. } => events.push(Event::Committed { submission }),
                 Action::Publish => events.push(Event::Published),
                 Action::Settle { .. } | Action::Forget { .. } => {}
-                Action::Answer { answer, .. } => assert_eq!(answer, Answer::Finished),
+                Action::Answer { answer, .. } => assert_eq!(answer, LeaseAnswer::Finished),
                 other => panic!("{other:?}"),
             }
         }

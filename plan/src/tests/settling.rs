@@ -221,7 +221,7 @@ fn only_who_has_joined_hands_in() {
         worker: A,
         lease: LeaseId(0),
         ranges: summaries([3]),
-        chance: 0,
+        rng: 0,
     };
     let actions = bench.tell(event.clone());
     assert_eq!(actions, [rejected(submission, Rejection::NotJoined)]);

@@ -5,7 +5,7 @@ use super::*;
 fn stopped(request: u64, reason: StopReason) -> Action {
     Action::Answer {
         request: RequestId(request),
-        answer: Answer::Stopped { reason },
+        answer: LeaseAnswer::Stopped { reason },
     }
 }
 
@@ -58,7 +58,7 @@ fn the_table_is_cut_when_all_ranges_are_done_and_published_when_all_shards_are()
     assert!(!bench.plan.is_quiet());
     let finished = |request| Action::Answer {
         request: RequestId(request),
-        answer: Answer::Finished,
+        answer: LeaseAnswer::Finished,
     };
     assert_eq!(bench.tell(Event::Published), [finished(9)]);
     assert_eq!(bench.want(A), [finished(10)]);
@@ -375,7 +375,7 @@ fn a_finished_job_has_nothing_to_do_and_says_so() {
         },
     );
     let actions = plan.handle(Millis(0), Event::Wanted { request, worker });
-    let answer = Answer::Finished;
+    let answer = LeaseAnswer::Finished;
     assert_eq!(actions, [Action::Answer { request, answer }]);
     assert!(plan.is_quiet());
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, Shared};
 use super::limits::{ACCEPT_PAUSE, ACCEPT_WARNING_EVERY, BACKLOG};
-use super::places::Places;
+use super::permits::Permits;
 
 /// Accepts the connections of one listener.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Acceptor {
     router: Router,
     tls: Option<Arc<ServerConfig>>,
     shared: Arc<Shared>,
-    places: Places,
+    permits: Permits,
     stop: CancellationToken,
     /// Ends with the acceptor, and all connections with it.
     connections: JoinSet<()>,
@@ -34,14 +34,14 @@ impl Acceptor {
         router: Router,
         tls: Option<Arc<ServerConfig>>,
         shared: Arc<Shared>,
-        places: Places,
+        permits: Permits,
         stop: CancellationToken,
     ) -> Acceptor {
         Acceptor {
             router,
             tls,
             shared,
-            places,
+            permits,
             stop,
             connections: JoinSet::new(),
             warned: None,
@@ -74,7 +74,7 @@ impl Acceptor {
     }
 
     fn take(&mut self, stream: TcpStream, peer: SocketAddr) {
-        let Some(place) = self.places.take(peer.ip()) else {
+        let Some(permit) = self.permits.take(peer.ip()) else {
             tracing::debug!("a connection of {peer} is refused: there are too many");
             return;
         };
@@ -84,7 +84,7 @@ impl Acceptor {
             tls: self.tls.clone(),
             shared: Arc::clone(&self.shared),
             stop: self.stop.clone(),
-            place,
+            permit,
         };
         self.connections.spawn(connection.serve(stream));
     }

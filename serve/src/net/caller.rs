@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use http::Extensions;
 use tokio_util::sync::CancellationToken;
 
-use super::places::Place;
+use super::permits::Permit;
 use super::slots::network;
 
 /// The other end of the connection that a request came over.
@@ -17,7 +17,7 @@ pub struct Caller {
     /// Cancelled when the server is to stop: answers without an end have one then.
     pub stop: CancellationToken,
     /// What is held by the connection, and no longer.
-    pub(super) place: Weak<Place>,
+    pub(super) permit: Weak<Permit>,
 }
 
 impl Caller {
@@ -33,7 +33,7 @@ impl Caller {
         Arc::new(Caller {
             address,
             stop: CancellationToken::new(),
-            place: Weak::new(),
+            permit: Weak::new(),
         })
     }
 
@@ -45,7 +45,7 @@ impl Caller {
     /// The token of a call was good, and is this holder's: what strangers may take does not bind this one any
     /// more. False if the holder has as many connections as it may have.
     pub fn admit(&self, holder: u64) -> bool {
-        let place = self.place.upgrade();
-        place.is_none_or(|place| place.admit(holder))
+        let permit = self.permit.upgrade();
+        permit.is_none_or(|permit| permit.admit(holder))
     }
 }

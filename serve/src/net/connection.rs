@@ -28,7 +28,7 @@ use super::limits::{
     SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES, TURN_EVERY, UNSENT_BYTES,
 };
 use super::patience::Patience;
-use super::places::Place;
+use super::permits::Permit;
 use super::rate::Rates;
 use super::slots::{Slot, Slots, network};
 use super::standing::{Call, Standing, Verdict};
@@ -113,7 +113,7 @@ pub(super) struct Connection {
     pub(super) tls: Option<Arc<ServerConfig>>,
     pub(super) shared: Arc<Shared>,
     pub(super) stop: CancellationToken,
-    pub(super) place: Arc<Place>,
+    pub(super) permit: Arc<Permit>,
 }
 
 /// Why a connection was closed from here.
@@ -132,7 +132,7 @@ type Ended = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 impl Connection {
     pub(super) async fn serve(self, stream: TcpStream) {
         let peer = self.peer;
-        let standing = Arc::clone(self.place.standing());
+        let standing = Arc::clone(self.permit.standing());
         let ended = tokio::select! {
             ended = self.try_serve(stream) => ended,
             () = standing.ended() => Err(Closed::Ended.into()),
@@ -177,12 +177,12 @@ impl Connection {
         let pace = limits.pace();
         let patience = Patience::new(stream, limits.greeting_time, limits.still_time, pace);
         async move {
-            let standing = Arc::clone(self.place.standing());
+            let standing = Arc::clone(self.permit.standing());
             let calls = Arc::new(Calls {
                 caller: Arc::new(Caller {
                     address: self.peer.ip(),
                     stop: self.stop.clone(),
-                    place: Arc::downgrade(&self.place),
+                    permit: Arc::downgrade(&self.permit),
                 }),
                 standing: Arc::clone(&standing),
                 shared: Arc::clone(&self.shared),

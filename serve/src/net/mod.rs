@@ -7,7 +7,7 @@
 //! | `connection` | serves one |
 //! | `patience` | ends streams in which nothing moves |
 //! | `caller` | who makes a request |
-//! | `places` | who has how many connections, and who makes room for whom |
+//! | `permits` | who has how many connections, and who makes room for whom |
 //! | `standing` | what a connection is used for |
 //! | `traffic`, `pace` | calls and answers on their way, and how slow they may be |
 //! | `rate` | how often somebody may come |
@@ -22,7 +22,7 @@ mod connection;
 mod limits;
 mod pace;
 mod patience;
-mod places;
+mod permits;
 mod rate;
 mod slots;
 mod standing;
@@ -41,7 +41,7 @@ use tokio_util::task::AbortOnDropHandle;
 pub use caller::Caller;
 pub use limits::Limits;
 pub use pace::Pace;
-pub use places::Places;
+pub use permits::Permits;
 pub use rate::Rates;
 
 pub(crate) use slots::{Slot, Slots};
@@ -72,13 +72,13 @@ impl Server {
         endpoints: Vec<Endpoint>,
         tls: Option<&Arc<ServerConfig>>,
         limits: Limits,
-        places: &Places,
+        permits: &Permits,
     ) -> Server {
         let stop = CancellationToken::new();
         let shared = Arc::new(Shared::new(limits));
         let endpoints = endpoints.into_iter().map(|Endpoint { listener, router }| {
-            let (tls, places) = (tls.cloned(), places.clone());
-            let acceptor = Acceptor::new(router, tls, Arc::clone(&shared), places, stop.clone());
+            let (tls, permits) = (tls.cloned(), permits.clone());
+            let acceptor = Acceptor::new(router, tls, Arc::clone(&shared), permits, stop.clone());
             AbortOnDropHandle::new(tokio::spawn(acceptor.run(listener)))
         });
         Server {
@@ -101,8 +101,8 @@ impl Server {
 
 impl Limits {
     /// The places for connections.
-    pub fn places(&self) -> Places {
-        Places::new(*self)
+    pub fn permits(&self) -> Permits {
+        Permits::new(*self)
     }
 
     /// The least rate of peers.

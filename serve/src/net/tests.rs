@@ -54,7 +54,7 @@ fn patient() -> Limits {
 
 struct Tested {
     server: Server,
-    places: Places,
+    permits: Permits,
     address: SocketAddr,
 }
 
@@ -79,16 +79,16 @@ async fn start(limits: Limits, tls: Option<Arc<ServerConfig>>) -> Tested {
         .route("/panic", get(panics));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let places = limits.places();
+    let permits = limits.permits();
     let server = Server::start(
         vec![Endpoint { listener, router }],
         tls.as_ref(),
         limits,
-        &places,
+        &permits,
     );
     Tested {
         server,
-        places,
+        permits,
         address,
     }
 }
@@ -146,12 +146,12 @@ impl Tested {
 
     async fn has_open(&self, count: u64) {
         for _ in 0..800 {
-            if self.places.open() == count {
+            if self.permits.open() == count {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("{} connections are open", self.places.open());
+        panic!("{} connections are open", self.permits.open());
     }
 }
 
@@ -315,7 +315,7 @@ async fn too_many_connections_are_refused_and_counted() {
         server.has_open(3).await;
         let mut refused = server.connect().await;
         until_closed(&mut refused).await;
-        assert_eq!((server.places.open(), server.places.refused()), (3, 1));
+        assert_eq!((server.permits.open(), server.permits.refused()), (3, 1));
         drop(held.pop());
         server.has_open(2).await;
         server.is_good().await;
@@ -380,5 +380,5 @@ async fn the_end_waits_for_calls_but_not_for_ever() {
     let took = start.elapsed();
     assert!(took >= drain_time && took < SOON, "{took:?}");
     until_closed(&mut never).await;
-    assert_eq!(server.places.open(), 0);
+    assert_eq!(server.permits.open(), 0);
 }

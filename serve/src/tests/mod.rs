@@ -61,7 +61,7 @@ async fn start_with(router: Router, limits: Limits) -> Tested {
     let address = listener.local_addr().unwrap();
     let endpoints = vec![Endpoint { listener, router }];
     Tested {
-        server: Server::start(endpoints, None, limits, &limits.places()),
+        server: Server::start(endpoints, None, limits, &limits.permits()),
         address,
     }
 }

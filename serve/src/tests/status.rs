@@ -11,18 +11,18 @@ use tokio::sync::watch;
 use super::{Tested, site, start_with};
 use crate::net::Limits;
 use crate::site::Source;
-use crate::status::Told;
+use crate::status::StatusText;
 
 const LISTEN: &[u8] = b"GET /api/status HTTP/1.1\r\nhost: a\r\naccept: text/event-stream\r\n\r\n";
 /// What takes longer never comes.
 const SOON: Duration = Duration::from_secs(20);
 
-async fn tested() -> (Tested, watch::Sender<Told>) {
+async fn tested() -> (Tested, watch::Sender<StatusText>) {
     tested_with(Limits::default()).await
 }
 
-async fn tested_with(limits: Limits) -> (Tested, watch::Sender<Told>) {
-    let (sender, told) = watch::channel(Told::default());
+async fn tested_with(limits: Limits) -> (Tested, watch::Sender<StatusText>) {
+    let (sender, told) = watch::channel(StatusText::default());
     let site = site("/nowhere".as_ref()).await;
     let mut router = Router::new();
     for (path, route) in site.routes(Source::Job { told, open: true }) {
@@ -85,7 +85,7 @@ async fn listeners_hear_what_is_told_at_once_and_then_what_changes() {
         "{head}"
     );
 
-    sender.send_replace(Told::new(&json!({"layer": 1})));
+    sender.send_replace(StatusText::new(&json!({"layer": 1})));
     assert_eq!(early.next().await, json!({"layer": 1}));
     assert_eq!(tested.get("/api/status").await.json(), json!({"layer": 1}));
     let mut late = Listener::new(&tested).await;
@@ -94,15 +94,15 @@ async fn listeners_hear_what_is_told_at_once_and_then_what_changes() {
     // Of many changes at once the last is heard.
     let begin = tokio::time::Instant::now();
     for layer in 2..=50 {
-        sender.send_replace(Told::new(&json!({"layer": layer})));
+        sender.send_replace(StatusText::new(&json!({"layer": layer})));
     }
     assert_eq!(early.next().await, json!({"layer": 50}));
     assert_eq!(late.next().await, json!({"layer": 50}));
     assert!(begin.elapsed() < SOON / 2);
     // What is told again is no change.
-    sender.send_replace(Told::new(&json!({"layer": 50})));
+    sender.send_replace(StatusText::new(&json!({"layer": 50})));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    sender.send_replace(Told::new(&json!({"layer": 51})));
+    sender.send_replace(StatusText::new(&json!({"layer": 51})));
     assert_eq!(early.next().await, json!({"layer": 51}));
     let head = tested
         .ask("HEAD", "/api/status", &[("accept", "text/event-stream")])
@@ -116,10 +116,10 @@ async fn listeners_hear_what_is_told_at_once_and_then_what_changes() {
 #[tokio::test]
 async fn a_server_that_stops_tells_the_last_and_ends() {
     let (tested, sender) = tested().await;
-    sender.send_replace(Told::new(&json!({"phase": "running"})));
+    sender.send_replace(StatusText::new(&json!({"phase": "running"})));
     let mut listener = Listener::new(&tested).await;
     assert_eq!(listener.next().await["phase"], "running");
-    sender.send_replace(Told::new(&json!({"phase": "finished"})));
+    sender.send_replace(StatusText::new(&json!({"phase": "finished"})));
     drop(sender);
     tested.server.stop().await;
     assert_eq!(listener.next().await["phase"], "finished");
@@ -131,7 +131,7 @@ async fn listeners_are_bounded_and_the_deaf_disturb_nobody() {
     let (tested, sender) = tested().await;
     // More than the buffers between two processes hold.
     let text = "x".repeat(4 << 20);
-    sender.send_replace(Told::new(&json!({"text": text})));
+    sender.send_replace(StatusText::new(&json!({"text": text})));
     let mut deaf = Vec::new();
     for _ in 0..32 {
         deaf.push(Listener::new(&tested).await);
@@ -145,7 +145,7 @@ async fn listeners_are_bounded_and_the_deaf_disturb_nobody() {
     assert_eq!((refused.status, refused.header("retry-after")), (503, "10"));
     // Nobody waits for them.
     for number in 0..20 {
-        sender.send_replace(Told::new(&json!({"number": number})));
+        sender.send_replace(StatusText::new(&json!({"number": number})));
         assert_eq!(
             tested.get("/api/status").await.json(),
             json!({"number": number})
@@ -185,7 +185,7 @@ async fn the_deaf_are_dropped() {
     };
     let (tested, sender) = tested_with(limits).await;
     let text = "x".repeat(4 << 20);
-    sender.send_replace(Told::new(&json!({"text": text})));
+    sender.send_replace(StatusText::new(&json!({"text": text})));
     let mut deaf = Vec::new();
     for _ in 0..32 {
         deaf.push(Listener::new(&tested).await);

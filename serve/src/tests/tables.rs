@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use chomp_table::chance::mix;
 use chomp_table::digest::Digest;
+use chomp_table::rng::mix;
 use chomp_table::shard::ShardSize;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::{Tested, publish, publish_words, put, site, start, words_of};
-use crate::complaints::Complaints;
+use crate::damage_log::DamageLog;
 use crate::net::Slots;
 use crate::published::Published;
 use crate::tables::Tables;
@@ -361,10 +361,10 @@ async fn too_many_downloads_are_told_to_come_back() {
     let shard = directory.path().join("table-39/shard-0000.zst");
     assert!(fs::metadata(shard).unwrap().len() > 8 << 20);
 
-    let complaints = Complaints::default();
-    let published = Published::new(directory.path().to_owned(), complaints.clone());
+    let damage_log = DamageLog::default();
+    let published = Published::new(directory.path().to_owned(), damage_log.clone());
     let mut site = site(directory.path()).await;
-    site.tables = Tables::with_places(Arc::new(published), complaints, Slots::new(6, 4));
+    site.tables = Tables::with_places(Arc::new(published), damage_log, Slots::new(6, 4));
     let tested = start(site.router()).await;
     let mut hostile = Vec::new();
     for _ in 0..4 {

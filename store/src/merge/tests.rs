@@ -60,13 +60,13 @@ impl Table {
 
     /// A table of which one in so many words is losing, in runs of the same kind.
     fn made_up(bits: u32, one_in: u64, seed: u64) -> Table {
-        let mut chance = chomp_table::chance::Chance(seed);
+        let mut rng = chomp_table::rng::Rng(seed);
         let mut kind = 0;
         let words = (1..1_u64 << (bits - 1))
             .map(|half| half * 2)
             .filter(|&word| {
-                if chance.once_in(100) {
-                    kind = chance.below(4);
+                if rng.once_in(100) {
+                    kind = rng.below(4);
                 }
                 let fits = match kind {
                     0 => false,
@@ -74,7 +74,7 @@ impl Table {
                     2 => !is_stored(word),
                     _ => true,
                 };
-                fits && chance.once_in(one_in)
+                fits && rng.once_in(one_in)
             });
         Table::new(bits, words.collect())
     }

@@ -32,7 +32,7 @@ use object_store::{
 
 pub use self::address::{Bucket, Service};
 pub(super) use self::failure::is_refusal;
-use self::failure::{Outcome, advice, said, sort};
+use self::failure::{Knowledge, advice, said, sort};
 use self::patience::Patience;
 use super::lock::OpenError;
 use super::{Action, Key, LISTED_MAX, Storage, StorageError};
@@ -201,7 +201,7 @@ impl BucketStorage {
         let got = self.get_range(path, range).await;
         match got {
             // Perhaps only for the reason that the object ends before the range.
-            Err(error) if sort(&error) == Outcome::Unknown => match self.store.head(path).await {
+            Err(error) if sort(&error) == Knowledge::Unknown => match self.store.head(path).await {
                 Ok(there) if there.size <= range.start => Ok(Bytes::new()),
                 _ => Err(error),
             },
@@ -264,8 +264,8 @@ impl Storage for BucketStorage {
                 Err(error) => error,
             };
             match sort(&error) {
-                Outcome::Unknown => perhaps = true,
-                Outcome::Known if matches!(error, Error::AlreadyExists { .. }) => {
+                Knowledge::Unknown => perhaps = true,
+                Knowledge::Known if matches!(error, Error::AlreadyExists { .. }) => {
                     let there = self.read_at(key, 0..bytes.len() as u64 + 1).await;
                     match there {
                         Ok(there) if perhaps && there == bytes => return Ok(()),
@@ -276,7 +276,7 @@ impl Storage for BucketStorage {
                         Err(error) => return Err(error),
                     }
                 }
-                Outcome::Known => return Err(failure::known(key, Action::Create, error)),
+                Knowledge::Known => return Err(failure::known(key, Action::Create, error)),
             }
             patience.wait(key, Action::Create, error).await?;
         }

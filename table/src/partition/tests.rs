@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Position;
-use crate::chance::Chance;
+use crate::rng::Rng;
 
 /// All partitions of `area` with rows of at most `longest`, made row by row.
 fn all(area: u32, longest: u32) -> Vec<Vec<u32>> {
@@ -87,10 +87,10 @@ fn one_of_each_mirror_pair_is_the_representative() {
 
 #[test]
 fn random_partitions_of_any_area() {
-    let mut chance = Chance(1);
+    let mut rng = Rng(1);
     for _ in 0..20_000 {
-        let area = u32::try_from(chance.below(121)).unwrap();
-        let rank = chance.below(count(area));
+        let area = u32::try_from(rng.below(121)).unwrap();
+        let rank = rng.below(count(area));
         let partition = Partition::at(area, rank);
         assert_eq!((partition.area(), partition.rank()), (area, rank));
         assert_eq!(

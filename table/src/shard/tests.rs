@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::writer::{index_frame, push_skippable_frame, sign_index};
 use super::*;
-use crate::chance::mix;
 use crate::definition;
+use crate::rng::mix;
 use crate::word::Word;
 
 const SMALL: ShardSize = ShardSize {

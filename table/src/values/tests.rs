@@ -12,12 +12,12 @@ use super::manifest::{ValuesManifest, folder_name};
 use super::record::{self, max_record_len};
 use super::shard::{ShardSize, ValueShardInfo, ValueShardWriter, decode_shard};
 use super::*;
-use crate::chance::mix;
 use crate::format::FormatError;
 use crate::gaps;
 use crate::manifest::{MANIFEST_NAME, SHA256SUMS_NAME};
 use crate::partition::{Partition, count, count_representatives};
 use crate::reader::{AnyManifest, Files, Part, locate};
+use crate::rng::mix;
 use crate::shard::Index;
 use crate::{Digest, TableError};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use chomp_coordinator::arbiter::ArbiterError;
-use chomp_coordinator::job::{JobError, Outcome};
+use chomp_coordinator::job::{JobError, JobOutcome};
 use chomp_coordinator::publish::PublishError;
 use chomp_coordinator::server::{SimulatedCoordinator, StartError};
 use chomp_plan::{Phase, Settings};
@@ -59,7 +59,7 @@ pub(crate) enum News {
     /// It has started.
     Started,
     /// Its job is over: it is to be [stopped](Coordinator::stop).
-    Over,
+    Ended,
 }
 
 impl Coordinator {
@@ -141,13 +141,13 @@ impl Coordinator {
                             StartError::Store(StoreError::Storage(_)) => Ended::Unstored,
                             other => Ended::Other(format!("{other:?}")),
                         });
-                        Some(News::Over)
+                        Some(News::Ended)
                     }
                 }
             }
             State::Running(running) => {
                 let stopped = matches!(running.progress().borrow().phase, Phase::Stopped(_));
-                stopped.then_some(News::Over)
+                stopped.then_some(News::Ended)
             }
             State::Starting(_) | State::Ended(_) => None,
         }
@@ -235,8 +235,8 @@ impl Coordinator {
             State::Ended(ended) => return ended,
         };
         match self.node.runtime().block_on(running.stop()) {
-            Outcome::Finished(_) => Ended::Finished,
-            Outcome::Failed(
+            JobOutcome::Finished(_) => Ended::Finished,
+            JobOutcome::Failed(
                 JobError::Store(error)
                 | JobError::Publish(PublishError::Store(error))
                 | JobError::Arbiter(ArbiterError::Store(error)),

@@ -25,7 +25,7 @@ impl World {
             Event::Fault => {
                 if !self.calm {
                     self.fault();
-                    let next = self.history.chance.u64(1..=2 * self.plot.between_faults);
+                    let next = self.history.rng.u64(1..=2 * self.plot.between_faults);
                     self.plan(next, Event::Fault);
                 }
             }
@@ -48,7 +48,7 @@ impl World {
     }
 
     fn fault(&mut self) {
-        match self.history.chance.u32(0..100) {
+        match self.history.rng.u32(0..100) {
             0..15 => self.part_some(),
             15..26 => self.pause_worker(),
             26..38 => self.pause_coordinator(),
@@ -59,7 +59,7 @@ impl World {
             77..87 => self.spoil_part(),
             87..94 => self.jump(),
             _ => {
-                let slot = self.history.chance.usize(0..self.slots.len());
+                let slot = self.history.rng.usize(0..self.slots.len());
                 self.history
                     .count("broken connections", format_args!("{slot}"));
                 self.network
@@ -71,19 +71,19 @@ impl World {
     /// Some milliseconds, mostly few.
     fn some_time(&mut self) -> u64 {
         let most = self.history.one_of(&[300, 3_000, 30_000]);
-        self.history.chance.u64(1..=most)
+        self.history.rng.u64(1..=most)
     }
 
     fn part_some(&mut self) {
         let until = self.history.now + self.some_time();
-        let drops = self.history.chance.bool();
-        let (kind, ways): (_, &[Way]) = match self.history.chance.u32(0..4) {
+        let drops = self.history.rng.bool();
+        let (kind, ways): (_, &[Way]) = match self.history.rng.u32(0..4) {
             0 => ("partitions up", &[Way::Up]),
             1 => ("partitions down", &[Way::Down]),
             _ => ("partitions", &[Way::Up, Way::Down]),
         };
         let all = self.history.per_mille(300);
-        let one = self.history.chance.usize(0..self.slots.len());
+        let one = self.history.rng.usize(0..self.slots.len());
         for slot in (0..self.slots.len()).filter(|&slot| all || slot == one) {
             self.history
                 .count(kind, format_args!("{slot} until {until}, drops {drops}"));
@@ -93,7 +93,7 @@ impl World {
 
     fn pause_worker(&mut self) {
         let time = self.some_time();
-        let slot = self.history.chance.usize(0..self.slots.len());
+        let slot = self.history.rng.usize(0..self.slots.len());
         if let Some(worker) = &mut self.slots[slot].worker
             && !worker.node.paused
         {
@@ -147,8 +147,8 @@ impl World {
     }
 
     fn crash_worker(&mut self) {
-        let (time, loud) = (self.some_time(), self.history.chance.bool());
-        let slot = self.history.chance.usize(0..self.slots.len());
+        let (time, loud) = (self.some_time(), self.history.rng.bool());
+        let slot = self.history.rng.usize(0..self.slots.len());
         if self.slots[slot].worker.is_some() {
             self.kill_worker(slot, loud);
             self.plan(time, Event::StartWorker(slot));
@@ -174,7 +174,7 @@ impl World {
         if self.store.is_down() {
             return;
         }
-        let (soon, together) = (self.history.chance.u64(0..12), self.history.chance.bool());
+        let (soon, together) = (self.history.rng.u64(0..12), self.history.rng.bool());
         self.history.log(format_args!(
             "the store crashes in {soon} calls, the coordinators too: {together}"
         ));
@@ -211,10 +211,10 @@ impl World {
 
     /// Something goes wrong with the way of a place to the store.
     fn spoil_way(&mut self) {
-        let (time, few) = (self.some_time(), self.history.chance.u32(1..4));
-        let slot = self.history.chance.usize(0..self.slots.len());
+        let (time, few) = (self.some_time(), self.history.rng.u32(1..4));
+        let slot = self.history.rng.usize(0..self.slots.len());
         let mut health = Health::default();
-        let kind = match self.history.chance.u32(0..6) {
+        let kind = match self.history.rng.u32(0..6) {
             0 => {
                 health.cut = Some(Cut::Waits);
                 "stores out of reach"
@@ -259,17 +259,17 @@ impl World {
         if parts.is_empty() || storage.has_crashed() {
             return;
         }
-        let (key, bytes) = parts[self.history.chance.usize(0..parts.len())];
+        let (key, bytes) = parts[self.history.rng.usize(0..parts.len())];
         self.harms += 1;
-        if self.history.chance.bool() {
+        if self.history.rng.bool() {
             self.history.count("lost parts", format_args!("{key}"));
             // If the store goes down at this very moment, the part may stay.
             at_once(storage.delete(std::slice::from_ref(key))).unwrap_or(());
         } else {
-            let at = self.history.chance.usize(0..bytes.len());
+            let at = self.history.rng.usize(0..bytes.len());
             self.history
                 .count("rotten parts", format_args!("{key} at {at}"));
-            storage.flip_bit(key, at, self.history.chance.u32(0..8));
+            storage.flip_bit(key, at, self.history.rng.u32(0..8));
         }
     }
 
@@ -281,7 +281,7 @@ impl World {
 
     /// Those who speak to a dead coordinator may hear of it, or not.
     fn bury(&mut self, number: u64) {
-        if self.history.chance.bool() {
+        if self.history.rng.bool() {
             self.network
                 .break_streams(&mut self.history, None, Some(number));
         }
@@ -290,7 +290,7 @@ impl World {
     fn jump(&mut self) {
         let time = self.some_time();
         let nodes = self.slots.len() + 1;
-        let which = self.history.chance.usize(0..nodes);
+        let which = self.history.rng.usize(0..nodes);
         let workers = self.slots.iter_mut();
         let mut nodes: Vec<_> = workers
             .filter_map(|slot| slot.worker.as_mut())

@@ -10,7 +10,7 @@ use fastrand::Rng;
 #[derive(Debug)]
 pub(crate) struct History {
     /// All chance of the history comes from here.
-    pub(crate) chance: Rng,
+    pub(crate) rng: Rng,
     /// The time of the world, in milliseconds.
     pub(crate) now: u64,
     pub(crate) seen: Seen,
@@ -26,7 +26,7 @@ impl History {
     /// The history of a seed. If it is `printed`, what happens is printed.
     pub(crate) fn new(seed: u64, printed: bool) -> History {
         History {
-            chance: Rng::with_seed(seed),
+            rng: Rng::with_seed(seed),
             now: 0,
             seen: Seen::default(),
             digest: DefaultHasher::new(),
@@ -76,12 +76,12 @@ impl History {
 
     /// True so often in a thousand times.
     pub(crate) fn per_mille(&mut self, times: u64) -> bool {
-        self.chance.u64(0..1000) < times
+        self.rng.u64(0..1000) < times
     }
 
     /// One of these.
     pub(crate) fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.chance.usize(0..of.len())]
+        of[self.rng.usize(0..of.len())]
     }
 }
 

@@ -81,7 +81,7 @@ fn plot(history: &mut History) -> Plot {
     Plot {
         bits: history.one_of(&[13, 14, 14, 15, 15, 16]),
         replicas,
-        slots: history.chance.usize(2..=4),
+        slots: history.rng.usize(2..=4),
         lease_ms: history.one_of(&[2_000, 4_000, 8_000]),
         slowest: history.one_of(&[0, 30, 400]),
         segments: history.one_of(&[0, 0, 0, 55, 120]),
@@ -93,7 +93,7 @@ fn plot(history: &mut History) -> Plot {
             doubles: 20 * history.one_of(&[0, 1, 5]),
         },
         between_faults: history.one_of(&[300, 1_500, 5_000]),
-        calm_at: history.chance.u64(500..30_000),
+        calm_at: history.rng.u64(500..30_000),
     }
 }
 

@@ -95,7 +95,7 @@ impl Network {
         let fate = history.per_mille(self.weather.losses).then(|| Fate {
             way: history.one_of(&[Way::Up, Way::Down]),
             after: history.one_of(&[0, 0, 1, 1, 2]),
-            loud: history.chance.bool(),
+            loud: history.rng.bool(),
         });
         let doubled = coordinator.is_some() && history.per_mille(self.weather.doubles);
         let stream_of = Stream {
@@ -176,7 +176,7 @@ impl Network {
     fn double(&mut self, history: &mut History, of: StreamId, payloads: Vec<Payload>) {
         let id = self.wire.new_stream();
         let later = history.one_of(&[10, 1_000, 20_000]);
-        let mut at = history.now + history.chance.u64(1..=later);
+        let mut at = history.now + history.rng.u64(1..=later);
         history.count(
             "doubled requests",
             format_args!("stream {of} as {id} at {at}"),
@@ -200,7 +200,7 @@ impl Network {
                 payload,
             };
             self.put(at, packet);
-            at += history.chance.u64(0..=self.weather.latency);
+            at += history.rng.u64(0..=self.weather.latency);
         }
     }
 
@@ -215,7 +215,7 @@ impl Network {
         } else {
             self.weather.latency
         };
-        history.chance.u64(1..=longest.max(1))
+        history.rng.u64(1..=longest.max(1))
     }
 
     /// Ends a stream; both ends hear of it after a while.

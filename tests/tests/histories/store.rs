@@ -99,7 +99,7 @@ pub(crate) struct View {
     /// The longest delay of a write, in milliseconds.
     slowest: u64,
     health: Arc<Mutex<Health>>,
-    chance: Mutex<Rng>,
+    rng: Mutex<Rng>,
 }
 
 impl View {
@@ -108,7 +108,7 @@ impl View {
             store,
             slowest,
             health,
-            chance: Mutex::new(Rng::with_seed(seed)),
+            rng: Mutex::new(Rng::with_seed(seed)),
         }
     }
 
@@ -117,7 +117,7 @@ impl View {
     }
 
     async fn delay(&self, slowest: u64) {
-        let millis = self.chance.lock().unwrap().u64(0..=slowest);
+        let millis = self.rng.lock().unwrap().u64(0..=slowest);
         if millis > 0 {
             sleep(Duration::from_millis(millis)).await;
         }
@@ -147,8 +147,8 @@ impl View {
             }
         }
         let (fails, before) = {
-            let mut chance = self.chance.lock().unwrap();
-            (chance.u64(0..1000) < self.health().failures, chance.bool())
+            let mut rng = self.rng.lock().unwrap();
+            (rng.u64(0..1000) < self.health().failures, rng.bool())
         };
         if fails && before {
             return Err(failed("lost on the way to the store"));
@@ -170,9 +170,9 @@ impl View {
         }
         *left -= 1;
         let mut bytes = bytes.to_vec();
-        let mut chance = self.chance.lock().unwrap();
-        let at = chance.usize(0..bytes.len());
-        bytes[at] ^= 1 << chance.u32(0..8);
+        let mut rng = self.rng.lock().unwrap();
+        let at = rng.usize(0..bytes.len());
+        bytes[at] ^= 1 << rng.u32(0..8);
         bytes.into()
     }
 }

@@ -80,12 +80,12 @@ impl World {
 
     pub(crate) fn start_worker(&mut self, slot: usize) {
         let number = self.number();
-        let rate = self.history.chance.u64(900..=1100);
+        let rate = self.history.rng.u64(900..=1100);
         let node = Node::new(self.history.now, rate);
-        let (way, store) = if self.history.chance.bool() {
+        let (way, store) = if self.history.rng.bool() {
             let health = Arc::clone(&self.slots[slot].health);
             let (store, slowest) = (self.store.clone(), self.plot.slowest);
-            let view = View::new(store, slowest, health, self.history.chance.u64(..));
+            let view = View::new(store, slowest, health, self.history.rng.u64(..));
             ("directly", StoreChoice::Shared(Arc::new(view)))
         } else {
             ("through the coordinator", StoreChoice::Coordinator)
@@ -102,7 +102,7 @@ impl World {
             isa: Isa::detect(),
             patience: Some(Duration::from_hours(1)),
             evaluation: Evaluation::Inline,
-            seed: Some(self.history.chance.u64(..)),
+            seed: Some(self.history.rng.u64(..)),
             store: Some(store),
             shard: shard_size(),
         };

@@ -118,7 +118,7 @@ impl World {
         world.plan(0, Event::StartCoordinator);
         for slot in 0..plot.slots {
             world.slots.push(Slot::default());
-            let at = world.history.chance.u64(0..2000);
+            let at = world.history.rng.u64(0..2000);
             world.plan(at, Event::StartWorker(slot));
         }
         world.plan(plot.calm_at, Event::Calm);
@@ -250,7 +250,7 @@ impl World {
             }
             match coordinator.step(now) {
                 Some(News::Started) => started.push(coordinator.number),
-                Some(News::Over) => over.push(coordinator.number),
+                Some(News::Ended) => over.push(coordinator.number),
                 None => {}
             }
         }
@@ -310,7 +310,7 @@ impl World {
         self.network
             .break_streams(&mut self.history, None, Some(number));
         if is_last && self.coordinators.is_empty() {
-            let time = self.history.chance.u64(1..2_000);
+            let time = self.history.rng.u64(1..2_000);
             self.plan(time, Event::StartCoordinator);
         }
     }
@@ -356,7 +356,7 @@ impl World {
         };
         if let Some(at) = at {
             self.coordinators[at].deliver(packet);
-        } else if !matches!(packet.payload, Payload::Reset) && self.history.chance.bool() {
+        } else if !matches!(packet.payload, Payload::Reset) && self.history.rng.bool() {
             // Nobody listens there, and the machine says so.
             self.network.break_stream(&mut self.history, packet.stream);
         }
@@ -364,23 +364,23 @@ impl World {
 
     pub(crate) fn start_coordinator(&mut self) {
         let number = self.number();
-        let rate = self.history.chance.u64(900..=1100);
+        let rate = self.history.rng.u64(900..=1100);
         let node = Node::new(self.history.now, rate);
-        let chance = &mut self.history.chance;
+        let rng = &mut self.history.rng;
         let mut settings = Settings::new(self.plot.bits, range_bits());
         settings.replicas = self.plot.replicas;
         settings.lease_ms = self.plot.lease_ms;
         settings.silence_ms = 3 * self.plot.lease_ms;
-        settings.straggler_ms = chance.u64(300..3_000);
+        settings.straggler_ms = rng.u64(300..3_000);
         settings.failures_max = 1_000;
         settings.expiries_max = 1_000;
         settings.worker_failures_max = 1_000;
-        settings.task_positions_max = chance.u64(0..5) * range_bits().positions();
-        settings.task_positions_min = chance.u64(0..4) * range_bits().positions();
-        settings.tasks_per_thread = chance.u32(0..2);
-        settings.check_one_in = [0, 1, 4][chance.usize(0..3)];
+        settings.task_positions_max = rng.u64(0..5) * range_bits().positions();
+        settings.task_positions_min = rng.u64(0..4) * range_bits().positions();
+        settings.tasks_per_thread = rng.u32(0..2);
+        settings.check_one_in = [0, 1, 4][rng.usize(0..3)];
         settings.check_own_one_in = settings.check_one_in;
-        settings.checks_first = chance.u32(0..3);
+        settings.checks_first = rng.u32(0..3);
         settings.shard_words = SHARD_WORDS;
         self.history
             .log(format_args!("coordinator {number} starts, {rate}"));

@@ -93,12 +93,12 @@ fn a_range_with_another_digest_is_another_range() {
 fn equal_calls_have_equal_results() {
     let log = || {
         let cache = Cache::new(8 << 20, range_bits().into());
-        let mut chance = fastrand::Rng::with_seed(1);
+        let mut rng = fastrand::Rng::with_seed(1);
         let step = |_| {
-            let head = chance.u64(..100) * chance.u64(..100) / 100;
+            let head = rng.u64(..100) * rng.u64(..100) / 100;
             let gone = !missing(&cache, &[head]).is_empty();
             if gone {
-                insert(&cache, head, chance.u32(..1000));
+                insert(&cache, head, rng.u32(..1000));
             }
             (head, gone, cache.stats())
         };

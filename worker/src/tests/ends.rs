@@ -224,8 +224,8 @@ async fn the_token_is_not_shown() {
         threads: 1,
         kernel: chomp_table::Digest::default(),
     };
-    let chance = fastrand::Rng::with_seed(1);
-    let link = Link::new(&config.access, Arc::new(fake.clone()), hello, None, chance).unwrap();
+    let rng = fastrand::Rng::with_seed(1);
+    let link = Link::new(&config.access, Arc::new(fake.clone()), hello, None, rng).unwrap();
     link.join().await.unwrap();
     assert!(fake.state().authorized, "it is sent");
     let text = format!("{config:?} {link:?} {config:#?} {link:#?}");

@@ -24,13 +24,13 @@ fn lost() -> Status {
 
 /// Some calls fail, in every way that there is; with `moves` the job goes on elsewhere now and then.
 fn chaos(seed: u64, moves: bool) -> impl FnMut(&str, &mut State) -> Act + Send {
-    let mut chance = fastrand::Rng::with_seed(seed);
-    let rate = chance.u32(2..12);
-    move |_, state| match chance.u32(0..rate * 8) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let rate = rng.u32(2..12);
+    move |_, state| match rng.u32(0..rate * 8) {
         0 => Act::Fail(lost()),
         1 => Act::Lose(lost()),
         2 => Act::Hang,
-        3 => Act::Slow(Duration::from_millis(chance.u64(0..70_000))),
+        3 => Act::Slow(Duration::from_millis(rng.u64(0..70_000))),
         4 => {
             state.restart();
             Act::Lose(lost())

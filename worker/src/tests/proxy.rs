@@ -25,9 +25,9 @@ async fn proxy(fake: &Fake) -> ProxyStorage {
         threads: 1,
         kernel: chomp_table::Digest::default(),
     };
-    let chance = fastrand::Rng::with_seed(1);
+    let rng = fastrand::Rng::with_seed(1);
     let access = config(1).access;
-    let link = Link::new(&access, Arc::new(fake.clone()), hello, None, chance).unwrap();
+    let link = Link::new(&access, Arc::new(fake.clone()), hello, None, rng).unwrap();
     let client = Client::join(link).await.unwrap();
     let mut state = fake.state();
     for lease in 0..3 {

@@ -1,6 +1,6 @@
 //! What a desk keeps for the plan, and what it is asked and answers.
 
-use chomp_plan::{Answer, Verdict};
+use chomp_plan::{LeaseAnswer, Verdict};
 use chomp_store::{MergedShard, PartName, Placed};
 use chomp_table::reader::ShardFileInfo;
 use chomp_table::{Head, RangeSummary};
@@ -20,7 +20,7 @@ pub(crate) enum Handed {
 /// The answer to a request for a task, and what the worker needs to know beside.
 #[derive(Debug)]
 pub(crate) struct Reply {
-    pub(crate) answer: Answer,
+    pub(crate) answer: LeaseAnswer,
     /// The journal says in the segments below this number where the sources of the task are.
     pub(crate) journal: u64,
     /// The file of the shard to be read back, if it has one.

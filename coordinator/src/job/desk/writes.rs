@@ -8,12 +8,14 @@
 use std::collections::VecDeque;
 use std::mem::take;
 
-use chomp_plan::{Event, Millis, Misdeed, ParticipantId, Phase, Settled, SubmissionId, Unit};
+use chomp_plan::{
+    Event, Millis, ParticipantId, Phase, QuarantineReason, Settled, SubmissionId, Unit,
+};
 use chomp_store::{Entry, Finders, Outcast, PartName, Placed};
 
 use super::Desk;
 use super::kept::Handed;
-use crate::errands::{Batch, Errand};
+use crate::effects::{Batch, Effect};
 
 /// A segment of the journal has the ranges of no more submissions once it has so many.
 const SEGMENT_RANGES: usize = if cfg!(test) { 16 } else { 1 << 16 };
@@ -84,7 +86,7 @@ impl Desk {
             self.writes.under_way = Some(now);
             self.writes.is_urgent = false;
             self.writes.rests_until = now.plus(WRITE_EVERY_MS);
-            self.errands.push(Errand::Append(batch));
+            self.effects.push(Effect::Append(batch));
         }
     }
 
@@ -94,7 +96,7 @@ impl Desk {
     }
 
     /// Has it written that a participant is not trusted any more.
-    pub(super) fn note_found_out(&mut self, participant: ParticipantId, reason: &Misdeed) {
+    pub(super) fn note_found_out(&mut self, participant: ParticipantId, reason: &QuarantineReason) {
         let outcast = Outcast {
             serial: self.subject.list.serial(participant),
             reason: reason.to_string(),

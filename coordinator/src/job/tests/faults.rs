@@ -5,7 +5,7 @@ use chomp_store::{Entry, Finders};
 
 use super::*;
 use crate::arbiter::Arbitrated;
-use crate::errands::{Batch, Looked};
+use crate::effects::{Batch, Looked};
 
 /// A desk in whose journal all ranges are done.
 fn complete() -> Tested {
@@ -29,7 +29,7 @@ fn lease(tested: &mut Tested, worker: u32) -> chomp_plan::Task {
     let (request, worker) = (RequestId(next()), WorkerId::only(worker));
     tested.desk.lease(tested.now, request, worker, reply);
     match answer.try_recv().unwrap().answer {
-        Answer::Task(task) => task,
+        LeaseAnswer::Task(task) => task,
         other => panic!("{other:?}"),
     }
 }
@@ -91,7 +91,7 @@ fn false_alarms_are_not_heard_for_a_while() {
     for _ in 0..257 {
         let report = tested.desk.report(tested.now, worker, &records);
         assert!(report.is_ok(), "{report:?}");
-        tested.desk.errands.clear();
+        tested.desk.effects.clear();
         let done = Done {
             looked: Some(Looked {
                 worker,
@@ -107,15 +107,15 @@ fn false_alarms_are_not_heard_for_a_while() {
 }
 
 #[test]
-fn why_an_errand_failed_is_told() {
+fn why_an_effect_failed_is_told() {
     let tested = complete();
-    let done = ready(Errand::Publish.perform(&tested.tools));
+    let done = ready(Effect::Publish.perform(&tested.tools));
     let fault = done.fault;
     assert!(matches!(fault, Some(JobError::Publish(_))), "{fault:?}");
     let none = self::tested(|_| ());
     let (submission, unit) = (SubmissionId(1), Unit::Range(Head(5)));
-    let errand = Errand::Arbitrate { submission, unit };
-    let fault = ready(errand.perform(&none.tools)).fault;
+    let effect = Effect::Arbitrate { submission, unit };
+    let fault = ready(effect.perform(&none.tools)).fault;
     assert!(matches!(fault, Some(JobError::Arbiter(_))), "{fault:?}");
 }
 
@@ -134,7 +134,7 @@ fn a_job_ends_for_what_it_needs() {
     let (unit, reason) = (Unit::Range(Head(0)), "no memory".to_owned());
     tested.join(7);
     tested.complete(7, 1, &[0]);
-    tested.do_errand();
+    tested.do_effect();
     let participant = chomp_plan::ParticipantId(7);
     let revoked = Event::Revoked { participant };
     tested.desk.handle(tested.now, revoked);
@@ -156,7 +156,7 @@ fn whatever_waits_for_a_journal_that_fails_has_failed() {
     tested.join(7);
     tested.complete(7, 1, &[0]);
     assert!(tested.desk.is_writing());
-    tested.do_errand();
+    tested.do_effect();
     assert!(!tested.desk.is_writing());
     let taken = some_taken(&mut tested);
     tested.rest();
@@ -164,19 +164,19 @@ fn whatever_waits_for_a_journal_that_fails_has_failed() {
         let at = usize::try_from(lease).unwrap();
         tested.complete(7, lease, &taken[at..=at])
     });
-    assert_eq!(tested.desk.errands.len(), 1, "the other one waits");
+    assert_eq!(tested.desk.effects.len(), 1, "the other one waits");
     let call = tested.storage.calls();
     tested.storage.set_fault(Some(Fault {
         call,
         sticky: true,
         moment: Moment::Before,
     }));
-    tested.do_errand();
+    tested.do_effect();
     for mut verdict in verdicts {
         assert!(matches!(verdict.try_recv(), Ok(Verdict::Rejected { .. })));
     }
     assert!(!tested.desk.is_writing());
-    assert!(tested.desk.errands.is_empty() && tested.desk.plan.progress().submissions == 0);
+    assert!(tested.desk.effects.is_empty() && tested.desk.plan.progress().submissions == 0);
 }
 
 /// What different participants found is told apart in the journal.
@@ -187,7 +187,7 @@ fn each_range_has_its_own_finders() {
     });
     tested.join(7);
     tested.complete(7, 1, &[0]);
-    tested.do_errand();
+    tested.do_effect();
     let taken = some_taken(&mut tested);
     tested.desk.plan = {
         let settings = Settings {
@@ -212,10 +212,10 @@ fn each_range_has_its_own_finders() {
         assert_eq!(verdict.try_recv().unwrap(), Verdict::Noted, "{heads:?}");
     }
     tested.rest();
-    tested.desk.errands.clear();
+    tested.desk.effects.clear();
     tested.complete(3, 13, &heads);
     tested.rest();
-    let Some(Errand::Append(Batch { entries, .. })) = tested.desk.errands.pop() else {
+    let Some(Effect::Append(Batch { entries, .. })) = tested.desk.effects.pop() else {
         panic!("two agree");
     };
     let finders = |entry: &Entry| match entry {

@@ -9,7 +9,7 @@ use crate::arbiter::Arbitrated;
 #[test]
 fn who_was_found_out_is_so_after_a_restart() {
     let start = |storage: &_, list: &List| started(storage, list, |_| {});
-    let is_append = |errand: &Errand| matches!(errand, Errand::Append(_));
+    let is_append = |effect: &Effect| matches!(effect, Effect::Append(_));
     let none = List::default();
     let mut first = tested(|_| {});
     first.join(1);
@@ -23,12 +23,12 @@ fn who_was_found_out_is_so_after_a_restart() {
         .desk
         .handle(second.now, Event::Revoked { participant });
     second.rest();
-    second.desk.errands.retain(is_append);
-    second.do_errand();
+    second.desk.effects.retain(is_append);
+    second.do_effect();
 
     let mut third = start(&first.storage, &none);
-    let misdeed = third.desk.plan.misdeed(WorkerId::only(1));
-    let text = misdeed.unwrap().to_string();
+    let quarantine = third.desk.plan.quarantine_reason(WorkerId::only(1));
+    let text = quarantine.unwrap().to_string();
     assert!(text.contains("taken back the credential"), "{text}");
     third.write_all();
     {
@@ -43,8 +43,8 @@ fn who_was_found_out_is_so_after_a_restart() {
     renewed.add("ann").unwrap();
     renewed.renew("ann").unwrap();
     let fourth = start(&first.storage, &List::new(renewed));
-    assert!(fourth.desk.errands.is_empty());
-    assert_eq!(fourth.desk.plan.misdeed(WorkerId::only(1)), None);
+    assert!(fourth.desk.effects.is_empty());
+    assert_eq!(fourth.desk.plan.quarantine_reason(WorkerId::only(1)), None);
 }
 
 #[test]
@@ -123,7 +123,13 @@ fn what_was_lost_has_to_come_out_the_same_after_a_restart() {
     // Neither was right, and who found what was lost is known too.
     second.write_all();
     for liar in [1, 2] {
-        assert!(second.desk.plan.misdeed(WorkerId::only(liar)).is_some());
+        assert!(
+            second
+                .desk
+                .plan
+                .quarantine_reason(WorkerId::only(liar))
+                .is_some()
+        );
     }
 }
 
@@ -143,7 +149,7 @@ fn who_confirms_a_range_is_its_finder() {
     let (reply, mut answer) = oneshot::channel();
     let (worker, request) = (WorkerId::only(2), RequestId(1));
     tested.desk.lease(tested.now, request, worker, reply);
-    let Answer::Task(task) = answer.try_recv().unwrap().answer else {
+    let LeaseAnswer::Task(task) = answer.try_recv().unwrap().answer else {
         panic!("there is something to check");
     };
     let (layer, heads) = (1, vec![Head(1)]);
@@ -154,8 +160,8 @@ fn who_confirms_a_range_is_its_finder() {
         .desk
         .complete(tested.now, worker, task.lease, handed, reply);
     assert_eq!(verdict.try_recv().unwrap(), Verdict::Accepted);
-    let is_append = |errand: &Errand| matches!(errand, Errand::Append(_));
-    tested.desk.errands.retain(is_append);
+    let is_append = |effect: &Effect| matches!(effect, Effect::Append(_));
+    tested.desk.effects.retain(is_append);
     tested.write_all();
     let ledger = tested.tools.journal.ledger();
     let finders = ledger.found(2).map(|(_, _, finders)| finders.iter().last());

@@ -11,7 +11,7 @@ fn a_segment_ends_with_the_ranges_that_fill_it() {
     });
     tested.join(7);
     tested.complete(7, 1, &[0]);
-    tested.do_errand();
+    tested.do_effect();
     let taken = some_taken(&mut tested);
     tested.rest();
     tested.complete(7, 2, &taken[..1]);
@@ -21,16 +21,16 @@ fn a_segment_ends_with_the_ranges_that_fill_it() {
     }
     let entries = |tested: &mut Tested| {
         tested.rest();
-        match &tested.desk.errands[0] {
-            Errand::Append(batch) => batch.entries.len(),
+        match &tested.desk.effects[0] {
+            Effect::Append(batch) => batch.entries.len(),
             other => panic!("{other:?}"),
         }
     };
     assert_eq!(entries(&mut tested), 1);
-    tested.do_errand();
+    tested.do_effect();
     // The three ranges of one submission are one entry.
     assert_eq!(entries(&mut tested), 1 + 13);
-    tested.do_errand();
+    tested.do_effect();
     assert_eq!(entries(&mut tested), 1);
 }
 
@@ -42,26 +42,26 @@ fn a_segment_waits_for_more_unless_somebody_is_idle() {
     });
     tested.join(7);
     tested.complete(7, 1, &[0]);
-    tested.do_errand();
+    tested.do_effect();
     let taken = some_taken(&mut tested);
     tested.complete(7, 1, &taken[2..3]);
-    tested.do_errand();
+    tested.do_effect();
     let mut second = tested.complete(7, 2, &taken[..1]);
-    assert!(tested.desk.errands.is_empty());
+    assert!(tested.desk.effects.is_empty());
     let at = tested.desk.next_deadline().unwrap();
     assert!(tested.now < at);
     tested.now = at;
     tested.desk.handle(at, Event::Tick);
-    tested.do_errand();
+    tested.do_effect();
     assert_eq!(second.try_recv().unwrap(), Verdict::Accepted);
 
     let mut third = tested.complete(7, 3, &taken[1..2]);
-    assert!(tested.desk.errands.is_empty());
+    assert!(tested.desk.effects.is_empty());
     tested.join(8);
     let (reply, _answer) = oneshot::channel();
     tested
         .desk
         .lease(tested.now, RequestId(next()), WorkerId::only(8), reply);
-    tested.do_errand();
+    tested.do_effect();
     assert_eq!(third.try_recv().unwrap(), Verdict::Accepted);
 }

@@ -9,7 +9,7 @@ use crate::forecast::as_f64;
 
 /// What came of a simulated job. Seconds are CPU time but for the first two.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct Prediction {
     /// The seconds until the table is published.
     pub seconds: f64,
     /// The seconds until the first shard is begun.
@@ -32,7 +32,7 @@ pub struct Outcome {
     pub coordinator_seconds: f64,
 }
 
-impl Outcome {
+impl Prediction {
     /// All CPU time.
     pub fn cpu_seconds(&self) -> f64 {
         self.evaluation_seconds
@@ -47,7 +47,7 @@ pub(in super::super) const HASH: f64 = 1e-9;
 
 #[derive(Debug, Default)]
 pub(super) struct Profile {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: Prediction,
 }
 
 impl Profile {

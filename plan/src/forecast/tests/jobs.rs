@@ -1,7 +1,7 @@
 //! The simulation beside what can be said without it.
 
 use super::*;
-use crate::forecast::simulation::{Cluster, CriticalPath, HASH, Job, Outcome};
+use crate::forecast::simulation::{Cluster, CriticalPath, HASH, Job, Prediction};
 
 const CLUSTER: Cluster = Cluster {
     workers: 1,
@@ -12,11 +12,11 @@ const CLUSTER: Cluster = Cluster {
     bandwidth: None,
 };
 
-fn run(bits: u32, cluster: Cluster) -> Outcome {
+fn run(bits: u32, cluster: Cluster) -> Prediction {
     run_at(bits, &costs(), cluster)
 }
 
-fn run_at(bits: u32, costs: &Costs, cluster: Cluster) -> Outcome {
+fn run_at(bits: u32, costs: &Costs, cluster: Cluster) -> Prediction {
     let forecast = Forecast::new(bits, range_bits(12));
     Job::new(&forecast, costs).unwrap().run(cluster).unwrap()
 }
@@ -96,7 +96,7 @@ fn the_time_of_a_table_of_one_range_is_the_sum_of_its_steps() {
         let hashing = HASH * shard;
         let read_back =
             2.0 * costs.fetch + transfer(shard) + on_thread(hashing) + taken_in + costs.commit;
-        let expected = Outcome {
+        let expected = Prediction {
             seconds: ranges_seconds + merged + read_back,
             ranges_seconds,
             tasks: 3,
@@ -115,8 +115,8 @@ fn the_time_of_a_table_of_one_range_is_the_sum_of_its_steps() {
 }
 
 /// Whether two outcomes are the same, but for a few nanoseconds.
-fn check(found: &Outcome, expected: &Outcome) {
-    let parts = |of: &Outcome| {
+fn check(found: &Prediction, expected: &Prediction) {
+    let parts = |of: &Prediction| {
         [
             of.seconds,
             of.ranges_seconds,
@@ -273,7 +273,7 @@ fn jobs_take_as_long_as_they_did() {
         bandwidth: Some(1e6),
         ..CLUSTER
     };
-    let expected = Outcome {
+    let expected = Prediction {
         seconds: 0.396_403_845,
         ranges_seconds: 0.328_013_746,
         tasks: 288,
@@ -286,7 +286,7 @@ fn jobs_take_as_long_as_they_did() {
         coordinator_seconds: 0.060_8,
     };
     check(&run(20, cluster), &expected);
-    let expected = Outcome {
+    let expected = Prediction {
         seconds: 0.541_332_637,
         ranges_seconds: 0.473_642_538,
         tasks: 195,
@@ -313,7 +313,7 @@ fn jobs_take_as_long_as_they_did() {
         bandwidth: Some(1e5),
         ..cluster
     };
-    let expected = Outcome {
+    let expected = Prediction {
         seconds: 6.445_975_526,
         ranges_seconds: 4.870_358_180,
         tasks: 1137,

@@ -145,7 +145,7 @@ async fn strangers_keep_nobody_out_who_has_a_token() {
         other.is_good("/").await;
         worker.is_good("/token").await;
         drop((worker, other));
-        assert!(server.places.open() <= 16);
+        assert!(server.permits.open() <= 16);
     }
 }
 
@@ -223,7 +223,7 @@ async fn answers_that_nobody_reads_end_their_connection() {
                 Ok(0) | Err(_) => return start.elapsed(),
                 Ok(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
-            if server.places.open() == 0 {
+            if server.permits.open() == 0 {
                 return start.elapsed();
             }
         }

@@ -16,19 +16,19 @@ const UNREACHABLE: &str = "it does not answer as it should: check that the serve
 
 /// Whether more is known after a failed request than before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum Knowledge {
     /// The server said why it did nothing: the same would come of another request.
     Known,
     /// Anything can have happened.
     Unknown,
 }
 
-pub(super) fn sort(error: &Error) -> Outcome {
+pub(super) fn sort(error: &Error) -> Knowledge {
     match error {
         // Also what all answers are that have no kind of their own, such as 500 and 503.
-        Error::Generic { .. } if is_full(error) || is_denied(error) => Outcome::Known,
-        Error::Generic { .. } | Error::JoinError { .. } => Outcome::Unknown,
-        _ => Outcome::Known,
+        Error::Generic { .. } if is_full(error) || is_denied(error) => Knowledge::Known,
+        Error::Generic { .. } | Error::JoinError { .. } => Knowledge::Unknown,
+        _ => Knowledge::Known,
     }
 }
 
@@ -73,7 +73,7 @@ fn failed(key: Key, action: Action, what: &'static str, source: &Error) -> Stora
     StorageError::Failed {
         key,
         action,
-        source: Cause::from(Told {
+        source: Cause::from(Explained {
             what,
             source: Said::of(source),
         }),
@@ -83,7 +83,7 @@ fn failed(key: Key, action: Action, what: &'static str, source: &Error) -> Stora
 /// What to do about a failure, in front of what the server says.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
-struct Told {
+struct Explained {
     what: &'static str,
     source: Said,
 }
@@ -103,8 +103,8 @@ impl Said {
 /// What the server says about the failure of a first request.
 pub(super) fn said(error: StorageError) -> Cause {
     match error {
-        StorageError::Failed { source, .. } => match source.downcast::<Told>() {
-            Ok(told) => told.source.into(),
+        StorageError::Failed { source, .. } => match source.downcast::<Explained>() {
+            Ok(explained) => explained.source.into(),
             Err(source) => source,
         },
         error => error.into(),
@@ -114,8 +114,8 @@ pub(super) fn said(error: StorageError) -> Cause {
 /// What to do about the failure of a first request.
 pub(super) fn advice(error: &StorageError) -> &'static str {
     match error {
-        StorageError::Failed { source, .. } => match source.downcast_ref::<Told>() {
-            Some(told) => told.what,
+        StorageError::Failed { source, .. } => match source.downcast_ref::<Explained>() {
+            Some(explained) => explained.what,
             None => UNREACHABLE,
         },
         StorageError::Full { .. } => "it has no space left: free some and run again",
@@ -157,8 +157,8 @@ fn has_expired(error: &Error) -> bool {
 
 /// Whether a failure is a refusal that only new credentials, other rights or another bucket mend.
 pub(in super::super) fn is_refusal(cause: &Cause) -> bool {
-    let told = cause.downcast_ref::<Told>();
-    told.is_some_and(|told| [DENIED, EXPIRED, NO_BUCKET].contains(&told.what))
+    let explained = cause.downcast_ref::<Explained>();
+    explained.is_some_and(|explained| [DENIED, EXPIRED, NO_BUCKET].contains(&explained.what))
 }
 
 /// Whether the server has no room.

@@ -7,7 +7,7 @@ use object_store::Error;
 use tokio::time::Instant;
 
 use super::super::{Action, Key, StorageError};
-use super::failure::{Outcome, known, sort, unknown};
+use super::failure::{Knowledge, known, sort, unknown};
 
 /// The first pause before a request is repeated, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
@@ -36,8 +36,8 @@ impl Patience {
         error: Error,
     ) -> Result<(), StorageError> {
         match sort(&error) {
-            Outcome::Known => Err(known(key, action, error)),
-            Outcome::Unknown => self.wait(key, action, error).await,
+            Knowledge::Known => Err(known(key, action, error)),
+            Knowledge::Unknown => self.wait(key, action, error).await,
         }
     }
 
@@ -53,9 +53,9 @@ impl Patience {
         }
         tracing::warn!("cannot {action} {key} yet, trying again: {error}");
         // Between a half and all of the pause: of many that failed together, few ask together.
-        let chance = RandomState::new().hash_one(key.as_str()) % 512;
-        let chance = f64::from(u16::try_from(chance).unwrap_or(0)) / 1024.0;
-        tokio::time::sleep(self.pause.mul_f64(0.5 + chance)).await;
+        let rng = RandomState::new().hash_one(key.as_str()) % 512;
+        let rng = f64::from(u16::try_from(rng).unwrap_or(0)) / 1024.0;
+        tokio::time::sleep(self.pause.mul_f64(0.5 + rng)).await;
         self.pause = (self.pause * 2).min(PAUSES.1);
         Ok(())
     }

@@ -17,7 +17,7 @@ use super::standing::Standing;
 
 /// The connections that are open. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct Permits {
     shared: Arc<Shared>,
 }
 
@@ -55,18 +55,18 @@ struct Count {
 
 /// The right to one connection, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Permit {
     number: u64,
     address: IpAddr,
-    places: Places,
+    permits: Permits,
     standing: Arc<Standing>,
     /// Whose token was shown first.
     holder: OnceLock<u64>,
 }
 
-impl Places {
-    pub(super) fn new(limits: Limits) -> Places {
-        Places {
+impl Permits {
+    pub(super) fn new(limits: Limits) -> Permits {
+        Permits {
             shared: Arc::new(Shared {
                 limits,
                 open: Mutex::default(),
@@ -77,15 +77,15 @@ impl Places {
 
     /// A place for a peer, unless that is too many. If strangers have all places that they get, the
     /// one of them makes room that has had nothing to ask for the longest time.
-    pub(super) fn take(&self, peer: IpAddr) -> Option<Arc<Place>> {
-        let place = self.try_take(network(peer));
-        if place.is_none() {
+    pub(super) fn take(&self, peer: IpAddr) -> Option<Arc<Permit>> {
+        let permit = self.try_take(network(peer));
+        if permit.is_none() {
             self.shared.refused.fetch_add(1, Ordering::Relaxed);
         }
-        place
+        permit
     }
 
-    fn try_take(&self, address: IpAddr) -> Option<Arc<Place>> {
+    fn try_take(&self, address: IpAddr) -> Option<Arc<Permit>> {
         let limits = &self.shared.limits;
         let mut open = self.now();
         let count = open.by_address.get(&address).copied().unwrap_or_default();
@@ -111,10 +111,10 @@ impl Places {
             open.strangers
                 .insert(number, Stranger { address, standing });
         }
-        Some(Arc::new(Place {
+        Some(Arc::new(Permit {
             number,
             address,
-            places: self.clone(),
+            permits: self.clone(),
             standing,
             holder: OnceLock::new(),
         }))
@@ -175,7 +175,7 @@ impl Open {
     }
 }
 
-impl Place {
+impl Permit {
     pub(super) fn standing(&self) -> &Arc<Standing> {
         &self.standing
     }
@@ -185,9 +185,9 @@ impl Place {
         if self.standing.is_admitted() {
             return true;
         }
-        let mut open = self.places.now();
+        let mut open = self.permits.now();
         let count = open.by_holder.entry(holder).or_default();
-        if *count >= self.places.shared.limits.connections_per_holder {
+        if *count >= self.permits.shared.limits.connections_per_holder {
             return false;
         }
         // Two calls may come at once.
@@ -201,10 +201,10 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         let admitted = self.standing.is_admitted();
-        let mut open = self.places.now();
+        let mut open = self.permits.now();
         if admitted {
             open.make_known(self.address);
         }
@@ -234,8 +234,8 @@ mod tests {
     use super::super::standing::Call;
     use super::*;
 
-    fn places(connections: usize, each: usize, strangers: usize, few: usize) -> Places {
-        Places::new(Limits {
+    fn permits(connections: usize, each: usize, strangers: usize, few: usize) -> Permits {
+        Permits::new(Limits {
             connections,
             connections_per_address: each,
             strangers,
@@ -244,88 +244,88 @@ mod tests {
         })
     }
 
-    fn take(places: &Places, address: &str) -> Option<Arc<Place>> {
-        places.take(address.parse().unwrap())
+    fn take(permits: &Permits, address: &str) -> Option<Arc<Permit>> {
+        permits.take(address.parse().unwrap())
     }
 
-    fn has_ended(place: &Place) -> bool {
-        place.standing.has_ended()
+    fn has_ended(permit: &Permit) -> bool {
+        permit.standing.has_ended()
     }
 
     #[tokio::test(start_paused = true)]
     async fn strangers_never_have_all_places() {
-        let places = places(6, 6, 4, 2);
+        let permits = permits(6, 6, 4, 2);
         let strangers = ["10.0.0.1", "::ffff:10.0.0.1", "10.0.0.2", "10.0.0.2"];
-        let strangers = strangers.map(|address| take(&places, address).unwrap());
+        let strangers = strangers.map(|address| take(&permits, address).unwrap());
         assert!(
-            take(&places, "10.0.0.1").is_none(),
+            take(&permits, "10.0.0.1").is_none(),
             "that address has its part"
         );
-        assert_eq!((places.open(), places.refused()), (4, 1));
+        assert_eq!((permits.open(), permits.refused()), (4, 1));
         // Somebody else: the first of those who have nothing under way makes room.
         let under_way = Call::begin(strangers[0].standing());
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let newcomer = take(&places, "10.0.0.3").unwrap();
-        let ended = strangers.each_ref().map(|place| has_ended(place));
+        let newcomer = take(&permits, "10.0.0.3").unwrap();
+        let ended = strangers.each_ref().map(|permit| has_ended(permit));
         assert_eq!(ended.iter().filter(|ended| **ended).count(), 1);
         assert!(!ended[0]);
         // It shows a token: it is nobody's to end any more, and its address has the other places.
         assert!(newcomer.admit(1));
-        let more = [(); 1].map(|()| take(&places, "10.0.0.3").unwrap());
-        assert_eq!(places.open(), 6);
+        let more = [(); 1].map(|()| take(&permits, "10.0.0.3").unwrap());
+        assert_eq!(permits.open(), 6);
         // When there are none left, strangers make room for those who are known.
-        let last = take(&places, "10.0.0.3").unwrap();
+        let last = take(&permits, "10.0.0.3").unwrap();
         let busy = Call::begin(last.standing());
         for _ in 0..20 {
-            let _ = take(&places, "10.0.0.4");
+            let _ = take(&permits, "10.0.0.4");
         }
         assert!(!has_ended(&newcomer) && !has_ended(&last) && !has_ended(&more[0]));
         drop((under_way, busy, more, last, strangers, newcomer));
-        assert_eq!(places.open(), 0);
-        assert!(places.now().by_address.is_empty() && places.now().strangers.is_empty());
+        assert_eq!(permits.open(), 0);
+        assert!(permits.now().by_address.is_empty() && permits.now().strangers.is_empty());
         // It is known for a while.
-        let again = [(); 3].map(|()| take(&places, "10.0.0.3"));
+        let again = [(); 3].map(|()| take(&permits, "10.0.0.3"));
         assert!(again.iter().all(Option::is_some));
         drop(again);
         tokio::time::sleep(KNOWN_TIME).await;
-        let again = [(); 3].map(|()| take(&places, "10.0.0.3").is_some());
+        let again = [(); 3].map(|()| take(&permits, "10.0.0.3").is_some());
         assert_eq!(again, [true, true, true], "they are dropped at once");
-        let held = [(); 3].map(|()| take(&places, "10.0.0.3"));
+        let held = [(); 3].map(|()| take(&permits, "10.0.0.3"));
         assert!(held[2].is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_holder_at_many_addresses_never_has_all_places() {
-        let places = Places::new(Limits {
+        let permits = Permits::new(Limits {
             connections: 8,
             connections_per_holder: 4,
             ..Limits::default()
         });
         let holder: Vec<_> = (1..=5)
-            .map(|number| take(&places, &format!("10.0.0.{number}")).unwrap())
+            .map(|number| take(&permits, &format!("10.0.0.{number}")).unwrap())
             .collect();
-        let admitted: Vec<_> = holder.iter().map(|place| place.admit(7)).collect();
+        let admitted: Vec<_> = holder.iter().map(|permit| permit.admit(7)).collect();
         assert_eq!(admitted, [true, true, true, true, false]);
         assert!(holder[0].admit(7), "the same again is no other");
         // It is a stranger's still, and makes room for others.
-        let others = [6, 7, 8, 9].map(|number| take(&places, &format!("10.0.0.{number}")));
+        let others = [6, 7, 8, 9].map(|number| take(&permits, &format!("10.0.0.{number}")));
         assert!(has_ended(&holder[4]));
-        assert!(others.iter().flatten().all(|place| place.admit(8)));
+        assert!(others.iter().flatten().all(|permit| permit.admit(8)));
         drop(holder);
-        let again = take(&places, "10.0.0.1").unwrap();
+        let again = take(&permits, "10.0.0.1").unwrap();
         assert!(again.admit(7));
         drop((again, others));
-        assert!(places.now().by_holder.is_empty());
+        assert!(permits.now().by_holder.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn nobody_makes_room_who_is_at_something() {
-        let places = places(6, 6, 2, 2);
-        let held = ["10.0.0.1", "10.0.0.2"].map(|address| take(&places, address).unwrap());
-        let calls = held.each_ref().map(|place| Call::begin(place.standing()));
-        assert!(take(&places, "10.0.0.3").is_none());
+        let permits = permits(6, 6, 2, 2);
+        let held = ["10.0.0.1", "10.0.0.2"].map(|address| take(&permits, address).unwrap());
+        let calls = held.each_ref().map(|permit| Call::begin(permit.standing()));
+        assert!(take(&permits, "10.0.0.3").is_none());
         drop(calls);
-        assert!(take(&places, "10.0.0.3").is_some());
-        assert!(held.iter().any(|place| has_ended(place)));
+        assert!(take(&permits, "10.0.0.3").is_some());
+        assert!(held.iter().any(|permit| has_ended(permit)));
     }
 }

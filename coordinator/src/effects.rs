@@ -1,4 +1,4 @@
-//! Errands: what the [plan](chomp_plan) wants to be done and takes time, done on the store, and
+//! Effects: what the [plan](chomp_plan) wants to be done and takes time, done on the store, and
 //! told as the events that the plan expects for it.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::publish::{PublishError, publish};
 
 /// Something that takes time.
 #[derive(Debug)]
-pub(crate) enum Errand {
+pub(crate) enum Effect {
     /// The next segment of the journal.
     Append(Batch),
     /// The content of a unit that workers disagree about.
@@ -44,7 +44,7 @@ pub(crate) struct Batch {
     pub(crate) submissions: Vec<SubmissionId>,
 }
 
-/// What errands are done with.
+/// What effects are done with.
 #[derive(Debug)]
 pub(crate) struct Tools {
     pub(crate) storage: Arc<dyn Storage>,
@@ -54,7 +54,7 @@ pub(crate) struct Tools {
     pub(crate) bits: u32,
 }
 
-/// What came of an errand.
+/// What came of an effect.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     /// Whether it was a segment of the journal.
@@ -82,19 +82,19 @@ pub(crate) struct Looked {
     pub(crate) is_in_order: bool,
 }
 
-impl Errand {
+impl Effect {
     /// Does it. The events say success only when all of it is durable.
     pub(crate) async fn perform(self, tools: &Tools) -> Done {
         match self {
-            Errand::Append(batch) => append(tools, batch).await,
-            Errand::Arbitrate { submission, unit } => arbitrate(tools, submission, unit).await,
-            Errand::Look {
+            Effect::Append(batch) => append(tools, batch).await,
+            Effect::Arbitrate { submission, unit } => arbitrate(tools, submission, unit).await,
+            Effect::Look {
                 worker,
                 head,
                 place,
             } => look(tools, worker, head, &place).await,
-            Errand::ReadBack { shard } => read_back(tools, shard).await,
-            Errand::Publish => publish_table(tools).await,
+            Effect::ReadBack { shard } => read_back(tools, shard).await,
+            Effect::Publish => publish_table(tools).await,
         }
     }
 }

@@ -18,21 +18,21 @@ pub(crate) struct Abandoned;
 
 /// Work that was begun. If this is dropped, it is done all the same.
 #[derive(Debug)]
-pub(crate) enum Later<T> {
+pub(crate) enum Background<T> {
     /// In a simulation it is done when it is begun.
     Done(T),
     /// A thread does it.
     UnderWay(JoinHandle<T>),
 }
 
-impl<T: Send + 'static> Later<T> {
+impl<T: Send + 'static> Background<T> {
     /// Begins `work`.
-    pub(crate) async fn begin(work: impl Future<Output = T> + Send + 'static) -> Later<T> {
+    pub(crate) async fn begin(work: impl Future<Output = T> + Send + 'static) -> Background<T> {
         match threads() {
-            None => Later::Done(work.await),
+            None => Background::Done(work.await),
             Some(runtime) => {
                 let here = runtime.clone();
-                Later::UnderWay(runtime.spawn_blocking(move || here.block_on(work)))
+                Background::UnderWay(runtime.spawn_blocking(move || here.block_on(work)))
             }
         }
     }
@@ -40,8 +40,8 @@ impl<T: Send + 'static> Later<T> {
     /// Waits for its end. A panic of the work goes on here.
     pub(crate) async fn end(self) -> Result<T, Abandoned> {
         match self {
-            Later::Done(result) => Ok(result),
-            Later::UnderWay(work) => match work.await {
+            Background::Done(result) => Ok(result),
+            Background::UnderWay(work) => match work.await {
                 Ok(result) => Ok(result),
                 Err(error) => match error.try_into_panic() {
                     Ok(panic) => resume_unwind(panic),
@@ -59,14 +59,17 @@ mod tests {
     #[tokio::test]
     async fn a_simulation_has_one_thread() {
         assert!(threads().is_none());
-        assert!(matches!(Later::begin(async { 7 }).await, Later::Done(7)));
+        assert!(matches!(
+            Background::begin(async { 7 }).await,
+            Background::Done(7)
+        ));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn work_is_kept_off_the_threads_of_calls() {
         let here = std::thread::current().id();
-        let work = Later::begin(async { std::thread::current().id() }).await;
-        assert!(matches!(work, Later::UnderWay(_)));
+        let work = Background::begin(async { std::thread::current().id() }).await;
+        assert!(matches!(work, Background::UnderWay(_)));
         assert_ne!(work.end().await.unwrap(), here);
     }
 }

@@ -18,11 +18,11 @@ const KEPT: usize = 64;
 
 /// The complaints so far, the oldest first. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Complaints {
+pub(crate) struct DamageLog {
     kept: Arc<Mutex<VecDeque<(String, Instant)>>>,
 }
 
-impl Complaints {
+impl DamageLog {
     /// What is on disk is not what it should be. Where it is, is nobody's business but the owner's.
     pub(crate) fn broken(&self, what: &str) -> Response {
         self.log(what);
@@ -61,18 +61,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_same_is_said_once_a_minute() {
-        let complaints = Complaints::default();
-        assert!(complaints.log("a"));
-        assert!(!complaints.clone().log("a"));
-        assert!(complaints.log("b"));
+        let damage_log = DamageLog::default();
+        assert!(damage_log.log("a"));
+        assert!(!damage_log.clone().log("a"));
+        assert!(damage_log.log("b"));
         // Two that take turns are no news either.
-        assert!(!complaints.log("a"));
-        assert!(!complaints.log("b"));
+        assert!(!damage_log.log("a"));
+        assert!(!damage_log.log("b"));
         tokio::time::sleep(SAME_EVERY).await;
-        assert!(complaints.log("b"));
+        assert!(damage_log.log("b"));
         for number in 0..2 * KEPT {
-            assert!(complaints.log(&number.to_string()));
+            assert!(damage_log.log(&number.to_string()));
         }
-        assert_eq!(complaints.kept.lock().unwrap().len(), KEPT);
+        assert_eq!(damage_log.kept.lock().unwrap().len(), KEPT);
     }
 }

@@ -1,4 +1,4 @@
-//! Who has computed which unit, or is at it: the copies of each unit, and which are wanted.
+//! Who has computed which unit, or is at it: the attempts of each unit, and which are wanted.
 //!
 //! A unit is done when [`Settings::replicas`](super::Settings::replicas) participants have computed
 //! the same. Until then each of them has a **vote**: the content that it found. Only digests are
@@ -16,7 +16,7 @@ use chomp_table::Division;
 use super::ids::{LeaseId, ParticipantId, Unit, WorkerId};
 use super::regions::Fresh;
 use super::slots::Content;
-use super::units::{Place, SHARDS, place};
+use super::units::{Priority, SHARDS, priority};
 
 /// What a worker says of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) struct Vote {
 
 /// What workers did about a unit that is not done.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Copies {
+pub(super) struct Attempts {
     /// The leases on it.
     pub(super) leases: Vec<(LeaseId, WorkerId)>,
     /// One for each participant, or more from one that contradicts itself.
@@ -36,7 +36,7 @@ pub(super) struct Copies {
     pub(super) failed: BTreeSet<ParticipantId>,
 }
 
-impl Copies {
+impl Attempts {
     fn is_empty(&self) -> bool {
         self.leases.is_empty() && self.votes.is_empty() && self.failed.is_empty()
     }
@@ -95,24 +95,24 @@ impl Doers {
 /// Units that somebody did something about, by who it was.
 type Groups = BTreeMap<Doers, BTreeSet<u64>>;
 
-/// The copies of all units, and the units of which more are wanted.
+/// The attempts of all units, and the units of which more are wanted.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct ReadyQueue {
     division: Division,
     replicas: usize,
-    copies: BTreeMap<Unit, Copies>,
+    attempts: BTreeMap<Unit, Attempts>,
     pub(super) fresh: Fresh,
     /// The others of which a copy is wanted, by layer: not every worker may have them.
     shared: BTreeMap<u32, Groups>,
 }
 
-impl Board {
+impl ReadyQueue {
     /// For ranges whose numbers have at most `head_bits` bits.
-    pub(super) fn new(replicas: u32, division: Division, head_bits: u32) -> Board {
-        Board {
+    pub(super) fn new(replicas: u32, division: Division, head_bits: u32) -> ReadyQueue {
+        ReadyQueue {
             division,
             replicas: replicas.max(1) as usize,
-            copies: BTreeMap::new(),
+            attempts: BTreeMap::new(),
             fresh: Fresh::new(head_bits),
             shared: BTreeMap::new(),
         }
@@ -124,17 +124,17 @@ impl Board {
         &mut self,
         unit: Unit,
         open: bool,
-        change: impl FnOnce(&mut Copies),
+        change: impl FnOnce(&mut Attempts),
     ) -> bool {
         let before = self.unfile(unit);
-        let copies = self.copies.entry(unit).or_default();
-        change(copies);
-        let doers = copies.doers();
+        let attempts = self.attempts.entry(unit).or_default();
+        change(attempts);
+        let doers = attempts.doers();
         let wanted = open && doers.busy.len() < self.replicas;
-        let (layer, number) = place(self.division, unit);
-        let is_fresh = copies.is_empty();
+        let (layer, number) = priority(self.division, unit);
+        let is_fresh = attempts.is_empty();
         if is_fresh {
-            self.copies.remove(&unit);
+            self.attempts.remove(&unit);
         }
         let is_new = match &before {
             None => true,
@@ -151,37 +151,37 @@ impl Board {
 
     /// Takes a unit out of those that are wanted; gives who was not to have it, if it was one.
     fn unfile(&mut self, unit: Unit) -> Option<Doers> {
-        let place = place(self.division, unit);
-        if self.fresh.remove(place) {
+        let priority = priority(self.division, unit);
+        if self.fresh.remove(priority) {
             return Some(Doers::default());
         }
-        let doers = self.copies.get(&unit)?.doers();
-        let groups = self.shared.get_mut(&place.0)?;
+        let doers = self.attempts.get(&unit)?.doers();
+        let groups = self.shared.get_mut(&priority.0)?;
         let group = groups.get_mut(&doers)?;
-        let was_wanted = group.remove(&place.1);
+        let was_wanted = group.remove(&priority.1);
         if group.is_empty() {
             groups.remove(&doers);
         }
         if groups.is_empty() {
-            self.shared.remove(&place.0);
+            self.shared.remove(&priority.0);
         }
         was_wanted.then_some(doers)
     }
 
     /// Forgets what was done about a unit that is not to be computed any more, and gives it.
-    pub(super) fn close(&mut self, unit: Unit) -> Copies {
+    pub(super) fn close(&mut self, unit: Unit) -> Attempts {
         self.unfile(unit);
-        self.copies.remove(&unit).unwrap_or_default()
+        self.attempts.remove(&unit).unwrap_or_default()
     }
 
     /// What was done about a unit, if anything.
-    pub(super) fn of(&self, unit: Unit) -> Option<&Copies> {
-        self.copies.get(&unit)
+    pub(super) fn of(&self, unit: Unit) -> Option<&Attempts> {
+        self.attempts.get(&unit)
     }
 
     /// The units about which something was done.
     pub(super) fn begun(&self) -> impl Iterator<Item = Unit> + '_ {
-        self.copies.keys().copied()
+        self.attempts.keys().copied()
     }
 
     /// All units that are begun or wanted.
@@ -232,29 +232,29 @@ impl Board {
 
     /// Whether this lease is on the unit, and not ended for it.
     pub(super) fn is_at(&self, lease: LeaseId, unit: Unit) -> bool {
-        let copies = self.copies.get(&unit);
-        copies.is_some_and(|copies| copies.leases.iter().any(|&(id, _)| id == lease))
+        let attempts = self.attempts.get(&unit);
+        attempts.is_some_and(|attempts| attempts.leases.iter().any(|&(id, _)| id == lease))
     }
 
     /// Whether somebody failed at a unit, and nobody is at it now.
     pub(super) fn is_left_over(&self, unit: Unit) -> bool {
-        let copies = self.copies.get(&unit);
-        copies.is_some_and(|copies| copies.leases.is_empty() && !copies.failed.is_empty())
+        let attempts = self.attempts.get(&unit);
+        attempts.is_some_and(|attempts| attempts.leases.is_empty() && !attempts.failed.is_empty())
     }
 
     /// Whether `worker` may compute a unit beside those that have it in hand: workers of other participants, if any are
     /// there, as one that merely holds its tasks may be many workers.
     pub(super) fn may_double(&self, worker: WorkerId, others: usize, unit: Unit) -> bool {
         let own = worker.participant;
-        self.copies.get(&unit).is_none_or(|copies| {
-            let mut holders = copies.leases.iter().map(|&(_, holder)| holder);
+        self.attempts.get(&unit).is_none_or(|attempts| {
+            let mut holders = attempts.leases.iter().map(|&(_, holder)| holder);
             let has_it =
                 holders.any(|holder| holder == worker || others > 0 && holder.participant == own);
-            let has_voted = copies
+            let has_voted = attempts
                 .votes
                 .iter()
                 .any(|vote| vote.worker.participant == own);
-            !has_it && !has_voted && copies.doers().may_try(own, others)
+            !has_it && !has_voted && attempts.doers().may_try(own, others)
         })
     }
 
@@ -264,15 +264,15 @@ impl Board {
         let mut fresh = BTreeSet::new();
         let mut begun = 0;
         for unit in all {
-            let copies = self.copies.get(&unit);
-            assert!(copies.is_none_or(|copies| !copies.is_empty()));
-            let count = copies.map_or(0, |copies| copies.doers().busy.len());
+            let attempts = self.attempts.get(&unit);
+            assert!(attempts.is_none_or(|attempts| !attempts.is_empty()));
+            let count = attempts.map_or(0, |attempts| attempts.doers().busy.len());
             let wanted = is_open(unit) && count < self.replicas;
-            let place = place(self.division, unit);
-            fresh.extend((wanted && copies.is_none()).then_some(place));
-            begun += usize::from(copies.is_some());
-            if let Some(copies) = copies.filter(|_| wanted) {
-                assert!(self.shared[&place.0][&copies.doers()].contains(&place.1));
+            let priority = priority(self.division, unit);
+            fresh.extend((wanted && attempts.is_none()).then_some(priority));
+            begun += usize::from(attempts.is_some());
+            if let Some(attempts) = attempts.filter(|_| wanted) {
+                assert!(self.shared[&priority.0][&attempts.doers()].contains(&priority.1));
                 shared += 1;
             }
         }
@@ -280,7 +280,7 @@ impl Board {
         assert!(groups().all(|group| !group.is_empty()));
         assert_eq!(groups().map(BTreeSet::len).sum::<usize>(), shared);
         assert!(self.fresh.iter().eq(fresh));
-        assert_eq!(self.copies.len(), begun);
+        assert_eq!(self.attempts.len(), begun);
     }
 }
 
@@ -299,7 +299,7 @@ fn first_group(groups: &Groups, own: ParticipantId, others: usize) -> Option<&BT
 /// Units of one layer, ascending.
 #[derive(Clone, Debug)]
 pub(super) enum Run<'a> {
-    Fresh(btree_set::Range<'a, Place>),
+    Fresh(btree_set::Range<'a, Priority>),
     Shared(btree_set::Range<'a, u64>),
 }
 
@@ -308,7 +308,7 @@ impl Iterator for Run<'_> {
 
     fn next(&mut self) -> Option<u64> {
         match self {
-            Run::Fresh(run) => run.next().map(|place| place.1),
+            Run::Fresh(run) => run.next().map(|priority| priority.1),
             Run::Shared(run) => run.next().copied(),
         }
     }

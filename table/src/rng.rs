@@ -11,9 +11,9 @@ pub fn mix(value: u64) -> u64 {
 
 /// A sequence of such numbers. It is determined by the seed in it.
 #[derive(Debug)]
-pub struct Chance(pub u64);
+pub struct Rng(pub u64);
 
-impl Chance {
+impl Rng {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
@@ -25,7 +25,7 @@ impl Chance {
     }
 }
 
-impl Chance {
+impl Rng {
     /// True once in `times`.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
@@ -49,8 +49,8 @@ mod tests {
     /// The first numbers of S. Vigna's program.
     #[test]
     fn it_is_splitmix64() {
-        let mut chance = Chance(0);
-        let found = [(); 3].map(|()| chance.next());
+        let mut rng = Rng(0);
+        let found = [(); 3].map(|()| rng.next());
         assert_eq!(
             found,
             [
@@ -65,25 +65,25 @@ mod tests {
     fn choices_follow_from_the_numbers() {
         let numbers = |seed| {
             std::iter::repeat_with({
-                let mut chance = Chance(seed);
-                move || chance.next()
+                let mut rng = Rng(seed);
+                move || rng.next()
             })
         };
-        let mut chance = Chance(7);
+        let mut rng = Rng(7);
         for number in numbers(7).take(20) {
-            assert_eq!(chance.below(10), number % 10);
+            assert_eq!(rng.below(10), number % 10);
         }
-        let mut chance = Chance(7);
+        let mut rng = Rng(7);
         for number in numbers(7).take(20) {
-            assert_eq!(chance.once_in(3), number.is_multiple_of(3));
+            assert_eq!(rng.once_in(3), number.is_multiple_of(3));
         }
-        let mut chance = Chance(7);
-        assert_eq!(chance.index(0), None);
+        let mut rng = Rng(7);
+        assert_eq!(rng.index(0), None);
         for number in numbers(7).take(20) {
-            assert_eq!(chance.index(5), usize::try_from(number % 5).ok());
+            assert_eq!(rng.index(5), usize::try_from(number % 5).ok());
         }
         let all: Vec<usize> = (0..300).collect();
-        let some = Chance(7).some(&all);
+        let some = Rng(7).some(&all);
         assert!(
             some.is_sorted() && (180..220).contains(&some.len()),
             "two of three"
