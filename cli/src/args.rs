@@ -28,7 +28,7 @@ pub(crate) use serve::{RATE, ServeArgs};
 pub(crate) use shared::{ReachArgs, TableArgs, Wanted};
 pub(crate) use verify::VerifyArgs;
 
-/// Builds tables of the losing positions of Chomp, asks them and checks them.
+/// Computes tables of the losing positions of Chomp, answers questions from them and checks them.
 #[derive(Debug, Parser)]
 #[command(
     name = "chomp",
@@ -39,7 +39,7 @@ unreachable; 5 refused (other version or parameters, table in use, not in the ta
 early, run it again to go on.
 
 Examples:
-  chomp run --bits 32          build the table of all positions of at most 32 bits
+  chomp run --bits 32          compute the table of all positions of at most 32 bits
   chomp query 8x10             which first moves win on a board of 8 rows and 10 columns
   chomp help query             all about a command"
 )]
@@ -82,37 +82,37 @@ fn of_command(command: clap::Command, above: &str) -> clap::Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Build the table on this machine: start it, continue it, or extend it
+    /// Compute the table on this machine: start, continue or extend it
     Run(RunArgs),
-    /// Compute the Sprague-Grundy value of every position of at most so many tiles, as `run` builds its table
+    /// Compute the Sprague-Grundy value of every position of at most so many tiles
     Grundy(GrundyArgs),
-    /// Do the same with workers anywhere, and give the finished table to everybody
+    /// Lease the work to workers on any number of machines, and serve the finished table
     Coordinator(CoordinatorArgs),
-    /// Compute for a coordinator until its table is finished; may come and go
+    /// Compute for a coordinator until its table is finished; workers may join and leave at any time
     Worker(WorkerArgs),
-    /// Say who may work for a coordinator: a credential for each participant
+    /// Manage who may work for a coordinator: one credential for each participant
     Access(AccessArgs),
-    /// Tell beforehand what a table takes: time, memory, disk, network, and how many workers help
+    /// Estimate the time, memory, disk and network that a table needs, and how many workers help
     Plan(PlanArgs),
-    /// Show how a job gets on, or what there is of a table
+    /// Show the progress of a job, or what a directory holds of a table
     Status(StatusArgs),
-    /// Fetch a finished table, and check every byte; goes on where it was interrupted
+    /// Download a finished table and check every byte; resumes after an interruption
     Download(DownloadArgs),
     /// Check a finished table: every byte, random positions, or every position
     Verify(VerifyArgs),
-    /// Write the losing positions of a finished table, or its Grundy values, into a file for other programs
+    /// Write the losing positions or Grundy values of a finished table to a file for other programs
     Export(ExportArgs),
-    /// Tell whether positions are losing, and all moves that win; or their Grundy values
+    /// Say whether positions are losing or what their Grundy values are, and list all winning moves
     Query(QueryArgs),
     /// List every winning first move of every rectangle that the table covers
     Openings(OpeningsArgs),
     /// List every winning first move of all rectangles of few rows and many columns, without a table
     Box(BoxArgs),
-    /// Tell who wins in iChomp, Chomp with poisons, Nim, towers on a chessboard or the Trojan horse, and how
+    /// Say who wins in iChomp, Chomp with poisons, Nim, towers on a chessboard or the Trojan horse, and how
     Game(GameArgs),
-    /// Let everybody ask a finished table, play against it and download it, over HTTP
+    /// Serve a finished table over HTTP: pages to play and explore, JSON, and its files
     Serve(ServeArgs),
-    /// Print what a shell needs to complete commands and flags
+    /// Print the completions of commands and flags for a shell
     Completions(CompletionsArgs),
     /// Print the manual
     Man(ManArgs),
@@ -168,6 +168,74 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Args::with_variables().debug_assert();
+    }
+
+    /// The commands of the program in a line of a page: `$ chomp query 8x10 | head  # like this`.
+    fn commands(line: &str) -> Vec<Vec<&str>> {
+        let line = line.trim_start_matches("$ ").split(" #").next().unwrap();
+        let line = line
+            .replace("cargo run --release -- ", "chomp ")
+            .replace("-n chomp", "")
+            .leak();
+        let parts = line
+            .split(['|', '>', '&'])
+            .map(|part| part.split_whitespace());
+        let parts = parts.map(|words| {
+            let is_program = |word: &&str| matches!(*word, "chomp" | "/chomp");
+            words
+                .skip_while(move |word| !is_program(word))
+                .collect::<Vec<_>>()
+        });
+        parts.filter(|words| words.len() > 1).collect()
+    }
+
+    #[test]
+    fn the_commands_in_the_documents_are_commands() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let docs = std::fs::read_dir(root.join("docs")).unwrap();
+        let pages = docs.map(|entry| entry.unwrap().path());
+        let pages = pages.filter(|path| path.extension() == Some("md".as_ref()));
+        let mut program = Args::with_variables();
+        program.build();
+        let (mut parsed, mut named) = (0, 0);
+        for page in pages.chain([root.join("README.md")]) {
+            let text = std::fs::read_to_string(&page).unwrap();
+            for (number, block) in text.split("```").enumerate() {
+                if number % 2 == 1 && (block.starts_with("console\n") || block.starts_with("sh\n"))
+                {
+                    let lines = block.lines().skip(1);
+                    let is_typed = |line: &&str| block.starts_with("sh") || line.starts_with("$ ");
+                    for words in lines.filter(is_typed).flat_map(commands) {
+                        let found = Args::with_variables().try_get_matches_from(&words);
+                        found.unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+                        parsed += 1;
+                    }
+                }
+                // In the text, where values are left to the reader, each flag is one of the command.
+                let spans = block.split('`').skip(1).step_by(2);
+                for words in spans.filter(|_| number % 2 == 0).flat_map(commands) {
+                    let mut command = &program;
+                    for word in &words[1..] {
+                        command = command.find_subcommand(word).unwrap_or(command);
+                        let Some(flag) = word.strip_prefix("--").filter(|flag| !flag.is_empty())
+                        else {
+                            continue;
+                        };
+                        let flag = flag.split(['=', ',', '.', '\\']).next().unwrap();
+                        let is_there = flag == "help"
+                            || command
+                                .get_arguments()
+                                .any(|arg| arg.get_long() == Some(flag));
+                        assert!(is_there, "{}: {words:?} has no --{flag}", page.display());
+                        named += 1;
+                    }
+                }
+            }
+        }
+        assert!(
+            parsed > 25 && named > 50,
+            "{parsed} commands, {named} flags"
+        );
     }
 
     #[test]

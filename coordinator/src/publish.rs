@@ -31,8 +31,8 @@ pub enum PublishError {
     Shards(Damage),
     /// The losing positions are not those of mirror pairs.
     #[error(
-        "the losing positions of {bits} bits are not those of mirror pairs: up to there {counted} are losing, and those that \
-         are stored make it {expected} with their mirror images; nothing in this table can be trusted; build it anew in another directory"
+        "the table is wrong: {counted} positions of at most {bits} bits are losing, but the stored ones and their mirror images \
+         are {expected}. Do not use this table, build it anew in another directory"
     )]
     Asymmetric {
         /// The number of bits.

@@ -126,6 +126,29 @@ fn fingerprints() {
     assert_eq!(by_bits[32].to_string(), FINGERPRINT_32);
 }
 
+/// What README shows is what the program prints, but for the time.
+#[test]
+fn the_readme_tells_the_truth() {
+    let page = include_str!("../../README.md");
+    let printed = |command: &str| {
+        let (_, rest) = page.split_once(&format!("$ {command}\n")).unwrap();
+        rest.split("\n$ ").next().unwrap().lines()
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let in_it = |args: &[&str]| {
+        let ended = end(program().args(args).current_dir(directory.path()));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.stdout
+    };
+    let is_time = |line: &&str| line.starts_with("  time ");
+    let found = in_it(&["run", "--bits", "32"]);
+    let found = found.lines().filter(|line| !is_time(line));
+    let told = printed("cargo run --release -- run --bits 32").filter(|line| !is_time(line));
+    assert!(found.eq(told));
+    let found = in_it(&["query", "8x10"]);
+    assert_eq!(found.lines().next(), printed("chomp query 8x10").next());
+}
+
 #[test]
 fn shards_are_small() {
     let summary = &the_run().summary;

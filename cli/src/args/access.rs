@@ -23,7 +23,7 @@ pub(crate) enum AccessCommand {
     Add(IssueArgs),
     /// List who has a credential, and who had one
     List(ListArgs),
-    /// Take a credential back at once; the coordinator computes again what its holder helped to settle
+    /// Revoke a credential at once; the coordinator computes again what its holder helped to settle
     Revoke(RevokeArgs),
     /// Give a participant another credential instead of those that it had, and trust it from now on
     Renew(IssueArgs),
@@ -33,7 +33,7 @@ pub(crate) enum AccessCommand {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct IssueArgs {
-    /// What to call the participant: letters, digits, `.`, `_` and `-`. `owner` is the owner of the table
+    /// The name of the participant: letters, digits, `.`, `_` and `-`. `owner` is the owner of the table
     pub(crate) name: String,
 
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub(crate) struct IssueArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
-    /// For how many days it is good
+    /// The number of days until the credential expires
     #[arg(long, value_name = "N", default_value = "365",
         value_parser = clap::value_parser!(u32).range(1..=3650))]
     pub(crate) days: u32,

@@ -35,7 +35,7 @@ pub(crate) struct BoxArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) scratch: Option<PathBuf>,
 
-    /// Print one JSON object, and what happens meanwhile to stderr, one a line
+    /// Print one JSON object, and events to stderr, one JSON object a line
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }

@@ -25,11 +25,11 @@ pub(crate) struct DownloadArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 
-    /// Fetch the table of so many bits [default: the largest]
+    /// Download the table of this many bits [default: the largest]
     #[arg(long, value_name = "N", conflicts_with = "tiles")]
     pub(crate) bits: Option<u32>,
 
-    /// Fetch the table of the Grundy values of so many tiles [default: the largest, if there is no other table]
+    /// Download the table of the Grundy values of this many tiles [default: the largest, if there is no other table]
     #[arg(long, value_name = "T")]
     pub(crate) tiles: Option<u32>,
 
@@ -37,11 +37,11 @@ pub(crate) struct DownloadArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) access: Option<PathBuf>,
 
-    /// Fetch so many files at a time
+    /// Download this many files at a time
     #[arg(long, value_name = "N", default_value = "4")]
     pub(crate) parallel: NonZeroUsize,
 
-    /// Print what there is now as one JSON object, and what happens meanwhile to stderr, one a line
+    /// Print the summary as one JSON object, and events to stderr, one JSON object a line
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }

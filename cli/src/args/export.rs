@@ -32,15 +32,15 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
 
-    /// Only positions of at most so many bits (first row + number of rows)
+    /// Only positions of at most this many bits (first row + number of rows)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=BITS_MAX))]
     pub(crate) bits: Option<u32>,
 
-    /// Only positions of so many cells
+    /// Only positions of this many cells
     #[arg(long, value_name = "A or A-B")]
     pub(crate) area: Option<Areas>,
 
-    /// Only positions inside so many rows and columns
+    /// Only positions inside a rectangle of this many rows and columns
     #[arg(long = "box", value_name = "RxC")]
     pub(crate) within: Option<Rectangle>,
 
@@ -48,7 +48,7 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) both: bool,
 
-    /// Sort mirror images within so much memory, as 4GiB; less is slower
+    /// Sort mirror images within this much memory, as 4GiB; less is slower
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub(crate) memory: ByteSize,
 
@@ -56,7 +56,7 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) force: bool,
 
-    /// Print the summary as one JSON object, and what happens meanwhile to stderr, one a line
+    /// Print the summary as one JSON object, and events to stderr, one JSON object a line
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }

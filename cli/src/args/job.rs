@@ -54,8 +54,8 @@ pub(crate) struct JobArgs {
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
 
-    /// Show how it gets on, and the tables that are finished, at this address while it runs, to
-    /// everybody who can reach it
+    /// Serve pages with the job's progress and the finished tables at this address while it runs, to everybody who can
+    /// reach it
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
 }
@@ -82,20 +82,20 @@ pub(crate) struct CoordinatorArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7171")]
     pub(crate) listen: SocketAddr,
 
-    /// Where to listen for downloads, questions and browsers alone, besides
+    /// A second address to listen at, for downloads, questions and browsers, but not for workers
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
 
-    /// Tell everybody how the job gets on, and not only who has a token: names of workers included
+    /// Show the job's progress, with the names of workers, to everybody, not only to those who have a token
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) public_status: bool,
 
-    /// Count a range as done when so many workers have computed the same
+    /// Count a range as done when this many participants have found the same
     #[arg(long, value_name = "N", default_value = "1",
         value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) replicas: u32,
 
-    /// Have another participant evaluate one in N ranges too before it counts; 0: none [default: 4; 16 while all
+    /// Have a second participant check one in N ranges before it counts; 0: none [default: 4; 16 while all
     /// workers are one participant's]
     #[arg(long, value_name = "N")]
     pub(crate) check_one_in: Option<u32>,
@@ -109,8 +109,8 @@ pub(crate) struct CoordinatorArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) access: Option<PathBuf>,
 
-    /// Listen without TLS: tokens and all data can be read and changed on the way, on loopback by who takes the
-    /// port when this process is gone
+    /// Listen without TLS. Others on the network can then read and change tokens and data; on loopback, whoever takes
+    /// the port when this process has ended
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) no_tls: bool,
 
@@ -153,16 +153,16 @@ pub(crate) struct WorkerArgs {
     #[arg(long, value_name = "URL", value_parser = way)]
     pub(crate) store: Option<Way>,
 
-    /// What to be called in the coordinator's status [default: the machine's name]
+    /// The name of this worker in the coordinator's status [default: the machine's name]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// Go on for so many seconds without contact to the coordinator [default: 10 at the start,
+    /// End after this many seconds without contact to the coordinator [default: 10 at the start,
     /// 1800 later]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) patience: Option<u64>,
 
-    /// Print what was done as one JSON object, and what happens meanwhile to stderr, one a line
+    /// Print what was done as one JSON object, and events to stderr, one JSON object a line
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
@@ -189,11 +189,11 @@ Examples:
   chomp plan --bits 40
   chomp plan --bits 44 --workers 20 --threads 16 --memory 32GiB --bandwidth 1GiB")]
 pub(crate) struct PlanArgs {
-    /// Take all positions of at most so many bits (first row + number of rows)
+    /// Take all positions of at most this many bits (first row + number of rows)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
     pub(crate) bits: u32,
 
-    /// Plan for so many workers, each with the threads and the memory given here, and a coordinator
+    /// Plan for this many workers, each with the threads and the memory given here, and a coordinator
     /// on a machine like this one [default: for `chomp run` on this machine]
     #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) workers: Option<u32>,
@@ -205,11 +205,11 @@ pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
 
-    /// How many threads the coordinator's machine has [default: one for each CPU of this one]
+    /// The number of threads of the coordinator's machine [default: one for each CPU of this one]
     #[arg(long, value_name = "C", requires = "workers")]
     pub(crate) coordinator_threads: Option<NonZeroUsize>,
 
-    /// So many bytes a second go through the link of each worker, as 1GiB [default: any number]
+    /// The bandwidth of each worker's link in bytes a second, as 1GiB [default: unlimited]
     #[arg(long, value_name = "SIZE")]
     pub(crate) bandwidth: Option<ByteSize>,
 

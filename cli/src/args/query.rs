@@ -38,7 +38,7 @@ pub(crate) struct QueryArgs {
     #[arg(value_name = "POSITION")]
     pub(crate) positions: Vec<String>,
 
-    /// Say only whether a position is losing, or its value: a hundred times faster than finding the moves
+    /// Say only whether a position is losing, or its value, without the moves: much faster for many positions
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) no_moves: bool,
 

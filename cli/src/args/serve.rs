@@ -27,16 +27,16 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7172")]
     pub(crate) http: SocketAddr,
 
-    /// Answer each address so many requests a second, and twice as many at once; 0 for any number
+    /// Answer this many requests a second from each address, and bursts of twice as many; 0: no limit
     #[arg(long, value_name = "N", default_value_t = RATE)]
     pub(crate) rate: u32,
 
-    /// Keep so much of the table in memory; less is slower
+    /// Keep this much of the table in memory; less is slower
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub(crate) cache: ByteSize,
 
-    /// Print where it listens and what the table is as one JSON object, and what happens meanwhile to
-    /// stderr, one a line
+    /// Print the address and what the table is as one JSON object, and events to stderr, one JSON
+    /// object a line
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }

@@ -55,12 +55,11 @@ impl Wanted {
 /// Which positions are losing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WordsArgs {
-    /// Take all positions of at most so many bits (first row + number of rows)
+    /// Take all positions of at most this many bits (first row + number of rows)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
     pub(crate) bits: Option<u32>,
 
-    /// Work on ranges of 2^B words, from 2^12 to 2^32 [default: the table's, or what suits bits,
-    /// threads and memory]
+    /// Work on ranges of 2^B words, from 2^12 to 2^32 [default: the table's, or chosen by bits, threads and memory]
     #[arg(long, value_name = "B", value_parser = range_bits, requires = "bits")]
     pub(crate) range_bits: Option<RangeBits>,
 }
@@ -68,7 +67,7 @@ pub(crate) struct WordsArgs {
 /// Grundy values.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ValuesArgs {
-    /// Take all positions of at most so many tiles, from 1 to 120
+    /// Take all positions of at most this many tiles, from 1 to 120
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=i64::from(AREA_MAX)))]
     pub(crate) tiles: Option<u32>,
 
@@ -93,12 +92,11 @@ pub(crate) struct TableArgs {
     #[arg(long, value_name = "DIR", requires = "store")]
     pub(crate) journal: Option<PathBuf>,
 
-    /// Keep the finished ranges when the table is published; else they are computed again when it is
-    /// extended
+    /// Keep the finished ranges when the table is published. Without them an extension computes them again
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) keep_parts: bool,
 
-    /// Print the summary as one JSON object, and what happens meanwhile to stderr, one a line
+    /// Print the summary as one JSON object, and events to stderr, one JSON object a line
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
@@ -114,11 +112,11 @@ impl TableArgs {
 /// How much of this machine to take.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShareArgs {
-    /// How many threads compute [default: one for each CPU that the system, the container or Slurm grants]
+    /// The number of threads that compute [default: one for each CPU that the system, the container or Slurm grants]
     #[arg(long, value_name = "T")]
     pub(crate) threads: Option<NonZeroUsize>,
 
-    /// Stay within so much memory, as 4GiB; less is slower [default: three quarters of what is free, within the
+    /// Use at most this much memory, as 4GiB; less is slower [default: three quarters of what is free, within the
     /// limits of the control group and of Slurm]
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<ByteSize>,
@@ -155,8 +153,8 @@ pub(crate) struct ReachArgs {
     #[arg(long, value_name = "URL", value_parser = url)]
     pub(crate) coordinator: Option<String>,
 
-    /// The access file that the coordinator wrote. For a coordinator of the same user on this
-    /// machine it is found by itself
+    /// The access file that the coordinator wrote. Not needed for a coordinator of the
+    /// same user on this machine
     #[arg(long, value_name = "FILE")]
     pub(crate) access: Option<PathBuf>,
 }

@@ -37,20 +37,20 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 
-    /// Decide so many random positions at the level sample
+    /// Check this many random positions at the level sample
     #[arg(long, value_name = "N", default_value = "100000",
         value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) sample: u64,
 
-    /// Draw the random positions that this number stands for [default: others each time; the report
-    /// has the number]
+    /// The seed of the random positions, to check the same ones again [default: random; the report
+    /// has it]
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
 
     #[command(flatten)]
     pub(crate) share: ShareArgs,
 
-    /// Print the report as one JSON object, and what happens meanwhile to stderr, one a line
+    /// Print the report as one JSON object, and events to stderr, one JSON object a line
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) json: bool,
 }
