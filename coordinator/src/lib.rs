@@ -10,7 +10,7 @@
 //! | `effects` | what the plan wants to be done and takes time |
 //! | [`arbiter`] | evaluates and merges itself what workers disagree about |
 //! | [`publish`] | makes a table of the shards that workers have written |
-//! | `later` | work that another thread does meanwhile |
+//! | `background` | work that another thread does meanwhile |
 //! | `service` | the gRPC calls; the wire types end there |
 //! | `proxy` | the objects of the store, for workers that reach nothing else |
 //! | [`auth`] | who may call what |
