@@ -188,7 +188,7 @@ struct Member {
 
 #[test]
 fn a_cluster_that_is_killed_twenty_times_ends_with_the_same_values() {
-    const TILES: u32 = 46;
+    const TILES: u32 = 48;
     const KILLS: usize = 20;
     let undisturbed = tempfile::tempdir().unwrap();
     summary(&mut grundy(undisturbed.path(), TILES));
