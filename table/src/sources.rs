@@ -1,12 +1,12 @@
 //! The sources of a range: the ranges of lower layers that its evaluation reads.
 //!
 //! A move starts at a 1. Let that 1 be in the head `h`, at bit i; X is what stands before it, and
-//! s the i + 1 bits from it to the end of the head, with `zeros` 0s and `ones` 1s. The move
+//! g the i + 1 bits from it to the end of the head, with `zeros` 0s and `ones` 1s. The move
 //!
 //! * **ends inside** the head: the source is the head with that segment sorted, and the low bits
 //!   stay as they are;
 //! * **crosses** into the low bits: the sorted segment starts with `zeros` + d 0s, d ≥ 1 of them
-//!   from the low bits. The source is X 0^z 1^(|s|-z) with z = `zeros` + d, or X 0^|s| for all
+//!   from the low bits. The source is X 0^z 1^(|g|-z) with z = `zeros` + d, or X 0^|g| for all
 //!   d ≥ `ones`.
 //!
 //! A move that ends at the last 0 of a word leaves trailing 1s, so its result is a shorter word.
@@ -58,8 +58,8 @@ impl Start {
     }
 }
 
-/// The trimmed heads: the ranges that hold the words of range `head` with c ≥ 1 trailing 1s, and
-/// c itself, up to the first that is empty or to c = b - 1.
+/// The trimmed heads: for each c from 1 to b - 1, c itself and the range that holds the paths of range `head` with c
+/// trailing 1s.
 pub fn trimmed(head: Head, range_bits: RangeBits) -> impl Iterator<Item = (u32, Head)> {
     (1..range_bits.get()).map(move |c| (c, Head(head.0.checked_shr(c).unwrap_or(0))))
 }
@@ -89,9 +89,13 @@ pub fn sources(head: Head, range_bits: RangeBits) -> Vec<Head> {
 
 /// Calls `take` with each source of a range, some of them more than once: [`sources`] without a list.
 pub fn each(head: Head, range_bits: RangeBits, take: &mut impl FnMut(Head)) {
-    for shift in 1..=head.len().min(range_bits.get()) {
+    if head.is_empty() {
+        return;
+    }
+    for shift in 1..range_bits.get().min(head.len() + 1) {
         take(Head(head.0 >> shift));
     }
+    take(Head::of(corner(head), range_bits));
     for start in starts(head) {
         start.inside().for_each(&mut *take);
         (1..=start.ones).for_each(|d| take(start.crossing(d)));
@@ -105,12 +109,12 @@ pub fn draws_on(head: Head, source: Head, range_bits: RangeBits) -> bool {
         return false;
     }
     let shorter = head.len() - source.len();
-    if (1..=range_bits.get()).contains(&shorter) && head.0 >> shorter == source.0 {
+    let is_trimmed = (1..range_bits.get()).contains(&shorter) && head.0 >> shorter == source.0;
+    if is_trimmed || source == Head::of(corner(head), range_bits) {
         return true;
     }
     if source.is_empty() {
-        // It is what is left of a head that is short enough, and where all 1s from the first on
-        // can be moved out.
+        // A move from the first 1 takes all 1s of the head out of it.
         return true;
     }
     // A move turns the 1 at which it starts into a 0 and leaves what is before it, so it starts
@@ -136,6 +140,9 @@ mod tests {
 
     use super::*;
     use crate::word::Word;
+
+    /// Heads of more than 12 bits, even ones and ones that end with 1s.
+    const LONG: [u64; 6] = [0x1_0000, 0xa_5a5a, 0xf_0000, 0x4001, 0x8_2fff, 0xf_ffff];
 
     #[test]
     fn ones_behind_a_head_leave_the_head() {
@@ -200,8 +207,7 @@ mod tests {
                 );
             }
         }
-        let range_bits = RangeBits::new(12).unwrap();
-        for head in [0b1_0000_0000_0000_0000, 0xa_5a5a, 0xf_0000].map(Head) {
+        for head in LONG.map(Head) {
             let sources = sources(head, range_bits);
             for source in (0..head.0 + 2).map(Head) {
                 assert_eq!(
@@ -216,16 +222,12 @@ mod tests {
     #[test]
     fn each_is_a_source_and_none_is_left_out() {
         for b in [12, 20].map(|bits| RangeBits::new(bits).unwrap()) {
-            for head in (1..1 << 11).map(Head) {
+            for head in (1..1 << 11).chain(LONG).map(Head) {
                 let mut found = BTreeSet::new();
                 each(head, b, &mut |source| {
                     found.insert(source);
                 });
-                let mut all: BTreeSet<Head> = sources(head, b).into_iter().collect();
-                // The range that holds the corner is the first one, or one of those that are shifted.
-                all.remove(&Head(0));
-                found.remove(&Head(0));
-                assert_eq!(found, all, "{head}");
+                assert_eq!(Vec::from_iter(found), sources(head, b), "{head}");
             }
         }
     }
