@@ -14,10 +14,10 @@
 use crate::chunk::{CHUNK_BITS, Chunk};
 use crate::isa::Lowest;
 use crate::masks::{Firsts, Lists, Masks};
-use crate::pyramid::LEVELS;
+use crate::pyramid::BASE_SETS_MAX;
 
 /// The most entries that anything is added to.
-const ENTRIES: usize = LEVELS + CHUNK_BITS;
+const ENTRIES: usize = BASE_SETS_MAX + CHUNK_BITS;
 
 /// The bases of the halves that are not finished.
 ///
@@ -26,7 +26,7 @@ const ENTRIES: usize = LEVELS + CHUNK_BITS;
 /// a beginning of the other and has fewer 1s, so the number of 1s tells where its base is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Bases {
-    bases: Box<[[Chunk; ENTRIES]; LEVELS]>,
+    bases: Box<[[Chunk; ENTRIES]; BASE_SETS_MAX]>,
 }
 
 impl Bases {

@@ -1,17 +1,16 @@
 //! Moves that start in the head: marks drawn from the sources of a range, by Lemma 3.
 //!
-//! Losing positions are rare, so sources are lists of indices. Those of moves that end inside the
-//! head go straight into the bitmap. Those of moves that cross into the index go, by the prefix
-//! they lose and the number d of 0s that the move takes from the index, into sets `N_j[d]`; all
-//! starts of the head share these, and one [pyramid](crate::pyramid) applies them at the end.
+//! Losing positions are rare, so sources are lists of indices. Those of moves that end inside the head go straight
+//! into the bitmap. Those of moves that cross into the index go into sets `N_j[d]`. All starts of the head share these
+//! sets, and one [pyramid](crate::pyramid) applies them at the end.
 //!
 //! With q index bits and a start whose part of the head has `ones` 1s:
 //!
-//! * d < `ones`: every losing index 1^j r of its source, j ≥ d, puts r into `N_j[d]`;
-//! * d ≥ `ones`, one source for all: every losing index 0^x 1^c r, c ≥ `ones`, puts r into
-//!   `N_{x+c}[ones + x]`;
-//! * moves that end at the last 0 of the word mark every index with d 0s when the path that they
-//!   lead to is losing: an *edge* of the same sources.
+//! * d < `ones`: every losing index 1^j r of the source, j ≥ d, puts r into `N_j[d]`;
+//! * d ≥ `ones`, one source for all such d (at d = `ones` both cases of Lemma 3 are the same): every losing index
+//!   0^x 1^c r, c ≥ `ones`, puts r into `N_{x+c}[ones + x]`;
+//! * moves that end at the last 0 of the word: if the path that they lead to is losing, an *edge* of the same source,
+//!   all indices with d - 1 0s are marked, as the last 0 is one of the d that the move takes.
 //!
 //! In both of the first two cases a string r is in `N_j[d]` when 1^(j-d) r is in `N_d[d]`, for the same losing index
 //! puts them there. So `N_d[d]`, written `N_d` from here on, is all that is filled, and `N_j[d]` is the end of it.
@@ -23,7 +22,7 @@ use crate::chunk::{CHUNK_BITS, CHUNK_LEN, Chunk};
 use crate::masks::{Masks, spread};
 use crate::pyramid::{self, Base, Scratch, Sets};
 use crate::source::{
-    BUCKET_BITS, MissingSource, Part, Source, Sources, low, scatter, scatter_within,
+    BUCKET_BITS, MissingSource, Source, SourceTail, Sources, low, scatter, scatter_within,
 };
 use crate::trailing::all_with_zeros;
 
@@ -39,11 +38,11 @@ pub(crate) struct Drawing {
 struct Crossing<'a> {
     sets: &'a mut [Chunk],
     /// What goes into sets of whole buckets, with their d.
-    parts: Vec<(usize, Part<'a>)>,
+    parts: Vec<(usize, SourceTail<'a>)>,
     /// Index bits above the chunk.
     s: usize,
     base: Base,
-    /// Bit d: all indices with d 0s are marked.
+    /// Bit z: all indices with z 0s are marked.
     finals: u64,
 }
 
@@ -60,7 +59,7 @@ impl Drawing {
     ) -> Result<(), MissingSource> {
         let s = bitmap.len().ilog2() as usize;
         self.sets.clear();
-        self.sets.resize(place(s, s + 1), Chunk::EMPTY);
+        self.sets.resize(set_start(s, s + 1), Chunk::EMPTY);
         let mut crossing = Crossing {
             sets: &mut self.sets,
             parts: Vec::new(),
@@ -72,7 +71,7 @@ impl Drawing {
         for start in starts(head) {
             for source in start.inside() {
                 let source = find(sources, source)?;
-                inside.push(Part { source, first: 0 });
+                inside.push(SourceTail { source, first: 0 });
             }
             crossing.draw(start, sources)?;
         }
@@ -131,7 +130,7 @@ impl<'a> Crossing<'a> {
         let end: u64 = 1 << (q - x);
         let first = end - (1 << (q - d));
         if d + BUCKET_BITS <= q {
-            self.parts.push((d, Part { source, first }));
+            self.parts.push((d, SourceTail { source, first }));
             return;
         }
         let last = end - 1;
@@ -139,7 +138,7 @@ impl<'a> Crossing<'a> {
         let run = &bucket[..bucket.partition_point(|&index| index <= low(last))];
         let from = |first| run.partition_point(|&index| index < low(first));
         if d <= self.s {
-            let set = &mut self.sets[place(self.s, d)..][..1 << (self.s - d)];
+            let set = &mut self.sets[set_start(self.s, d)..][..1 << (self.s - d)];
             scatter_within(&run[from(first)..], low(first), set);
             return;
         }
@@ -158,8 +157,8 @@ impl<'a> Crossing<'a> {
         self.parts.sort_unstable_by_key(|&(d, _)| d);
         for group in self.parts.chunk_by(|(one, _), (next, _)| one == next) {
             let d = group[0].0;
-            let parts: Vec<Part> = group.iter().map(|&(_, part)| part).collect();
-            let set = &mut self.sets[place(self.s, d)..][..1 << (self.s - d)];
+            let parts: Vec<SourceTail> = group.iter().map(|&(_, part)| part).collect();
+            let set = &mut self.sets[set_start(self.s, d)..][..1 << (self.s - d)];
             scatter(&parts, set);
         }
     }
@@ -180,7 +179,7 @@ impl<'a> Crossing<'a> {
 }
 
 /// Where `N_d` begins: below it are `N_i` of 2^(s-i) chunks for each i < d.
-fn place(s: usize, d: usize) -> usize {
+fn set_start(s: usize, d: usize) -> usize {
     (1 << s) - (2 << s >> d)
 }
 
@@ -193,7 +192,7 @@ struct Levels<'a> {
 impl Sets for Levels<'_> {
     #[inline(always)]
     fn set(&self, j: usize, z: usize) -> &[Chunk] {
-        let end = place(self.s, z + 1);
+        let end = set_start(self.s, z + 1);
         &self.sets[end - (1 << (self.s - j))..end]
     }
 }

@@ -65,8 +65,7 @@ impl Evaluator {
         self.dispatch(head, sources, true)
     }
 
-    /// The first half of [`Evaluator::evaluate`]: what the sources say, and nothing solved. It gives
-    /// nothing; benchmarks tell by it how long the two halves take.
+    /// The first phase of [`Evaluator::evaluate`], for benchmarks: draws on the sources and solves nothing.
     ///
     /// # Errors
     ///

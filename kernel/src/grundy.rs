@@ -13,6 +13,8 @@
 //! from  α1 … αj ρ  to  α1 … α(r−1) t … t ρ        (t stands j − r + 1 times)
 //! ```
 //!
+//! The letters are those of this page: the rest of the crate uses r, t, j, m and q for other things.
+//!
 //! For fixed α, t and r, let ρ be any partition of m = n − |α| with rows of at most t. Then the positions on both sides have
 //! consecutive ranks, in the same order. So all these moves together are one pass over two blocks of bytes: for each i, the set
 //! i gets the value i. Each move of each position belongs to one such block.

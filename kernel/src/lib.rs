@@ -2,84 +2,114 @@
 //!
 //! # Definitions
 //!
-//! A **word** is a string of 0s and 1s. A **segment** of a word is a run of adjacent bits. A **move** picks a segment
-//! that begins with 1 and ends with 0, and *sorts* it: it writes all 0s of the segment first, then all its 1s. A move
-//! keeps the length of the word and its number of 1s, and makes the number that the word is smaller. Words are
-//! [positions of Chomp](chomp_table::word), and W is the truth value of "the player to move wins": W of a word is
-//! true if and only if some move leads to a word whose W is false. Such a word is **marked**. The words whose 0s all
-//! stand before their 1s have no move; they are the empty position, whose W is true by definition, so they are marked
-//! from the start. A word that is not marked is **losing**.
+//! A **path** is a string of 0s and 1s. It draws the border of a Young diagram, from the end of the first column to
+//! the end of the first row: 1 is a step along a row, 0 a step up to the next row. Leading 0s and trailing 1s draw no
+//! cell, so many paths stand for one position. The [word](chomp_table::word) of the position is the one that begins
+//! with 1 and ends with 0.
+//!
+//! A **segment** of a path is a run of adjacent bits. A **move** picks a segment that begins with 1 and ends with 0,
+//! and *sorts* it: it writes all 0s of the segment first, then all its 1s. These are the moves of Chomp. For a cell is
+//! a 1, the step below its column, and a later 0, the step at the end of its row. Without the cell and all cells beyond
+//! it, the border goes from the beginning of that step up along the column, and then along the row to the end of the
+//! other. A move keeps the length of the path and its number of 1s, and makes the number that the path is smaller.
+//!
+//! A path whose 0s all stand before its 1s has no move. It is the empty position, which is **winning** by definition:
+//! the other player has just taken the poisoned cell. Any other path is **winning** exactly if some move leads to a
+//! path that is not, and else **losing**. W is the truth value of "winning".
+//!
+//! The kernel **marks** a path, that is, it sets the path's bit, when it finds a move of it to a losing path. Paths of
+//! the empty position are marked from the start. So all marked paths are winning. What has to be proved is that every
+//! winning path is marked before the kernel comes to it.
 //!
 //! | symbol | meaning |
 //! |---|---|
 //! | X | the bits before the 1 at which a move starts |
+//! | X0, X1 | the **halves**: all paths of one length that begin with X 0, with X 1 |
 //! | m | the number of bits after that 1 |
-//! | t, u, r | strings of bits that follow the 1 |
+//! | x | all m bits that follow the 1 |
+//! | t, u, r, r' | parts of x |
 //! | j, z | the length of t, and its number of 0s |
+//! | i, y | the length of u, and its number of 0s |
 //! | P | the strings p of m bits for which X 0 p is losing |
 //! | `0^a 1^c` | a 0s and then c 1s |
-//! | q | the number of index bits of a range |
+//! | 0·S, 1·S | the strings of the set S, each with a 0 or a 1 put before it |
+//! | b, q | the bits of a word that follow its head; those of an index, b - 1 |
 //! | g | the bits of a head from a 1 on, `ones` of which are 1s |
-//! | d | the 0s that a move takes from the index; it takes the place of z |
+//! | d | in a range, the number of 0s of t |
 //! | s | the index bits above a chunk, q - 9 for a whole range |
 //!
 //! # One half into the other
 //!
-//! **Lemma 1.** *Let t have j bits, z of them 0s, z ≥ 1. The word X 1 t r has a move to X `0^z 1^(j+1-z)` r. All
+//! **Lemma 1.** *Let t have j bits, z of them 0s, z ≥ 1. The path X 1 t r has a move to X `0^z 1^(j+1-z)` r. All
 //! moves that start at this 1 are of this kind.* Proof: sorting 1 t gives `0^z 1^(j+1-z)`. If t ends with 1s, they
 //! are in their place already, so sorting 1 t gives the same as the move whose segment ends at the last 0 of t. A
 //! move that starts at this 1 sorts 1 t for a t that ends with 0. ∎
 //!
-//! What the move leads to begins with X 0, and depends on t by j and z alone. So for 1 ≤ z ≤ j ≤ m let
+//! What the move leads to begins with X 0, and depends on t by j and z alone. So let
 //!
-//! * `R_j[z]` be the strings r of m - j bits for which `0^(z-1) 1^(j+1-z)` r is in P, and `R_j[0]` be empty: sorting
-//!   1 t changes nothing if t has no 0;
-//! * `M_j[z]` be the strings r of m - j bits that have the form u r' with r' in `R_{j+i}[z + y]`, where i is the
-//!   length of u and y its number of 0s.
+//! * `R_j[z]`, for 1 ≤ z ≤ j ≤ m, be the strings r of m - j bits for which `0^(z-1) 1^(j+1-z)` r is in P; and
+//!   `R_j[0]` be empty: sorting 1 t changes nothing if t has no 0;
+//! * `M_j[z]`, for 0 ≤ z ≤ j ≤ m, be the strings r of m - j bits that have the form u r' with r' in `R_{j+i}[z+y]`.
 //!
-//! In words: r is in `M_j[z]` if sorting 1 t, or 1 t and some of the bits after it, makes X 1 t r a losing word. That
-//! holds for every t of j bits with z 0s or for none.
+//! In words: r is in `M_j[z]` exactly if sorting 1 t, or 1 t and some of the bits after it, makes X 1 t r a losing
+//! path. That holds for every t of j bits with z 0s or for none.
 //!
 //! **Lemma 2.** `M_j[z] = R_j[z] ∪ 0·M_{j+1}[z+1] ∪ 1·M_{j+1}[z]` *for j < m, and* `M_m[z] = R_m[z]`. Proof: u is
 //! empty, or begins with 0, or begins with 1. ∎
 //!
-//! **Theorem.** *`M_0[0]` is the set of the strings x of m bits for which a move of X 1 x that starts at this 1 leads
-//! to a losing word.* Proof: with j = 0, t is empty, and Lemma 1 says that all these moves are counted. ∎
+//! **Theorem.** *`M_0[0]` is the set of the strings x for which a move of X 1 x that starts at this 1 leads to a
+//! losing path.* Proof: x is in `M_0[0]` exactly if x = u r' and sorting 1 u, where u has a 0, gives a losing path. By
+//! Lemma 1 each such sorting is a move of X 1 x, and each move that starts at this 1 is such a sorting. ∎
 //!
-//! To write `M_0[0]` as marks into the half X 1 is to **lift** P. Each of the sets `M_j[0]` to `M_j[j]` is a bitmap of
+//! To set the marks of `M_0[0]` in the half X1 is to **lift** P. Each of the sets `M_j[0]` to `M_j[j]` is a bitmap of
 //! 2^(m-j) bits and an OR of three slices; all sets together have less than 4·2^m bits. So a lift costs about four
-//! passes over the half, whatever the number of its moves. A losing word may be in several `R_j[z]`, because Lemma 1
-//! finds the same move for t and for t 1; that does no harm.
+//! passes over the half, whatever the number of its moves.
+//!
+//! All `R_j[z]` follow from those with j = z: *r is in `R_{j+1}[z]` exactly if 1 r is in `R_j[z]`*, as both say that
+//! `0^(z-1) 1^(j+2-z)` r is in P. So one losing path adds to several sets: Lemma 1 finds the same move for t and for
+//! t 1. That does no harm.
 //!
 //! # A range
 //!
-//! A [range](chomp_table::head) has 2^q positions. Their words are a *head*, an *index* of q bits, and a last 0. One
-//! bitmap over the indices says which positions are marked. A move starts in the head or in the index.
+//! A [range](chomp_table::head) has 2^q words. Each is a *head*, an *index* of q bits, and a last 0. One bitmap over
+//! the indices holds the marks. A move starts in the head or in the index, and ends before the last 0 or at it. One
+//! that ends before it leaves it where it is. So for these moves X, t, r and P are about head and index alone, and
+//! "losing" about the word with its last 0.
 //!
-//! **Solving.** [`solve`] takes the positions of a half X 0, lifts them into X 1, and takes those of X 1; it does the
-//! same within each half. When it reaches a position, all moves of it that start in the index have been looked at.
-//! Proof, by induction on the bits of the half: a move of X 1 x starts at this 1, and the lift has seen it, as the
-//! half X 0 was finished; or it starts in x. ∎ Positions are taken in ascending order, so one that is not marked when
-//! it is reached is losing.
+//! **Solving.** `solve` takes the positions of a half X0, lifts them into X1, and takes those of X1; it does the same
+//! within each half. *When it takes the paths that begin with X, it marks each path X x before it reaches it, if a move
+//! that starts in x and ends before the last 0 leads to a losing path.* Proof by induction on the length of x: a move of X 0 x' that
+//! starts in 0 x' starts in x', and the claim holds for the half X0. A move of X 1 x' starts at this 1, and the lift
+//! has seen it, as the half X0 was finished; or it starts in x', and the claim holds for X1. ∎
+//!
+//! With X the whole head, these are all moves that start in the index and end before the last 0. The two kinds of
+//! moves below are marked besides. Positions are taken in ascending order and moves lead to smaller numbers, so a
+//! position that is not marked when it is reached is losing. [`solve`] does this without recursion.
 //!
 //! **Lemma 3.** *Let a 1 of the head be given: X is what stands before it in the head, g the bits from it to the end
 //! of the head, and the index t r with d ≥ 1 0s in t. Sorting g t leads, if d ≤ `ones`, to the head that has the 0s
 //! of g, d more 0s and `ones` - d 1s in place of g, and the index `1^j` r; else to the head X `0^|g|` and the index
-//! `0^(d-ones) 1^(j-d+ones)` r.* Proof: g t has |g| - `ones` + d 0s, and the first |g| bits are the head's. ∎
+//! `0^(d-ones) 1^(j-d+ones)` r. All moves that start at this 1 and end in the index are of this kind.* Proof: g t has
+//! |g| - `ones` + d 0s, and the first |g| bits are the head's. A move sorts g t for a t that ends with 0. ∎
 //!
-//! Again only j and d matter. So [`draw`] collects, for all starts in the head, the strings r into sets `N_j[d]`,
-//! which take the place of `R_j[z]`, and Lemma 2 turns them into marks. Moves that end within the head leave the
-//! index as it is: their sources are OR'ed into the bitmap.
+//! Again only j and d matter. Let `N_j[d]` be the strings r of q - j bits for which, with some 1 of the head, the path
+//! of Lemma 3 is losing. [`draw`] collects them from the sources of the range. They take the place of `R_j[z]`, and
+//! Lemma 2 turns them into marks. Moves that end within the head leave the index as it is: [`draw`] ORs the losing
+//! positions of their sources into the bitmap.
 //!
-//! **The last 0.** A move whose segment ends with the last 0 leaves 1s at the end of the word. That is a shorter
-//! word, known from a range of a lower layer, and [`trailing`] applies it.
+//! **The last 0.** A move that ends at it leads to a path that ends with 1s. Without these it is a word of fewer bits,
+//! in a range of a lower layer; in the range of the empty head, in that range itself. If the move starts in the index,
+//! [`trailing`] marks it. If it starts in the head, what it leads to is an *edge* of the source of Lemma 3: the path
+//! of that head, some 0s, and 1s to the end. The [record](chomp_table::range) of each range tells which of its edges
+//! are losing, and [`draw`] marks all indices with the right number of 0s.
 //!
-//! [`pyramid`] is Lemma 2 on bitmaps. The lowest nine bits of an index are one [`Chunk`](chunk::Chunk) of 512 bits,
-//! for which [`masks`] holds every answer as a table, and [`bases`] puts together what these mean for a lift.
+//! [`pyramid`] is Lemma 2 on bitmaps. The 512 indices that have all but their lowest nine bits in common are one
+//! [`Chunk`](chunk::Chunk): [`masks`] has what happens within it as tables, and [`bases`] puts together what these mean
+//! for a lift.
 //!
 //! # Four bits
 //!
-//! Take all words of four bits, X empty and m = 3. Of the half 0 the words 0000, 0001, 0011 and 0111 are marked from
+//! Take all paths of four bits, X empty and m = 3. Of the half 0 the paths 0000, 0001, 0011 and 0111 are marked from
 //! the start; 0100 and 0110 have a move to 0010 or to 0101, which are losing (both are the single cell). So P = {010,
 //! 101}, and
 //!
@@ -88,13 +118,20 @@
 //! M_2[2] = {0}    M_1[1] = R_1[1] ∪ 0·M_2[2] = {01, 00}    M_0[0] = 0·M_1[1] = {001, 000}
 //! ```
 //!
-//! 1000 and 1001 are marked: 1000 sorts 100 to get to 0010, and 1001 sorts 10 to get to 0101. Within the half 1, 1010
-//! is not marked and so losing, and so is 1011; 1100 and 1101 have moves to them, as has 1110, and 1111 is marked
-//! from the start. `tests/paper.rs` does this, and more, on sets of strings.
+//! 1000 and 1001 are marked: 1000 sorts 100 to get to 0010, and 1001 sorts 10 to get to 0101. Within the half 1, X = 1
+//! and m = 2. 1010 and 1011 are not marked and so losing: P = {10, 11}, and
+//!
+//! ```text
+//! R_1[1] = {0, 1}   for 1·0 and 1·1 are in P     R_2[1] = {the empty string}   for 11 is in P
+//! M_1[1] = R_1[1] ∪ 1·M_2[1] = {0, 1}            M_1[0] = 0·M_2[1] = {0}       M_0[0] = 0·M_1[1] ∪ 1·M_1[0] = {00, 01, 10}
+//! ```
+//!
+//! So 1100, 1101 and 1110 are marked, and 1111 was from the start. `tests/paper.rs` does this, and more, on sets of
+//! strings.
 //!
 //! # Grundy values
 //!
-//! [`grundy`] is apart from all this: values of positions by their area, as sets of bytes.
+//! [`grundy`] is apart from all this: values of positions by their area, as sets of bytes. It has symbols of its own.
 //!
 //! # Instruction sets
 //!

@@ -13,14 +13,14 @@
 
 use crate::chunk::Chunk;
 
-/// The most levels a range can have above its chunks.
-pub(crate) const LEVELS: usize = 23;
+/// The most sets of a base, s + 1: a range of 2^32 words has s = 22.
+pub(crate) const BASE_SETS_MAX: usize = 23;
 
 /// So many chunks of each set go through the last four levels together.
 const PIECE: usize = 8;
 
 /// The sets `M_s[0..]` of a pyramid with s levels.
-pub(crate) type Base = [Chunk; LEVELS];
+pub(crate) type Base = [Chunk; BASE_SETS_MAX];
 
 /// Where the sets `R_j[z]` come from, for 1 ≤ z ≤ j < s. `R_j[0]` is empty for all j.
 ///

@@ -1,6 +1,6 @@
 //! A range in the form in which others draw on it.
 //!
-//! Losing positions are about one in 150 to 300, so the high bits of their indices say little: they
+//! Losing positions are about one in 150 to 400, so the high bits of their indices say little: they
 //! are kept once for each *bucket* of 2^16 consecutive indices, and the low 16 bits for each. That takes
 //! half the memory of a list of indices, and a bucket's bits of a bitmap, 8 KiB, stay in the
 //! first-level cache while they are set.
@@ -144,7 +144,7 @@ impl Source {
 
 /// The losing indices of a source from `first` on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'a> {
+pub(crate) struct SourceTail<'a> {
     pub(crate) source: &'a Source,
     /// A multiple of 2^16.
     pub(crate) first: u64,
@@ -156,7 +156,7 @@ pub(crate) struct Part<'a> {
 /// A bucket of the set takes from all parts before the next one does, so that it comes into the first-level cache
 /// once.
 #[inline(always)]
-pub(crate) fn scatter(parts: &[Part], set: &mut [Chunk]) {
+pub(crate) fn scatter(parts: &[SourceTail], set: &mut [Chunk]) {
     if set.len() * CHUNK_LEN < 1 << BUCKET_BITS {
         for part in parts {
             scatter_within(part.source.bucket(0), 0, set);
@@ -285,7 +285,7 @@ mod tests {
             }
             let sources = [source(&one), source(&other)];
             let scattered = |first: [u64; 2], bits: usize| {
-                let part = |i: usize| Part { source: &sources[i], first: first[i] };
+                let part = |i: usize| SourceTail { source: &sources[i], first: first[i] };
                 let mut set = vec![Chunk::EMPTY; 1 << (bits - CHUNK_BITS)];
                 scatter(&[part(0), part(1)], &mut set);
                 set
@@ -327,7 +327,7 @@ mod tests {
             let all = indices.iter().map(|&index| u64::from(index));
             assert!(source.between(0..1 << 18).eq(all), "{step}");
             let mut set = vec![Chunk::EMPTY; 1 << (18 - CHUNK_BITS)];
-            let part = Part {
+            let part = SourceTail {
                 source: &source,
                 first: 0,
             };

@@ -66,9 +66,9 @@ fn solve(bits: usize, marked: &Strings) -> Strings {
     prefixed("0", &zero).chain(prefixed("1", &one)).collect()
 }
 
-/// The words of so many bits that have no move.
+/// The paths of so many bits that have no move.
 fn empty(bits: usize) -> Strings {
-    strings(bits).filter(|word| sorted(word) == *word).collect()
+    strings(bits).filter(|path| sorted(path) == *path).collect()
 }
 
 #[test]
@@ -76,10 +76,10 @@ fn sets_of_strings_agree_with_the_definition() {
     let mut oracle = Oracle::default();
     for bits in 0..=11 {
         let losing = solve(bits, &empty(bits));
-        for word in strings(bits) {
-            let number = u64::from_str_radix(&format!("0{word}"), 2).unwrap();
+        for path in strings(bits) {
+            let number = u64::from_str_radix(&format!("0{path}"), 2).unwrap();
             let expected = oracle.is_losing(Word::new(number));
-            assert_eq!(losing.contains(&word), expected, "{word}");
+            assert_eq!(losing.contains(&path), expected, "{path}");
         }
     }
 }
@@ -100,14 +100,22 @@ fn the_example_of_four_bits() {
     assert_eq!(slice(&half, 2, 2), set(&["0"]));
     assert_eq!(marks(&half, 3, 1, 1), set(&["00", "01"]));
     assert_eq!(marks(&half, 3, 0, 0), set(&["000", "001"]));
+
+    let half = after(&losing, "10");
+    assert_eq!(half, set(&["10", "11"]));
+    assert_eq!(slice(&half, 1, 1), set(&["0", "1"]));
+    assert_eq!(slice(&half, 2, 1), set(&[""]));
+    assert_eq!(marks(&half, 2, 1, 1), set(&["0", "1"]));
+    assert_eq!(marks(&half, 2, 1, 0), set(&["0"]));
+    assert_eq!(marks(&half, 2, 0, 0), set(&["00", "01", "10"]));
 }
 
-/// The words that moves lead to which start at bit `start` of `word`.
-fn moves(word: &str, start: usize) -> Strings {
-    let ends = (start + 1..word.len()).filter(|&end| &word[end..=end] == "0");
+/// The paths that moves lead to which start at bit `start` of `path`.
+fn moves(path: &str, start: usize) -> Strings {
+    let ends = (start + 1..path.len()).filter(|&end| &path[end..=end] == "0");
     let moved =
-        ends.map(|end| word[..start].to_owned() + &sorted(&word[start..=end]) + &word[end + 1..]);
-    moved.filter(|_| &word[start..=start] == "1").collect()
+        ends.map(|end| path[..start].to_owned() + &sorted(&path[start..=end]) + &path[end + 1..]);
+    moved.filter(|_| &path[start..=start] == "1").collect()
 }
 
 #[test]

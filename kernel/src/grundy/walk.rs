@@ -17,7 +17,7 @@ const DEPTH_MAX: usize = AREA_MAX as usize / 2 + 1;
 struct Prefix {
     /// |β|.
     size: usize,
-    /// C[q]: the part of β in the rank of what begins with it.
+    /// At q: the sum that the rows of β add to the rank of a position that begins with β and has q more tiles.
     ranks: [u64; LIMIT],
     /// The values of all prefixes of β, β itself included.
     first: Set,
