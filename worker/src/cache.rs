@@ -1,7 +1,7 @@
-//! Ranges in memory: those that are drawn on most stay.
+//! The worker's cache of ranges: those that are drawn on most stay.
 //!
-//! A range is found if its record has the digest that is asked for. So one that was computed again
-//! with another content is another range, and one of another table that is the same is as good.
+//! The cache finds a range only if its record has the digest that is asked for. So a range that was computed again with
+//! another content is not taken for the old one, and a range of another table with the same digest is used.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -14,7 +14,7 @@ use quick_cache::unsync;
 use quick_cache::{OptionsBuilder, Weighter, unsync::DefaultLifecycle};
 
 use crate::client::Stats;
-use crate::known::Known;
+use crate::loaded::LoadedRange;
 
 /// One in so many positions is losing, as a rule.
 const POSITIONS_PER_LOSING: u64 = 150;
@@ -38,17 +38,17 @@ struct Held {
 #[derive(Clone, Debug)]
 struct Cached {
     digest: Digest,
-    range: Arc<Known>,
+    range: Arc<LoadedRange>,
 }
 
-/// Says what a cached range takes.
+/// The weight of a cached range: its bytes.
 #[derive(Clone, Debug)]
 struct Bytes;
 
 /// The sources of one task. They stay in memory until the task is done, whatever the cache does.
 #[derive(Debug, Default)]
 pub(crate) struct TaskSources {
-    ranges: BTreeMap<Head, Arc<Known>>,
+    ranges: BTreeMap<Head, Arc<LoadedRange>>,
 }
 
 impl Cache {
@@ -75,7 +75,7 @@ impl Cache {
     }
 
     /// Adds a range whose record has this digest; forgets others if there is no room.
-    pub(crate) fn insert(&self, digest: Digest, range: Arc<Known>) {
+    pub(crate) fn insert(&self, digest: Digest, range: Arc<LoadedRange>) {
         let cached = Cached { digest, range };
         self.held().ranges.insert(cached.range.head(), cached);
     }
@@ -100,19 +100,19 @@ impl Cache {
         missing
     }
 
-    /// A range, if it is here, for whoever only passes by.
-    pub(crate) fn get(&self, head: Head, place: &Place) -> Option<Arc<Known>> {
+    /// A range, if it is here. This does not count as a use of it.
+    pub(crate) fn get(&self, head: Head, place: &Place) -> Option<Arc<LoadedRange>> {
         let all = self.held();
         let found = all.ranges.peek(&head)?;
         (found.digest == place.digest).then(|| Arc::clone(&found.range))
     }
 
-    /// Takes note that so many ranges had to be read.
+    /// Counts ranges that had to be read.
     pub(crate) fn missed(&self, ranges: usize) {
         self.held().misses += ranges as u64;
     }
 
-    /// How the cache is doing.
+    /// The state of the cache.
     pub(crate) fn stats(&self) -> Stats {
         let held = self.held();
         Stats {
@@ -140,12 +140,12 @@ impl Weighter<Head, Cached> for Bytes {
 
 impl TaskSources {
     /// Adds a source.
-    pub(crate) fn insert(&mut self, range: Arc<Known>) {
+    pub(crate) fn insert(&mut self, range: Arc<LoadedRange>) {
         self.ranges.insert(range.head(), range);
     }
 
     /// All of them, by their numbers.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Known> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &LoadedRange> {
         self.ranges.values().map(Arc::as_ref)
     }
 }

@@ -1,11 +1,11 @@
-//! The worker's side of the protocol: its calls. The wire types end here.
+//! The worker's calls to the coordinator. The wire types end here.
 
 mod task;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use chomp_proto::v1::complete_request::Result as Done;
+use chomp_proto::v1::complete_request::Result as WireResult;
 use chomp_proto::v1::{self, complete_reply, lease_reply};
 use chomp_store::Placed;
 use chomp_table::{Digest, Head};
@@ -43,36 +43,37 @@ pub(crate) enum LeaseAnswer {
     Finished,
 }
 
-/// What came of a task.
+/// The result of a task.
 #[derive(Clone, Debug)]
 pub(crate) enum TaskResult {
     /// The part is in the store, with these ranges.
     Evaluated(Vec<Placed>),
-    /// What is in ranges that somebody else has found too. Or, without any, a file was read and is as it should be.
+    /// The worker evaluated ranges that another worker has evaluated. Without ranges: it read back a file, which is as it
+    /// should be.
     Checked(Vec<Placed>),
-    /// The shard is in the store, and this is what it says of itself, as JSON.
+    /// The shard is in the store; this is its description, as JSON.
     Merged(Vec<u8>),
 }
 
-/// A record that is not what the journal says.
+/// A record that is missing, or has another digest than the journal names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Lost {
+pub(crate) struct LostRecord {
     pub(crate) head: Head,
     /// The digest that it should have.
     pub(crate) digest: Digest,
     pub(crate) reason: String,
 }
 
-/// What becomes of a result.
+/// The coordinator's verdict on a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The coordinator has it.
+    /// The coordinator has accepted it, now or before.
     Taken,
-    /// It has no use for it, for this reason.
+    /// The coordinator has no use for it, for this reason.
     Rejected(String),
 }
 
-/// How a worker's cache of ranges is doing, for people to look at.
+/// The state of a worker's cache of ranges, for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stats {
     pub(crate) bytes: u64,
@@ -96,15 +97,15 @@ impl LeaseAnswer {
 }
 
 impl TaskResult {
-    fn write(&self) -> Done {
+    fn write(&self) -> WireResult {
         match self {
-            TaskResult::Evaluated(ranges) => Done::Evaluated(v1::Evaluated {
+            TaskResult::Evaluated(ranges) => WireResult::Evaluated(v1::Evaluated {
                 ranges: ranges.iter().map(task::summary).collect(),
             }),
-            TaskResult::Checked(ranges) => Done::Checked(v1::Checked {
+            TaskResult::Checked(ranges) => WireResult::Checked(v1::Checked {
                 ranges: ranges.iter().map(task::summary).collect(),
             }),
-            TaskResult::Merged(json) => Done::Merged(v1::Merged { json: json.clone() }),
+            TaskResult::Merged(json) => WireResult::Merged(v1::Merged { json: json.clone() }),
         }
     }
 }
@@ -159,7 +160,7 @@ impl Client {
         self.link.call(call).await
     }
 
-    /// Keeps the worker known and its leases alive; returns those that no longer stand.
+    /// Sends a heartbeat that renews these leases; returns those that have ended.
     pub(crate) async fn renew(
         &self,
         leases: &[LeaseId],
@@ -182,7 +183,7 @@ impl Client {
         self.link.call(call).await
     }
 
-    /// Gives a lease back; `failure` is empty unless the task cannot be done here.
+    /// Returns a lease. `failure` is why this worker cannot do the task; it is empty if the worker only stops.
     pub(crate) async fn give_back(&self, lease: LeaseId, failure: &str) -> Result<(), ClientError> {
         let worker = self.worker();
         let call = |session: Arc<Session>| async move {
@@ -197,8 +198,7 @@ impl Client {
         self.link.call(call).await
     }
 
-    /// Says what came of a task, of which all is in the store; returns when the coordinator has noted it,
-    /// or has no use for it.
+    /// Submits the result of a task, whose objects are in the store; returns the coordinator's verdict.
     pub(crate) async fn complete(
         &self,
         lease: LeaseId,
@@ -250,8 +250,8 @@ impl Client {
         self.link.call(call).await
     }
 
-    /// Tells of records that are lost or damaged.
-    pub(crate) async fn report(&self, lost: &[Lost]) -> Result<(), ClientError> {
+    /// Reports records that are missing or damaged.
+    pub(crate) async fn report(&self, lost: &[LostRecord]) -> Result<(), ClientError> {
         let records = lost.iter().map(|lost| v1::LostRecord {
             head: lost.head.0,
             digest: lost.digest.0.to_vec(),
@@ -271,7 +271,7 @@ impl Client {
         self.link.call(call).await
     }
 
-    /// Leaves the job, if there is contact: a coordinator that does not hear of it finds out.
+    /// Leaves the job, if there is contact. Else the coordinator notices when the leases expire.
     pub(crate) async fn leave(&self) {
         let worker = self.worker();
         let left = self.link.once(|session| async move {

@@ -6,10 +6,10 @@ use chomp_table::Division;
 
 use crate::transport::BoxError;
 
-/// Why the coordinator is of no use.
+/// Why the worker gives the coordinator up, or a call.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Its address, or what opens it, cannot be used.
+    /// Its address, or its certificate, cannot be used.
     #[error("the coordinator's address {url} cannot be used")]
     Access {
         /// Its address.
@@ -35,7 +35,7 @@ pub enum ClientError {
         /// Why, as it says.
         reason: String,
     },
-    /// It does not want this worker.
+    /// It refuses this worker.
     #[error("the coordinator at {url} refuses: {reason}")]
     Refused {
         /// Its address.
@@ -43,7 +43,7 @@ pub enum ClientError {
         /// What it says.
         reason: String,
     },
-    /// It does not want this call.
+    /// It does not accept this call.
     #[error("the coordinator at {url} does not accept a call: {reason}")]
     Unfit {
         /// Its address.
@@ -63,7 +63,7 @@ pub enum ClientError {
         /// The ranges now.
         now: Division,
     },
-    /// It says something that it never should.
+    /// It does not keep to the protocol.
     #[error("the coordinator at {url} does not keep to the protocol: {what}")]
     Protocol {
         /// Its address.

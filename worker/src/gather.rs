@@ -1,10 +1,10 @@
 //! The sources of a task, from the cache or from the store.
 //!
-//! A source that several lanes need at once is read by one of them; the others wait for that
-//! source, and for nothing else. What is read for the tasks under way is bounded: see [`Room`].
+//! If several lanes need a source at once, one of them reads it, and the others wait for that source and for nothing
+//! else. [`MemoryBudget`] bounds what is read for the tasks under way.
 //!
-//! A few lanes read at a time, in the order in which they came. If all did, each would have its sources when
-//! all have theirs, and the threads would have nothing to do until then.
+//! A few lanes read at a time, in the order in which they came. If all read at once, all would have their sources at the
+//! same late moment, and the threads would have nothing to do until then.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,8 +16,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::{Cache, TaskSources};
-use crate::client::Lost;
-use crate::known::Known;
+use crate::client::LostRecord;
+use crate::loaded::LoadedRange;
 use crate::pool::Pool;
 use crate::store::Store;
 use crate::trouble::Trouble;
@@ -26,7 +26,7 @@ use crate::trouble::Trouble;
 const READERS_MAX: usize = 4;
 /// The unit in which memory is given out.
 const UNIT: u64 = 1 << 10;
-/// So many bytes of records are decoded where they arrive: that takes less than a change of threads.
+/// At most so many bytes of records are decoded on the thread that read them, as a change of threads takes longer.
 const DECODED_HERE_MAX: usize = 1 << 16;
 /// The most memory that a record and the range in it take, in lengths of the record: two bytes for each of
 /// at least one, four for each number of a bucket of two.
@@ -37,17 +37,17 @@ pub(crate) const MEMORY_PER_LENGTH: u64 = 3;
 pub(crate) struct Gatherer {
     pool: Arc<Pool>,
     cache: Arc<Cache>,
-    pub(crate) room: Room,
+    pub(crate) memory: MemoryBudget,
     /// A permit for each task that may read.
     readers: Semaphore,
     /// The sources that are being read, each with a token that says when that is over.
     under_way: Mutex<BTreeMap<Head, CancellationToken>>,
 }
 
-/// The memory for what is read, from then until the task that needs it is done, whether
-/// the cache keeps it too or not. A task that needs more than all of it has all of it for itself.
+/// The memory for sources that tasks under way have read. A source counts until its task is done, whether the cache
+/// keeps it too or not. A task that needs more than the whole budget gets the whole budget.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct MemoryBudget {
     units: Semaphore,
     units_max: u32,
 }
@@ -57,16 +57,16 @@ pub(crate) struct Room {
 pub(crate) struct Gathered<'a> {
     pub(crate) sources: TaskSources,
     /// Given back when this is dropped.
-    pub(crate) room: SemaphorePermit<'a>,
+    pub(crate) memory: SemaphorePermit<'a>,
 }
 
 impl Gatherer {
-    /// With `bytes_max` for what tasks under way have read.
+    /// A gatherer with a budget of `bytes_max` for the tasks under way.
     pub(crate) fn new(pool: Arc<Pool>, cache: Arc<Cache>, bytes_max: u64) -> Gatherer {
         Gatherer {
             pool,
             cache,
-            room: Room::new(bytes_max),
+            memory: MemoryBudget::new(bytes_max),
             readers: Semaphore::new(READERS_MAX),
             under_way: Mutex::default(),
         }
@@ -82,13 +82,13 @@ impl Gatherer {
         let places = store.places(needed).await?;
         let mut missing = self.cache.collect(places, &mut sources);
         let lengths = missing.iter().map(|(_, place)| u64::from(place.length));
-        // Whoever waits here has claimed nothing yet, so nobody waits for them.
+        // A lane that waits here has claimed no source, so it blocks no other.
         let bytes = lengths.sum::<u64>() * MEMORY_PER_LENGTH;
-        let room = self.room.take(bytes).await;
+        let memory = self.memory.take(bytes).await;
         if missing.is_empty() {
-            return Ok(Gathered { sources, room });
+            return Ok(Gathered { sources, memory });
         }
-        // Sources are claimed by those who read only, so nobody who reads waits for one who does not.
+        // Only lanes that have a permit to read claim sources, so no reader waits for a lane that does not read.
         let turn = self.readers.acquire().await;
         let _turn = turn.expect("the semaphore is never closed");
         while !missing.is_empty() {
@@ -103,11 +103,11 @@ impl Gatherer {
             self.cache.missed(claim.places.len());
             self.read(store, &claim.places, &mut sources).await?;
         }
-        Ok(Gathered { sources, room })
+        Ok(Gathered { sources, memory })
     }
 
     /// A range that is in the cache.
-    pub(crate) fn cached(&self, head: Head, place: &Place) -> Option<Arc<Known>> {
+    pub(crate) fn cached(&self, head: Head, place: &Place) -> Option<Arc<LoadedRange>> {
         self.cache.get(head, place)
     }
 
@@ -143,7 +143,7 @@ impl Gatherer {
                     sources.insert(Arc::clone(&range));
                     self.cache.insert(digest, range);
                 }
-                Err(error) => lost.push(Lost {
+                Err(error) => lost.push(LostRecord {
                     head,
                     digest,
                     reason: describe(&error),
@@ -157,8 +157,8 @@ impl Gatherer {
         }
     }
 
-    /// Claims those of `missing`, which ascend, that nobody reads, up to [`READS_MAX`], and takes them
-    /// out.
+    /// Claims those of `missing`, which ascend, that no lane reads, [`READS_MAX`] at the most, and removes them from the
+    /// list.
     fn claim(&self, missing: &mut Vec<(Head, Place)>) -> Claim<'_> {
         let mut under_way = self.under_way();
         let mut claim = Claim {
@@ -190,12 +190,12 @@ impl Gatherer {
     }
 }
 
-/// The right to read some sources. When it is dropped, those who wait look again.
+/// The right to read some sources. When it is dropped, the lanes that wait for them look again.
 struct Claim<'a> {
     gatherer: &'a Gatherer,
     places: Vec<(Head, Place)>,
     over: CancellationToken,
-    /// When another lane's read of one of the others is over.
+    /// Cancelled when another lane has read one of the sources that could not be claimed.
     other: Option<CancellationToken>,
 }
 
@@ -209,21 +209,21 @@ impl Drop for Claim<'_> {
     }
 }
 
-impl Room {
-    fn new(bytes_max: u64) -> Room {
+impl MemoryBudget {
+    fn new(bytes_max: u64) -> MemoryBudget {
         let units_max = u32::try_from(bytes_max / UNIT).unwrap_or(u32::MAX).max(1);
-        Room {
+        MemoryBudget {
             units: Semaphore::new(units_max as usize),
             units_max,
         }
     }
 
-    /// How many bytes there are.
+    /// The bytes of the whole budget.
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.units_max) * UNIT
     }
 
-    /// Waits for so many bytes.
+    /// Waits until so many bytes are free, and takes them until the permit is dropped.
     pub(crate) async fn take(&self, bytes: u64) -> SemaphorePermit<'_> {
         let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX);
         let units = units.min(self.units_max);

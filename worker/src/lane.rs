@@ -1,4 +1,4 @@
-//! One task after the other, from lease to result.
+//! A lane: it does one task after the other, each from its lease to its result.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,12 +22,12 @@ use crate::pool::Pool;
 use crate::store::{Store, Stores};
 use crate::trouble::Trouble;
 
-/// How often the coordinator hears from the worker within the time of a lease.
+/// The heartbeats that a worker sends within the time of a lease.
 const HEARTBEATS_PER_LEASE: u32 = 4;
 /// The least time between two heartbeats.
 const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
 
-/// What a lane works with; all lanes of a worker share it.
+/// A lane, with what all lanes of a worker share.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
     pub(crate) client: Client,
@@ -52,7 +52,7 @@ impl Lane {
         let mut answer = LeaseAnswer::Wait;
         loop {
             answer = match answer {
-                LeaseAnswer::Task(task) => self.work(task).await?,
+                LeaseAnswer::Task(task) => self.run_task(task).await?,
                 LeaseAnswer::Wait => tokio::select! {
                     biased;
                     () = self.stop.cancelled() => return Ok(End::Stopped),
@@ -63,11 +63,11 @@ impl Lane {
         }
     }
 
-    /// Does a task; returns the answer to the request for the next one.
-    async fn work(&self, task: Task) -> Result<LeaseAnswer, ClientError> {
+    /// Does a task, or returns its lease and says why; returns the answer to the request for the next one.
+    async fn run_task(&self, task: Task) -> Result<LeaseAnswer, ClientError> {
         let (lease, journal) = (task.lease, task.journal);
         self.leases.held().insert(lease);
-        let done = self.finish(task).await;
+        let done = self.perform(task).await;
         self.leases.held().remove(&lease);
         let trouble = match done {
             Ok((verdict, next)) => {
@@ -87,7 +87,7 @@ impl Lane {
                 self.client.report(&lost).await?;
                 self.give_back(lease, "").await
             }
-            // It was withdrawn after this was leased, and so is the task.
+            // The range was withdrawn after the coordinator leased the task, so it has withdrawn the task too.
             Trouble::Missing(_) if self.stores.are_beyond(journal).await => {
                 self.give_back(lease, "").await
             }
@@ -107,7 +107,7 @@ impl Lane {
 
     async fn give_back(&self, lease: LeaseId, failure: &str) -> Result<(), ClientError> {
         match self.client.give_back(lease, failure).await {
-            // It is not ours any more.
+            // The lease had ended already.
             Err(ClientError::Unfit { reason, .. }) => {
                 tracing::debug!("a lease was not taken back: {reason}");
                 Ok(())
@@ -116,7 +116,8 @@ impl Lane {
         }
     }
 
-    async fn finish(&self, task: Task) -> Result<(Verdict, LeaseAnswer), Trouble> {
+    /// Does a task and submits its result, with the request for the next task.
+    async fn perform(&self, task: Task) -> Result<(Verdict, LeaseAnswer), Trouble> {
         let store = self.unless_stopped(self.stores.at(task.journal)).await?;
         let outcome = match task.work {
             Work::Evaluate { layer, heads } => {
@@ -153,11 +154,11 @@ impl Lane {
         };
         tokio::select! {
             biased;
-            // It waits for the verdict, and for no task.
+            // The worker stops: it waits for the verdict below, and wants no further task.
             () = self.stop.cancelled() => {}
             handed_in = self.client.complete_and_lease(task.lease, &outcome) => return Ok(handed_in?),
         }
-        // A check that has arrived would be refused if it came again, and one that has not is made by somebody else.
+        // The coordinator refuses a check that comes twice, and gives one that has not arrived to another worker.
         if matches!(outcome, TaskResult::Checked(_)) {
             return Err(Trouble::Stopped);
         }
@@ -165,7 +166,7 @@ impl Lane {
         Ok((verdict, LeaseAnswer::Wait))
     }
 
-    /// Evaluates ranges. Their part, and where they are in it.
+    /// Evaluates ranges; returns their part, and where each is in it.
     async fn evaluate(
         &self,
         store: &Store,
@@ -178,19 +179,19 @@ impl Lane {
         let needed = heads.iter().flat_map(|&head| sources(head, range_bits));
         let needed: BTreeSet<Head> = needed.collect();
         let gathered = self.gatherer.gather(store, needed);
-        let Gathered { sources, room } = self.unless_stopped(gathered).await?;
+        let Gathered { sources, memory } = self.unless_stopped(gathered).await?;
         let evaluated = self.pool.evaluate(heads, sources, self.stop.clone());
         let evaluated = evaluated.await?;
-        drop(room);
+        drop(memory);
         for (placed, range) in evaluated.placed.iter().zip(evaluated.ranges) {
             self.cache.insert(placed.summary.digest, range);
         }
         Ok((evaluated.part, evaluated.placed))
     }
 
-    /// Reads a file of the table, which is to be what was said of it.
+    /// Reads a file of the table, and compares its length and digest with what its writer said.
     async fn read_back(&self, store: &Store, file: File) -> Result<(), Trouble> {
-        let _room = self.gatherer.room.take(file.bytes).await;
+        let _room = self.gatherer.memory.take(file.bytes).await;
         let read = store.file(self.client.job().bits, &file).await?;
         let expected = (file.bytes, file.sha256);
         let compare = move |_: &mut _| (read.len() as u64, Digest::of(&read)) == expected;
@@ -202,7 +203,7 @@ impl Lane {
         }
     }
 
-    /// What comes of `work`, unless the worker is told to stop before.
+    /// The result of `work`, unless the worker is told to stop before.
     pub(crate) async fn unless_stopped<T>(
         &self,
         work: impl Future<Output = Result<T, Trouble>>,
@@ -214,13 +215,12 @@ impl Lane {
         }
     }
 
-    /// Says again and again that the worker is there, and what it holds. Ends only when the
-    /// coordinator is of no use any more.
+    /// Sends heartbeats that renew the leases of all lanes. Ends only when the worker has to give the coordinator up.
     pub(crate) async fn heartbeat(self) -> ClientError {
         loop {
             let interval = self.client.job().lease / HEARTBEATS_PER_LEASE;
             tokio::time::sleep(interval.max(HEARTBEAT_MIN)).await;
-            // Those of before the sleep may be done with.
+            // Read after the sleep, since leases may end during it.
             let leases: Vec<LeaseId> = self.leases.held().iter().copied().collect();
             match self.client.renew(&leases, self.cache.stats()).await {
                 Ok(lost) if lost.is_empty() => {}

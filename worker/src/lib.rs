@@ -3,30 +3,29 @@
 //! | module | does |
 //! |---|---|
 //! | [`transport`] | makes connections, or lets a simulation make them |
-//! | `job`, `error` | what the coordinator says of its job, and why a worker ends |
+//! | `job`, `error` | the coordinator's description of the job; why a worker ends |
 //! | `link` | keeps contact with the coordinator, over any number of connections |
 //! | [`client`] | speaks to the coordinator; the wire types end there |
 //! | `store` | opens the store, and follows the journal |
 //! | `proxy` | reaches the store through the coordinator |
-//! | `known`, `cache` | ranges in memory, which are kept within a bound |
+//! | `loaded`, `cache` | ranges in memory, within a bound |
 //! | `gather` | finds the sources of a task |
 //! | `pool` | evaluates, on threads of its own |
 //! | `merge` | writes a shard |
 //! | `values` | the ranges and shards of a table of Grundy values |
-//! | `lane` | takes one task after the other from lease to result |
-//! | `trouble` | says why a task is not done |
+//! | `lane` | does one task after the other, from lease to result |
+//! | `trouble` | why a task is not done, by what follows |
 //!
-//! A worker runs twice as many lanes as it has threads: while one lane's task is evaluated, the
-//! other's next task is leased and its sources are read, or its result is being written.
+//! A worker runs twice as many lanes as it has threads. While the tasks of one half are evaluated, the lanes of the other
+//! half lease tasks, read their sources and write results.
 //!
 //! With [`Config::seed`], [`Evaluation::Inline`], a runtime of one thread whose clock is paused and a
 //! deterministic [`Connector`], all that a worker does is determined.
 //!
 //! # What always holds
 //!
-//! * No decision about who computes what, and no state that outlives the process.
-//! * The evaluation threads run nothing else, and tokio's threads never evaluate. There are two
-//!   lanes for each thread, so that reading and writing happen while others evaluate.
+//! * A worker does not decide who computes what, and has no state that outlives the process.
+//! * The evaluation threads run nothing else, and tokio's threads never evaluate.
 //! * Every call has a deadline and may be repeated. After an outage one lane joins again for all,
 //!   as the same worker, and each call is made again.
 //! * With a seed, a paused clock, one thread and a deterministic transport and store, a worker is
@@ -37,9 +36,9 @@ pub mod client;
 mod error;
 mod gather;
 mod job;
-mod known;
 mod lane;
 mod link;
+mod loaded;
 mod merge;
 mod pool;
 mod proxy;
@@ -68,7 +67,7 @@ use client::Client;
 use gather::Gatherer;
 use lane::{Lane, Leases};
 use link::{Hello, Link};
-use pool::{Done, Pool};
+use pool::{Pool, PoolStats};
 use store::Stores;
 use transport::{Connector, Remote};
 
@@ -76,25 +75,24 @@ pub use error::ClientError;
 pub use job::Job;
 pub use store::StoreChoice;
 
-/// The memory that a worker needs besides evaluators and ranges: code, buffers, messages, what tasks
-/// under way hold of what the cache has forgotten, and what the allocator keeps of all this.
+/// The memory that a worker needs besides evaluators and ranges: code, buffers, messages, ranges that the cache has
+/// dropped and a task still holds, and what the allocator keeps.
 const OVERHEAD_BYTES: u64 = 160 << 20;
 /// The least bytes of ranges that are worth starting with.
 const CACHE_BYTES_MIN: u64 = 16 << 20;
-/// The part of the memory for ranges that is for what the tasks under way have read: one in
-/// so many. The rest is the cache's.
+/// The tasks under way get one in so many bytes of the memory for ranges, and the cache gets the rest.
 const SOURCES_SHARE: u64 = 4;
-/// So that reading and writing happen while others evaluate.
+/// Two, so that one lane reads or writes while the other one evaluates.
 const LANES_PER_THREAD: usize = 2;
-/// How long a worker that stops has for what it has in hand, and for saying so.
+/// How long a worker that stops may take to submit finished results and return its leases.
 const GRACE: Duration = Duration::from_secs(15);
 
 /// What a worker is told before it starts.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where the coordinator is, and what opens it.
+    /// The coordinator's address, certificate and token.
     pub access: Access,
-    /// What people call this worker.
+    /// The worker's name, for people.
     pub name: String,
     /// How many ranges to evaluate at a time.
     pub threads: NonZeroUsize,
@@ -105,14 +103,13 @@ pub struct Config {
     /// How long to go on without contact to the coordinator. If nothing is given, ten seconds at
     /// the start and half an hour later. With zero, one attempt to reach it again is all.
     pub patience: Option<Duration>,
-    /// Where the store is, if that is not to be where the coordinator says.
+    /// Where the store is, if not where the coordinator says.
     pub store: Option<StoreChoice>,
-    /// What goes into a shard. All who work on a table need the same.
+    /// The size of shards. All workers of a table need the same.
     pub shard: ShardSize,
     /// Where to evaluate.
     pub evaluation: Evaluation,
-    /// Where chance begins: the worker's identity, and how long it waits between attempts. If
-    /// nothing is given, the system's randomness.
+    /// The seed of the worker's identity and of its random waits. Without one, the system's randomness is used.
     pub seed: Option<u64>,
 }
 
@@ -122,7 +119,7 @@ pub enum Evaluation {
     /// On threads that do nothing else.
     #[default]
     Threads,
-    /// In the task that waits for it: for simulations, which must not depend on how threads run.
+    /// On the thread that waits for the result: for simulations, which must not depend on how threads run.
     Inline,
 }
 
@@ -175,13 +172,13 @@ pub enum WorkerError {
     /// The evaluation threads cannot be started.
     #[error("cannot start the evaluation threads")]
     Threads(#[source] std::io::Error),
-    /// There is no number that names this worker.
+    /// The worker cannot draw the number that identifies it.
     #[error("the system gives no random numbers")]
     Rng,
 }
 
-/// What a worker with so many bytes of memory, of which `besides` are for others, and so many
-/// threads has left to keep ranges in.
+/// The bytes that a worker with so many bytes of memory and so many threads can use for ranges. `besides` bytes of
+/// the memory are for other things.
 ///
 /// # Errors
 ///
@@ -205,15 +202,14 @@ pub fn cache_bytes(
     Ok(memory_bytes - besides - fixed_bytes(threads, division))
 }
 
-/// The memory with which a worker of so many threads can keep `bytes` of ranges in
-/// its cache, and the least that it takes at all when there are none.
+/// The memory with which a worker of so many threads can keep `bytes` of ranges in its cache; with 0 bytes, the least
+/// memory that it works with.
 pub fn memory_bytes(bytes: u64, threads: NonZeroUsize, division: impl Into<Division>) -> u64 {
     let ranges = bytes / (SOURCES_SHARE - 1) * SOURCES_SHARE;
     fixed_bytes(threads, division.into()).saturating_add(ranges.max(CACHE_BYTES_MIN))
 }
 
-/// The memory that it takes to know where the records of a table are: twice, since a checkpoint is
-/// read in one piece.
+/// The memory for the locations of all records of a table: twice their size, since a checkpoint is read in one piece.
 pub fn journal_bytes(size: u32, division: impl Into<Division>) -> u64 {
     let range = 2 * size_of::<(Head, Place)>() as u64;
     division.into().ranges(size).saturating_mul(range)
@@ -232,8 +228,8 @@ fn fixed_bytes(threads: NonZeroUsize, division: Division) -> u64 {
 
 /// Joins the job and works until it is done or `stop` is cancelled.
 ///
-/// When `stop` is cancelled, tasks that are being evaluated are finished and submitted, and the
-/// others are handed back, as far as there is time: it takes 15 seconds at the most.
+/// When `stop` is cancelled, the worker finishes and submits the tasks that it is evaluating, and returns the others.
+/// It takes 15 seconds at the most, and leaves undone what takes longer.
 ///
 /// # Errors
 ///
@@ -244,7 +240,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<Report, Work
     run_with(config, Arc::new(remote), stop).await
 }
 
-/// The same over connections of any kind.
+/// Does what [`run`] does, over connections of any kind.
 ///
 /// # Errors
 ///
@@ -267,7 +263,7 @@ pub async fn run_with(
     let link = Link::new(&config.access, connector, hello, config.patience, rng)?;
     let client = tokio::select! {
         biased;
-        () = stop.cancelled() => return Ok(Report::new(End::Stopped, Done::default())),
+        () = stop.cancelled() => return Ok(Report::new(End::Stopped, PoolStats::default())),
         client = Client::join(link) => client?,
     };
     let job = client.job();
@@ -302,7 +298,7 @@ pub async fn run_with(
         stop: stop.child_token(),
     };
     let end = work(lane, LANES_PER_THREAD * config.threads.get()).await?;
-    Ok(Report::new(end, pool.done()))
+    Ok(Report::new(end, pool.stats()))
 }
 
 /// Runs the lanes and the heartbeat until one of them ends or is told to stop; the others then
@@ -352,18 +348,18 @@ async fn work(lane: Lane, count: usize) -> Result<End, ClientError> {
 }
 
 impl Report {
-    fn new(end: End, done: Done) -> Report {
+    fn new(end: End, stats: PoolStats) -> Report {
         Report {
             end,
-            ranges: done.ranges,
-            evaluation: done.evaluation,
-            checks: done.checks,
-            merges: done.merges,
+            ranges: stats.ranges,
+            evaluation: stats.evaluation,
+            checks: stats.checks,
+            merges: stats.merges,
         }
     }
 }
 
-/// What the instruction set in use makes of known ranges.
+/// The fingerprint of the kernel with the instruction set in use.
 async fn fingerprint(config: &Config) -> Digest {
     let isa = config.isa;
     match config.evaluation {

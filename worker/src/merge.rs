@@ -14,10 +14,10 @@ use chomp_table::shard::ShardSize;
 use chomp_table::{Division, Head};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::Lost;
+use crate::client::LostRecord;
 use crate::gather::{Gatherer, MEMORY_PER_LENGTH};
 use crate::job::Job;
-use crate::known::Known;
+use crate::loaded::LoadedRange;
 use crate::pool::Pool;
 use crate::store::Store;
 use crate::trouble::Trouble;
@@ -39,13 +39,13 @@ pub(crate) struct Merge<'a> {
 }
 
 /// Ranges with what the journal says of them.
-type Batch = Vec<(Head, Place, Ready)>;
+type Batch = Vec<(Head, Place, MergeInput)>;
 
 /// A range that can be merged.
 #[derive(Debug)]
-enum Ready {
+enum MergeInput {
     /// It was in the cache.
-    Cached(Arc<Known>),
+    Cached(Arc<LoadedRange>),
     /// Its record was read.
     Read(Bytes),
 }
@@ -61,7 +61,7 @@ impl Merge<'_> {
         };
         let words = self.size.shard_words as u64;
         let cut = self.store.cut(bits, words, (shard, head, skip)).await?;
-        let _room = self.gatherer.room.take(memory(self.size)).await;
+        let _room = self.gatherer.memory.take(memory(self.size)).await;
 
         let mut filling = Merger::new(bits, range_bits, self.size, cut);
         let mut batch = self.read(cut.head).await?;
@@ -116,7 +116,7 @@ impl Merge<'_> {
         let mut batch = Batch::with_capacity(places.len());
         places.retain(|&(head, place)| match self.gatherer.cached(head, &place) {
             Some(range) => {
-                batch.push((head, place, Ready::Cached(range)));
+                batch.push((head, place, MergeInput::Cached(range)));
                 false
             }
             None => true,
@@ -125,7 +125,7 @@ impl Merge<'_> {
         let mut lost = Vec::new();
         for ((head, place), read) in places.into_iter().zip(reads) {
             match read {
-                Ok(record) => batch.push((head, place, Ready::Read(record))),
+                Ok(record) => batch.push((head, place, MergeInput::Read(record))),
                 Err(gone) => lost.push(gone),
             }
         }
@@ -147,7 +147,7 @@ fn memory(size: ShardSize) -> u64 {
 fn push(mut merger: Merger, batch: &Batch, division: Division) -> Result<Merger, Trouble> {
     for (head, place, ready) in batch {
         let lost = |reason| {
-            Trouble::Lost(vec![Lost {
+            Trouble::Lost(vec![LostRecord {
                 head: *head,
                 digest: place.digest,
                 reason,
@@ -158,9 +158,9 @@ fn push(mut merger: Merger, batch: &Batch, division: Division) -> Result<Merger,
         }
         let decoded;
         let range = match ready {
-            Ready::Cached(range) => range,
-            Ready::Read(record) => {
-                decoded = Known::decode(*head, record, division);
+            MergeInput::Cached(range) => range,
+            MergeInput::Read(record) => {
+                decoded = LoadedRange::decode(*head, record, division);
                 let decoded = decoded.as_ref();
                 decoded.map_err(|error| lost(describe(error)))?
             }

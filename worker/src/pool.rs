@@ -19,12 +19,12 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::Evaluation;
-use crate::known::Known;
+use crate::loaded::LoadedRange;
 
 /// Where ranges are evaluated. Its threads end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    place: Executor,
+    executor: Executor,
     division: Division,
     isa: Isa,
     counters: Counters,
@@ -44,7 +44,7 @@ pub(crate) struct Evaluated {
     /// The ranges and where their records are, in the order of the task.
     pub(crate) placed: Vec<Placed>,
     /// The same ranges, to draw on.
-    pub(crate) ranges: Vec<Arc<Known>>,
+    pub(crate) ranges: Vec<Arc<LoadedRange>>,
 }
 
 /// Why a task could not be evaluated.
@@ -69,9 +69,9 @@ struct Counters {
     merges: AtomicU64,
 }
 
-/// What a pool has done so far.
+/// The work of a pool so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Done {
+pub(crate) struct PoolStats {
     pub(crate) ranges: u64,
     /// The CPU time that evaluating them took.
     pub(crate) evaluation: Duration,
@@ -92,12 +92,12 @@ impl Pool {
         isa: Isa,
     ) -> std::io::Result<Pool> {
         let new = move || evaluator(division, isa);
-        let place = match evaluation {
+        let executor = match evaluation {
             Evaluation::Inline => Executor::Inline(Box::new(Mutex::new(new()))),
             Evaluation::Threads => {
                 let queue = Arc::new(Queue::default());
                 // Dropped on failure, which ends the threads that have started.
-                let place = Executor::Threads(Arc::clone(&queue));
+                let executor = Executor::Threads(Arc::clone(&queue));
                 for i in 0..threads.get() {
                     let queue = Arc::clone(&queue);
                     let run = move || {
@@ -108,15 +108,15 @@ impl Pool {
                     };
                     let thread = std::thread::Builder::new().name(format!("evaluate-{i}"));
                     if let Err(error) = thread.spawn(run) {
-                        place.close();
+                        executor.close();
                         return Err(error);
                     }
                 }
-                place
+                executor
             }
         };
         Ok(Pool {
-            place,
+            executor,
             division,
             isa,
             counters: Counters::default(),
@@ -127,7 +127,7 @@ impl Pool {
     pub(crate) async fn decode(
         &self,
         records: Vec<(Head, Bytes)>,
-    ) -> Result<Vec<Result<Arc<Known>, FormatError>>, PoolError> {
+    ) -> Result<Vec<Result<Arc<LoadedRange>, FormatError>>, PoolError> {
         let division = self.division;
         self.run(true, move |_| decode(&records, division)).await
     }
@@ -136,7 +136,7 @@ impl Pool {
     pub(crate) fn decode_here(
         &self,
         records: &[(Head, Bytes)],
-    ) -> Vec<Result<Arc<Known>, FormatError>> {
+    ) -> Vec<Result<Arc<LoadedRange>, FormatError>> {
         decode(records, self.division)
     }
 
@@ -186,9 +186,9 @@ impl Pool {
     }
 
     /// What was done so far.
-    pub(crate) fn done(&self) -> Done {
+    pub(crate) fn stats(&self) -> PoolStats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Done {
+        PoolStats {
             ranges: count(&self.counters.ranges),
             evaluation: Duration::from_nanos(count(&self.counters.evaluation_ns)),
             checks: count(&self.counters.checks),
@@ -202,7 +202,7 @@ impl Pool {
         first: bool,
         work: impl FnOnce(&mut Option<Evaluator>) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
-        match &self.place {
+        match &self.executor {
             Executor::Inline(evaluator) => {
                 let mut evaluator = evaluator.lock().unwrap_or_else(PoisonError::into_inner);
                 Ok(work(&mut evaluator))
@@ -241,7 +241,7 @@ impl Pool {
 
             let (summary, record) = range::encode(&range, evaluator.range_bits());
             part.push(summary, &record);
-            ranges.push(Arc::new(Known::Words(Source::new(&range))));
+            ranges.push(Arc::new(LoadedRange::Words(Source::new(&range))));
         }
         let (part, placed) = part.finish();
         Ok(Evaluated {
@@ -275,7 +275,7 @@ fn evaluator(division: Division, isa: Isa) -> Option<Evaluator> {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.place.close();
+        self.executor.close();
     }
 }
 
@@ -338,9 +338,12 @@ impl Queue {
     }
 }
 
-fn decode(records: &[(Head, Bytes)], division: Division) -> Vec<Result<Arc<Known>, FormatError>> {
+fn decode(
+    records: &[(Head, Bytes)],
+    division: Division,
+) -> Vec<Result<Arc<LoadedRange>, FormatError>> {
     let decode =
-        |(head, record): &(Head, Bytes)| Known::decode(*head, record, division).map(Arc::new);
+        |(head, record): &(Head, Bytes)| LoadedRange::decode(*head, record, division).map(Arc::new);
     records.iter().map(decode).collect()
 }
 
@@ -383,9 +386,12 @@ mod tests {
             let (range, placed) = (evaluated.ranges[0].clone(), evaluated.placed[0]);
             let start = placed.offset as usize;
             let record = evaluated.part.slice(start..start + placed.length as usize);
-            assert_eq!(Known::decode(Head(0), &record, division).unwrap(), *range);
+            assert_eq!(
+                LoadedRange::decode(Head(0), &record, division).unwrap(),
+                *range
+            );
             assert_eq!(placed.summary.digest, chomp_table::Digest::of(&record));
-            assert_eq!(pool.done().ranges, 1);
+            assert_eq!(pool.stats().ranges, 1);
             let missing = pool.evaluate(vec![Head(1)], none(), go.clone()).await;
             assert!(matches!(missing, Err(PoolError::Missing(_))), "{missing:?}");
             let late = pool.evaluate(vec![Head(0)], none(), stopped).await;

@@ -16,28 +16,28 @@ use chomp_table::format::describe;
 use chomp_table::{Division, Head};
 use tokio::sync::{Mutex, RwLock};
 
-use crate::client::{Client, File, Lost};
+use crate::client::{Client, File, LostRecord};
 use crate::job::Job;
 use crate::proxy::ProxyStorage;
 use crate::trouble::Trouble;
 
-/// How often a segment is looked for that a task was told of: where many machines share files, one may
-/// see them later than another.
+/// How often the worker looks for a segment that a task names: where many machines share files, one may see them later
+/// than another.
 const LOOKS: u32 = 6;
 /// How long to wait after the first look; twice as long after each one.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// So often a store is opened again because writing failed. After that the coordinator writes.
+/// How often the worker opens a store again because writing failed. After that it goes through the coordinator.
 const DOUBTS_MAX: u32 = 2;
 
-/// Where a worker looks for the store, whatever the coordinator says.
+/// Where a worker finds the store, in place of what the coordinator says.
 #[derive(Clone, Debug)]
 pub enum StoreChoice {
-    /// This is it: of a worker in the process of its coordinator, or a simulation.
+    /// This storage: for a worker in the process of its coordinator, or in a simulation.
     Shared(Arc<dyn Storage>),
-    /// It is there.
+    /// A directory or a bucket.
     Location(Location),
-    /// The coordinator does what is done there.
+    /// Through the coordinator.
     Coordinator,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Store {
     table: u64,
     division: Division,
     pub(crate) storage: Arc<dyn Storage>,
-    /// Whether the coordinator does what is done there.
+    /// Whether all requests go through the coordinator.
     proxied: bool,
     /// Whether writing failed.
     doubtful: AtomicBool,
@@ -245,12 +245,11 @@ impl Store {
         Cut::new(journal.ledger(), bits, shard_words, (shard, head, skip))
     }
 
-    /// The records of ranges, in this order, of which every byte is as the journal says; or what is to be told of
-    /// them.
+    /// The records of ranges, in this order. Each has the digest that the journal names, or is reported as lost.
     pub(crate) async fn records(
         &self,
         places: &[(Head, Place)],
-    ) -> Result<Vec<Result<Bytes, Lost>>, Trouble> {
+    ) -> Result<Vec<Result<Bytes, LostRecord>>, Trouble> {
         let most = self.division.max_record_len();
         let fits = |place: &Place| u64::from(place.length) <= most;
         let read: Vec<_> = places
@@ -260,7 +259,7 @@ impl Store {
             .collect();
         let mut read = read_records(&*self.storage, &read).await.into_iter();
         let record = |&(head, place): &(Head, Place)| {
-            let lost = |reason| Lost {
+            let lost = |reason| LostRecord {
                 head,
                 digest: place.digest,
                 reason,
@@ -279,13 +278,13 @@ impl Store {
         places.iter().map(record).collect()
     }
 
-    /// Creates a part. One that an earlier attempt has created is as good.
+    /// Creates a part. If an earlier attempt has created the same part, that is no error.
     pub(crate) async fn put_part(&self, key: &Key, bytes: Bytes) -> Result<(), Trouble> {
         self.create(key, bytes).await
     }
 
-    /// Creates a shard of the table in `folder`. One that is in its way and not the same is
-    /// replaced, as long as the table is not published.
+    /// Creates a shard of the table in `folder`. It replaces another shard of that name, as long as the table is not
+    /// published.
     pub(crate) async fn put_shard(
         &self,
         folder: &str,
@@ -299,8 +298,8 @@ impl Store {
         Ok(put?)
     }
 
-    /// What is in a file of the table of `bits` bits, or tiles: all of it, or so much that it is seen to be longer than it should
-    /// be.
+    /// The content of a file of the table of `bits` bits, or tiles. Of a file that is too long, one byte more than it
+    /// should have.
     pub(crate) async fn file(&self, bits: u32, file: &File) -> Result<Bytes, Trouble> {
         let key = published::key(&self.division.folder_name(bits), &file.name);
         let key = key.map_err(|error| Trouble::failed(&error))?;

@@ -5,22 +5,22 @@ use chomp_store::{StorageError, StoreError};
 use chomp_table::Head;
 use chomp_table::format::describe;
 
-use crate::client::Lost;
+use crate::client::LostRecord;
 use crate::error::ClientError;
 use crate::pool::PoolError;
 
-/// Why a task is not done here, by what is to be done about it.
+/// Why a task is not done here; each variant has a reaction of its own.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// The worker stops before it has begun.
+    /// The worker stops.
     Stopped,
-    /// Records that it needs are lost or damaged: tell.
-    Lost(Vec<Lost>),
-    /// A range that it needs is not done, as far as the journal was read.
+    /// Records that it needs are missing or damaged: the worker reports them.
+    Lost(Vec<LostRecord>),
+    /// A range that it needs is not in the journal, as far as the worker has read it.
     Missing(Head),
-    /// The coordinator is of no use any more.
+    /// The worker has to give the coordinator up.
     Client(ClientError),
-    /// Anything else. The task may be done by somebody else, or later.
+    /// Anything else. Another worker may do the task, or this one later.
     Failed(String),
 }
 

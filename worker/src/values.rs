@@ -14,8 +14,8 @@ use chomp_table::{Head, RankBits};
 
 use crate::cache::TaskSources;
 use crate::gather::Gathered;
-use crate::known::Known;
 use crate::lane::Lane;
+use crate::loaded::LoadedRange;
 use crate::merge::Merge;
 use crate::store::Store;
 use crate::trouble::Trouble;
@@ -48,7 +48,7 @@ impl Lane {
             };
             let (summary, record, values) = self.pool.run(true, encode).await?;
             part.push(summary, &record);
-            let known = Arc::new(Known::Values { head, values });
+            let known = Arc::new(LoadedRange::Values { head, values });
             self.cache.insert(summary.digest, known);
             self.pool.note_evaluated();
         }
@@ -66,19 +66,19 @@ impl Lane {
             .ranks(head)
             .ok_or_else(|| Trouble::Failed(format!("range {head} is of no table")))?;
         let mut evaluation = Evaluation::new(area, ranks);
-        let group = self.gatherer.room.bytes() / GROUPS / (BYTES_PER_VALUE << rank_bits.get());
+        let group = self.gatherer.memory.bytes() / GROUPS / (BYTES_PER_VALUE << rank_bits.get());
         let group = usize::try_from(group).unwrap_or(usize::MAX).max(1);
         let mut sources: Vec<Head> = rank_bits.sources(head).collect();
         sources.sort_unstable();
         for group in sources.chunks(group) {
             let gathered = self.gatherer.gather(store, group.iter().copied());
-            let Gathered { sources, room } = self.unless_stopped(gathered).await?;
+            let Gathered { sources, memory } = self.unless_stopped(gathered).await?;
             let apply = move |_: &mut _| {
                 evaluation.apply(&lower(&sources, rank_bits));
                 evaluation
             };
             evaluation = self.pool.run_timed(apply).await?;
-            drop(room);
+            drop(memory);
         }
         Ok(evaluation)
     }
@@ -108,7 +108,7 @@ impl Merge<'_> {
             if self.stop.is_cancelled() {
                 return Err(Trouble::Stopped);
             }
-            let Gathered { sources, room } = self.gatherer.gather(self.store, [head]).await?;
+            let Gathered { sources, memory } = self.gatherer.gather(self.store, [head]).await?;
             let push = move |_: &mut _| {
                 for values in sources.iter().filter_map(|known| known.values()) {
                     merger.push(head, values);
@@ -116,7 +116,7 @@ impl Merge<'_> {
                 merger
             };
             merger = self.pool.run(false, push).await?;
-            drop(room);
+            drop(memory);
         }
         let finish = move |_: &mut _| merger.finish();
         let (shard, bytes) = self.pool.run(false, finish).await?;

@@ -10,8 +10,8 @@ fn range_bits() -> RangeBits {
 }
 
 /// A range of about so many KiB.
-fn range(head: u64, kib: u32) -> Arc<Known> {
-    Arc::new(Known::Words(Source::new(&Range {
+fn range(head: u64, kib: u32) -> Arc<LoadedRange> {
+    Arc::new(LoadedRange::Words(Source::new(&Range {
         head: Head(head),
         losing: (0..kib * 512).map(|number| number * 64).collect(),
         edges: 0,

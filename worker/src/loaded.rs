@@ -1,4 +1,4 @@
-//! Ranges in memory, of tables of any kind.
+//! Ranges in memory, of a table of either kind.
 
 use chomp_kernel::Source;
 use chomp_table::format::{Damage, FormatError};
@@ -6,24 +6,24 @@ use chomp_table::{Division, Head};
 
 /// A range in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum LoadedRange {
     /// Its losing words.
     Words(Source),
     /// Its values.
     Values { head: Head, values: Vec<u8> },
 }
 
-impl Known {
-    /// The range `head`, of which this is the record.
+impl LoadedRange {
+    /// Decodes the record of the range `head`.
     ///
     /// # Errors
     ///
-    /// If it is no record, or that of another range.
+    /// If these bytes are no record, or the record of another range.
     pub(crate) fn decode(
         head: Head,
         record: &[u8],
         division: Division,
-    ) -> Result<Known, FormatError> {
+    ) -> Result<LoadedRange, FormatError> {
         match division {
             Division::Words(bits) => {
                 let source = Source::decode(record, bits)?;
@@ -31,44 +31,44 @@ impl Known {
                     let what = format!("it is of range {}", source.head());
                     return Err(Damage::new(what).into());
                 }
-                Ok(Known::Words(source))
+                Ok(LoadedRange::Words(source))
             }
             Division::Ranks(bits) => {
                 let values = bits.decode(head, record)?;
-                Ok(Known::Values { head, values })
+                Ok(LoadedRange::Values { head, values })
             }
         }
     }
 
-    /// Which range it is.
+    /// The number of the range.
     pub(crate) fn head(&self) -> Head {
         match self {
-            Known::Words(source) => source.head(),
-            Known::Values { head, .. } => *head,
+            LoadedRange::Words(source) => source.head(),
+            LoadedRange::Values { head, .. } => *head,
         }
     }
 
     /// The bytes that it takes.
     pub(crate) fn memory(&self) -> u64 {
         match self {
-            Known::Words(source) => source.memory(),
-            Known::Values { values, .. } => values.capacity() as u64,
+            LoadedRange::Words(source) => source.memory(),
+            LoadedRange::Values { values, .. } => values.capacity() as u64,
         }
     }
 
     /// Its losing words, if it has words.
     pub(crate) fn words(&self) -> Option<&Source> {
         match self {
-            Known::Words(source) => Some(source),
-            Known::Values { .. } => None,
+            LoadedRange::Words(source) => Some(source),
+            LoadedRange::Values { .. } => None,
         }
     }
 
     /// Its values, if it has values.
     pub(crate) fn values(&self) -> Option<&[u8]> {
         match self {
-            Known::Values { values, .. } => Some(values),
-            Known::Words(_) => None,
+            LoadedRange::Values { values, .. } => Some(values),
+            LoadedRange::Words(_) => None,
         }
     }
 }
