@@ -1,6 +1,7 @@
 //! The invariants of the crates and pages that the files themselves can be asked about.
 
 mod circles;
+mod limits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
