@@ -102,33 +102,28 @@ impl Arbitrations {
 
 impl Plan {
     /// Has the coordinator find out what is in a unit. Nobody else is given it until then.
-    pub(super) fn arbitrate(&mut self, unit: Unit, out: &mut Vec<Action>) {
+    pub(super) fn arbitrate(&mut self, unit: Unit) {
         let priority = self.arbitrations.priority(unit);
         self.arbitrations.queue.entry(priority).or_default();
         self.arbitrations.is_new = true;
         if let Unit::Range(head) = unit {
-            self.drop_check(head, None, out);
+            self.drop_check(head, None);
         }
         self.reconsider(unit);
     }
 
     /// Has the coordinator find out about units that are said to be other than is known.
-    pub(super) fn question(
-        &mut self,
-        worker: WorkerId,
-        units: &[(Unit, Content)],
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn question(&mut self, worker: WorkerId, units: &[(Unit, Content)]) {
         for &(unit, content) in units {
             if self.units.differs(unit, content) {
-                self.arbitrate(unit, out);
+                self.arbitrate(unit);
                 self.arbitrations.claim(unit, Vote { worker, content });
             }
         }
     }
 
     /// Begins the next arbitration, if one is possible and none is under way.
-    pub(super) fn advance_arbitrations(&mut self, out: &mut Vec<Action>) {
+    pub(super) fn advance_arbitrations(&mut self) {
         let arbitrations = &mut self.arbitrations;
         if arbitrations.under_way.is_some() || !arbitrations.is_new || self.publishing {
             return;
@@ -145,10 +140,10 @@ impl Plan {
         let next = self.arbitrations.units().find(ready);
         let doubted = || self.checks.doubted().map(Unit::Range);
         if let Some(unit) = next.or_else(|| doubted().find(ready)) {
-            self.arbitrate(unit, out);
+            self.arbitrate(unit);
             self.arbitrations.is_new = false;
             self.arbitrations.under_way = Some(unit);
-            out.push(Action::Arbitrate { unit });
+            self.out.push(Action::Arbitrate { unit });
         }
     }
 
@@ -158,41 +153,40 @@ impl Plan {
         unit: Unit,
         range: Option<RangeSummary>,
         digest: Digest,
-        out: &mut Vec<Action>,
     ) {
         let truth = range.map_or_else(|| Content::of_shard(digest), Content::of_range);
         let Some(claims) = self.arbitration_ended(unit) else {
-            out.push(Action::Forget { submission });
+            self.out.push(Action::Forget { submission });
             return;
         };
         let liars = self.liars(unit, &claims, truth);
         if self.units.differs(unit, truth) {
-            self.take_back(unit, out);
+            self.take_back(unit);
         } else if let Unit::Range(head) = unit
             && self.units.state(unit) == State::Committed
         {
             // Whether those who found the same are to be trusted is of no interest.
             self.forget_deliveries(|delivery| delivery == Delivery::of(unit));
-            out.push(Action::Confirmed {
+            self.out.push(Action::Confirmed {
                 head,
                 finders: Vec::new(),
             });
         }
         for (worker, quarantine) in liars {
-            self.quarantine(worker, quarantine, out);
+            self.quarantine(worker, quarantine);
         }
         if let Unit::Shard(number) = unit {
             self.confirm(number);
         }
         if self.is_running() && self.units.state(unit) == State::Ready {
-            self.write(submission, unit, truth, out);
+            self.write(submission, unit, truth);
         } else {
             self.reconsider(unit);
-            out.push(Action::Forget { submission });
+            self.out.push(Action::Forget { submission });
         }
     }
 
-    pub(super) fn arbitration_failed(&mut self, unit: Unit, reason: String, out: &mut Vec<Action>) {
+    pub(super) fn arbitration_failed(&mut self, unit: Unit, reason: String) {
         if let Some(claims) = self.arbitration_ended(unit) {
             self.reconsider(unit);
             let reason = match claims.lost {
@@ -204,7 +198,7 @@ impl Plan {
                 },
                 None => StopReason::ArbitrationFailed { unit, reason },
             };
-            self.stop(reason, out);
+            self.stop(reason);
         }
     }
 
@@ -250,9 +244,9 @@ impl Plan {
     }
 
     /// The known content of a unit is wrong.
-    fn take_back(&mut self, unit: Unit, out: &mut Vec<Action>) {
+    fn take_back(&mut self, unit: Unit) {
         match unit {
-            Unit::Range(head) => self.condemn(head, out),
+            Unit::Range(head) => self.condemn(head),
             // The right one is written over it. What is in doubt is not being written.
             Unit::Shard(number) => {
                 if self.units.state(unit) == State::Committed {
@@ -280,10 +274,10 @@ impl Plan {
     }
 
     /// What was said of a range that is to be computed again from other sources counts no more.
-    pub(super) fn forget_claims(&mut self, unit: Unit, out: &mut Vec<Action>) {
+    pub(super) fn forget_claims(&mut self, unit: Unit) {
         self.arbitrations.remove(unit);
         if let Unit::Range(head) = unit {
-            self.drop_check(head, Some(Rejection::Stale), out);
+            self.drop_check(head, Some(Rejection::Stale));
         }
     }
 }

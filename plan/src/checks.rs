@@ -173,7 +173,7 @@ impl Plan {
 
     /// The lease of a check ended without a result for these ranges, as far as they still wait for it. That counts even if
     /// the worker gave it back in order: one that always does must not hold up the ranges.
-    pub(super) fn check_ended(&mut self, heads: &[Head], lease: LeaseId, out: &mut Vec<Action>) {
+    pub(super) fn check_ended(&mut self, heads: &[Head], lease: LeaseId) {
         for &head in heads {
             let check = self.checks.due.get_mut(&head);
             let Some(check) = check.filter(|check| check.lease == Some(lease)) else {
@@ -186,9 +186,9 @@ impl Plan {
             self.checks.set_free(head);
             self.news = true;
             if is_held && (enough || !self.may_be_checked(&voters)) {
-                self.release(head, out);
+                self.release(head);
             } else if enough {
-                self.arbitrate(Unit::Range(head), out);
+                self.arbitrate(Unit::Range(head));
             }
         }
         // The coordinator may take one.
@@ -202,7 +202,6 @@ impl Plan {
         worker: WorkerId,
         lease: LeaseId,
         ranges: &[RangeSummary],
-        out: &mut Vec<Action>,
     ) {
         let verdict = match self.judge_check(worker, lease, ranges) {
             Ok(shard) => {
@@ -212,11 +211,11 @@ impl Plan {
                 }
                 for range in ranges {
                     let content = Content::of_range(*range);
-                    self.compare((worker, lease), range.head, content, out);
+                    self.compare((worker, lease), range.head, content);
                 }
                 // What was not handed in is checked by others.
                 if self.holds(worker, lease) {
-                    self.end_lease(lease, None, out);
+                    self.end_lease(lease, None);
                 }
                 Verdict::Accepted
             }
@@ -226,12 +225,12 @@ impl Plan {
                         worker: self.name(worker),
                         reason: reason.clone(),
                     };
-                    self.end_lease(lease, Some(&loss), out);
+                    self.end_lease(lease, Some(&loss));
                 }
                 Verdict::Rejected { reason }
             }
         };
-        out.push(Action::Settle {
+        self.out.push(Action::Settle {
             submission,
             verdict,
         });
@@ -267,13 +266,7 @@ impl Plan {
     }
 
     /// Compares what a check has found with what is settled, unless the range does not wait for that any more.
-    fn compare(
-        &mut self,
-        (worker, lease): (WorkerId, LeaseId),
-        head: Head,
-        content: Content,
-        out: &mut Vec<Action>,
-    ) {
+    fn compare(&mut self, (worker, lease): (WorkerId, LeaseId), head: Head, content: Content) {
         let Some(check) = self.checks.due.get(&head) else {
             return;
         };
@@ -286,15 +279,15 @@ impl Plan {
         match (check.held, agrees) {
             (Some(_), true) => {
                 self.update_attempts(unit, |attempts| attempts.votes.push(vote));
-                self.release(head, out);
+                self.release(head);
             }
             (Some(_), false) => {
                 self.update_attempts(unit, |attempts| attempts.votes.push(vote));
-                self.arbitrate(unit, out);
+                self.arbitrate(unit);
             }
-            (None, true) => self.dispel(head, worker, out),
+            (None, true) => self.dispel(head, worker),
             (None, false) => {
-                self.arbitrate(unit, out);
+                self.arbitrate(unit);
                 self.arbitrations.claim(unit, vote);
             }
         }
@@ -314,9 +307,9 @@ impl Plan {
     }
 
     /// Has a range committed that was held back.
-    pub(super) fn release(&mut self, head: Head, out: &mut Vec<Action>) {
+    pub(super) fn release(&mut self, head: Head) {
         if self.is_faulty() {
-            return self.drop_check(head, Some(Rejection::Stopped), out);
+            return self.drop_check(head, Some(Rejection::Stopped));
         }
         let Some(check) = self.end_check(head) else {
             return;
@@ -325,16 +318,11 @@ impl Plan {
         let unit = Unit::Range(head);
         self.settle_unit(submission, unit, check.content, None);
         self.pending_mut(submission).held -= 1;
-        self.advance_submission(submission, out);
+        self.advance_submission(submission);
     }
 
     /// A range is not checked any more, because its content is to be found otherwise. Its votes stay.
-    pub(super) fn drop_check(
-        &mut self,
-        head: Head,
-        reason: Option<Rejection>,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn drop_check(&mut self, head: Head, reason: Option<Rejection>) {
         if let Some(check) = self.end_check(head)
             && let Some(submission) = check.held
         {
@@ -345,14 +333,14 @@ impl Plan {
                 pending.spoiled = reason;
             }
             self.reconsider(Unit::Range(head));
-            self.advance_submission(submission, out);
+            self.advance_submission(submission);
         }
     }
 
     /// Commits what nobody may check any more.
-    pub(super) fn release_unwatched(&mut self, out: &mut Vec<Action>) {
+    pub(super) fn release_unwatched(&mut self) {
         self.watched = self.now;
-        self.arbitrate_unchecked(out);
+        self.arbitrate_unchecked();
         // As long as there are more participants than agree on a range, one may check it.
         let agreeing = self.settings.replicas.max(1) as usize;
         let mut awake = BTreeSet::new();
@@ -368,7 +356,7 @@ impl Plan {
             if let Some(check) = self.checks.due.get(&head)
                 && !self.may_be_checked(&check.voters)
             {
-                self.release(head, out);
+                self.release(head);
             }
         }
     }
@@ -378,7 +366,7 @@ impl Plan {
     }
 
     /// Has the coordinator compute the held ranges whose check nobody takes.
-    fn arbitrate_unchecked(&mut self, out: &mut Vec<Action>) {
+    fn arbitrate_unchecked(&mut self) {
         if !self.is_running() {
             return;
         }
@@ -387,7 +375,7 @@ impl Plan {
         let late = late.take_while(|(since, _)| since.plus(lease_ms) <= self.now);
         let late = late.filter(|(_, head)| self.checks.due[head].lease.is_none());
         for (_, head) in late.copied().collect::<Vec<_>>() {
-            self.arbitrate(Unit::Range(head), out);
+            self.arbitrate(Unit::Range(head));
         }
     }
 
@@ -407,10 +395,10 @@ impl Plan {
     }
 
     /// Nothing is checked any more: the job ends.
-    pub(super) fn end_holds(&mut self, out: &mut Vec<Action>) {
+    pub(super) fn end_holds(&mut self) {
         for head in self.held_heads() {
             if self.checks.contains(head) {
-                self.release(head, out);
+                self.release(head);
             }
         }
     }

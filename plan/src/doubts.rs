@@ -21,7 +21,7 @@ impl Plan {
 
     /// Has computed again, as far as they are still known, what a participant helped to settle that is not trusted any
     /// more, and of whose deliveries nothing is kept.
-    pub(super) fn doubt(&mut self, units: impl IntoIterator<Item = Unit>, out: &mut Vec<Action>) {
+    pub(super) fn doubt(&mut self, units: impl IntoIterator<Item = Unit>) {
         let is_known =
             |unit: &Unit| self.units.contains(*unit) && self.units.known(*unit).is_some();
         let units: BTreeSet<Unit> = units.into_iter().filter(is_known).collect();
@@ -38,7 +38,7 @@ impl Plan {
                     self.end_check(head);
                     self.want_check(head, None, content, voters);
                 }
-                _ => self.arbitrate(unit, out),
+                _ => self.arbitrate(unit),
             }
         }
         self.arbitrations.reconsider();
@@ -60,7 +60,7 @@ impl Plan {
     }
 
     /// A worker has found the same in a range that was doubted.
-    pub(super) fn dispel(&mut self, head: Head, worker: WorkerId, out: &mut Vec<Action>) {
+    pub(super) fn dispel(&mut self, head: Head, worker: WorkerId) {
         let Some(check) = self.end_check(head) else {
             return;
         };
@@ -68,7 +68,7 @@ impl Plan {
         self.note_delivery(worker.participant, Unit::Range(head));
         let finders = check.voters.iter().chain([&worker]);
         let finders: BTreeSet<ParticipantId> = finders.map(|worker| worker.participant).collect();
-        out.push(Action::Confirmed {
+        self.out.push(Action::Confirmed {
             head,
             finders: finders.into_iter().collect(),
         });

@@ -17,7 +17,7 @@ use super::{Phase, Plan};
 
 impl Plan {
     /// The record of a committed range is lost or damaged.
-    pub(super) fn lost(&mut self, head: Head, digest: Digest, out: &mut Vec<Action>) {
+    pub(super) fn lost(&mut self, head: Head, digest: Digest) {
         // When all shards are written, records are not needed any more.
         let is_over = self.is_faulty() || self.phase == Phase::Finished || self.publishing;
         let unit = Unit::Range(head);
@@ -31,24 +31,24 @@ impl Plan {
         {
             return;
         }
-        out.push(Action::Lose { head });
-        self.drop_shards(out);
+        self.out.push(Action::Lose { head });
+        self.drop_shards();
         let was_doubted = self.end_check(head).is_some();
         self.units.ranges.withdraw(head);
-        self.block_dependants(head, out);
+        self.block_dependants(head);
         let times = self.units.ranges.count_withdrawal(head);
         // If workers put what is none, the coordinator's own record stays.
         if was_doubted || times > self.settings.failures_max {
-            self.arbitrate(unit, out);
+            self.arbitrate(unit);
         }
         self.reconsider(unit);
         if times > self.settings.failures_max + 1 {
-            self.stop(StopReason::Lost { head, times }, out);
+            self.stop(StopReason::Lost { head, times });
         }
     }
 
     /// Takes back what draws on a range that was withdrawn, as far as it is not settled.
-    fn block_dependants(&mut self, head: Head, out: &mut Vec<Action>) {
+    fn block_dependants(&mut self, head: Head) {
         let division = self.settings.division;
         let depends =
             |unit: Unit| matches!(unit, Unit::Range(other) if division.draws_on(other, head));
@@ -61,37 +61,37 @@ impl Plan {
         // Nobody can find these again before the range is back; the coordinator waits for that.
         let doubted = self.checks.all_doubted().map(Unit::Range);
         for unit in doubted.filter(|&unit| depends(unit)).collect::<Vec<_>>() {
-            self.arbitrate(unit, out);
+            self.arbitrate(unit);
         }
         for unit in dependants {
             if let Unit::Range(other) = unit
                 && self.units.state(unit) == State::Ready
             {
-                self.drop_check(other, Some(Rejection::Stale), out);
-                self.drop_copies(unit, out);
+                self.drop_check(other, Some(Rejection::Stale));
+                self.drop_copies(unit);
                 self.units.ranges.block(other);
             }
         }
     }
 
     /// Forgets the votes on a unit, and ends the leases on it, with all that they are about.
-    fn drop_copies(&mut self, unit: Unit, out: &mut Vec<Action>) {
+    fn drop_copies(&mut self, unit: Unit) {
         let attempts = self.ready.of(unit);
         let leases = attempts.map(|attempts| attempts.leases.iter().map(|&(id, _)| id).collect());
         let leases: Vec<LeaseId> = leases.unwrap_or_default();
         for lease in leases {
-            self.end_lease(lease, None, out);
+            self.end_lease(lease, None);
         }
         self.ready.close(unit);
     }
 
     /// Forgets the shards, if the table was cut.
-    pub(super) fn drop_shards(&mut self, out: &mut Vec<Action>) {
+    pub(super) fn drop_shards(&mut self) {
         if !self.units.shards.is_cut() {
             return;
         }
         for unit in self.units.shards.numbers().map(Unit::Shard) {
-            self.drop_copies(unit, out);
+            self.drop_copies(unit);
             self.arbitrations.remove(unit);
         }
         self.end_read_backs();
@@ -101,18 +101,18 @@ impl Plan {
     }
 
     /// The content of a range, which is kept or expected, is wrong: it is withdrawn, and all that follows.
-    pub(super) fn condemn(&mut self, head: Head, out: &mut Vec<Action>) {
+    pub(super) fn condemn(&mut self, head: Head) {
         let mut condemned = vec![head];
         condemned.extend(self.units.ranges.followers(&[head]));
         let is_known = |head: &Head| self.units.known(Unit::Range(*head)).is_some();
         let heads: Vec<Head> = condemned.iter().copied().filter(is_known).collect();
         if !heads.is_empty() && !self.is_faulty() {
-            out.push(Action::Withdraw { heads });
+            self.out.push(Action::Withdraw { heads });
         }
-        self.drop_shards(out);
+        self.drop_shards();
         self.oldest_lease = LeaseId(self.next_lease);
         for &head in &condemned {
-            self.condemn_one(head, out);
+            self.condemn_one(head);
         }
         condemned.sort_unstable();
         self.forget_deliveries(|delivery| match delivery.unit() {
@@ -121,15 +121,15 @@ impl Plan {
         });
     }
 
-    fn condemn_one(&mut self, head: Head, out: &mut Vec<Action>) {
+    fn condemn_one(&mut self, head: Head) {
         let unit = Unit::Range(head);
-        self.forget_claims(unit, out);
+        self.forget_claims(unit);
         match self.units.state(unit) {
             State::Committed => {
                 self.units.ranges.withdraw(head);
             }
             State::Ready => {
-                self.drop_copies(unit, out);
+                self.drop_copies(unit);
                 self.units.ranges.block(head);
             }
             State::Blocked => {}

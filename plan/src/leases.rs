@@ -152,13 +152,7 @@ impl Plan {
     }
 
     /// A heartbeat.
-    pub(super) fn renewed(
-        &mut self,
-        now: Millis,
-        worker: WorkerId,
-        leases: Vec<LeaseId>,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn renewed(&mut self, now: Millis, worker: WorkerId, leases: Vec<LeaseId>) {
         let deadline = now.plus(self.settings.lease_ms);
         let mut lost = Vec::new();
         // After a fault nothing is taken any more.
@@ -177,23 +171,17 @@ impl Plan {
                 None => lost.push(id),
             }
         }
-        out.push(Action::Renewal { worker, lost });
+        self.out.push(Action::Renewal { worker, lost });
     }
 
-    pub(super) fn returned(&mut self, worker: WorkerId, lease: LeaseId, out: &mut Vec<Action>) {
+    pub(super) fn returned(&mut self, worker: WorkerId, lease: LeaseId) {
         if self.holds(worker, lease) {
             self.note_idled(worker);
-            self.end_lease(lease, None, out);
+            self.end_lease(lease, None);
         }
     }
 
-    pub(super) fn failed(
-        &mut self,
-        worker: WorkerId,
-        lease: LeaseId,
-        reason: String,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn failed(&mut self, worker: WorkerId, lease: LeaseId, reason: String) {
         if self.holds(worker, lease) {
             self.note_idled(worker);
             let name = self.name(worker);
@@ -201,12 +189,12 @@ impl Plan {
                 worker: name,
                 reason,
             };
-            self.end_lease(lease, Some(&loss), out);
+            self.end_lease(lease, Some(&loss));
         }
     }
 
     /// Ends the leases whose time is over.
-    pub(super) fn expire(&mut self, now: Millis, out: &mut Vec<Action>) {
+    pub(super) fn expire(&mut self, now: Millis) {
         while let Some(&(deadline, lease)) = self.deadlines.first()
             && deadline <= now
         {
@@ -214,21 +202,21 @@ impl Plan {
             // Whoever does not say that it works is not waited for.
             self.ready.fresh.release(silent);
             let worker = self.name(silent);
-            self.end_lease(lease, Some(&Loss::Expired { worker }), out);
+            self.end_lease(lease, Some(&Loss::Expired { worker }));
             self.news = true;
         }
     }
 
     /// Has the coordinator compute what one failed at, and others who are there have not taken for as long as a lease
     /// lasts.
-    pub(super) fn arbitrate_left_over(&mut self, now: Millis, out: &mut Vec<Action>) {
+    pub(super) fn arbitrate_left_over(&mut self, now: Millis) {
         while let Some(due) = self.next_left_over()
             && due <= now
             && let Some((_, unit)) = self.left_over.pop_first()
         {
             let is_open = self.units.contains(unit) && self.is_open(unit);
             if self.is_running() && is_open && self.ready.is_left_over(unit) {
-                self.arbitrate(unit, out);
+                self.arbitrate(unit);
             }
         }
     }
@@ -253,14 +241,14 @@ impl Plan {
 
     /// Ends a lease that stands. What is not done of it is wanted again; with a `loss` it has one
     /// attempt less.
-    pub(super) fn end_lease(&mut self, id: LeaseId, loss: Option<&Loss>, out: &mut Vec<Action>) {
+    pub(super) fn end_lease(&mut self, id: LeaseId, loss: Option<&Loss>) {
         let lease = self.forget_lease(id);
         let how = loss.map(|loss| match loss {
             Loss::Expired { .. } => Lost::Expired,
             Loss::Failed { .. } | Loss::Rejected { .. } => Lost::Failed,
         });
         match &lease.work {
-            Work::Check { heads, .. } => self.check_ended(heads, id, out),
+            Work::Check { heads, .. } => self.check_ended(heads, id),
             // That it is something else is no failure of who found it out.
             Work::ReadBack { shard } => {
                 return self.read_back_ended(*shard, id, lease.worker);
@@ -281,11 +269,11 @@ impl Plan {
                 self.left_over.insert((self.now, unit));
             }
             if let (Some(how), Some(loss)) = (how, loss) {
-                self.count_attempt(unit, how, loss, out);
+                self.count_attempt(unit, how, loss);
             }
         }
         if let (Some(how), Some(loss)) = (how, loss) {
-            self.count_loss(lease.worker, how, loss, out);
+            self.count_loss(lease.worker, how, loss);
         }
     }
 
@@ -299,14 +287,14 @@ impl Plan {
     }
 
     /// Counts a lost attempt at a unit; after too many the coordinator computes it itself.
-    fn count_attempt(&mut self, unit: Unit, how: Lost, last: &Loss, out: &mut Vec<Action>) {
+    fn count_attempt(&mut self, unit: Unit, how: Lost, last: &Loss) {
         let attempts = self.units.lose(unit, how);
         let most = match how {
             Lost::Expired => self.settings.expiries_max,
             Lost::Failed => self.settings.failures_max,
         };
         if attempts >= most && !self.is_faulty() {
-            self.arbitrate(unit, out);
+            self.arbitrate(unit);
             self.arbitrations.note_loss(unit, attempts, last);
         }
     }

@@ -212,6 +212,8 @@ pub struct Plan {
     now: Millis,
     /// When it was last looked whether all that is held may still be checked.
     watched: Millis,
+    /// The actions that follow from the present event.
+    out: Vec<Action>,
 }
 
 impl Plan {
@@ -232,10 +234,10 @@ impl Plan {
                 plan.resume_shard(number, digest)?;
             }
         }
-        let mut actions = Vec::new();
-        plan.recall(past, &mut actions);
-        plan.advance_arbitrations(&mut actions);
-        plan.advance_publication(&mut actions);
+        plan.recall(past);
+        plan.advance_arbitrations();
+        plan.advance_publication();
+        let actions = std::mem::take(&mut plan.out);
         Ok((plan, actions))
     }
 
@@ -281,6 +283,7 @@ impl Plan {
             suspects: BTreeSet::new(),
             now: Millis::default(),
             watched: Millis::default(),
+            out: Vec::new(),
             settings,
         }
     }
@@ -323,91 +326,89 @@ impl Plan {
     /// If the outcome of an action is told that was not asked for, or is told twice: going on
     /// would mean to acknowledge what may not be durable.
     pub fn handle(&mut self, now: Millis, event: Event) -> Vec<Action> {
-        let mut actions = Vec::new();
-        let out = &mut actions;
         // A clock that goes back counts as one that stands.
         let now = self.now.max(now);
         self.now = now;
         if let Some(worker) = event.sender() {
             self.heard(now, worker);
         }
-        self.take_event(now, event, out);
+        self.take_event(now, event);
         if !self.is_running() {
-            self.end_holds(out);
+            self.end_holds();
         }
-        self.release_for_debtors(out);
-        self.advance_arbitrations(out);
-        self.advance_publication(out);
-        self.answer_requests(now, out);
-        actions
+        self.release_for_debtors();
+        self.advance_arbitrations();
+        self.advance_publication();
+        self.answer_requests(now);
+        std::mem::take(&mut self.out)
     }
 
-    fn take_event(&mut self, now: Millis, event: Event, out: &mut Vec<Action>) {
+    fn take_event(&mut self, now: Millis, event: Event) {
         match event {
             Event::Joined {
                 worker,
                 name,
                 threads,
-            } => self.joined(now, worker, name, threads, out),
-            Event::Left { worker } => self.left(worker, out),
-            Event::Revoked { participant } => self.revoked(participant, out),
+            } => self.joined(now, worker, name, threads),
+            Event::Left { worker } => self.left(worker),
+            Event::Revoked { participant } => self.revoked(participant),
             Event::Readmitted { participant } => self.readmitted(participant),
-            Event::Wanted { request, worker } => self.wanted(request, worker, out),
+            Event::Wanted { request, worker } => self.wanted(request, worker),
             Event::Withdrawn { request } => self.withdrawn(request),
-            Event::Renewed { worker, leases } => self.renewed(now, worker, leases, out),
-            Event::Returned { worker, lease } => self.returned(worker, lease, out),
+            Event::Renewed { worker, leases } => self.renewed(now, worker, leases),
+            Event::Returned { worker, lease } => self.returned(worker, lease),
             Event::Failed {
                 worker,
                 lease,
                 reason,
-            } => self.failed(worker, lease, reason, out),
+            } => self.failed(worker, lease, reason),
             Event::Evaluated {
                 submission,
                 worker,
                 lease,
                 ranges,
                 rng,
-            } => self.evaluated(submission, worker, lease, &ranges, rng, out),
+            } => self.evaluated(submission, worker, lease, &ranges, rng),
             Event::Checked {
                 submission,
                 worker,
                 lease,
                 ranges,
-            } => self.checked(submission, worker, lease, &ranges, out),
+            } => self.checked(submission, worker, lease, &ranges),
             Event::Merged {
                 submission,
                 worker,
                 lease,
                 shard,
                 digest,
-            } => self.merged(submission, worker, lease, shard, digest, out),
-            Event::Lost { head, digest, .. } => self.lost(head, digest, out),
+            } => self.merged(submission, worker, lease, shard, digest),
+            Event::Lost { head, digest, .. } => self.lost(head, digest),
             Event::Arbitrated {
                 submission,
                 unit,
                 range,
                 digest,
-            } => self.arbitrated(submission, unit, range, digest, out),
-            Event::ArbitrationFailed { unit, reason } => self.arbitration_failed(unit, reason, out),
-            Event::ReadBack { shard, is_whole } => self.read_back(shard, is_whole, out),
-            Event::Committed { submission } => self.committed(submission, out),
+            } => self.arbitrated(submission, unit, range, digest),
+            Event::ArbitrationFailed { unit, reason } => self.arbitration_failed(unit, reason),
+            Event::ReadBack { shard, is_whole } => self.read_back(shard, is_whole),
+            Event::Committed { submission } => self.committed(submission),
             Event::CommitFailed { submission, reason } => {
-                self.commit_failed(submission, reason, out);
+                self.commit_failed(submission, reason);
             }
             Event::Published => self.published(),
             Event::PublishFailed { reason } => {
                 self.publishing_ended();
-                self.stop(StopReason::PublishFailed { reason }, out);
+                self.stop(StopReason::PublishFailed { reason });
             }
             Event::Unpublished { head, lost, reason } => {
                 self.publishing_ended();
-                self.unpublished(head, lost, reason, out);
+                self.unpublished(head, lost, reason);
             }
             Event::Tick => {
-                self.expire(now, out);
-                self.forget_silent(now, out);
-                self.release_unwatched(out);
-                self.arbitrate_left_over(now, out);
+                self.expire(now);
+                self.forget_silent(now);
+                self.release_unwatched();
+                self.arbitrate_left_over(now);
             }
             Event::Shutdown => {
                 if self.phase == Phase::Running {
@@ -486,10 +487,10 @@ impl Plan {
     }
 
     /// Stops the job, for the first fault that it has.
-    fn stop(&mut self, reason: StopReason, out: &mut Vec<Action>) {
+    fn stop(&mut self, reason: StopReason) {
         if !self.is_faulty() {
             self.phase = Phase::Stopped(reason.clone());
-            out.push(Action::Stop { reason });
+            self.out.push(Action::Stop { reason });
         }
     }
 }

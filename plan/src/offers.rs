@@ -25,7 +25,7 @@ const TASK_RANGES_MAX: u64 = 1 << 12;
 
 impl Plan {
     /// Lets the request wait; [`Plan::answer_requests`] ends the wait at once if it can.
-    pub(super) fn wanted(&mut self, request: RequestId, worker: WorkerId, out: &mut Vec<Action>) {
+    pub(super) fn wanted(&mut self, request: RequestId, worker: WorkerId) {
         if let Some(entry) = self.workers.get_mut(&worker) {
             self.requests.insert(request, worker);
             entry.requests.insert(request);
@@ -38,7 +38,7 @@ impl Plan {
             },
             None => LeaseAnswer::NotJoined,
         };
-        out.push(Action::Answer { request, answer });
+        self.out.push(Action::Answer { request, answer });
     }
 
     pub(super) fn withdrawn(&mut self, request: RequestId) {
@@ -52,9 +52,9 @@ impl Plan {
     }
 
     /// Answers the requests that need not wait any longer.
-    pub(super) fn answer_requests(&mut self, now: Millis, out: &mut Vec<Action>) {
+    pub(super) fn answer_requests(&mut self, now: Millis) {
         let answer = match &self.phase {
-            Phase::Running => return self.offer_tasks(now, out),
+            Phase::Running => return self.offer_tasks(now),
             Phase::Finished => LeaseAnswer::Finished,
             Phase::Stopped(reason) => LeaseAnswer::Stopped {
                 reason: reason.clone(),
@@ -64,11 +64,11 @@ impl Plan {
         while let Some((&request, _)) = self.requests.first_key_value() {
             self.withdrawn(request);
             let answer = answer.clone();
-            out.push(Action::Answer { request, answer });
+            self.out.push(Action::Answer { request, answer });
         }
     }
 
-    fn offer_tasks(&mut self, now: Millis, out: &mut Vec<Action>) {
+    fn offer_tasks(&mut self, now: Millis) {
         let became_slow = (
             Bound::Excluded((self.looked, LeaseId(u64::MAX))),
             Bound::Included((now, LeaseId(u64::MAX))),
@@ -82,7 +82,7 @@ impl Plan {
         while let Some(worker) = self.callers.pop_first() {
             while let Some(entry) = self.workers.get(&worker)
                 && let Some(&request) = entry.requests.first()
-                && self.serve(now, request, worker, out)
+                && self.serve(now, request, worker)
             {}
         }
         // That a worker takes a unit may be news to one who failed it.
@@ -92,7 +92,7 @@ impl Plan {
                 && self.has_offers(now, !next.is_busy)
             {
                 looked_at = Bound::Excluded(next);
-                self.serve(now, next.request, next.worker, out);
+                self.serve(now, next.request, next.worker);
             }
         }
     }
@@ -112,13 +112,7 @@ impl Plan {
     }
 
     /// Answers a request if there is a task for its worker; says whether there is.
-    fn serve(
-        &mut self,
-        now: Millis,
-        request: RequestId,
-        worker: WorkerId,
-        out: &mut Vec<Action>,
-    ) -> bool {
+    fn serve(&mut self, now: Millis, request: RequestId, worker: WorkerId) -> bool {
         if !self.may_begin(now, worker) {
             return false;
         }
@@ -131,7 +125,7 @@ impl Plan {
         if let Some(task) = task {
             self.withdrawn(request);
             let answer = LeaseAnswer::Task(task);
-            out.push(Action::Answer { request, answer });
+            self.out.push(Action::Answer { request, answer });
         }
         is_served
     }

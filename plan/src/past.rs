@@ -4,7 +4,7 @@ use chomp_table::{Digest, RangeSummary};
 
 use super::Plan;
 use super::ids::{ParticipantId, Unit};
-use super::messages::{Action, QuarantineReason};
+use super::messages::QuarantineReason;
 use super::workers::{Delivery, Outcast};
 
 /// What is known of a job from before. Units beyond the table are ignored, and so are shards unless all ranges
@@ -27,7 +27,7 @@ pub struct Past {
 
 impl Plan {
     /// Takes in who found what, and who is not trusted.
-    pub(super) fn recall(&mut self, past: &Past, out: &mut Vec<Action>) {
+    pub(super) fn recall(&mut self, past: &Past) {
         for &(unit, participant) in &past.found {
             if self.units.contains(unit) && self.units.known(unit).is_some() {
                 let delivered = self.delivered.entry(participant).or_default();
@@ -47,6 +47,6 @@ impl Plan {
             };
             self.outcasts.insert(*participant, outcast);
         }
-        self.doubt(past.doubted.iter().copied(), out);
+        self.doubt(past.doubted.iter().copied());
     }
 }

@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 
 use super::Plan;
 use super::ids::{Millis, ParticipantId, WorkerId};
-use super::messages::Action;
 
 /// The credit of who has done nothing yet.
 const FREE: i32 = 3;
@@ -107,9 +106,9 @@ impl Plan {
     }
 
     /// No range waits for a check by one who has to wait itself.
-    pub(super) fn release_for_debtors(&mut self, out: &mut Vec<Action>) {
+    pub(super) fn release_for_debtors(&mut self) {
         if std::mem::take(&mut self.patience.has_new_debtor) {
-            self.release_unwatched(out);
+            self.release_unwatched();
         }
     }
 

@@ -9,7 +9,7 @@ use super::{Phase, Plan};
 
 impl Plan {
     /// Cuts the table into shards, or begins the publication, when it is time for it.
-    pub(super) fn advance_publication(&mut self, out: &mut Vec<Action>) {
+    pub(super) fn advance_publication(&mut self) {
         let is_time = self.is_running() && !self.publishing && self.in_doubt() == 0;
         if !is_time || !self.units.ranges.is_complete() {
             return;
@@ -17,9 +17,9 @@ impl Plan {
         if !self.units.shards.is_cut() {
             self.cut_shards();
         }
-        if self.units.shards.is_complete() && self.are_read_back(out) {
+        if self.units.shards.is_complete() && self.are_read_back() {
             self.publishing = true;
-            out.push(Action::Publish);
+            self.out.push(Action::Publish);
         }
     }
 
@@ -45,17 +45,11 @@ impl Plan {
 
     /// The table is not published, because of this range: it is to be computed again by the coordinator, or by anybody if
     /// its record is lost. If that has changed nothing before, the job stops.
-    pub(super) fn unpublished(
-        &mut self,
-        head: Head,
-        lost: Option<Digest>,
-        reason: String,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn unpublished(&mut self, head: Head, lost: Option<Digest>, reason: String) {
         match lost {
-            Some(digest) => self.lost(head, digest, out),
-            None if self.suspects.insert(head) => self.arbitrate(Unit::Range(head), out),
-            None => self.stop(StopReason::PublishFailed { reason }, out),
+            Some(digest) => self.lost(head, digest),
+            None if self.suspects.insert(head) => self.arbitrate(Unit::Range(head)),
+            None => self.stop(StopReason::PublishFailed { reason }),
         }
     }
 }

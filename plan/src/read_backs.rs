@@ -69,7 +69,7 @@ impl ReadBacks {
 
 impl Plan {
     /// Whether all shards, which are committed, are what their workers said. Has them read if that is not begun.
-    pub(super) fn are_read_back(&mut self, out: &mut Vec<Action>) -> bool {
+    pub(super) fn are_read_back(&mut self) -> bool {
         if self.read_backs.since.is_none() {
             self.read_backs.since = Some(self.now);
             for shard in self.units.shards.numbers() {
@@ -87,13 +87,13 @@ impl Plan {
             && let Some(&shard) = self.read_backs.own.first()
         {
             self.read_backs.reading = Some((shard, self.units.shards.generation));
-            out.push(Action::ReadBack { shard });
+            self.out.push(Action::ReadBack { shard });
         }
         self.read_backs.is_over()
     }
 
     /// The coordinator has read a shard. What was begun before the shards were cut anew says nothing of these.
-    pub(super) fn read_back(&mut self, shard: u32, is_whole: bool, out: &mut Vec<Action>) {
+    pub(super) fn read_back(&mut self, shard: u32, is_whole: bool) {
         let reading = self.read_backs.reading.take();
         let reading = reading.filter(|(begun, _)| *begun == shard);
         let (_, generation) = reading.expect("the shard was to be read");
@@ -101,7 +101,7 @@ impl Plan {
             && self.read_backs.own.remove(&shard)
             && !is_whole
         {
-            self.arbitrate(Unit::Shard(shard), out);
+            self.arbitrate(Unit::Shard(shard));
         }
     }
 

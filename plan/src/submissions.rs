@@ -71,7 +71,6 @@ impl Plan {
         lease: LeaseId,
         ranges: &[RangeSummary],
         rng: u64,
-        out: &mut Vec<Action>,
     ) {
         let unit = |range: &RangeSummary| (Unit::Range(range.head), Content::of_range(*range));
         let units: Vec<(Unit, Content)> = ranges.iter().map(unit).collect();
@@ -88,7 +87,7 @@ impl Plan {
             units,
             sampled: sampled.into_iter().map(Unit::Range).collect(),
         };
-        self.take_in(findings, lease, judged, out);
+        self.take_in(findings, lease, judged);
     }
 
     pub(super) fn merged(
@@ -98,7 +97,6 @@ impl Plan {
         lease: LeaseId,
         shard: u32,
         digest: Digest,
-        out: &mut Vec<Action>,
     ) {
         let unit = (Unit::Shard(shard), Content::of_shard(digest));
         let judged = self.judge_shard(worker, lease, unit);
@@ -108,16 +106,10 @@ impl Plan {
             units: vec![unit],
             sampled: BTreeSet::new(),
         };
-        self.take_in(findings, lease, judged, out);
+        self.take_in(findings, lease, judged);
     }
 
-    fn take_in(
-        &mut self,
-        findings: Findings,
-        lease: LeaseId,
-        judged: Result<(), Rejection>,
-        out: &mut Vec<Action>,
-    ) {
+    fn take_in(&mut self, findings: Findings, lease: LeaseId, judged: Result<(), Rejection>) {
         let worker = findings.worker;
         let held = self.holds(worker, lease);
         match judged {
@@ -127,10 +119,10 @@ impl Plan {
                     self.note_time(lease);
                     self.count_success(worker);
                 }
-                self.keep(findings, out);
+                self.keep(findings);
                 // Unless `keep` ended it, something was not handed in: others may try.
                 if self.holds(worker, lease) {
-                    self.end_lease(lease, None, out);
+                    self.end_lease(lease, None);
                 }
             }
             Err(reason) => {
@@ -141,12 +133,12 @@ impl Plan {
                     reason: reason.clone(),
                 });
                 if held {
-                    self.end_lease(lease, loss.as_ref(), out);
+                    self.end_lease(lease, loss.as_ref());
                 }
                 if doubt {
-                    self.question(worker, &findings.units, out);
+                    self.question(worker, &findings.units);
                 }
-                out.push(Action::Settle {
+                self.out.push(Action::Settle {
                     submission: findings.submission,
                     verdict: Verdict::Rejected { reason },
                 });
@@ -156,7 +148,7 @@ impl Plan {
 
     /// Counts the votes that good units are, has those written that have enough of them now, and
     /// waits for those just being written.
-    fn keep(&mut self, findings: Findings, out: &mut Vec<Action>) {
+    fn keep(&mut self, findings: Findings) {
         let Findings {
             submission,
             worker,
@@ -171,14 +163,7 @@ impl Plan {
         assert!(earlier.is_none(), "submission {submission} was given twice");
         for (unit, content) in units {
             if self.units.state(unit) == State::Ready {
-                self.vote(
-                    submission,
-                    worker,
-                    unit,
-                    content,
-                    sampled.contains(&unit),
-                    out,
-                );
+                self.vote(submission, worker, unit, content, sampled.contains(&unit));
             }
             match self.units.state(unit) {
                 State::Committing(writer) if writer != submission => {
@@ -190,7 +175,7 @@ impl Plan {
                 _ => {}
             }
         }
-        self.advance_submission(submission, out);
+        self.advance_submission(submission);
     }
 
     /// Takes in what `worker` found in a unit that is not done.
@@ -201,7 +186,6 @@ impl Plan {
         unit: Unit,
         content: Content,
         is_sampled: bool,
-        out: &mut Vec<Action>,
     ) {
         let votes = self
             .ready
@@ -222,7 +206,7 @@ impl Plan {
             // Who computes the same without knowing of it has checked it better than any check.
             if is_new {
                 self.update_attempts(unit, |attempts| attempts.votes.push(vote));
-                self.release(head, out);
+                self.release(head);
             } else {
                 self.pending_mut(submission).noted = true;
             }
@@ -254,18 +238,12 @@ impl Plan {
             self.update_attempts(unit, |attempts| attempts.votes.push(vote));
         }
         if !agreed {
-            self.arbitrate(unit, out);
+            self.arbitrate(unit);
         }
     }
 
     /// Has a result of the coordinator's own written.
-    pub(super) fn write(
-        &mut self,
-        submission: SubmissionId,
-        unit: Unit,
-        content: Content,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn write(&mut self, submission: SubmissionId, unit: Unit, content: Content) {
         let new = Pending {
             generation: self.units.shards.generation,
             ..Pending::default()
@@ -278,7 +256,7 @@ impl Plan {
             self.forget_deliveries(|delivery| delivery == Delivery::of(unit));
         }
         self.settle(submission, unit, content, None, BTreeSet::new());
-        self.advance_submission(submission, out);
+        self.advance_submission(submission);
     }
 
     /// Notes that the content of a unit is settled, and who found it. It is written next, with `submission`.
@@ -346,7 +324,7 @@ impl Plan {
     }
 
     /// Begins the next write of a submission, or settles it if there is nothing left to wait for.
-    pub(super) fn advance_submission(&mut self, submission: SubmissionId, out: &mut Vec<Action>) {
+    pub(super) fn advance_submission(&mut self, submission: SubmissionId) {
         if self.is_faulty() {
             self.abandon(submission);
         }
@@ -355,15 +333,16 @@ impl Plan {
             let units = std::mem::take(&mut pending.next);
             pending.writing = units.iter().map(|settled| settled.unit).collect();
             pending.wrote = true;
-            out.push(Action::Commit { submission, units });
+            self.out.push(Action::Commit { submission, units });
         }
+        let pending = self.pending_mut(submission);
         if !pending.is_written() || pending.waits > 0 {
             return;
         }
         let (verdict, is_held) = (pending.verdict(), pending.held > 0);
         let was_settled = std::mem::replace(&mut pending.is_settled, true);
         if !was_settled {
-            out.push(Action::Settle {
+            self.out.push(Action::Settle {
                 submission,
                 verdict,
             });
@@ -371,7 +350,7 @@ impl Plan {
         if !is_held {
             self.pending.remove(&submission);
             if was_settled {
-                out.push(Action::Forget { submission });
+                self.out.push(Action::Forget { submission });
             }
         }
     }
@@ -400,7 +379,7 @@ impl Plan {
         }
     }
 
-    pub(super) fn committed(&mut self, submission: SubmissionId, out: &mut Vec<Action>) {
+    pub(super) fn committed(&mut self, submission: SubmissionId) {
         let generation = self.units.shards.generation;
         let units = self.written(submission);
         let pending = self.pending_mut(submission);
@@ -427,17 +406,12 @@ impl Plan {
         self.arbitrations.reconsider();
         if !withdrawn.is_empty() {
             self.pending_mut(submission).spoiled = Some(Rejection::Stale);
-            out.push(Action::Withdraw { heads: withdrawn });
+            self.out.push(Action::Withdraw { heads: withdrawn });
         }
-        self.tell_waiters(submission, out);
+        self.tell_waiters(submission);
     }
 
-    pub(super) fn commit_failed(
-        &mut self,
-        submission: SubmissionId,
-        reason: String,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn commit_failed(&mut self, submission: SubmissionId, reason: String) {
         let generation = self.units.shards.generation;
         let mut units = self.written(submission);
         let pending = self.pending_mut(submission);
@@ -447,8 +421,8 @@ impl Plan {
             units.retain(|unit| matches!(unit, Unit::Range(_)));
         }
         self.reopen(units);
-        self.tell_waiters(submission, out);
-        self.stop(StopReason::CommitFailed { reason }, out);
+        self.tell_waiters(submission);
+        self.stop(StopReason::CommitFailed { reason });
     }
 
     /// Ends the write of a submission, and gives its units.
@@ -460,7 +434,7 @@ impl Plan {
     }
 
     /// Settles a submission whose write has ended, and those that waited for it alone.
-    fn tell_waiters(&mut self, submission: SubmissionId, out: &mut Vec<Action>) {
+    fn tell_waiters(&mut self, submission: SubmissionId) {
         if self.is_faulty() {
             self.abandon(submission);
         }
@@ -470,14 +444,14 @@ impl Plan {
             waiters = std::mem::take(&mut pending.waiters);
         }
         let spoiled = pending.spoiled.clone();
-        self.advance_submission(submission, out);
+        self.advance_submission(submission);
         for waiter in waiters {
             let pending = self.pending_mut(waiter);
             pending.waits -= 1;
             if spoiled.is_some() {
                 pending.spoiled.clone_from(&spoiled);
             }
-            self.advance_submission(waiter, out);
+            self.advance_submission(waiter);
         }
     }
 }

@@ -86,14 +86,7 @@ impl Delivery {
 }
 
 impl Plan {
-    pub(super) fn joined(
-        &mut self,
-        now: Millis,
-        worker: WorkerId,
-        name: String,
-        threads: u32,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn joined(&mut self, now: Millis, worker: WorkerId, name: String, threads: u32) {
         if self.quarantine_reason(worker).is_some() {
             return;
         }
@@ -123,7 +116,7 @@ impl Plan {
         self.heard(now, worker);
         if is_second {
             // Workers of the first may not check each other any more.
-            self.release_unwatched(out);
+            self.release_unwatched();
         }
     }
 
@@ -175,22 +168,22 @@ impl Plan {
         }
     }
 
-    pub(super) fn left(&mut self, worker: WorkerId, out: &mut Vec<Action>) {
+    pub(super) fn left(&mut self, worker: WorkerId) {
         if let Some(gone) = self.remove(worker) {
             for lease in gone.leases {
                 self.note_idled(worker);
-                self.end_lease(lease, None, out);
+                self.end_lease(lease, None);
             }
-            self.release_unwatched(out);
+            self.release_unwatched();
         }
     }
 
     /// Forgets the workers that have fallen silent. They have lost their leases long before.
-    pub(super) fn forget_silent(&mut self, now: Millis, out: &mut Vec<Action>) {
+    pub(super) fn forget_silent(&mut self, now: Millis) {
         while let Some(&(heard, worker)) = self.silences.first()
             && heard.plus(self.settings.silence_ms) <= now
         {
-            self.left(worker, out);
+            self.left(worker);
         }
     }
 
@@ -234,13 +227,7 @@ impl Plan {
 
     /// Counts a lost task of a worker; one that fails whatever it tries gets no more. To be silent
     /// is no sign of that: machines come and go.
-    pub(super) fn count_loss(
-        &mut self,
-        worker: WorkerId,
-        how: Lost,
-        loss: &Loss,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn count_loss(&mut self, worker: WorkerId, how: Lost, loss: &Loss) {
         let Some(entry) = self.workers.get_mut(&worker) else {
             return;
         };
@@ -255,9 +242,9 @@ impl Plan {
         let all = *together;
         let last = loss.to_string();
         if all >= self.settings.participant_failures_max {
-            self.quarantine(worker, QuarantineReason::Failing { tasks: all, last }, out);
+            self.quarantine(worker, QuarantineReason::Failing { tasks: all, last });
         } else if tasks >= self.settings.worker_failures_max {
-            self.bench(worker, QuarantineReason::Failing { tasks, last }, out);
+            self.bench(worker, QuarantineReason::Failing { tasks, last });
         }
     }
 
@@ -271,9 +258,9 @@ impl Plan {
     }
 
     /// The credential of a participant was taken back.
-    pub(super) fn revoked(&mut self, participant: ParticipantId, out: &mut Vec<Action>) {
+    pub(super) fn revoked(&mut self, participant: ParticipantId) {
         let worker = self.some_worker(participant);
-        self.quarantine(worker, QuarantineReason::Revoked, out);
+        self.quarantine(worker, QuarantineReason::Revoked);
     }
 
     /// A worker of this participant, one that is there if any is.
@@ -297,16 +284,16 @@ impl Plan {
     }
 
     /// Gives a worker no more tasks. Other workers of its participant go on.
-    fn bench(&mut self, worker: WorkerId, quarantine: QuarantineReason, out: &mut Vec<Action>) {
+    fn bench(&mut self, worker: WorkerId, quarantine: QuarantineReason) {
         let name = self.name(worker);
         let outcast = Outcast {
             name: name.clone(),
             quarantine: quarantine.clone(),
         };
         self.benched.insert(worker, outcast);
-        self.dismiss(worker, &quarantine, out);
-        self.release_unwatched(out);
-        out.push(Action::Quarantine {
+        self.dismiss(worker, &quarantine);
+        self.release_unwatched();
+        self.out.push(Action::Quarantine {
             worker,
             name,
             reason: quarantine,
@@ -315,12 +302,7 @@ impl Plan {
 
     /// Has nothing to do with a participant any more, for what this worker of it did: leases go to others, votes do
     /// not count, and unless it merely failed, the coordinator computes again what it had delivered.
-    pub(super) fn quarantine(
-        &mut self,
-        worker: WorkerId,
-        quarantine: QuarantineReason,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn quarantine(&mut self, worker: WorkerId, quarantine: QuarantineReason) {
         let participant = worker.participant;
         let known = self.outcasts.get(&participant);
         let is_known =
@@ -336,15 +318,15 @@ impl Plan {
         self.outcasts.insert(participant, outcast);
         let workers = self.workers.range(WorkerId::all_of(participant));
         for worker in workers.map(|(&worker, _)| worker).collect::<Vec<_>>() {
-            self.dismiss(worker, &quarantine, out);
+            self.dismiss(worker, &quarantine);
         }
-        self.forget_votes(participant, out);
+        self.forget_votes(participant);
         let delivered = self.delivered.remove(&participant).unwrap_or_default();
         if !matches!(quarantine, QuarantineReason::Failing { .. }) {
-            self.doubt(delivered.into_iter().map(Delivery::unit), out);
+            self.doubt(delivered.into_iter().map(Delivery::unit));
         }
-        self.release_unwatched(out);
-        out.push(Action::Quarantine {
+        self.release_unwatched();
+        self.out.push(Action::Quarantine {
             worker,
             name,
             reason: quarantine,
@@ -352,22 +334,22 @@ impl Plan {
     }
 
     /// Takes a worker out that gets no more tasks.
-    fn dismiss(&mut self, worker: WorkerId, quarantine: &QuarantineReason, out: &mut Vec<Action>) {
+    fn dismiss(&mut self, worker: WorkerId, quarantine: &QuarantineReason) {
         if let Some(gone) = self.remove(worker) {
             for request in gone.requests {
                 let answer = LeaseAnswer::Quarantined {
                     reason: quarantine.clone(),
                 };
-                out.push(Action::Answer { request, answer });
+                self.out.push(Action::Answer { request, answer });
             }
             for lease in gone.leases {
-                self.end_lease(lease, None, out);
+                self.end_lease(lease, None);
             }
         }
     }
 
     /// The votes of a participant that is not to be trusted do not count.
-    fn forget_votes(&mut self, participant: ParticipantId, out: &mut Vec<Action>) {
+    fn forget_votes(&mut self, participant: ParticipantId) {
         let is_theirs = |vote: &Vote| vote.worker.participant == participant;
         let voted = |unit: &Unit| {
             let attempts = self.ready.of(*unit);
@@ -376,7 +358,7 @@ impl Plan {
         let voted: Vec<Unit> = self.ready.begun().filter(voted).collect();
         for unit in voted {
             if let Unit::Range(head) = unit {
-                self.drop_check(head, None, out);
+                self.drop_check(head, None);
             }
             self.update_attempts(unit, |attempts| {
                 attempts.votes.retain(|vote| !is_theirs(vote));
