@@ -1,5 +1,5 @@
-//! What the coordinator computes itself, because workers disagree or all of them fail, or as it takes part in
-//! [doubts](super::doubts).
+//! Arbitrations: units that the coordinator computes itself, because workers disagree or all of them fail, or because
+//! they are in [doubt](super::doubts).
 //!
 //! Arbitrations are done one at a time, those of low layers first. Until all are done no shard is
 //! merged and nothing is published.
@@ -16,13 +16,13 @@ use super::slots::{Content, State};
 use super::units::{Priority, priority, unit_at};
 use super::workers::Delivery;
 
-/// What is said of a unit whose content is in doubt.
+/// The claims of workers about a unit that the coordinator has to compute.
 #[derive(Debug, Default)]
 struct Claims {
-    /// Who claimed what, beside the votes.
+    /// The contents that workers claimed, beside the votes.
     votes: Vec<Vote>,
-    /// How often workers tried in vain to compute it, and what came of the last attempt, if that is the reason.
-    lost: Option<(u32, Loss)>,
+    /// The number of failed attempts and how the last one ended, if these are the reason for the arbitration.
+    failed_attempts: Option<(u32, Loss)>,
 }
 
 /// The units to be computed by the coordinator.
@@ -32,7 +32,7 @@ pub(super) struct Arbitrations {
     /// Those that wait or are under way.
     queue: BTreeMap<Priority, Claims>,
     pub(super) under_way: Option<Unit>,
-    /// Whether what is under way draws on something that was withdrawn since.
+    /// Whether the unit under way draws on a range that was withdrawn since.
     is_stale: bool,
     /// Whether one may have become possible.
     is_new: bool,
@@ -57,7 +57,7 @@ impl Arbitrations {
         self.queue.len()
     }
 
-    /// Whether it is being found out what is in this unit.
+    /// Whether the coordinator has to compute this unit.
     pub(super) fn contains(&self, unit: Unit) -> bool {
         !self.queue.is_empty() && self.queue.contains_key(&self.priority(unit))
     }
@@ -66,12 +66,12 @@ impl Arbitrations {
         self.queue.keys().map(|&priority| unit_at(priority))
     }
 
-    /// Has the queue looked at again.
+    /// Makes the next event look at the queue again.
     pub(super) fn reconsider(&mut self) {
         self.is_new = true;
     }
 
-    /// Notes what somebody says of a unit in doubt.
+    /// Notes what a worker says of a unit in doubt.
     pub(super) fn claim(&mut self, unit: Unit, vote: Vote) {
         let priority = self.priority(unit);
         if let Some(claims) = self.queue.get_mut(&priority) {
@@ -79,20 +79,20 @@ impl Arbitrations {
         }
     }
 
-    /// Notes that a unit is in the queue because attempts to compute it were lost.
-    pub(super) fn note_loss(&mut self, unit: Unit, attempts: u32, last: &Loss) {
+    /// Notes that a unit is in the queue because attempts to compute it failed.
+    pub(super) fn note_failed_attempts(&mut self, unit: Unit, attempts: u32, last: &Loss) {
         let priority = self.priority(unit);
         if let Some(claims) = self.queue.get_mut(&priority) {
-            claims.lost = Some((attempts, last.clone()));
+            claims.failed_attempts = Some((attempts, last.clone()));
         }
     }
 
-    /// The result of what is under way is of no use, if `is_stale` says so of the unit.
+    /// Marks the result of the arbitration under way as useless if `is_stale` says so of its unit.
     pub(super) fn spoil(&mut self, is_stale: impl FnOnce(Unit) -> bool) {
         self.is_stale |= self.under_way.is_some_and(is_stale);
     }
 
-    /// Forgets what was said of a unit, which is nothing any more.
+    /// Takes a unit out of the queue, and forgets what was said of it.
     pub(super) fn remove(&mut self, unit: Unit) {
         let priority = self.priority(unit);
         self.queue.remove(&priority);
@@ -101,7 +101,7 @@ impl Arbitrations {
 }
 
 impl Plan {
-    /// Has the coordinator find out what is in a unit. Nobody else is given it until then.
+    /// Has the coordinator compute a unit. No worker gets it until that is done.
     pub(super) fn arbitrate(&mut self, unit: Unit) {
         let priority = self.arbitrations.priority(unit);
         self.arbitrations.queue.entry(priority).or_default();
@@ -112,7 +112,7 @@ impl Plan {
         self.reconsider(unit);
     }
 
-    /// Has the coordinator find out about units that are said to be other than is known.
+    /// Has the coordinator compute the units of which `worker` says something else than is known.
     pub(super) fn question(&mut self, worker: WorkerId, units: &[(Unit, Content)]) {
         for &(unit, content) in units {
             if self.units.differs(unit, content) {
@@ -132,7 +132,7 @@ impl Plan {
             return;
         }
         arbitrations.is_new = false;
-        // What is missing below a unit has to come back first, and a write under way to end.
+        // The sources of a unit have to be there, and a write of it under way has to end.
         let ready = |unit: &Unit| {
             let state = self.units.state(*unit);
             self.units.is_ready(*unit) && !matches!(state, State::Committing(_))
@@ -161,11 +161,11 @@ impl Plan {
         };
         let liars = self.liars(unit, &claims, truth);
         if self.units.differs(unit, truth) {
-            self.take_back(unit);
+            self.withdraw_content(unit);
         } else if let Unit::Range(head) = unit
             && self.units.state(unit) == State::Committed
         {
-            // Whether those who found the same are to be trusted is of no interest.
+            // Now it does not matter whether the participants that found the same can be trusted.
             self.forget_deliveries(|delivery| delivery == Delivery::of(unit));
             self.out.push(Action::Confirmed {
                 head,
@@ -179,7 +179,7 @@ impl Plan {
             self.confirm(number);
         }
         if self.is_running() && self.units.state(unit) == State::Ready {
-            self.write(submission, unit, truth);
+            self.submit_own(submission, unit, truth);
         } else {
             self.reconsider(unit);
             self.out.push(Action::Forget { submission });
@@ -189,7 +189,7 @@ impl Plan {
     pub(super) fn arbitration_failed(&mut self, unit: Unit, reason: String) {
         if let Some(claims) = self.arbitration_ended(unit) {
             self.reconsider(unit);
-            let reason = match claims.lost {
+            let reason = match claims.failed_attempts {
                 Some((attempts, last)) => StopReason::GaveUp {
                     unit,
                     attempts,
@@ -202,7 +202,7 @@ impl Plan {
         }
     }
 
-    /// What was said of the unit; nothing if the result is of no use.
+    /// Ends the arbitration of a unit. Returns what was said of the unit, or `None` if the result is of no use.
     fn arbitration_ended(&mut self, unit: Unit) -> Option<Claims> {
         let arbitrations = &mut self.arbitrations;
         assert_eq!(
@@ -217,11 +217,11 @@ impl Plan {
         let priority = arbitrations.priority(unit);
         let claims = arbitrations.queue.remove(&priority);
         // Shards may be merged after the last.
-        self.news |= self.in_doubt() == 0;
+        self.requests_dirty |= self.in_doubt() == 0;
         Some(claims.unwrap_or_default())
     }
 
-    /// The workers whose word about the unit is not the truth.
+    /// The workers that said something else of the unit than the truth.
     fn liars(
         &self,
         unit: Unit,
@@ -243,11 +243,11 @@ impl Plan {
         liars
     }
 
-    /// The known content of a unit is wrong.
-    fn take_back(&mut self, unit: Unit) {
+    /// Forgets the known content of a unit, which is wrong.
+    fn withdraw_content(&mut self, unit: Unit) {
         match unit {
             Unit::Range(head) => self.condemn(head),
-            // The right one is written over it. What is in doubt is not being written.
+            // The right shard is written over it. A unit in doubt is not being written.
             Unit::Shard(number) => {
                 if self.units.state(unit) == State::Committed {
                     self.units.shards.reopen(number);
@@ -258,7 +258,7 @@ impl Plan {
         }
     }
 
-    /// The participants that helped to settle this unit.
+    /// The participants that found the known content of this unit.
     pub(super) fn deliverers(&self, unit: Unit) -> impl Iterator<Item = ParticipantId> {
         let delivery = Delivery::of(unit);
         let finders = self.delivered.iter();
@@ -266,14 +266,14 @@ impl Plan {
         finders.map(|(&participant, _)| participant)
     }
 
-    /// Nobody has delivered these.
+    /// Forgets which participants delivered the units that `is_gone` names.
     pub(super) fn forget_deliveries(&mut self, is_gone: impl Fn(Delivery) -> bool) {
         for delivered in self.delivered.values_mut() {
             delivered.retain(|&delivery| !is_gone(delivery));
         }
     }
 
-    /// What was said of a range that is to be computed again from other sources counts no more.
+    /// Forgets what was said of a unit that is to be computed again from other sources.
     pub(super) fn forget_claims(&mut self, unit: Unit) {
         self.arbitrations.remove(unit);
         if let Unit::Range(head) = unit {

@@ -1,12 +1,11 @@
-//! Who has computed which unit, or is at it: the attempts of each unit, and which are wanted.
+//! The attempts of each unit: which workers compute it or have computed it, and whether more of them are wanted.
 //!
 //! A unit is done when [`Settings::replicas`](super::Settings::replicas) participants have computed
 //! the same. Until then each of them has a **vote**: the content that it found. Only digests are
-//! kept of a vote; what is committed is the result of the vote that completes the number.
+//! kept of a vote; the result of the vote that completes the number is committed.
 //!
-//! Most units that are wanted are *fresh*: any worker may have them. The others are kept by those
-//! who did something about them, so that a worker that may not have one of a thousand units need
-//! not look at the other ones.
+//! Most units that are wanted are *fresh*: any worker may have them. The others are grouped by the participants that
+//! did something about them. So a worker that may not have one of a thousand units skips the others of its group.
 
 use std::collections::{BTreeMap, BTreeSet, btree_set};
 use std::ops::Bound;
@@ -18,14 +17,14 @@ use super::regions::Fresh;
 use super::slots::Content;
 use super::units::{Priority, SHARDS, priority};
 
-/// What a worker says of a unit.
+/// The content that a worker found in a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Vote {
     pub(super) worker: WorkerId,
     pub(super) content: Content,
 }
 
-/// What workers did about a unit that is not done.
+/// The attempts of workers at a unit that is not done.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attempts {
     /// The leases on it.
@@ -63,13 +62,13 @@ struct Doers {
 }
 
 impl Doers {
-    /// Whether a copy by `own` would be of use. It may try again what it failed at when there is nobody
-    /// else who has done nothing about it. `others` is the number of participants that are there besides it.
+    /// Whether a result of participant `own` would be of use. It may try again what it failed at when every other
+    /// participant has done something about it. `others` is the number of participants that are there besides it.
     fn admit(&self, own: ParticipantId, others: usize) -> bool {
         !self.busy.contains(&own) && self.may_try(own, others)
     }
 
-    /// Whether `own` has not failed at it, or nobody else is left to try.
+    /// Whether participant `own` has not failed at the unit, or no other participant is left to try.
     fn may_try(&self, own: ParticipantId, others: usize) -> bool {
         let idle = self
             .failed
@@ -80,9 +79,9 @@ impl Doers {
         !self.failed.contains(&own) || others <= doers
     }
 
-    /// Whether some worker that these shut out may not be shut out by `others`: one who failed may try
-    /// again when others have done something.
-    fn shut_out_more_than(&self, others: &Doers) -> bool {
+    /// Whether a worker excluded by `self` could be allowed by `others`. A participant that failed may try again when
+    /// others have done something.
+    fn exclude_more_than(&self, others: &Doers) -> bool {
         let missing = |these: &[ParticipantId], those: &[ParticipantId]| {
             these.iter().any(|one| !those.contains(one))
         };
@@ -92,7 +91,7 @@ impl Doers {
     }
 }
 
-/// Units that somebody did something about, by who it was.
+/// Units, grouped by the participants that did something about them.
 type Groups = BTreeMap<Doers, BTreeSet<u64>>;
 
 /// The attempts of all units, and the units of which more are wanted.
@@ -102,7 +101,7 @@ pub(super) struct ReadyQueue {
     replicas: usize,
     attempts: BTreeMap<Unit, Attempts>,
     pub(super) fresh: Fresh,
-    /// The others of which a copy is wanted, by layer: not every worker may have them.
+    /// The others that are wanted, by layer: not every worker may have them.
     shared: BTreeMap<u32, Groups>,
 }
 
@@ -118,8 +117,8 @@ impl ReadyQueue {
         }
     }
 
-    /// Changes what was done about a unit, and files it anew. `open` tells whether it may be
-    /// offered. Says whether it is now wanted from somebody from whom it was not.
+    /// Changes the attempts of a unit, and files it anew. `open` tells whether it may be offered. Returns whether some
+    /// worker may have the unit now that could not before.
     pub(super) fn update(
         &mut self,
         unit: Unit,
@@ -138,7 +137,7 @@ impl ReadyQueue {
         }
         let is_new = match &before {
             None => true,
-            Some(before) => before.shut_out_more_than(&doers),
+            Some(before) => before.exclude_more_than(&doers),
         };
         if wanted && is_fresh {
             self.fresh.insert((layer, number));
@@ -149,7 +148,7 @@ impl ReadyQueue {
         wanted && is_new
     }
 
-    /// Takes a unit out of those that are wanted; gives who was not to have it, if it was one.
+    /// Takes a unit out of those that are wanted. If it was one, returns the participants that could not have it.
     fn unfile(&mut self, unit: Unit) -> Option<Doers> {
         let priority = priority(self.division, unit);
         if self.fresh.remove(priority) {
@@ -168,13 +167,13 @@ impl ReadyQueue {
         was_wanted.then_some(doers)
     }
 
-    /// Forgets what was done about a unit that is not to be computed any more, and gives it.
+    /// Forgets the attempts of a unit that is not to be computed any more, and returns them.
     pub(super) fn close(&mut self, unit: Unit) -> Attempts {
         self.unfile(unit);
         self.attempts.remove(&unit).unwrap_or_default()
     }
 
-    /// What was done about a unit, if anything.
+    /// The attempts of a unit, if there are any.
     pub(super) fn of(&self, unit: Unit) -> Option<&Attempts> {
         self.attempts.get(&unit)
     }
@@ -190,7 +189,7 @@ impl ReadyQueue {
         self.begun().chain(fresh)
     }
 
-    /// Whether a copy of some unit below this layer is wanted from workers that would `idle`, or from all.
+    /// Whether some unit below this layer is wanted from workers that would `idle`, or from all.
     pub(super) fn is_wanted(&self, idle: bool, below: u32) -> bool {
         self.fresh.is_wanted(idle, below)
             || self
@@ -200,7 +199,7 @@ impl ReadyQueue {
                 .is_some_and(|&layer| layer < below)
     }
 
-    /// Whether units wait for another worker than those that have done something about them.
+    /// Whether some unit waits for another participant than those that have done something about it.
     pub(super) fn is_shared(&self) -> bool {
         !self.shared.is_empty()
     }
@@ -216,7 +215,7 @@ impl ReadyQueue {
     ) -> Option<(u32, Run<'_>)> {
         let pile = self.fresh.pile(worker, idle, below);
         let fresh = pile.and_then(|pile| Some(pile.first()?.0));
-        // Of one layer what was begun goes first, so that it is done and forgotten.
+        // In each layer the units that are begun go first, so that they are done and forgotten.
         let end = fresh.map_or(Bound::Excluded(below), Bound::Included);
         let shared = self.shared.range((Bound::Unbounded, end));
         let mut shared = shared.filter_map(|(&layer, groups)| {
@@ -236,15 +235,15 @@ impl ReadyQueue {
         attempts.is_some_and(|attempts| attempts.leases.iter().any(|&(id, _)| id == lease))
     }
 
-    /// Whether somebody failed at a unit, and nobody is at it now.
+    /// Whether a participant failed at a unit, and no lease on it stands.
     pub(super) fn is_left_over(&self, unit: Unit) -> bool {
         let attempts = self.attempts.get(&unit);
         attempts.is_some_and(|attempts| attempts.leases.is_empty() && !attempts.failed.is_empty())
     }
 
-    /// Whether `worker` may compute a unit beside those that have it in hand: workers of other participants, if any are
-    /// there, as one that merely holds its tasks may be many workers.
-    pub(super) fn may_double(&self, worker: WorkerId, others: usize, unit: Unit) -> bool {
+    /// Whether `worker` may compute a unit beside the holders of the leases on it. If other participants are there, it
+    /// has to be of another one than the holders, as a participant that merely holds its tasks may be many workers.
+    pub(super) fn may_speculate(&self, worker: WorkerId, others: usize, unit: Unit) -> bool {
         let own = worker.participant;
         self.attempts.get(&unit).is_none_or(|attempts| {
             let mut holders = attempts.leases.iter().map(|&(_, holder)| holder);
@@ -284,7 +283,7 @@ impl ReadyQueue {
     }
 }
 
-/// Some units that `own` may have: the first after its own, so that participants look at different ones.
+/// A group that participant `own` may have: the first after its own, so that participants look at different ones.
 fn first_group(groups: &Groups, own: ParticipantId, others: usize) -> Option<&BTreeSet<u64>> {
     let start = Doers {
         busy: vec![own],
@@ -314,7 +313,7 @@ impl Iterator for Run<'_> {
     }
 }
 
-/// The layers of which work may be given out: shards are, or are not.
+/// The layer below which work may be given out, with shards or without.
 pub(super) const fn below(with_shards: bool) -> u32 {
     if with_shards { u32::MAX } else { SHARDS }
 }

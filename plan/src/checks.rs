@@ -2,16 +2,16 @@
 //!
 //! Two kinds of ranges wait for that:
 //!
-//! * **Held** ones: their content is settled, and not committed before it is checked. Which ranges that is, chance
-//!   decides when the result is there, so that no worker knows it beforehand. If nobody who may check was heard of for a
-//!   while, or two checks were lost, the range is committed without. If one is there and does not take the check for
-//!   as long as a lease lasts, the coordinator computes the range: a worker that is wrong must not gain by a friend
-//!   who idles.
-//! * [**Doubted**](super::doubts) ones: they are committed, and who found them is not trusted any more. The coordinator takes
-//!   part in these, one at a time, so they come to an end though nobody else is there.
+//! * **Held** ones: their content is agreed, and not committed before it is checked. Chance chooses them when the
+//!   result is there, so no worker knows beforehand which they are. If the plan has not heard for a while of any worker
+//!   that may check, or two checks failed, the range is committed unchecked. If such a worker is there and does not
+//!   take the check for as long as a lease lasts, the coordinator computes the range: a worker that is wrong must not
+//!   gain by a friend that idles.
+//! * [**Doubted**](super::doubts) ones: they are committed, and a participant that found them is not trusted any more.
+//!   The coordinator takes part in these, one at a time, so they come to an end even if no worker is there.
 //!
-//! Checks are given out before all other work: what draws on the range waits for them, or had better. (If all workers are
-//! one participant's, they go to another of them.)
+//! Checks are given out before all other work, as other ranges wait for them. If all workers are of one participant,
+//! another of its workers gets the check.
 
 mod due;
 
@@ -27,8 +27,9 @@ use super::messages::{Action, Loss, Rejection, Task, Verdict, Work};
 use super::slots::Content;
 pub(super) use due::{Check, Checks};
 
-/// After so many lost checks a range is committed without, or computed by the coordinator if it is doubted.
-const LOST_MAX: u32 = 2;
+/// After so many failed checks a held range is committed unchecked, and a doubted one is computed by the coordinator.
+const FAILED_CHECKS_MAX: u32 = 2;
+
 impl Plan {
     /// Which of these ranges, handed in by `worker`, chance chooses for a check.
     pub(super) fn sample(
@@ -58,7 +59,7 @@ impl Plan {
         chosen
     }
 
-    /// The workers that were heard of a short time ago, and need not wait for tasks, the last one first. Those that have
+    /// The workers that were heard of a short time ago and need not wait for tasks, the latest first. Workers that have
     /// fallen silent may be gone.
     fn awake(&self) -> impl Iterator<Item = WorkerId> {
         let contact = self.settings.contact_ms();
@@ -68,20 +69,20 @@ impl Plan {
         awake.filter(|worker| !self.owes(worker.participant))
     }
 
-    /// Whether somebody is there who may check what these have found.
+    /// Whether a worker is there that may check what `voters` have found.
     fn may_be_checked(&self, voters: &[WorkerId]) -> bool {
         let mut awake = self.awake();
         self.is_running() && awake.any(|worker| self.may_check(worker, voters))
     }
 
-    /// Whether `worker` may check what these have found.
+    /// Whether `worker` may check what `voters` have found.
     pub(super) fn may_check(&self, worker: WorkerId, voters: &[WorkerId]) -> bool {
         let mut voters = voters.iter();
         voters.all(|&voter| self.may_judge(worker, voter))
     }
 
-    /// Holds back a range, on whose content `voters` agree, until it is checked. False if nobody
-    /// may check it.
+    /// Holds back a range, on whose content `voters` agree, until it is checked. Returns false if no worker may check
+    /// it.
     pub(super) fn hold(
         &mut self,
         submission: SubmissionId,
@@ -93,9 +94,10 @@ impl Plan {
             return false;
         }
         self.want_check(head, Some(submission), content, voters);
-        // Those who still compute a range that is held work in vain, and nobody else is given it.
+        self.pending_mut(submission).held += 1;
+        // Workers that still compute the range work in vain, and no other gets it.
         let unit = Unit::Range(head);
-        let attempts = self.take(unit, None);
+        let attempts = self.finish_unit(unit, None);
         self.update_attempts(unit, |new| new.votes = attempts.votes);
         true
     }
@@ -113,20 +115,20 @@ impl Plan {
             content,
             voters,
             lease: None,
-            lost: 0,
+            failed: 0,
             since: self.now,
         };
         self.checks.insert(head, check);
-        self.news = true;
+        self.requests_dirty = true;
     }
 
     pub(super) fn offer_check(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
         let may = |voters: &[WorkerId]| self.may_check(worker, voters);
-        // What waits for a check had better not wait for many.
+        // A range should not wait until many others are checked with it.
         let positions = self.settings.division.positions();
         let most = self.settings.task_positions_min / positions;
         let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
-        let (heads, lost) = self.checks.wanted_by(may, most)?;
+        let (heads, failed) = self.checks.wanted_by(may, most)?;
         let layer = self.units.ranges.layer(heads[0]);
         let work = Work::Check {
             layer,
@@ -134,21 +136,22 @@ impl Plan {
         };
         let lease = self.lease(now, worker, work.clone(), heads.len());
         for head in heads {
-            self.checks.set_taken(head);
+            self.checks.set_leased(head);
             let check = self.checks.due.get_mut(&head);
             check.expect("it was just there").lease = Some(lease);
         }
-        self.singles.insert((self.leases[&lease].slow, lease));
+        self.unspeculated
+            .insert((self.leases[&lease].speculate_at, lease));
         Some(Task {
             lease,
-            attempt: lost + 1,
+            attempt: failed + 1,
             lease_ms: self.settings.lease_ms,
             work,
         })
     }
 
-    /// Whether `worker` may check instead of who holds this lease, if it is one of a check.
-    pub(super) fn may_take_over(&self, worker: WorkerId, id: LeaseId) -> bool {
+    /// Whether this lease is one of a check, and `worker` may do the check in place of its holder.
+    pub(super) fn may_reassign_check(&self, worker: WorkerId, id: LeaseId) -> bool {
         let lease = &self.leases[&id];
         let Work::Check { heads, .. } = &lease.work else {
             return false;
@@ -158,8 +161,9 @@ impl Plan {
         self.may_judge(worker, lease.worker) && checks.any(may)
     }
 
-    /// Takes a check that is slow from who holds it. That is no lost one: what is lost is committed in the end.
-    pub(super) fn take_over(&mut self, id: LeaseId) {
+    /// Takes a slow check from its worker. This does not count as a failed check: after two of these the range is
+    /// committed unchecked.
+    pub(super) fn reassign_check(&mut self, id: LeaseId) {
         let lease = self.cancel(id);
         self.note_idled(lease.worker);
         for head in lease.work.heads() {
@@ -171,8 +175,8 @@ impl Plan {
         }
     }
 
-    /// The lease of a check ended without a result for these ranges, as far as they still wait for it. That counts even if
-    /// the worker gave it back in order: one that always does must not hold up the ranges.
+    /// Counts a failed check of those of these ranges that still wait for this lease. It counts even if the worker gave
+    /// the lease back: a worker that always does must not hold up the ranges.
     pub(super) fn check_ended(&mut self, heads: &[Head], lease: LeaseId) {
         for &head in heads {
             let check = self.checks.due.get_mut(&head);
@@ -180,22 +184,22 @@ impl Plan {
                 continue;
             };
             check.lease = None;
-            check.lost += 1;
-            let (is_held, enough) = (check.held.is_some(), check.lost >= LOST_MAX);
+            check.failed += 1;
+            let (is_held, enough) = (check.held.is_some(), check.failed >= FAILED_CHECKS_MAX);
             let voters = check.voters.clone();
             self.checks.set_free(head);
-            self.news = true;
+            self.requests_dirty = true;
             if is_held && (enough || !self.may_be_checked(&voters)) {
                 self.release(head);
             } else if enough {
                 self.arbitrate(Unit::Range(head));
             }
         }
-        // The coordinator may take one.
+        // The coordinator may compute one.
         self.arbitrations.reconsider();
     }
 
-    /// What a worker found in ranges that it was to check, or that a shard is what was said of it.
+    /// Takes the result of a check: what a worker found in ranges, or that a shard is what was said of it.
     pub(super) fn checked(
         &mut self,
         submission: SubmissionId,
@@ -213,7 +217,7 @@ impl Plan {
                     let content = Content::of_range(*range);
                     self.compare((worker, lease), range.head, content);
                 }
-                // What was not handed in is checked by others.
+                // Others check what was not handed in.
                 if self.holds(worker, lease) {
                     self.end_lease(lease, None);
                 }
@@ -236,7 +240,7 @@ impl Plan {
         });
     }
 
-    /// Whether the result of a check may be used. The shard that was read back, if it is about one.
+    /// Whether the result of a check may be used. Returns the shard if it is about one that was read back.
     fn judge_check(
         &self,
         worker: WorkerId,
@@ -265,7 +269,7 @@ impl Plan {
         Ok(shard)
     }
 
-    /// Compares what a check has found with what is settled, unless the range does not wait for that any more.
+    /// Compares what a check has found with the agreed content, if the range still waits for this check.
     fn compare(&mut self, (worker, lease): (WorkerId, LeaseId), head: Head, content: Content) {
         let Some(check) = self.checks.due.get(&head) else {
             return;
@@ -293,20 +297,20 @@ impl Plan {
         }
     }
 
-    /// A range does not wait for a check any more.
+    /// Ends the wait of a range for a check, and returns the check if there was one.
     pub(super) fn end_check(&mut self, head: Head) -> Option<Check> {
         let check = self.checks.remove(head)?;
         if let Some(id) = check.lease {
             let lease = self.leases.get_mut(&id).expect("the check is leased");
-            lease.left -= 1;
-            if lease.left == 0 {
+            lease.open_units -= 1;
+            if lease.open_units == 0 {
                 self.cancel(id);
             }
         }
         Some(check)
     }
 
-    /// Has a range committed that was held back.
+    /// Has a held range committed.
     pub(super) fn release(&mut self, head: Head) {
         if self.is_faulty() {
             return self.drop_check(head, Some(Rejection::Stopped));
@@ -316,30 +320,30 @@ impl Plan {
         };
         let submission = check.held.expect("only what is held is released");
         let unit = Unit::Range(head);
-        self.settle_unit(submission, unit, check.content, None);
+        self.accept_content(submission, unit, check.content, None);
         self.pending_mut(submission).held -= 1;
         self.advance_submission(submission);
     }
 
-    /// A range is not checked any more, because its content is to be found otherwise. Its votes stay.
+    /// Ends the check of a range whose content is to be found otherwise. Its votes stay.
     pub(super) fn drop_check(&mut self, head: Head, reason: Option<Rejection>) {
         if let Some(check) = self.end_check(head)
             && let Some(submission) = check.held
         {
             let pending = self.pending_mut(submission);
             pending.held -= 1;
-            pending.noted = true;
+            pending.awaits_votes = true;
             if reason.is_some() {
-                pending.spoiled = reason;
+                pending.rejection = reason;
             }
             self.reconsider(Unit::Range(head));
             self.advance_submission(submission);
         }
     }
 
-    /// Commits what nobody may check any more.
-    pub(super) fn release_unwatched(&mut self) {
-        self.watched = self.now;
+    /// Has the held ranges committed that no worker may check any more.
+    pub(super) fn release_uncheckable(&mut self) {
+        self.holds_checked_at = self.now;
         self.arbitrate_unchecked();
         // As long as there are more participants than agree on a range, one may check it.
         let agreeing = self.settings.replicas.max(1) as usize;
@@ -351,7 +355,7 @@ impl Plan {
         if self.is_running() && is_enough {
             return;
         }
-        // Who has a check in hand is counted on no longer than the others.
+        // A worker that has a check in hand is counted on no longer than the others.
         for head in self.held_heads() {
             if let Some(check) = self.checks.due.get(&head)
                 && !self.may_be_checked(&check.voters)
@@ -365,7 +369,7 @@ impl Plan {
         self.checks.held.iter().map(|&(_, head)| head).collect()
     }
 
-    /// Has the coordinator compute the held ranges whose check nobody takes.
+    /// Has the coordinator compute the held ranges whose check no worker takes.
     fn arbitrate_unchecked(&mut self) {
         if !self.is_running() {
             return;
@@ -379,22 +383,22 @@ impl Plan {
         }
     }
 
-    /// When the next worker is not counted on any more, or the next check was not taken for too long, if something
-    /// is held.
-    pub(super) fn next_unwatched(&self) -> Option<Millis> {
+    /// When the held ranges have to be looked at again: the next worker is not counted on for checks any more, or no
+    /// worker has taken the next check for too long.
+    pub(super) fn next_hold_check(&self) -> Option<Millis> {
         let &(since, _) = self.checks.held.first()?;
-        // One that is in hand is looked at again when its lease has ended.
+        // A check in hand is looked at again when its lease has ended.
         let overdue = since.plus(self.settings.lease_ms);
-        let overdue = (overdue > self.watched).then_some(overdue);
+        let overdue = (overdue > self.holds_checked_at).then_some(overdue);
         let contact = self.settings.contact_ms();
-        let silent = Millis(self.watched.0.saturating_sub(contact));
+        let silent = Millis(self.holds_checked_at.0.saturating_sub(contact));
         let mut later = self.silences.range((silent, WorkerId::new(0, 0))..);
-        let next = later.find(|(heard, _)| heard.plus(contact) > self.watched);
+        let next = later.find(|(heard, _)| heard.plus(contact) > self.holds_checked_at);
         let silence = next.map(|(heard, _)| heard.plus(contact));
         silence.into_iter().chain(overdue).min()
     }
 
-    /// Nothing is checked any more: the job ends.
+    /// Has all held ranges committed, because the job ends.
     pub(super) fn end_holds(&mut self) {
         for head in self.held_heads() {
             if self.checks.contains(head) {

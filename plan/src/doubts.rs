@@ -1,7 +1,7 @@
-//! Doubts: who found a unit that is done turned out not to be trusted, so it is computed again.
+//! Doubts: units that are done, and are computed again because a participant that found them is not trusted any more.
 //!
-//! Ranges are [checked](super::checks) by participants that have not found them; the coordinator takes part, when it
-//! has nothing else to decide. Shards it merges again itself. Until all is found again, nothing is merged or published.
+//! Participants that have not found such a range [check](super::checks) it. The coordinator takes part when it has no
+//! other unit to compute. It merges doubted shards itself. Until no doubt is left, nothing is merged or published.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +19,8 @@ impl Plan {
         self.arbitrations.len() + self.checks.doubts()
     }
 
-    /// Has computed again, as far as they are still known, what a participant helped to settle that is not trusted any
-    /// more, and of whose deliveries nothing is kept.
+    /// Has these units computed again, as far as their content is still known. A participant found them that is not
+    /// trusted any more; its deliveries are forgotten already.
     pub(super) fn doubt(&mut self, units: impl IntoIterator<Item = Unit>) {
         let is_known =
             |unit: &Unit| self.units.contains(*unit) && self.units.known(*unit).is_some();
@@ -34,7 +34,7 @@ impl Plan {
                         && self.units.is_ready(unit)
                         && !self.arbitrations.contains(unit) =>
                 {
-                    // Somebody else's word may have been doubted before.
+                    // Another finder of the range may have been doubted before.
                     self.end_check(head);
                     self.want_check(head, None, content, voters);
                 }
@@ -44,7 +44,7 @@ impl Plan {
         self.arbitrations.reconsider();
     }
 
-    /// A worker of each participant that helped to settle these units, ascending.
+    /// For each of these units, a worker of each participant that found it, ascending.
     fn finders_of(&self, units: &BTreeSet<Unit>) -> BTreeMap<Delivery, Vec<WorkerId>> {
         let mut finders: BTreeMap<Delivery, Vec<WorkerId>> = BTreeMap::new();
         for (&participant, delivered) in &self.delivered {
@@ -59,12 +59,12 @@ impl Plan {
         finders
     }
 
-    /// A worker has found the same in a range that was doubted.
+    /// Ends the doubt about a range in which `worker` has found the same.
     pub(super) fn dispel(&mut self, head: Head, worker: WorkerId) {
         let Some(check) = self.end_check(head) else {
             return;
         };
-        self.count_settled(worker);
+        self.count_agreed(worker);
         self.note_delivery(worker.participant, Unit::Range(head));
         let finders = check.voters.iter().chain([&worker]);
         let finders: BTreeSet<ParticipantId> = finders.map(|worker| worker.participant).collect();
@@ -72,6 +72,6 @@ impl Plan {
             head,
             finders: finders.into_iter().collect(),
         });
-        self.news |= self.in_doubt() == 0;
+        self.requests_dirty |= self.in_doubt() == 0;
     }
 }

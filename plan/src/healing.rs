@@ -1,10 +1,9 @@
 //! Ranges that are not done any more: their record is lost, or it was wrong.
 //!
-//! * **Lost.** The content stays the known one, also for later coordinators: whoever computes the range anew has to find
-//!   the same. What draws on it waits for it, unless it is done.
-//! * **Wrong.** Whatever was computed from it may be wrong too: all that follows is withdrawn and computed anew,
-//!   and results of leases from before are not taken, as nobody knows what they were computed
-//!   from.
+//! * **Lost.** The content stays the known one, also for later coordinators: a worker that computes the range anew has
+//!   to find the same. Ranges that draw on it wait for it, unless they are done.
+//! * **Wrong.** The ranges that were computed from it may be wrong too: all that follow are withdrawn and computed
+//!   anew. Results of leases from before are not taken, as nobody knows what they were computed from.
 //!
 //! Either way the shards are forgotten, and the table is cut anew when all ranges are committed again.
 
@@ -16,7 +15,7 @@ use super::slots::State;
 use super::{Phase, Plan};
 
 impl Plan {
-    /// The record of a committed range is lost or damaged.
+    /// Has a committed range computed again, whose record is lost or damaged.
     pub(super) fn lost(&mut self, head: Head, digest: Digest) {
         // When all shards are written, records are not needed any more.
         let is_over = self.is_faulty() || self.phase == Phase::Finished || self.publishing;
@@ -34,10 +33,10 @@ impl Plan {
         self.out.push(Action::Lose { head });
         self.drop_shards();
         let was_doubted = self.end_check(head).is_some();
-        self.units.ranges.withdraw(head);
+        self.units.ranges.uncommit(head);
         self.block_dependants(head);
-        let times = self.units.ranges.count_withdrawal(head);
-        // If workers put what is none, the coordinator's own record stays.
+        let times = self.units.ranges.count_lost_record(head);
+        // Workers may put records that are none; the coordinator's own record stays.
         if was_doubted || times > self.settings.failures_max {
             self.arbitrate(unit);
         }
@@ -47,18 +46,18 @@ impl Plan {
         }
     }
 
-    /// Takes back what draws on a range that was withdrawn, as far as it is not settled.
+    /// Blocks the ranges that draw on a range whose record is lost, as far as their content is not agreed.
     fn block_dependants(&mut self, head: Head) {
         let division = self.settings.division;
         let depends =
             |unit: Unit| matches!(unit, Unit::Range(other) if division.draws_on(other, head));
         self.arbitrations.spoil(depends);
-        // Whatever is ready is wanted or begun, or held back for an arbitration.
+        // A unit that is ready is wanted or begun, or held back for an arbitration.
         let ready = self.ready.ready().chain(self.arbitrations.units());
         let mut dependants: Vec<Unit> = ready.filter(|&unit| depends(unit)).collect();
         dependants.sort_unstable();
         dependants.dedup();
-        // Nobody can find these again before the range is back; the coordinator waits for that.
+        // No worker can compute these again before the range is back; the coordinator waits for that.
         let doubted = self.checks.all_doubted().map(Unit::Range);
         for unit in doubted.filter(|&unit| depends(unit)).collect::<Vec<_>>() {
             self.arbitrate(unit);
@@ -74,7 +73,7 @@ impl Plan {
         }
     }
 
-    /// Forgets the votes on a unit, and ends the leases on it, with all that they are about.
+    /// Forgets the votes on a unit, and ends each lease on it as a whole.
     fn drop_copies(&mut self, unit: Unit) {
         let attempts = self.ready.of(unit);
         let leases = attempts.map(|attempts| attempts.leases.iter().map(|&(id, _)| id).collect());
@@ -100,7 +99,7 @@ impl Plan {
         self.forget_deliveries(super::workers::Delivery::is_shard);
     }
 
-    /// The content of a range, which is kept or expected, is wrong: it is withdrawn, and all that follows.
+    /// Withdraws a range whose known content is wrong, with all ranges that follow from it.
     pub(super) fn condemn(&mut self, head: Head) {
         let mut condemned = vec![head];
         condemned.extend(self.units.ranges.followers(&[head]));
@@ -126,7 +125,7 @@ impl Plan {
         self.forget_claims(unit);
         match self.units.state(unit) {
             State::Committed => {
-                self.units.ranges.withdraw(head);
+                self.units.ranges.uncommit(head);
             }
             State::Ready => {
                 self.drop_copies(unit);
@@ -135,7 +134,7 @@ impl Plan {
             State::Blocked => {}
             State::Committing(submission) => {
                 let pending = self.pending_mut(submission);
-                pending.spoiled = Some(Rejection::Stale);
+                pending.rejection = Some(Rejection::Stale);
                 let count = pending.next.len();
                 pending.next.retain(|next| next.unit != unit);
                 if pending.next.len() == count {

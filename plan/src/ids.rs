@@ -31,7 +31,7 @@ ids! {
     SubmissionId
 }
 
-/// Somebody who was given a credential of its own, whatever number of workers it starts. Given by the caller.
+/// A participant: the owner of one credential, with all workers that it starts. Given by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ParticipantId(pub u32);
 
@@ -83,7 +83,7 @@ impl Millis {
     }
 }
 
-/// What is done once, and of which all results are equal.
+/// A piece of work that is done once, and all of whose results are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unit {
     /// The range with this head: its result is a record.

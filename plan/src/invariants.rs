@@ -48,7 +48,7 @@ impl Plan {
         assert_eq!(self.queue, queue);
         for (&request, &worker) in &self.requests {
             assert!(self.is_running(), "request {request} waits for nothing");
-            if !self.may_begin(self.looked, worker) {
+            if !self.may_begin(self.offered_until, worker) {
                 continue;
             }
             let others = self.present.len() - 1;
@@ -58,7 +58,7 @@ impl Plan {
             let mut checks = self.checks.free();
             let check = checks.find(|(voters, _)| self.may_check(worker, voters));
             assert!(check.is_none(), "request {request} does not check");
-            let read_back = self.wanted_read_back(self.looked, worker);
+            let read_back = self.wanted_read_back(self.offered_until, worker);
             assert!(read_back.is_none(), "request {request} does not read back");
         }
     }
@@ -92,22 +92,22 @@ impl Plan {
 
     fn check_leases(&self) {
         for (id, lease) in &self.leases {
-            let left = |unit: &Unit| {
+            let is_open = |unit: &Unit| {
                 let attempts = self.ready.of(*unit);
                 attempts
                     .is_some_and(|attempts| attempts.leases.iter().any(|(lease, _)| lease == id))
             };
-            let left = lease.work.units().filter(left).count();
+            let open_units = lease.work.units().filter(is_open).count();
             match &lease.work {
                 Work::Check { .. } => {
                     let checks = self.checks.all().values();
                     let waiting = checks.filter(|check| check.lease == Some(*id)).count();
-                    assert_eq!(lease.left, waiting);
+                    assert_eq!(lease.open_units, waiting);
                 }
                 Work::ReadBack { .. } => {}
-                _ => assert_eq!(lease.left, left),
+                _ => assert_eq!(lease.open_units, open_units),
             }
-            assert!(lease.left > 0, "a lease on nothing");
+            assert!(lease.open_units > 0, "a lease on nothing");
         }
         let deadlines = self
             .leases
@@ -115,8 +115,8 @@ impl Plan {
             .map(|(&id, lease)| (lease.deadline, id))
             .collect();
         assert_eq!(self.deadlines, deadlines);
-        for (slow, id) in &self.singles {
-            assert_eq!(self.leases[id].slow, *slow);
+        for (speculate_at, id) in &self.unspeculated {
+            assert_eq!(self.leases[id].speculate_at, *speculate_at);
         }
     }
 
@@ -164,12 +164,12 @@ impl Plan {
         for (&id, pending) in &self.pending {
             let writes = !pending.writing.is_empty();
             assert!(
-                writes || pending.waits > 0 || pending.held > 0,
+                writes || pending.writes_awaited > 0 || pending.held > 0,
                 "submission {id} waits for nothing"
             );
             assert!(writes || pending.waiters.is_empty());
             assert!(writes || pending.next.is_empty());
-            let next = pending.next.iter().map(|settled| &settled.unit);
+            let next = pending.next.iter().map(|agreed| &agreed.unit);
             for &unit in pending.writing.iter().chain(next) {
                 let is_gone = matches!(unit, Unit::Shard(_)) && !self.units.contains(unit);
                 let state = (!is_gone).then(|| self.units.state(unit));
@@ -184,9 +184,9 @@ impl Plan {
             assert_eq!(held.count(), pending.held);
         }
         for (id, pending) in &self.pending {
-            assert_eq!(pending.waits, waits.remove(id).unwrap_or(0));
+            assert_eq!(pending.writes_awaited, waits.remove(id).unwrap_or(0));
         }
-        assert!(waits.is_empty(), "settled but waiting: {waits:?}");
+        assert!(waits.is_empty(), "answered but awaited: {waits:?}");
     }
 
     fn check_checks(&self) {
@@ -220,7 +220,7 @@ impl Plan {
             let contact = self.settings.contact_ms();
             let mut may = self.workers.iter().filter(|(id, worker)| {
                 self.may_check(**id, &check.voters)
-                    && worker.heard.plus(contact) > self.watched
+                    && worker.heard.plus(contact) > self.holds_checked_at
                     && !self.owes(id.participant)
             });
             // If the check in hand comes to nothing, that is looked at again.

@@ -79,8 +79,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether something about this unit may be used: by who was given a lease on it. That may have ended, unless it is
-    /// older than `oldest`.
+    /// Whether a result about this unit may be used: its worker was given this lease on the unit. The lease may have
+    /// ended, unless it is older than `oldest`.
     fn judge_unit(
         &self,
         worker: WorkerId,

@@ -1,4 +1,4 @@
-//! Who works on what: the leases.
+//! Leases: which worker has which task, until when, and what happens when it ends.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,10 @@ use super::Plan;
 use super::attempts::Attempts;
 use super::ids::{LeaseId, Millis, ParticipantId, Unit, WorkerId};
 use super::messages::{Action, Loss, Work};
-use super::slots::{Lost, State};
+use super::slots::{FailedAttempt, State};
 use super::units::priority;
 
-/// Of so many units it is remembered who had a lease on them that has ended: some minutes of a large job, and 10 MB at
-/// the most.
+/// Ended leases on so many units are remembered: those of some minutes of a large job, and 10 MB at most.
 const ENDED_UNITS_MAX: usize = 1 << 17;
 
 /// A task in the hands of a worker.
@@ -21,41 +20,41 @@ pub(super) struct Lease {
     pub(super) worker: WorkerId,
     pub(super) work: Work,
     /// How many of its units are not done, at least one.
-    pub(super) left: usize,
+    pub(super) open_units: usize,
     given: Millis,
     pub(super) deadline: Millis,
-    /// When another worker that has nothing to do may have the same.
-    pub(super) slow: Millis,
+    /// When another worker that has nothing to do may get a speculative lease on the same work.
+    pub(super) speculate_at: Millis,
 }
 
-/// How long nine of ten tasks of ranges take from lease to result, in units of 1/64 ms: each that takes longer raises it
-/// by an eighth, and each other lowers it by a 64th.
+/// An estimate of the time within which nine of ten tasks of ranges get from lease to result, in units of 1/64 ms. Each
+/// task that takes longer raises it by an eighth, and each other task lowers it by a 64th.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Usual(Option<u64>);
+pub(super) struct TypicalTaskTime(Option<u64>);
 
-impl Usual {
-    /// A lease is old when it has stood for so many times what is usual,
-    const TIMES: u64 = 8;
-    /// and for so long.
-    const LEAST_MS: u64 = 250;
+impl TypicalTaskTime {
+    /// A lease is slow when it has stood for so many times the typical time.
+    const SLOW_FACTOR: u64 = 8;
+    /// No lease is slow before it has stood for so many milliseconds.
+    const SLOW_LEAST_MS: u64 = 250;
 
     pub(super) fn note(&mut self, ms: u64) {
         let took = ms.saturating_mul(64);
         self.0 = Some(match self.0 {
-            Some(usual) if took > usual => took.min(usual + usual / 8 + 8),
-            Some(usual) => usual - usual / 64,
+            Some(typical) if took > typical => took.min(typical + typical / 8 + 8),
+            Some(typical) => typical - typical / 64,
             None => took,
         });
     }
 
-    /// When a task that is leased now will be old, in milliseconds from now; `most` as long as nothing is known.
-    pub(super) fn old_after(self, most: u64) -> u64 {
-        let usual = self.0.map_or(most, |usual| usual / 64);
-        most.min(Usual::LEAST_MS.max(Usual::TIMES.saturating_mul(usual)))
+    /// After how many milliseconds a lease is slow: at most `most`, and `most` as long as nothing is known.
+    pub(super) fn slow_after(self, most: u64) -> u64 {
+        let typical = self.0.map_or(most, |typical| typical / 64);
+        most.min(Self::SLOW_LEAST_MS.max(Self::SLOW_FACTOR.saturating_mul(typical)))
     }
 }
 
-/// What leases were about that do not stand any more, so that a result may come late or twice: the last ones.
+/// The work of the latest leases that have ended: their results may still come, late or twice.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
     leases: BTreeMap<LeaseId, (WorkerId, Work)>,
@@ -77,7 +76,7 @@ impl Ended {
         }
     }
 
-    /// What the lease was about, if it was this worker's.
+    /// The work of the lease, if this worker held it.
     pub(super) fn work_of(&self, worker: WorkerId, lease: LeaseId) -> Option<&Work> {
         let (holder, work) = self.leases.get(&lease)?;
         (*holder == worker).then_some(work)
@@ -85,7 +84,7 @@ impl Ended {
 }
 
 impl Work {
-    /// The units that are to be computed. Who checks something or reads it back computes none.
+    /// The units that this work computes. A check and a reading back compute none.
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
         let (heads, shard): (&[Head], _) = match self {
             Work::Evaluate { heads, .. } => (heads, None),
@@ -96,7 +95,7 @@ impl Work {
         ranges.chain(shard.map(Unit::Shard))
     }
 
-    /// The ranges that are evaluated, to be put or to check them.
+    /// The ranges that this work evaluates, to write them or to check them.
     pub(super) fn heads(&self) -> &[Head] {
         match self {
             Work::Evaluate { heads, .. } | Work::Check { heads, .. } => heads,
@@ -114,29 +113,29 @@ impl Work {
 }
 
 impl Plan {
-    /// Gives a worker a task that `left` units are to be computed of.
+    /// Leases `work` to a worker. The lease ends when `open_units` of its units are done.
     pub(super) fn lease(
         &mut self,
         now: Millis,
         worker: WorkerId,
         work: Work,
-        left: usize,
+        open_units: usize,
     ) -> LeaseId {
         let id = LeaseId(self.next_lease);
         self.next_lease += 1;
         let deadline = now.plus(self.settings.lease_ms);
         let straggler_ms = self.settings.straggler_ms;
-        let slow = match work {
-            Work::Evaluate { .. } | Work::Check { .. } => self.usual.old_after(straggler_ms),
+        let slow_after = match work {
+            Work::Evaluate { .. } | Work::Check { .. } => self.task_time.slow_after(straggler_ms),
             Work::Merge { .. } | Work::ReadBack { .. } => straggler_ms,
         };
         let lease = Lease {
             worker,
             work,
-            left,
+            open_units,
             given: now,
             deadline,
-            slow: now.plus(slow),
+            speculate_at: now.plus(slow_after),
         };
         self.leases.insert(id, lease);
         self.deadlines.insert((deadline, id));
@@ -145,13 +144,13 @@ impl Plan {
         id
     }
 
-    /// Has it so that this worker was given this lease, which has ended, unless it stands. For tests.
+    /// Pretends that this worker held this lease, which has ended unless it stands. For tests.
     #[cfg(any(test, feature = "pretence"))]
     pub fn pretend_leased(&mut self, worker: WorkerId, lease: LeaseId, work: Work) {
         self.ended.leases.insert(lease, (worker, work));
     }
 
-    /// A heartbeat.
+    /// Renews the leases of a heartbeat, and tells the worker which of them do not stand any more.
     pub(super) fn renewed(&mut self, now: Millis, worker: WorkerId, leases: Vec<LeaseId>) {
         let deadline = now.plus(self.settings.lease_ms);
         let mut lost = Vec::new();
@@ -160,7 +159,7 @@ impl Plan {
         for id in leases {
             let lease = self.leases.get_mut(&id);
             match lease.filter(|lease| lease.worker == worker && !is_over) {
-                // These are short, and something waits for them that perhaps nobody else may do.
+                // These are short, and perhaps no other worker may do them.
                 Some(lease) if matches!(lease.work, Work::Check { .. } | Work::ReadBack { .. }) => {
                 }
                 Some(lease) => {
@@ -199,16 +198,16 @@ impl Plan {
             && deadline <= now
         {
             let silent = self.leases[&lease].worker;
-            // Whoever does not say that it works is not waited for.
+            // A worker that does not say that it works is not waited for.
             self.ready.fresh.release(silent);
             let worker = self.name(silent);
             self.end_lease(lease, Some(&Loss::Expired { worker }));
-            self.news = true;
+            self.requests_dirty = true;
         }
     }
 
-    /// Has the coordinator compute what one failed at, and others who are there have not taken for as long as a lease
-    /// lasts.
+    /// Has the coordinator compute the units that a participant failed at, and that no other took for as long as a
+    /// lease lasts.
     pub(super) fn arbitrate_left_over(&mut self, now: Millis) {
         while let Some(due) = self.next_left_over()
             && due <= now
@@ -232,24 +231,24 @@ impl Plan {
         self.work_of(worker, lease).is_some()
     }
 
-    /// What the lease is about, if it stands and is this worker's.
+    /// The work of the lease, if it stands and is this worker's.
     pub fn work_of(&self, worker: WorkerId, lease: LeaseId) -> Option<&Work> {
         let lease = self.leases.get(&lease);
         let lease = lease.filter(|lease| lease.worker == worker);
         lease.map(|lease| &lease.work)
     }
 
-    /// Ends a lease that stands. What is not done of it is wanted again; with a `loss` it has one
-    /// attempt less.
+    /// Ends a lease that stands. Its units that are not finished are wanted again. With a `loss`, each of them counts
+    /// one more failed attempt.
     pub(super) fn end_lease(&mut self, id: LeaseId, loss: Option<&Loss>) {
         let lease = self.forget_lease(id);
         let how = loss.map(|loss| match loss {
-            Loss::Expired { .. } => Lost::Expired,
-            Loss::Failed { .. } | Loss::Rejected { .. } => Lost::Failed,
+            Loss::Expired { .. } => FailedAttempt::Expired,
+            Loss::Failed { .. } | Loss::Rejected { .. } => FailedAttempt::Failed,
         });
         match &lease.work {
             Work::Check { heads, .. } => self.check_ended(heads, id),
-            // That it is something else is no failure of who found it out.
+            // If the shard is something else than was said, that is no failure of its reader.
             Work::ReadBack { shard } => {
                 return self.read_back_ended(*shard, id, lease.worker);
             }
@@ -261,7 +260,7 @@ impl Plan {
             }
             self.update_attempts(unit, |attempts| {
                 attempts.leases.retain(|&(lease, _)| lease != id);
-                if how == Some(Lost::Failed) {
+                if how == Some(FailedAttempt::Failed) {
                     attempts.failed.insert(lease.worker.participant);
                 }
             });
@@ -269,33 +268,34 @@ impl Plan {
                 self.left_over.insert((self.now, unit));
             }
             if let (Some(how), Some(loss)) = (how, loss) {
-                self.count_attempt(unit, how, loss);
+                self.note_failed_attempt(unit, how, loss);
             }
         }
         if let (Some(how), Some(loss)) = (how, loss) {
-            self.count_loss(lease.worker, how, loss);
+            self.count_failed_task(lease.worker, how, loss);
         }
     }
 
-    /// Learns from a lease that has come to a result how long tasks take.
+    /// Notes how long it took from this lease to its result.
     pub(super) fn note_time(&mut self, id: LeaseId) {
         if let Some(lease) = self.leases.get(&id)
             && let Work::Evaluate { .. } = lease.work
         {
-            self.usual.note(self.now.0.saturating_sub(lease.given.0));
+            self.task_time
+                .note(self.now.0.saturating_sub(lease.given.0));
         }
     }
 
-    /// Counts a lost attempt at a unit; after too many the coordinator computes it itself.
-    fn count_attempt(&mut self, unit: Unit, how: Lost, last: &Loss) {
-        let attempts = self.units.lose(unit, how);
+    /// Counts a failed attempt at a unit. After too many of them the coordinator computes it itself.
+    fn note_failed_attempt(&mut self, unit: Unit, how: FailedAttempt, last: &Loss) {
+        let attempts = self.units.count_failed_attempt(unit, how);
         let most = match how {
-            Lost::Expired => self.settings.expiries_max,
-            Lost::Failed => self.settings.failures_max,
+            FailedAttempt::Expired => self.settings.expiries_max,
+            FailedAttempt::Failed => self.settings.failures_max,
         };
         if attempts >= most && !self.is_faulty() {
             self.arbitrate(unit);
-            self.arbitrations.note_loss(unit, attempts, last);
+            self.arbitrations.note_failed_attempts(unit, attempts, last);
         }
     }
 
@@ -303,7 +303,7 @@ impl Plan {
         let lease = self.leases.remove(&id).expect("the lease stands");
         self.ended.note(id, lease.worker, lease.work.clone());
         self.deadlines.remove(&(lease.deadline, id));
-        self.singles.remove(&(lease.slow, id));
+        self.unspeculated.remove(&(lease.speculate_at, id));
         // A worker that goes is gone before its leases.
         if let Some(worker) = self.workers.get_mut(&lease.worker) {
             worker.leases.remove(&id);
@@ -313,25 +313,25 @@ impl Plan {
         lease
     }
 
-    /// Ends the lease of a check that is of no more use.
+    /// Ends the lease of a check or a reading back that is of no more use.
     pub(super) fn cancel(&mut self, id: LeaseId) -> Lease {
         self.forget_lease(id)
     }
 
-    /// Takes a unit that is done, by `finisher` if by a worker, out of the hands of whoever works on it; tells what they
-    /// said.
-    pub(super) fn take(&mut self, unit: Unit, finisher: Option<WorkerId>) -> Attempts {
+    /// Ends all work on a unit whose content is agreed, and returns its attempts. `finisher` is the worker whose vote
+    /// was the last, if it was one of a worker.
+    pub(super) fn finish_unit(&mut self, unit: Unit, finisher: Option<WorkerId>) -> Attempts {
         let attempts = self.ready.close(unit);
         let voters = attempts.votes.iter().map(|vote| vote.worker);
         let finders = voters.chain(finisher).map(|worker| worker.participant);
         let finders: Vec<ParticipantId> = finders.collect();
         for &(id, holder) in &attempts.leases {
             let lease = self.leases.get_mut(&id).expect("the unit is leased");
-            lease.left -= 1;
-            if lease.left > 0 {
+            lease.open_units -= 1;
+            if lease.open_units > 0 {
                 continue;
             }
-            if lease.slow <= self.now && !finders.contains(&holder.participant) {
+            if lease.speculate_at <= self.now && !finders.contains(&holder.participant) {
                 self.note_idled(holder);
             }
             self.forget_lease(id);
@@ -339,22 +339,24 @@ impl Plan {
         attempts
     }
 
-    /// Changes what is known of the attempts of a unit that is ready.
+    /// Changes the attempts of a unit, and has requests looked at again if a worker may have it now that could not
+    /// before.
     pub(super) fn update_attempts(&mut self, unit: Unit, change: impl FnOnce(&mut Attempts)) {
         let open = self.is_open(unit);
         if self.ready.update(unit, open, change) {
-            self.news = true;
+            self.requests_dirty = true;
             let priority = priority(self.settings.division, unit);
-            self.callers.extend(self.ready.fresh.owner(priority));
+            self.recheck_workers
+                .extend(self.ready.fresh.owner(priority));
         }
     }
 
-    /// Files a unit, of which nothing was done since it was filed last.
+    /// Files a unit anew, whose state has changed and whose attempts have not.
     pub(super) fn reconsider(&mut self, unit: Unit) {
         self.update_attempts(unit, |_| {});
     }
 
-    /// Whether attempts of this unit may be given out.
+    /// Whether this unit may be leased for computing it.
     pub(super) fn is_open(&self, unit: Unit) -> bool {
         let is_held = matches!(unit, Unit::Range(head) if self.checks.contains(head));
         self.units.state(unit) == State::Ready && !self.arbitrations.contains(unit) && !is_held

@@ -1,9 +1,10 @@
-//! The plan: which ranges are computed next, by whom, and what becomes of a result.
+//! The plan: it decides which worker computes which ranges next, and what becomes of a result.
 //!
-//! A plain state machine without clock, I/O, threads or chance: [`Plan::handle`] takes the time and
-//! an [`Event`] and gives the [`Action`]s that follow from it. The same events give the same
-//! actions, so a test can try any schedule. The caller performs the actions in any order, but for
-//! [commits](Action::Commit) and [withdrawals](Action::Withdraw), and tells what came of those that may fail.
+//! It is a plain state machine without clock, I/O, threads or chance: [`Plan::handle`] takes the time and
+//! an [`Event`] and returns the [`Action`]s that follow from it. The same events give the same
+//! actions, so a test can try any schedule. The caller performs the actions in any order, but keeps the order of
+//! [commits](Action::Commit), [withdrawals](Action::Withdraw) and [losses](Action::Lose). It tells what came of actions
+//! that may fail.
 //!
 //! # A unit
 //!
@@ -23,54 +24,54 @@
 //!   lower layers, so the lowest layer that is not complete can always go on; ranges of higher
 //!   layers may be offered beside it, and low layers go first. Shards come when all ranges are
 //!   durable, and the publication when all shards are, and are read back.
-//! * **Leases decide who works, never what is right.** A result counts if its worker was given a lease on it, whether
-//!   that still stands or not. Each is a **vote** of its participant for a content. A content is kept when
-//!   [`Settings::replicas`] participants found the same.
-//! * **Checks.** Some ranges, which chance chooses when their content is settled, are held back until
-//!   another participant has found the same. Nothing waits for a check that nobody can make.
-//! * **Reading back.** Before the table is published each shard is read by a participant that did not write it, if one
+//! * **Leases decide who works, never what is right.** A result counts if its worker was given a lease on the unit,
+//!   whether that still stands or not. Each is a **vote** of its participant for a content. A content is **agreed**
+//!   when [`Settings::replicas`] participants found the same.
+//! * **Checks.** Some ranges, which chance chooses when their content is agreed, are **held** back until
+//!   another participant has found the same. Nothing waits for a check that no worker can make.
+//! * **Reading back.** Before the table is published, each shard is read by a participant that did not write it, if one
 //!   is there.
-//! * **Disagreement is settled by the coordinator**, which computes the unit itself: an **arbitration**. The participant
-//!   that said otherwise gets no more tasks, and everything that it helped to settle is in **doubt**: it is checked by
-//!   others. Nothing is merged or published while something is in doubt.
-//! * **The job heals itself.** A range whose record is lost is computed again, and has to come out the
-//!   same. A range that turns out wrong is withdrawn with all that follows from it, and results from before that
-//!   are not taken any more. So it goes too when the table, whole as it is, contradicts itself. The job stops only if the store keeps losing the same range.
-//! * **Once.** A unit is written once, unless it was withdrawn in between. It is acknowledged
-//!   ([`Verdict::Accepted`], [`Verdict::Duplicate`])
-//!   only when durable. A result for a unit that is just being written waits for that write.
+//! * **The coordinator decides disagreements.** It computes the unit itself: an **arbitration**. The participant that
+//!   said otherwise gets no more tasks, and every unit that it found is in **doubt**: others check it. Nothing is
+//!   merged or published while something is in doubt.
+//! * **The job heals itself.** A range whose record is lost is computed again, and has to come out the same. A range
+//!   that turns out wrong is withdrawn with all that follows from it, and results from before that are not taken any
+//!   more. The same happens to a range because of which the finished table contradicts itself. The job stops only if
+//!   the store keeps losing the same range.
+//! * **Once.** A unit is written once, unless it was withdrawn in between. It is acknowledged ([`Verdict::Accepted`],
+//!   [`Verdict::Duplicate`]) only when durable. A result for a unit that is just being written waits for that write.
 //! * **Every request and every submission is answered exactly once**; requests of a worker that
 //!   left, and those withdrawn, are not.
-//! * **No idling.** A request waits only while there is no work that its worker may have: all that
-//!   is ready has enough attempts under way, or one by this very worker, or is left to another one
-//!   while this one has a task for each of its threads. A lease that stands for long then gets a *speculative* second one.
-//! * **Faults end it.** After a fault nothing is offered, begun or taken any more, and every request is
-//!   answered so; a write under way still counts if it succeeds. A failed write is never tried
-//!   again by the same plan: what the disk holds after it is known only by reading it anew.
-//! * **No endless attempts.** A lease that expires, fails or is answered by a bad result is a lost
-//!   attempt for each of its units. After two a unit is offered alone, so that the one that cannot be
+//! * **No idling.** A request waits only while there is no work that its worker may have. Each unit that is ready has
+//!   enough attempts under way, or one by this very worker, or belongs to another worker while this one has a task for
+//!   each of its threads. A lease that stands for long gets a *speculative* second one by a worker that would idle.
+//! * **Faults end the job.** After a fault nothing is offered, begun or taken any more, and every request is
+//!   answered so; a write under way still counts if it succeeds. The same plan never tries a failed write
+//!   again: only reading the disk anew tells what it holds.
+//! * **No endless attempts.** A lease that expires, fails or is answered by a bad result is a failed
+//!   attempt at each of its units. After two a unit is offered alone, so that the one that cannot be
 //!   computed is found; after [`Settings::failures_max`] failures, or [`Settings::expiries_max`]
-//!   silences, the coordinator computes it. If it cannot either, the job stops. A participant gets what it failed at
-//!   again only if nobody else is there; if the others do not take it for as long as a lease lasts, the coordinator
-//!   computes it. A worker that fails at everything gets no more tasks.
-//! * **Who does nothing with its tasks waits.** A participant whose tasks come to nothing gets them one at a time, and
+//!   expired leases, the coordinator computes it. If it cannot either, the job stops. A participant gets a unit that it
+//!   failed at again only if no other is there to try. If the others do not take it for as long as a lease lasts, the
+//!   coordinator computes it. A worker that fails at everything gets no more tasks.
+//! * **Idle holders wait.** A participant whose tasks come to nothing waits: it gets them one at a time, and
 //!   after a while, unless it is there alone.
-//! * **Nobody is shut out for having been away.** A worker is known by its number. It is forgotten after
+//! * **A worker may come back.** A worker is known by its number. It is forgotten after
 //!   a long silence, and may join again at any time, with the same number, and hand in what it has.
 //!
 //! # The order of work
 //!
 //! Low layers go first; when the last tasks of a layer are in hand, idle workers go on above it. Heads that share their
-//! high bits share most of their sources: the first worker that takes a range of such a **region** owns the region, in all
-//! layers, and gets what becomes ready there. A worker that would have nothing to do takes ranges of others, or gets a
-//! second lease on a slow task of another participant: whichever result comes first counts.
+//! high bits share most of their sources: the first worker that takes a range of such a **region** owns the region, in
+//! all layers, and gets what becomes ready there. A worker that would have nothing to do takes ranges of others, or
+//! gets a second lease on a slow task of another participant: the result that comes first counts.
 //!
 //! # Why a late or second result does no harm
 //!
-//! The record of a range depends on the format version, the range bits and the head alone: not on the worker, its CPU, the
-//! number of threads, or what crashed before. A shard depends on the ranges alone. So there is one question about a result
-//! that is known already: do the digests agree? If so, the second one is acknowledged and dropped. If not, one of the two
-//! was computed wrongly, and the coordinator computes it itself to find out which.
+//! The record of a range depends on the format version, the range bits and the head alone: not on the worker, its CPU,
+//! the number of threads, or what crashed before. A shard depends on the ranges alone. So there is one question about a
+//! result that is known already: do the digests agree? If so, the second one is acknowledged and dropped. If not, one
+//! of the two was computed wrongly, and the coordinator computes it itself to find out which.
 //!
 //! After an outage a worker joins again under its number, goes on under its leases, and repeats the calls that had no
 //! answer. Leases of an earlier coordinator are void: numbers of leases begin with the number of the segment with which
@@ -120,8 +121,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use chomp_table::{Digest, Head};
 
 pub use messages::{
-    Action, Event, JobProgress, LeaseAnswer, LeaseId, Loss, Millis, ParticipantId, PlanError,
-    QuarantineReason, Rejection, RequestId, Settings, Settled, StopReason, SubmissionId, Task,
+    Action, AgreedUnit, Event, JobProgress, LeaseAnswer, LeaseId, Loss, Millis, ParticipantId,
+    PlanError, QuarantineReason, Rejection, RequestId, Settings, StopReason, SubmissionId, Task,
     Unit, Verdict, Work, WorkerId, WorkerProgress,
 };
 pub use past::Past;
@@ -130,7 +131,7 @@ pub use settings::HEAD_BITS_MAX;
 use arbitration::Arbitrations;
 use attempts::ReadyQueue;
 use checks::Checks;
-use leases::{Ended, Lease, Usual};
+use leases::{Ended, Lease, TypicalTaskTime};
 use patience::Patience;
 use ranges::Ranges;
 use read_backs::ReadBacks;
@@ -140,7 +141,7 @@ use submissions::Pending;
 use units::Units;
 use workers::{Delivery, Outcast, Waiter, Worker};
 
-/// What a plan is about.
+/// How far the job is: running, finished or stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// There is work to do.
@@ -162,7 +163,7 @@ pub struct Plan {
     workers: BTreeMap<WorkerId, Worker>,
     /// How many workers of each participant are there; none has 0.
     present: BTreeMap<ParticipantId, usize>,
-    /// When each worker was last heard of.
+    /// The time when each worker was last heard of.
     silences: BTreeSet<(Millis, WorkerId)>,
     threads: u64,
     /// The participants whose workers get no more tasks.
@@ -172,33 +173,33 @@ pub struct Plan {
     /// The tasks that a participant failed since one of its results was taken, if any.
     failures: BTreeMap<ParticipantId, u32>,
     patience: Patience,
-    /// What each participant helped to settle.
+    /// The units whose content each participant found.
     delivered: BTreeMap<ParticipantId, Vec<Delivery>>,
     /// The requests that wait for a task.
     requests: BTreeMap<RequestId, WorkerId>,
     /// The workers that wait, each by its first request: before others those that have a thread without a task.
     queue: BTreeSet<Waiter>,
-    /// The workers that may get a task though there is nothing new for all.
-    callers: BTreeSet<WorkerId>,
-    /// Whether something became wanted since the requests were last looked at.
-    news: bool,
-    /// Until when leases that became slow were offered to those that wait.
-    looked: Millis,
+    /// The workers whose requests are to be looked at, whatever `requests_dirty` says.
+    recheck_workers: BTreeSet<WorkerId>,
+    /// Whether a waiting request may have a task now, though it had none when all were last looked at.
+    requests_dirty: bool,
+    /// Leases that became slow up to this time were offered to the workers that wait.
+    offered_until: Millis,
     leases: BTreeMap<LeaseId, Lease>,
-    usual: Usual,
+    task_time: TypicalTaskTime,
     ended: Ended,
     /// The end of each lease.
     deadlines: BTreeSet<(Millis, LeaseId)>,
-    /// The leases without a speculative second one, by when they may get one.
-    singles: BTreeSet<(Millis, LeaseId)>,
+    /// The leases without a speculative second one, by the time when they may get one.
+    unspeculated: BTreeSet<(Millis, LeaseId)>,
     next_lease: u64,
-    /// What somebody failed at, and since when nobody was at it, or longer.
+    /// Units that failed and have no lease; an entry may be older than the present gap.
     left_over: BTreeSet<(Millis, Unit)>,
-    /// Leases that do not stand count only from this one on.
+    /// Results of leases on ranges that have ended count only from this lease on.
     oldest_lease: LeaseId,
-    /// The same of leases on shards.
+    /// Results of leases on shards that have ended count only from this lease on.
     oldest_merge: LeaseId,
-    /// The submissions that are not settled, or of which something is held.
+    /// The submissions that are not answered, or of which a range is held.
     pending: BTreeMap<SubmissionId, Pending>,
     /// The ranges that wait for a check.
     checks: Checks,
@@ -206,12 +207,12 @@ pub struct Plan {
     /// The ranges that are being written and turned out wrong meanwhile.
     condemned: BTreeSet<Head>,
     publishing: bool,
-    /// The ranges that were said to be why the table is not published.
+    /// The ranges that the coordinator computed because the table could not be published.
     suspects: BTreeSet<Head>,
     /// The time of the latest event.
     now: Millis,
-    /// When it was last looked whether all that is held may still be checked.
-    watched: Millis,
+    /// When the plan last looked whether all held ranges may still be checked.
+    holds_checked_at: Millis,
     /// The actions that follow from the present event.
     out: Vec<Action>,
 }
@@ -221,7 +222,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// If the job has too many ranges, or what is done contradicts itself.
+    /// If the job has too many ranges, or `past` knows a unit in two versions.
     pub fn new(settings: Settings, past: &Past) -> Result<(Plan, Vec<Action>), PlanError> {
         let ranges = Ranges::new(&settings, &past.ranges, &past.lost)?;
         let mut plan = Plan::of(settings, ranges);
@@ -262,14 +263,14 @@ impl Plan {
             delivered: BTreeMap::new(),
             requests: BTreeMap::new(),
             queue: BTreeSet::new(),
-            callers: BTreeSet::new(),
-            news: false,
-            looked: Millis::default(),
+            recheck_workers: BTreeSet::new(),
+            requests_dirty: false,
+            offered_until: Millis::default(),
             leases: BTreeMap::new(),
-            usual: Usual::default(),
+            task_time: TypicalTaskTime::default(),
             ended: Ended::default(),
             deadlines: BTreeSet::new(),
-            singles: BTreeSet::new(),
+            unspeculated: BTreeSet::new(),
             left_over: BTreeSet::new(),
             next_lease,
             oldest_lease: LeaseId(settings.oldest_lease),
@@ -282,7 +283,7 @@ impl Plan {
             publishing: false,
             suspects: BTreeSet::new(),
             now: Millis::default(),
-            watched: Millis::default(),
+            holds_checked_at: Millis::default(),
             out: Vec::new(),
             settings,
         }
@@ -301,7 +302,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Takes in a shard that is durable, unless it is beyond the table.
+    /// Notes a shard that is durable, unless it is beyond the table.
     fn resume_shard(&mut self, number: u32, digest: Digest) -> Result<(), PlanError> {
         let unit = Unit::Shard(number);
         if !self.units.contains(unit) {
@@ -319,12 +320,12 @@ impl Plan {
         Ok(())
     }
 
-    /// Takes in what happened at the time `now` and says what to do about it.
+    /// Takes an event that happened at the time `now`, and returns the actions that follow from it.
     ///
     /// # Panics
     ///
-    /// If the outcome of an action is told that was not asked for, or is told twice: going on
-    /// would mean to acknowledge what may not be durable.
+    /// If the caller tells the outcome of an action that was not asked for, or tells it twice: going on would mean to
+    /// acknowledge what may not be durable.
     pub fn handle(&mut self, now: Millis, event: Event) -> Vec<Action> {
         // A clock that goes back counts as one that stands.
         let now = self.now.max(now);
@@ -332,7 +333,7 @@ impl Plan {
         if let Some(worker) = event.sender() {
             self.heard(now, worker);
         }
-        self.take_event(now, event);
+        self.dispatch(now, event);
         if !self.is_running() {
             self.end_holds();
         }
@@ -343,7 +344,7 @@ impl Plan {
         std::mem::take(&mut self.out)
     }
 
-    fn take_event(&mut self, now: Millis, event: Event) {
+    fn dispatch(&mut self, now: Millis, event: Event) {
         match event {
             Event::Joined {
                 worker,
@@ -407,7 +408,7 @@ impl Plan {
             Event::Tick => {
                 self.expire(now);
                 self.forget_silent(now);
-                self.release_unwatched();
+                self.release_uncheckable();
                 self.arbitrate_left_over(now);
             }
             Event::Shutdown => {
@@ -423,8 +424,8 @@ impl Plan {
         let lease = self.deadlines.first().map(|&(deadline, _)| deadline);
         let others = [
             self.next_silence(),
-            self.next_straggler(),
-            self.next_unwatched(),
+            self.next_speculation(),
+            self.next_hold_check(),
             self.next_read_back(),
             self.next_left_over(),
             self.next_patience(),
@@ -432,7 +433,7 @@ impl Plan {
         lease.into_iter().chain(others.into_iter().flatten()).min()
     }
 
-    /// What the plan is about now.
+    /// How far the job is.
     pub fn phase(&self) -> &Phase {
         &self.phase
     }

@@ -1,4 +1,4 @@
-//! What the plan is told, and what it asks for.
+//! The messages between the plan and its caller: events, and the actions that follow from them.
 
 use chomp_table::{Digest, Head, RangeSummary};
 
@@ -23,17 +23,16 @@ pub enum Event {
     /// worker that just fell silent must be left to lose its leases first, or a range that kills
     /// every worker would be offered for ever.
     Left { worker: WorkerId },
-    /// A participant is not trusted any more: its workers get no more tasks, and what it helped to settle is
-    /// computed again by the coordinator.
+    /// A participant is not trusted any more: its workers get no more tasks, and what it found is computed again.
     Revoked { participant: ParticipantId },
-    /// A participant that was not trusted is so again, for what it does from now on.
+    /// A participant that was not trusted is trusted again, for its work from now on.
     Readmitted { participant: ParticipantId },
     /// A worker asks for one task. Answered by exactly one [`Action::Answer`], now or later.
     Wanted {
         request: RequestId,
         worker: WorkerId,
     },
-    /// Nobody waits for the answer to this request any more. If it was answered with a task
+    /// The worker does not wait for the answer to this request any more. If it was answered with a task
     /// already, [`Event::Returned`] gives that back.
     Withdrawn { request: RequestId },
     /// A heartbeat: a worker is there, and still works on these leases, if any. Answered at once by
@@ -42,18 +41,18 @@ pub enum Event {
         worker: WorkerId,
         leases: Vec<LeaseId>,
     },
-    /// A worker hands a lease back undone. This is no lost attempt.
+    /// A worker hands a lease back undone. This is no failed attempt.
     Returned { worker: WorkerId, lease: LeaseId },
-    /// A worker could not do its task. This is a lost attempt.
+    /// A worker could not do its task. This is a failed attempt.
     Failed {
         worker: WorkerId,
         lease: LeaseId,
         reason: String,
     },
     /// A result of [`Work::Evaluate`], whose records are durable. Ends the lease. Answered by exactly one
-    /// [`Action::Settle`], now or later; keep what it says until then, or if it is [held](Verdict::Held), until
-    /// [`Action::Forget`]. `rng` is a random
-    /// number, which the worker cannot know: it decides which ranges are checked by others.
+    /// [`Action::Settle`], now or later. Keep the result until then, or if it is [held](Verdict::Held), until
+    /// [`Action::Forget`]. `rng` is a random number that the worker cannot know: it decides which ranges are checked by
+    /// others.
     Evaluated {
         submission: SubmissionId,
         worker: WorkerId,
@@ -61,8 +60,8 @@ pub enum Event {
         ranges: Vec<RangeSummary>,
         rng: u64,
     },
-    /// A result of [`Work::Check`]: what is in these ranges. Or of [`Work::ReadBack`], without ranges: the shard is
-    /// what was said of it. Ends the lease. Answered by exactly one [`Action::Settle`], at once.
+    /// A result of [`Work::Check`]: the contents of these ranges. Or one of [`Work::ReadBack`], without ranges: the
+    /// shard is what was said of it. Ends the lease. Answered by exactly one [`Action::Settle`], at once.
     Checked {
         submission: SubmissionId,
         worker: WorkerId,
@@ -85,9 +84,9 @@ pub enum Event {
         head: Head,
         digest: Digest,
     },
-    /// [`Action::Arbitrate`] is done: what the coordinator found itself. `range` is there if the
+    /// [`Action::Arbitrate`] is done: the coordinator has computed the unit itself. `range` is there if the
     /// unit is one; `digest` is that of the record, or of everything that is said about the shard.
-    /// Keep the result as that of a submission, until that is settled or forgotten.
+    /// Keep the result as that of a submission, until [`Action::Settle`] or [`Action::Forget`] comes.
     Arbitrated {
         submission: SubmissionId,
         unit: Unit,
@@ -96,7 +95,7 @@ pub enum Event {
     },
     /// [`Action::Arbitrate`] failed. If a record was missing, [`Event::Lost`] has to come before.
     ArbitrationFailed { unit: Unit, reason: String },
-    /// [`Action::ReadBack`] is done: whether the shard is what was said of it.
+    /// [`Action::ReadBack`] is done: `is_whole` tells whether the shard is what was said of it.
     ReadBack { shard: u32, is_whole: bool },
     /// [`Action::Commit`] is done, and durable.
     Committed { submission: SubmissionId },
@@ -140,7 +139,7 @@ impl Event {
     }
 }
 
-/// Something to be done by the caller.
+/// Something that the caller has to do.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -149,13 +148,12 @@ pub enum Action {
         request: RequestId,
         answer: LeaseAnswer,
     },
-    /// Answer a heartbeat: these leases of it do not stand any more, and work on them is of no more
-    /// use.
+    /// Answer a heartbeat: of its leases these do not stand any more, and work on them is of no more use.
     Renewal {
         worker: WorkerId,
         lost: Vec<LeaseId>,
     },
-    /// Tell what became of a result.
+    /// Answer a result: tell its worker what became of it.
     Settle {
         submission: SubmissionId,
         verdict: Verdict,
@@ -165,11 +163,10 @@ pub enum Action {
     /// submission, when those are checked, but only after that answer.
     Commit {
         submission: SubmissionId,
-        units: Vec<Settled>,
+        units: Vec<AgreedUnit>,
     },
-    /// This range, which is durable, was computed again and is the same: these are its finders, in place of those
-    /// before; nobody if the coordinator computed it itself. There is no answer; if this is lost, it is computed once
-    /// more.
+    /// This range, which is durable, was computed again and is the same. These are its finders now; there are none if
+    /// the coordinator computed it itself. There is no answer. If the action is lost, the range is computed once more.
     Confirmed {
         head: Head,
         finders: Vec<ParticipantId>,
@@ -178,11 +175,11 @@ pub enum Action {
     /// have commits, withdrawals and losses in the order in which they were asked for. There is no answer: if this
     /// fails, so does every later commit.
     Withdraw { heads: Vec<Head> },
-    /// This range is not done any more, as its record is lost. What is in it [stays known](super::Past::lost). There is no
-    /// answer, as for withdrawals.
+    /// This range is not done any more, as its record is lost. What is in it [stays known](super::Past::lost). There is
+    /// no answer, as for withdrawals.
     Lose { head: Head },
-    /// Evaluate this range, or merge this shard, all of whose sources are committed, and trust nobody. One
-    /// at a time. Answered by [`Event::Arbitrated`] or [`Event::ArbitrationFailed`].
+    /// Evaluate this range, or merge this shard, in the coordinator itself. All its sources are committed. One at a
+    /// time. Answered by [`Event::Arbitrated`] or [`Event::ArbitrationFailed`].
     Arbitrate { unit: Unit },
     /// Read this shard, which is committed, and see whether it is what was said of it. One at a time. Answered by
     /// [`Event::ReadBack`].
@@ -190,8 +187,9 @@ pub enum Action {
     /// The result of an arbitration, or one that was [held](Verdict::Held), is not needed any more.
     Forget { submission: SubmissionId },
     /// This worker gets no more tasks, and its results are not taken any more. Unless it merely
-    /// [failed](QuarantineReason::Failing), all of its participant is meant, and that has to outlive the coordinator, as commits
-    /// and withdrawals do: what it found is [doubted](super::Past::doubted) until the coordinator has computed it.
+    /// [failed](QuarantineReason::Failing), all of its participant is meant, and that has to outlive the coordinator,
+    /// as commits and withdrawals do: what it found is [doubted](super::Past::doubted) until the coordinator has
+    /// computed it.
     Quarantine {
         worker: WorkerId,
         name: String,
@@ -203,12 +201,12 @@ pub enum Action {
     Stop { reason: StopReason },
 }
 
-/// A unit whose content is settled.
+/// A unit whose content is agreed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settled {
+pub struct AgreedUnit {
     /// The range or shard.
     pub unit: Unit,
-    /// The participants that found this content, ascending; nobody if the coordinator computed it itself.
+    /// The participants that found this content, ascending. There are none if the coordinator computed it itself.
     pub finders: Vec<ParticipantId>,
 }
 
@@ -233,21 +231,21 @@ pub enum LeaseAnswer {
 pub struct Task {
     /// The lease under which the task is given.
     pub lease: LeaseId,
-    /// 1 + how often this was tried before in vain.
+    /// 1 + the number of failed attempts before.
     pub attempt: u32,
     /// How long the lease lasts without renewal.
     pub lease_ms: u64,
-    /// What is to be done.
+    /// The work that is to be done.
     pub work: Work,
 }
 
-/// What a task is about. All ranges that it draws on are committed.
+/// The work of a task. All ranges that it draws on are committed.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Evaluate these ranges of one layer, heads ascending.
     Evaluate { layer: u32, heads: Vec<Head> },
-    /// Evaluate these ranges of one layer, heads ascending, which somebody else has evaluated, and say what is in them.
+    /// Evaluate these ranges of one layer, heads ascending, once more after another worker, and tell their contents.
     Check { layer: u32, heads: Vec<Head> },
     /// Write a shard. It begins in the range `head`, after `skip` stored words of that.
     Merge { shard: u32, head: Head, skip: u64 },
@@ -255,7 +253,7 @@ pub enum Work {
     ReadBack { shard: u32 },
 }
 
-/// What became of a result.
+/// The answer to a result.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -278,7 +276,7 @@ pub enum Verdict {
 /// How far a job has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobProgress {
-    /// What the job is about.
+    /// Whether the job runs, is finished, or has stopped.
     pub phase: Phase,
     /// The number of layers.
     pub layers: u32,
@@ -304,9 +302,10 @@ pub struct JobProgress {
     pub publication_work: u64,
     /// The leases that stand.
     pub leases: u64,
-    /// The results that are not settled.
+    /// The results that are not answered, or of which something is held back.
     pub submissions: u64,
-    /// The ranges and shards that have to be computed again, as who found them is not trusted or was contradicted.
+    /// The ranges and shards that have to be computed again, as the participants that found them are not trusted or
+    /// were contradicted.
     pub arbitrations: u64,
     /// The workers that are there.
     pub workers: u64,
@@ -314,20 +313,20 @@ pub struct JobProgress {
     pub threads: u64,
 }
 
-/// What the plan knows of a worker.
+/// One worker, as people are told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerProgress {
-    /// Which one.
+    /// Its id.
     pub id: WorkerId,
-    /// What people call it.
+    /// Its name, for people.
     pub name: String,
     /// How many ranges it evaluates at a time.
     pub threads: u32,
     /// The leases that it holds.
     pub leases: u64,
-    /// The ranges of its that were taken.
+    /// The ranges and shards whose agreed content it found.
     pub ranges: u64,
-    /// The tasks that it lost: failed, rejected, or not renewed in time.
+    /// Its tasks that failed, were rejected, or were not renewed in time.
     pub failures: u64,
     /// When it was last heard of.
     pub heard: Millis,

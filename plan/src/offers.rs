@@ -1,11 +1,11 @@
-//! Requests and tasks: who gets what.
+//! Offers: which request is answered with which task.
 //!
 //! # Requests that wait
 //!
-//! A request that waits was looked at when it came, and nothing was there for its worker. It is
-//! not looked at again before something becomes wanted that was not, or a lease becomes old. What belongs to
-//! [somebody](super::regions) is news for its owner, and for those that have a thread without a task.
-//! So an event does not cost more when a thousand workers wait.
+//! The plan looked at a waiting request when it came, and had no task for its worker. It looks at it again when a unit
+//! becomes wanted that was not, or a lease becomes slow. A unit of a [region](super::regions) matters only to the owner
+//! of the region, and to workers that have a thread without a task. So an event does not cost more when a thousand
+//! workers wait.
 
 use std::ops::Bound;
 
@@ -18,9 +18,9 @@ use super::units::{SHARDS, priority, unit_at};
 use super::workers::Worker;
 use super::{Phase, Plan};
 
-/// A unit that was tried in vain this often is offered alone.
+/// After so many failed attempts a unit is offered alone.
 const ALONE_AFTER: u32 = 2;
-/// The most ranges of a task: what a part of the store holds.
+/// The most ranges of a task: a part of the store holds no more.
 const TASK_RANGES_MAX: u64 = 1 << 12;
 
 impl Plan {
@@ -60,7 +60,7 @@ impl Plan {
                 reason: reason.clone(),
             },
         };
-        self.callers.clear();
+        self.recheck_workers.clear();
         while let Some((&request, _)) = self.requests.first_key_value() {
             self.withdrawn(request);
             let answer = answer.clone();
@@ -70,23 +70,23 @@ impl Plan {
 
     fn offer_tasks(&mut self, now: Millis) {
         let became_slow = (
-            Bound::Excluded((self.looked, LeaseId(u64::MAX))),
+            Bound::Excluded((self.offered_until, LeaseId(u64::MAX))),
             Bound::Included((now, LeaseId(u64::MAX))),
         );
-        if self.singles.range(became_slow).next().is_some() {
-            self.news = true;
+        if self.unspeculated.range(became_slow).next().is_some() {
+            self.requests_dirty = true;
         }
         let is_due = |at: Option<Millis>| at.is_some_and(|at| at <= now);
-        self.news |= is_due(self.next_read_back()) || is_due(self.next_patience());
-        self.looked = now;
-        while let Some(worker) = self.callers.pop_first() {
+        self.requests_dirty |= is_due(self.next_read_back()) || is_due(self.next_patience());
+        self.offered_until = now;
+        while let Some(worker) = self.recheck_workers.pop_first() {
             while let Some(entry) = self.workers.get(&worker)
                 && let Some(&request) = entry.requests.first()
                 && self.serve(now, request, worker)
             {}
         }
-        // That a worker takes a unit may be news to one who failed it.
-        while std::mem::take(&mut self.news) {
+        // When a worker gets a unit, a worker that failed at it may be allowed to try again.
+        while std::mem::take(&mut self.requests_dirty) {
             let mut looked_at = Bound::Unbounded;
             while let Some(&next) = self.queue.range((looked_at, Bound::Unbounded)).next()
                 && self.has_offers(now, !next.is_busy)
@@ -97,21 +97,20 @@ impl Plan {
         }
     }
 
-    /// Whether there is a task for somebody who would `idle`, or for all, as far as that is quickly told.
+    /// Whether there may be a task for workers that would `idle`, or for all. It may return true though there is none.
     fn has_offers(&self, now: Millis, idle: bool) -> bool {
-        let is_slow = |&(slow, _): &(Millis, LeaseId)| slow <= now;
         self.ready.is_wanted(idle, self.below())
             || self.checks.is_wanted()
             || self.read_backs.is_wanted()
-            || self.singles.first().is_some_and(is_slow)
+            || self.slow_leases(now).next().is_some()
     }
 
-    /// Shards are not merged while it is in doubt whether all ranges are right.
+    /// The layer below which work may be given out: no shard is merged while something is in doubt.
     pub(super) fn below(&self) -> u32 {
         below(self.in_doubt() == 0)
     }
 
-    /// Answers a request if there is a task for its worker; says whether there is.
+    /// Answers a request if there is a task for its worker. Returns whether there is.
     fn serve(&mut self, now: Millis, request: RequestId, worker: WorkerId) -> bool {
         if !self.may_begin(now, worker) {
             return false;
@@ -120,7 +119,7 @@ impl Plan {
             .offer_check(now, worker)
             .or_else(|| self.offer_units(now, worker))
             .or_else(|| self.offer_read_back(now, worker))
-            .or_else(|| self.double(now, worker));
+            .or_else(|| self.speculate(now, worker));
         let is_served = task.is_some();
         if let Some(task) = task {
             self.withdrawn(request);
@@ -131,31 +130,31 @@ impl Plan {
     }
 
     fn offer_units(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
-        let units = self.cut(worker)?;
+        let units = self.cut_task(worker)?;
         for &unit in &units {
             let priority = priority(self.settings.division, unit);
             self.ready.fresh.claim(worker, priority);
         }
-        let (task, slow) = self.offer(now, worker, &units);
-        self.singles.insert((slow, task.lease));
+        let task = self.offer(now, worker, &units);
+        let speculate_at = self.leases[&task.lease].speculate_at;
+        self.unspeculated.insert((speculate_at, task.lease));
         Some(task)
     }
 
     /// Leases units: ranges of one layer, or one shard.
-    fn offer(&mut self, now: Millis, worker: WorkerId, units: &[Unit]) -> (Task, Millis) {
-        let attempt = self.units.lost(units[0]).saturating_add(1);
+    fn offer(&mut self, now: Millis, worker: WorkerId, units: &[Unit]) -> Task {
+        let attempt = self.units.failed_attempts(units[0]).saturating_add(1);
         let work = self.work(units);
         let lease = self.lease(now, worker, work.clone(), units.len());
         for &unit in units {
             self.update_attempts(unit, |attempts| attempts.leases.push((lease, worker)));
         }
-        let task = Task {
+        Task {
             lease,
             attempt,
             lease_ms: self.settings.lease_ms,
             work,
-        };
-        (task, self.leases[&lease].slow)
+        }
     }
 
     fn work(&self, units: &[Unit]) -> Work {
@@ -175,23 +174,23 @@ impl Plan {
     }
 
     /// The units of the next task of this worker, if there is one.
-    fn cut(&self, worker: WorkerId) -> Option<Vec<Unit>> {
+    fn cut_task(&self, worker: WorkerId) -> Option<Vec<Unit>> {
         let idle = !self.workers.get(&worker)?.is_busy();
         let (layer, numbers) = self
             .ready
             .wanted_by(worker, self.others(), idle, self.below())?;
         let mut units = numbers.map(|number| unit_at((layer, number))).peekable();
-        let lost = self.units.lost(*units.peek()?);
-        let most = if lost >= ALONE_AFTER {
+        let failed = self.units.failed_attempts(*units.peek()?);
+        let most = if failed >= ALONE_AFTER {
             1
         } else {
             self.task_units(layer)
         };
-        let alike = units.take_while(|&unit| self.units.lost(unit) == lost);
+        let alike = units.take_while(|&unit| self.units.failed_attempts(unit) == failed);
         Some(alike.take(most).collect())
     }
 
-    /// How many participants are there beside one that is.
+    /// The number of participants that are there, besides one that is.
     fn others(&self) -> usize {
         self.present.len().saturating_sub(1)
     }
@@ -216,17 +215,18 @@ impl Plan {
             .max(1)
     }
 
-    /// Gives `worker`, which would have nothing to do, what another one is slow with.
-    fn double(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
-        let mut slow = self.singles.iter().take_while(|(slow, _)| *slow <= now);
-        if let Some(&(_, check)) = slow.find(|&&(_, id)| self.may_take_over(worker, id)) {
-            self.take_over(check);
+    /// Speculative execution: gives `worker`, which would have nothing to do, the work of another one that is slow.
+    fn speculate(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
+        let check = self
+            .slow_leases(now)
+            .find(|&(_, id)| self.may_reassign_check(worker, id));
+        if let Some((_, check)) = check {
+            self.reassign_check(check);
             return self.offer_check(now, worker);
         }
         let others = self.others();
         let below = self.below();
-        let slow = self.singles.iter().take_while(|(slow, _)| *slow <= now);
-        let (single, units) = slow.into_iter().find_map(|&(slow, id)| {
+        let (lease, units) = self.slow_leases(now).find_map(|(speculate_at, id)| {
             let lease = self.leases.get(&id)?;
             let units: Vec<Unit> = lease
                 .work
@@ -234,24 +234,30 @@ impl Plan {
                 .filter(|&unit| {
                     self.is_open(unit)
                         && priority(self.settings.division, unit).0 < below
-                        && self.ready.may_double(worker, others, unit)
+                        && self.ready.may_speculate(worker, others, unit)
                 })
                 .collect();
-            (!units.is_empty()).then_some(((slow, id), units))
+            (!units.is_empty()).then_some(((speculate_at, id), units))
         })?;
-        // Neither lease gets one more.
-        self.singles.remove(&single);
-        Some(self.offer(now, worker, &units).0)
+        // Neither of the two leases gets another speculative one.
+        self.unspeculated.remove(&lease);
+        Some(self.offer(now, worker, &units))
     }
 
-    /// When the next lease will be old, if anybody waits for that.
-    pub(super) fn next_straggler(&self) -> Option<Millis> {
+    /// The slow leases that have no speculative second one, the slowest first.
+    fn slow_leases(&self, now: Millis) -> impl Iterator<Item = (Millis, LeaseId)> {
+        let leases = self.unspeculated.iter().copied();
+        leases.take_while(move |&(speculate_at, _)| speculate_at <= now)
+    }
+
+    /// When the next lease becomes slow, if a request waits.
+    pub(super) fn next_speculation(&self) -> Option<Millis> {
         if self.requests.is_empty() || !self.is_running() {
             return None;
         }
-        let later = Bound::Excluded((self.looked, LeaseId(u64::MAX)));
-        let next = self.singles.range((later, Bound::Unbounded)).next();
-        next.map(|&(slow, _)| slow)
+        let later = Bound::Excluded((self.offered_until, LeaseId(u64::MAX)));
+        let next = self.unspeculated.range((later, Bound::Unbounded)).next();
+        next.map(|&(speculate_at, _)| speculate_at)
     }
 
     /// A worker that holds a lease or waits, and so is there.

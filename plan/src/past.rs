@@ -1,4 +1,4 @@
-//! What a plan knows of the coordinators before.
+//! What a plan learns from earlier coordinators.
 
 use chomp_table::{Digest, RangeSummary};
 
@@ -7,7 +7,7 @@ use super::ids::{ParticipantId, Unit};
 use super::messages::QuarantineReason;
 use super::workers::{Delivery, Outcast};
 
-/// What is known of a job from before. Units beyond the table are ignored, and so are shards unless all ranges
+/// All that is known of a job from before. Units beyond the table are ignored, and so are shards unless all ranges
 /// are done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Past {
@@ -17,16 +17,16 @@ pub struct Past {
     pub lost: Vec<RangeSummary>,
     /// The shards that are durable.
     pub shards: Vec<(u32, Digest)>,
-    /// Who found what of these.
+    /// Which participants found which of these.
     pub found: Vec<(Unit, ParticipantId)>,
-    /// What of these was found by somebody who was not trusted any more afterwards.
+    /// Those of these that a participant found that is not trusted any more.
     pub doubted: Vec<Unit>,
     /// The participants that are not trusted, and why.
     pub outcasts: Vec<(ParticipantId, String)>,
 }
 
 impl Plan {
-    /// Takes in who found what, and who is not trusted.
+    /// Notes which participants found which units, and which are not trusted.
     pub(super) fn recall(&mut self, past: &Past) {
         for &(unit, participant) in &past.found {
             if self.units.contains(unit) && self.units.known(unit).is_some() {

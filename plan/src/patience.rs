@@ -1,39 +1,40 @@
-//! Who takes tasks and does nothing with them has to wait, and longer each time.
+//! Patience: a participant whose tasks come to nothing has to wait for the next one, and longer each time.
 //!
-//! A task that somebody holds, or takes and gives back, costs its ranges a turn: at the end of a layer all others wait
-//! until somebody else gets a [speculative lease](super::Settings::straggler_ms) on it. So each participant has a **credit** of tasks that may come to
-//! nothing: those that it gives back or fails, and those that are slow and that somebody else has finished. At first it is
-//! [`FREE`], each result that is taken adds one, and each such task takes one away. Without any, it gets one task at a
-//! time, and after each that comes to nothing none for a while, twice as long each time; each result halves what it owes.
-//! So a machine that stops costs its participant nothing that it has not earned long before. Nobody waits who is there
-//! alone, or has merely fallen silent.
+//! A task that a worker merely holds, or gives back, delays its ranges: at the end of a layer all other workers wait
+//! until one of them gets a [speculative lease](super::Settings::straggler_ms) on it. So each participant has a
+//! **credit** of tasks that may come to nothing: those that it gives back or fails, and slow ones that another
+//! participant finished. The credit begins with [`FREE`]. Each result that is taken adds one, and each task that comes
+//! to nothing takes one away. A participant whose credit is used up gets one task at a time. After each task that comes
+//! to nothing it gets none for a while, twice as long each time. Each result halves what it owes. So a machine that
+//! stops costs its participant only credit that it has earned long before. A participant that is there alone does not
+//! wait, nor does one that has merely fallen silent.
 
 use std::collections::BTreeMap;
 
 use super::Plan;
 use super::ids::{Millis, ParticipantId, WorkerId};
 
-/// The credit of who has done nothing yet.
+/// The credit of a participant that has done nothing yet.
 const FREE: i32 = 3;
-/// There is no larger credit.
+/// The largest credit.
 const MOST: i32 = 1000;
-/// Nobody owes more.
+/// The lowest credit: no participant owes more.
 const LEAST: i32 = -9;
-/// Half of the time for which one waits that owes one task; it doubles with each more, up to 51 s.
+/// Half of the time that a participant waits that owes one task. It doubles with each more, up to 51 s.
 const WAIT_MS: u64 = 100;
 
 /// The credits of all participants, but for those that have done nothing yet.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
     accounts: BTreeMap<ParticipantId, Account>,
-    /// Whether somebody owes something since the last look.
+    /// Whether a participant came to owe something since the held ranges were looked at.
     has_new_debtor: bool,
 }
 
 #[derive(Debug)]
 struct Account {
     credit: i32,
-    /// It gets no task before.
+    /// The participant gets no task before this time.
     until: Millis,
 }
 
@@ -53,7 +54,7 @@ impl Patience {
         account.filter(|account| account.credit < 0)
     }
 
-    /// When somebody's time is over, the first after `then`.
+    /// When the first participant need not wait any more, after `then`.
     fn next_after(&self, then: Millis) -> Option<Millis> {
         let ends = self.accounts.values().map(|account| account.until);
         ends.filter(|&until| until > then).min()
@@ -61,7 +62,7 @@ impl Patience {
 }
 
 impl Plan {
-    /// A task of this worker came to nothing.
+    /// Notes that a task of this worker came to nothing.
     pub(super) fn note_idled(&mut self, worker: WorkerId) {
         let account = self
             .patience
@@ -76,7 +77,7 @@ impl Plan {
         }
     }
 
-    /// A result of this worker was taken.
+    /// Notes that a result of this worker was taken.
     pub(super) fn note_done(&mut self, worker: WorkerId) {
         let account = self
             .patience
@@ -86,13 +87,13 @@ impl Plan {
         if account.credit < 0 {
             account.credit /= 2;
             account.until = Millis::default();
-            self.news = true;
+            self.requests_dirty = true;
         } else {
             account.credit = MOST.min(account.credit + 1);
         }
     }
 
-    /// Whether this worker may have a task now, for all that is known of its participant.
+    /// Whether this worker may have a task now, as far as its participant's credit is concerned.
     pub(super) fn may_begin(&self, now: Millis, worker: WorkerId) -> bool {
         let account = self.patience.of(worker.participant);
         let may_again =
@@ -105,10 +106,10 @@ impl Plan {
         self.present.len() > 1 && self.patience.of(participant).is_some()
     }
 
-    /// No range waits for a check by one who has to wait itself.
+    /// Has held ranges committed that only participants may check that have to wait themselves.
     pub(super) fn release_for_debtors(&mut self) {
         if std::mem::take(&mut self.patience.has_new_debtor) {
-            self.release_unwatched();
+            self.release_uncheckable();
         }
     }
 
@@ -120,15 +121,15 @@ impl Plan {
     /// Notes that a lease of a participant has ended: others of its workers may have waited for that.
     pub(super) fn note_ended(&mut self, participant: ParticipantId) {
         if self.patience.of(participant).is_some() && self.has_no_task(participant) {
-            self.news = true;
+            self.requests_dirty = true;
         }
     }
 
-    /// When the next of those who have to wait may have a task again, if anybody asks for one.
+    /// When the next participant that has to wait may have a task again, if a request waits.
     pub(super) fn next_patience(&self) -> Option<Millis> {
         if self.requests.is_empty() || !self.is_running() {
             return None;
         }
-        self.patience.next_after(self.looked)
+        self.patience.next_after(self.offered_until)
     }
 }

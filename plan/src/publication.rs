@@ -43,8 +43,8 @@ impl Plan {
         self.publishing = false;
     }
 
-    /// The table is not published, because of this range: it is to be computed again by the coordinator, or by anybody if
-    /// its record is lost. If that has changed nothing before, the job stops.
+    /// Notes that the table is not published because of this range. The coordinator computes it again, or a worker does
+    /// if its record is lost. If the coordinator did so before, the job stops.
     pub(super) fn unpublished(&mut self, head: Head, lost: Option<Digest>, reason: String) {
         match lost {
             Some(digest) => self.lost(head, digest),

@@ -1,4 +1,4 @@
-//! What the plan knows of each range: where it stands, and whether it may be computed.
+//! The ranges: the state and content of each, and whether it may be computed.
 //!
 //! A range is blocked until all its sources are committed. To find out when that is, a blocked
 //! range watches one uncommitted source at a time: when that is committed it looks for another,
@@ -39,8 +39,8 @@ pub(super) struct Ranges {
     watchers: Vec<u32>,
     /// By head of a blocked range: the next one that watches the same.
     next_watcher: Vec<u32>,
-    /// How often ranges were withdrawn because their record was lost.
-    withdrawals: BTreeMap<Head, u32>,
+    /// How often the record of each range was lost.
+    lost_records: BTreeMap<Head, u32>,
     done: u64,
     resumed: u64,
     losing: u64,
@@ -73,7 +73,7 @@ impl Ranges {
             committed: vec![0; count.div_ceil(64)],
             watchers: vec![NOBODY; count],
             next_watcher: vec![NOBODY; count],
-            withdrawals: BTreeMap::new(),
+            lost_records: BTreeMap::new(),
             done: 0,
             resumed: 0,
             losing: 0,
@@ -113,7 +113,7 @@ impl Ranges {
         Ok(ranges)
     }
 
-    /// Takes in a range that is durable, unless it is beyond this table.
+    /// Notes a range that is durable, unless it is beyond this table.
     fn resume(&mut self, summary: RangeSummary) -> Result<(), PlanError> {
         if !self.contains(summary.head) {
             return Ok(());
@@ -133,7 +133,7 @@ impl Ranges {
         }
     }
 
-    /// Notes that a range, whose content is known, is durable. Gives the ranges that are ready now.
+    /// Notes that a range, whose content is known, is durable. Returns the ranges that became ready by this.
     pub(super) fn commit(&mut self, head: Head) -> Vec<Head> {
         self.count_committed(head);
         let mut ready = Vec::new();
@@ -163,9 +163,9 @@ impl Ranges {
         }
     }
 
-    /// Notes that a committed range is not durable any more; says whether it is ready. What
-    /// draws on it has to be [blocked](Self::block) next.
-    pub(super) fn withdraw(&mut self, head: Head) -> bool {
+    /// Notes that a committed range is not done any more, because its record is lost or its content is withdrawn.
+    /// Returns whether it is ready. The caller has to [block](Self::block) the ranges that draw on it next.
+    pub(super) fn uncommit(&mut self, head: Head) -> bool {
         let known = self.slot(head).known.expect("the range was committed");
         self.committed[index(head) / 64] &= !(1 << (head.0 % 64));
         let layer = self.layer(head) as usize;
@@ -177,20 +177,20 @@ impl Ranges {
         self.block(head)
     }
 
-    /// Counts a withdrawal because the record was lost.
-    pub(super) fn count_withdrawal(&mut self, head: Head) -> u32 {
-        let count = self.withdrawals.entry(head).or_default();
+    /// Counts one more lost record of a range, and returns how many it has lost.
+    pub(super) fn count_lost_record(&mut self, head: Head) -> u32 {
+        let count = self.lost_records.entry(head).or_default();
         *count += 1;
         *count
     }
 
-    /// Finds out anew whether a range that is not committed may be computed.
+    /// Finds out anew whether a range that is not committed is ready, and returns that.
     pub(super) fn block(&mut self, head: Head) -> bool {
         self.slot_mut(head).state = State::Blocked;
         self.unblock(head)
     }
 
-    /// Makes a blocked range ready, or has it watch another source; says which.
+    /// Makes a blocked range ready, or has it watch another source. Returns whether it is ready now.
     fn unblock(&mut self, head: Head) -> bool {
         if self.slot(head).state != State::Blocked {
             return false;
@@ -207,9 +207,9 @@ impl Ranges {
         blocker.is_none()
     }
 
-    /// A source that is not committed, if there is one: the one that is likely to be the last.
+    /// A source that is not committed, if there is one: the one that is likely to be committed last.
     fn blocker(&self, head: Head) -> Option<Head> {
-        // Nothing is ready before half the head is committed, and that is quickly asked.
+        // No range is ready before the range of half its head is committed, and that is quickly asked.
         let half = Head(head.0 / 2);
         let is_source = matches!(self.division, Division::Words(_)) && !head.is_empty();
         if is_source && !self.is_committed(half) {
@@ -294,7 +294,7 @@ impl Ranges {
         as_u32(self.layers.len())
     }
 
-    /// How many ranges of the layer this plan has to have computed.
+    /// The number of ranges of the layer that were missing at the start, or are missing now if these are more.
     pub(super) fn to_do(&self, layer: u32) -> usize {
         let layer = layer as usize;
         self.missing_at_start[layer].max(self.missing[layer])

@@ -1,9 +1,10 @@
-//! Reading back: what a worker says of a shard need not be in the store, and who wrote it last need not be the one
-//! who told of it. So when all shards are committed, each is read once more before the table is published.
+//! Reading back. The store may hold another shard than a worker tells of, and another worker may have written it last.
+//! So when all shards are committed, each is read once more before the table is published.
 //!
-//! A shard goes to a worker of another participant than wrote it. Its own writer reads it if nobody else is there, or
-//! takes it for as long as a lease lasts. The coordinator reads one itself that two could not confirm, and when that time is over and
-//! no worker is there, one after the other. One that is something else is arbitrated.
+//! A worker of another participant than the writer's reads a shard. The writer reads it if no other worker is there, or
+//! none takes it for as long as a lease lasts. The coordinator reads a shard itself that two workers could not confirm.
+//! When that time is over and no worker is there, it reads all of them, one after the other. It computes a shard again
+//! that is something else than was said.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,21 +13,22 @@ use super::ids::{LeaseId, Millis, Unit, WorkerId};
 use super::messages::{Action, Task, Work};
 
 /// After so many attempts that did not confirm a shard the coordinator reads it itself.
-const LOST_MAX: u32 = 2;
+const FAILED_READS_MAX: u32 = 2;
 
 /// The shards that are read back.
 #[derive(Debug, Default)]
 pub(super) struct ReadBacks {
     /// When they were begun.
     since: Option<Millis>,
-    /// Those that nobody has in hand, by who should not have them.
+    /// The shards that are not leased, by the worker that should not have them.
     wanted: BTreeMap<Option<WorkerId>, BTreeSet<u32>>,
+    /// The shards that workers read.
     in_hand: BTreeMap<u32, LeaseId>,
-    /// How often one was not confirmed.
-    lost: BTreeMap<u32, u32>,
-    /// Those for the coordinator.
+    /// How many attempts did not confirm a shard.
+    failed: BTreeMap<u32, u32>,
+    /// The shards that the coordinator has to read.
     own: BTreeSet<u32>,
-    /// The one that it reads, and the generation of the shards when it began.
+    /// The shard that the coordinator reads, and the generation of the shards when it began.
     reading: Option<(u32, u32)>,
 }
 
@@ -40,7 +42,7 @@ impl ReadBacks {
         self.reading.is_some()
     }
 
-    /// Whether all were begun and none is left.
+    /// Whether reading has begun and no shard is left to read.
     fn is_over(&self) -> bool {
         let none_left = self.wanted.is_empty() && self.in_hand.is_empty() && self.own.is_empty();
         self.since.is_some() && none_left
@@ -59,7 +61,7 @@ impl ReadBacks {
         }
     }
 
-    fn take_any(&mut self) -> Option<u32> {
+    fn pop_any(&mut self) -> Option<u32> {
         let (&not_by, shards) = self.wanted.first_key_value()?;
         let shard = *shards.first()?;
         self.remove(shard, not_by);
@@ -68,7 +70,8 @@ impl ReadBacks {
 }
 
 impl Plan {
-    /// Whether all shards, which are committed, are what their workers said. Has them read if that is not begun.
+    /// Whether all shards, which are committed, were read and are what their workers said. Begins the reading if it is
+    /// not begun.
     pub(super) fn are_read_back(&mut self) -> bool {
         if self.read_backs.since.is_none() {
             self.read_backs.since = Some(self.now);
@@ -76,11 +79,11 @@ impl Plan {
                 let writer = self.units.shards.writer(shard);
                 self.read_backs.insert(shard, writer);
             }
-            self.news = true;
+            self.requests_dirty = true;
         }
         let alone = self.workers.is_empty() && self.late().is_some_and(|late| late <= self.now);
         if alone && self.read_backs.own.is_empty() {
-            let any = self.read_backs.take_any();
+            let any = self.read_backs.pop_any();
             self.read_backs.own.extend(any);
         }
         if self.read_backs.reading.is_none()
@@ -92,7 +95,7 @@ impl Plan {
         self.read_backs.is_over()
     }
 
-    /// The coordinator has read a shard. What was begun before the shards were cut anew says nothing of these.
+    /// Takes what the coordinator has read in a shard, unless the shards were cut anew since it began.
     pub(super) fn read_back(&mut self, shard: u32, is_whole: bool) {
         let reading = self.read_backs.reading.take();
         let reading = reading.filter(|(begun, _)| *begun == shard);
@@ -112,16 +115,17 @@ impl Plan {
         let work = Work::ReadBack { shard };
         let lease = self.lease(now, worker, work.clone(), 1);
         self.read_backs.in_hand.insert(shard, lease);
-        let lost = self.read_backs.lost.get(&shard).copied();
+        let failed = self.read_backs.failed.get(&shard).copied();
         Some(Task {
             lease,
-            attempt: lost.unwrap_or(0) + 1,
+            attempt: failed.unwrap_or(0) + 1,
             lease_ms: self.settings.lease_ms,
             work,
         })
     }
 
-    /// A shard that `worker` may read, and who should not: one that it has not written itself if there is any.
+    /// A shard that `worker` may read, with the worker that should not: one that `worker` has not written, if there is
+    /// any.
     pub(super) fn wanted_read_back(
         &self,
         now: Millis,
@@ -138,36 +142,37 @@ impl Plan {
         Some((*not_by, *shards.first()?))
     }
 
-    /// Until then those read the shards who did not write them.
+    /// The time until which only workers read a shard that did not write it.
     fn late(&self) -> Option<Millis> {
         let since = self.read_backs.since?;
         Some(since.plus(self.settings.lease_ms))
     }
 
-    /// When writers may read what they have written, if that is wanted and they were not looked at since.
+    /// When writers may read what they have written, if shards are wanted and no request was looked at since then.
     pub(super) fn next_read_back(&self) -> Option<Millis> {
         let is_wanted = self.is_running() && self.read_backs.is_wanted();
-        self.late().filter(|&late| is_wanted && self.looked < late)
+        self.late()
+            .filter(|&late| is_wanted && self.offered_until < late)
     }
 
-    /// The lease on a shard to read ended without its being confirmed. That counts even if the worker gave it back in
-    /// order: one that always does must not hold up the publication.
+    /// Counts a failed attempt to read a shard. It counts even if the worker gave the lease back: a worker that always
+    /// does must not hold up the publication.
     pub(super) fn read_back_ended(&mut self, shard: u32, lease: LeaseId, worker: WorkerId) {
         if self.read_backs.in_hand.get(&shard) != Some(&lease) {
             return;
         }
         self.read_backs.in_hand.remove(&shard);
-        let lost = self.read_backs.lost.entry(shard).or_default();
-        *lost += 1;
-        if *lost >= LOST_MAX {
+        let failed = self.read_backs.failed.entry(shard).or_default();
+        *failed += 1;
+        if *failed >= FAILED_READS_MAX {
             self.read_backs.own.insert(shard);
         } else {
             self.read_backs.insert(shard, Some(worker));
-            self.news = true;
+            self.requests_dirty = true;
         }
     }
 
-    /// A shard is what was said of it.
+    /// Notes that a shard is what was said of it.
     pub(super) fn confirm(&mut self, shard: u32) {
         if let Some(lease) = self.read_backs.in_hand.remove(&shard) {
             self.cancel(lease);
@@ -180,7 +185,7 @@ impl Plan {
         });
     }
 
-    /// Nothing is read back: the shards are none any more.
+    /// Ends the reading, because the shards are forgotten.
     pub(super) fn end_read_backs(&mut self) {
         let reading = self.read_backs.reading;
         let none = ReadBacks {

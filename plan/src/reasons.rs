@@ -27,14 +27,14 @@ pub enum Rejection {
     /// The lease was not given to this worker, or so long ago that nobody remembers it.
     #[error("lease {lease} was not given to this worker by this coordinator, or ended long ago")]
     NoLease { lease: LeaseId },
-    /// Nobody can have computed this yet.
+    /// No worker can have computed this yet.
     #[error("{unit} was not to be computed yet: not all ranges that it draws on are committed")]
     NotReady { unit: Unit },
-    /// Something else is known of this range or shard. The coordinator finds out which one is right.
+    /// Another content of this range or shard is known. The coordinator finds out which one is right.
     #[error("the content of {unit} is not the one that is known already")]
     Disagreement { unit: Unit },
-    /// Since the lease was given, ranges were withdrawn that the result may draw on; or it is a
-    /// check of something that is settled.
+    /// Since the lease was given, ranges were withdrawn that the result may draw on. Or it is a check that nothing
+    /// waits for any more.
     #[error("the lease has ended, and its result is of no more use")]
     Stale,
     /// The worker has not joined, or was forgotten: join first.
@@ -83,7 +83,7 @@ pub enum StopReason {
     PublishFailed { reason: String },
 }
 
-/// How an attempt to compute a task was lost. Workers are called by their names.
+/// How an attempt at a task failed. Workers are called by their names.
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
@@ -125,7 +125,7 @@ pub enum PlanError {
     /// More ranges than a plan keeps in memory.
     #[error("{}", too_many(*division, *size))]
     TooManyRanges { division: Division, size: u32 },
-    /// What is said to be done contradicts itself.
+    /// A unit is said to be done with two different contents.
     #[error("the content of {unit} is known in two versions")]
     Disagreement { unit: Unit },
 }

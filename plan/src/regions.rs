@@ -1,12 +1,13 @@
-//! Regions: who goes on with which ranges.
+//! Regions: which worker goes on with which ranges.
 //!
 //! Ranges whose heads begin alike draw on the same sources, and on each other. So the heads of a table are
 //! divided into regions by how they begin, and a region has an owner: the first worker that took a range of
-//! it. What becomes ready in a region goes to its owner, who has most of the sources already. Workers take
+//! it. What becomes ready in a region goes to its owner, which has most of the sources already. Workers take
 //! regions as they have time, so all of them have something to do in every layer.
 //!
-//! Nobody idles for that: a worker that has fewer tasks than threads takes what is another one's, if nothing is
-//! ready that is its own or nobody's. And a worker that goes, or falls silent, leaves its regions to the others.
+//! No worker idles for that: one that has fewer tasks than threads takes units of another's region, if nothing is ready
+//! in its own regions or in those without an owner. A worker that goes, or falls silent, leaves its regions to the
+//! others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,7 @@ use super::units::{Priority, SHARDS};
 /// range; with fewer, there are not enough regions for many workers.
 const REGION_BITS: u32 = 9;
 
-/// The units that nobody has done anything about: any worker may have them.
+/// The units without attempts: any worker may have them.
 #[derive(Debug)]
 pub(super) struct Fresh {
     /// The bits of a head that do not say which region it is in.
@@ -51,7 +52,7 @@ impl Fresh {
         self.piles.entry(owner).or_default().insert(priority);
     }
 
-    /// Takes a unit out; says whether it was there.
+    /// Takes a unit out. Returns whether it was there.
     pub(super) fn remove(&mut self, priority: Priority) -> bool {
         let owner = self.owner(priority);
         if let Some(pile) = self.piles.get_mut(&owner) {
@@ -63,7 +64,7 @@ impl Fresh {
         self.all.remove(&priority)
     }
 
-    /// Gives the region of a unit to `worker`, if it is nobody's.
+    /// Gives the region of a unit to `worker`, if it has no owner.
     pub(super) fn claim(&mut self, worker: WorkerId, priority: Priority) {
         let (layer, number) = priority;
         if layer == SHARDS || self.owner(priority).is_some() {
@@ -94,7 +95,7 @@ impl Fresh {
         }
     }
 
-    /// Has nothing belong to a worker any more.
+    /// Takes all its regions from a worker.
     pub(super) fn release(&mut self, worker: WorkerId) {
         self.owners.retain(|_, owner| *owner != worker);
         if let Some(mut pile) = self.piles.remove(&Some(worker)) {
@@ -102,8 +103,8 @@ impl Fresh {
         }
     }
 
-    /// What `worker` takes from, of layers below `below`: its own, or what is nobody's, or if it would
-    /// `idle` what is another one's.
+    /// The units among which `worker` finds its next one, of layers below `below`: those of its regions, or of regions
+    /// without an owner, or if it would `idle`, all.
     pub(super) fn pile(
         &self,
         worker: WorkerId,

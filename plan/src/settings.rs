@@ -1,4 +1,4 @@
-//! What a plan is for, and how it shares out the work.
+//! The settings of a plan: the table that it is for, and how it shares out the work.
 
 use chomp_table::Division;
 pub use chomp_table::head::HEAD_BITS_MAX;
@@ -7,14 +7,14 @@ use chomp_table::values;
 
 use super::messages::PlanError;
 
-/// What a plan is for, and how it shares out the work.
+/// The table that a plan is for, and how it shares out the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The kind of the table, and how it is cut into ranges.
     pub division: Division,
     /// The size of the table: bits, or tiles.
     pub size: u32,
-    /// The number of this owner of the table. Leases are counted from 2^32 times it.
+    /// The number of this coordinator among those that owned the table. Leases are counted from 2^32 times it.
     pub epoch: u64,
     /// Results of leases below this number are not taken, unless the lease stands: their sources may have been
     /// wrong. 0 at first. If the journal tells of a withdrawal, 2^32 times the epoch.
@@ -25,11 +25,12 @@ pub struct Settings {
     pub lease_ms: u64,
     /// A worker without leases and requests that was not heard of for so long is forgotten.
     pub silence_ms: u64,
-    /// When a lease has stood for so long, a worker that has nothing else to do gets a speculative second one on the same
-    /// work. One of ranges is due already after 250 ms, if that is eight times as long as nine of ten take.
+    /// When a lease has stood for so long, a worker that has nothing else to do gets a speculative second one on the
+    /// same work. A lease on ranges is slow earlier: after eight times the time that nine of ten tasks take, but not
+    /// before 250 ms.
     pub straggler_ms: u64,
-    /// A range or shard whose computation failed so often is computed by the coordinator, and so is a range whose record
-    /// was lost more often than this. If the coordinator's record is lost too, the job stops.
+    /// A range or shard whose computation failed so often is computed by the coordinator, and so is a range whose
+    /// record was lost more often than this. If the coordinator's record is lost too, the job stops.
     pub failures_max: u32,
     /// A range or shard whose leases ran out so often is computed by the coordinator. Machines die for reasons of
     /// their own, so this is more than [`failures_max`](Self::failures_max).
@@ -45,7 +46,8 @@ pub struct Settings {
     pub task_positions_min: u64,
     /// Into how many tasks a layer is cut for each thread, if it has that many ranges.
     pub tasks_per_thread: u32,
-    /// The stored words of every shard but the last; of Grundy values, the ranks of every shard but the last of an area.
+    /// The stored words of every shard but the last; of Grundy values, the ranks of every shard but the last of an
+    /// area.
     pub shard_words: u64,
     /// One of so many ranges is evaluated by another participant too before it is committed. 0: none is, not
     /// even of a worker's first results.

@@ -13,7 +13,7 @@ struct Shard {
     head: Head,
     /// The stored words of that range that come before.
     skip: u64,
-    /// Who wrote it last, if that is known and was not the coordinator.
+    /// The worker that wrote it last, if that is known and was not the coordinator.
     writer: Option<WorkerId>,
 }
 
@@ -38,8 +38,9 @@ pub(super) struct Shards {
 }
 
 impl Shards {
-    /// Cuts the table, of which all ranges are committed. Of words, each shard has `size` stored ones, in the order of
-    /// their ranges, and the last has the rest; there is at least one. Of ranks, each has `size` of one area, or the rest of it.
+    /// Cuts the table, of which all ranges are committed. In a table of words each shard has `size` stored words, in
+    /// the order of their ranges, and the last shard has the rest; there is at least one. In a table of Grundy values
+    /// each shard has `size` ranks of one area, or the rest of the area.
     pub(super) fn cut(&mut self, ranges: &Ranges, size: u64) {
         self.done = 0;
         match ranges.division() {
@@ -93,7 +94,7 @@ impl Shards {
     }
 
     pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
-        0..u32::try_from(self.all.len()).expect("a shard has a million words, a table 2^64")
+        0..u32::try_from(self.all.len()).expect("a shard has 4,194,304 words, a table at most 2^51")
     }
 
     pub(super) fn contains(&self, number: u32) -> bool {

@@ -1,11 +1,10 @@
-//! What the plan knows of each unit, be it a range or a shard.
+//! The state and content of one unit, be it a range or a shard.
 
 use chomp_table::{Digest, RangeSummary};
 
 use super::ids::SubmissionId;
 
-/// What is in a unit. The counts are those of a range, told by its worker as the digest is, so
-/// all three have to agree.
+/// The content of a unit. A worker tells the counts of a range as it tells the digest, so all three have to agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) count: u64,
@@ -41,7 +40,7 @@ impl Content {
     }
 }
 
-/// Where a unit stands.
+/// How far a unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Some of its sources are not committed.
@@ -54,17 +53,19 @@ pub(super) enum State {
     Committed,
 }
 
-/// How an attempt is lost, as far as its unit is concerned.
+/// How an attempt at a unit failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lost {
+pub(super) enum FailedAttempt {
+    /// The lease was not renewed in time.
     Expired,
+    /// The worker said that it failed, or sent a bad result.
     Failed,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    /// The content: of a committed unit, or of one that is being written; otherwise the one that
-    /// is expected, if any is.
+    /// The content of a unit that is committed or being written. Of any other unit, the content that it has to have, if
+    /// that is known.
     pub(super) known: Option<Content>,
     pub(super) state: State,
     expiries: u32,
@@ -81,16 +82,16 @@ impl Slot {
         }
     }
 
-    /// How many attempts were lost.
-    pub(super) fn lost(&self) -> u32 {
+    /// The number of attempts that failed.
+    pub(super) fn failed_attempts(&self) -> u32 {
         self.expiries.saturating_add(self.failures)
     }
 
-    /// Counts one more lost attempt, and gives the number of those lost in the same way.
-    pub(super) fn lose(&mut self, how: Lost) -> u32 {
+    /// Counts one more failed attempt, and returns the number of those that failed in the same way.
+    pub(super) fn count_failed_attempt(&mut self, how: FailedAttempt) -> u32 {
         let count = match how {
-            Lost::Expired => &mut self.expiries,
-            Lost::Failed => &mut self.failures,
+            FailedAttempt::Expired => &mut self.expiries,
+            FailedAttempt::Failed => &mut self.failures,
         };
         *count = count.saturating_add(1);
         *count

@@ -313,7 +313,7 @@ impl Bench {
                 .map(|one| one.unit)
                 .eq(heads.iter().map(|&head| range(head)))
         );
-        let found = |one: &Settled| one.finders.contains(&worker.participant);
+        let found = |one: &AgreedUnit| one.finders.contains(&worker.participant);
         assert!(units.iter().all(found));
         submission
     }
@@ -360,7 +360,7 @@ fn commit_by(submission: SubmissionId, heads: &[u64], finders: &[WorkerId]) -> A
 
 fn commit_units(submission: SubmissionId, units: &[Unit], finders: &[WorkerId]) -> Action {
     let finders: Vec<ParticipantId> = finders.iter().map(|worker| worker.participant).collect();
-    let settled = |&unit: &Unit| Settled {
+    let settled = |&unit: &Unit| AgreedUnit {
         unit,
         finders: finders.clone(),
     };

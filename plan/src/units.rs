@@ -5,7 +5,7 @@ use chomp_table::{Division, Head};
 use super::ids::Unit;
 use super::ranges::Ranges;
 use super::shards::Shards;
-use super::slots::{Content, Lost, Slot, State};
+use super::slots::{Content, FailedAttempt, Slot, State};
 
 /// The layer of shards: above all layers of ranges.
 pub(super) const SHARDS: u32 = u32::MAX - 1;
@@ -75,7 +75,7 @@ impl Units {
         self.slot_mut(unit).known = Some(content);
     }
 
-    /// Has nothing known of a unit, as before it was first computed.
+    /// Forgets the content of a unit, as before it was first computed.
     pub(super) fn forget(&mut self, unit: Unit) {
         self.slot_mut(unit).known = None;
     }
@@ -85,14 +85,14 @@ impl Units {
         self.known(unit).is_some_and(|known| known != content)
     }
 
-    /// How many attempts to compute this unit were lost.
-    pub(super) fn lost(&self, unit: Unit) -> u32 {
-        self.slot(unit).lost()
+    /// The number of attempts at this unit that failed.
+    pub(super) fn failed_attempts(&self, unit: Unit) -> u32 {
+        self.slot(unit).failed_attempts()
     }
 
-    /// Counts one more lost attempt, and gives the number of those lost in the same way.
-    pub(super) fn lose(&mut self, unit: Unit, how: Lost) -> u32 {
-        self.slot_mut(unit).lose(how)
+    /// Counts one more failed attempt, and returns the number of those that failed in the same way.
+    pub(super) fn count_failed_attempt(&mut self, unit: Unit, how: FailedAttempt) -> u32 {
+        self.slot_mut(unit).count_failed_attempt(how)
     }
 
     /// Whether everything that the unit draws on is committed.

@@ -1,9 +1,9 @@
-//! What a job waits for, for people.
+//! Texts that tell people what a job waits for.
 
 use super::{Phase, Plan};
 
 impl Plan {
-    /// Why nobody works on anything, if that is so and not the end.
+    /// Why no worker works on anything, if that is so and the table is not published.
     pub fn waits_for(&self) -> Option<String> {
         let replicas = self.settings.replicas;
         match &self.phase {

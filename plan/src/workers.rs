@@ -1,8 +1,8 @@
-//! Which workers are there, and who is not to be trusted.
+//! Workers: which are there, and which participants are not trusted.
 //!
-//! A worker names itself, so whoever has a credential can be many workers. Trust is therefore a matter of
-//! **participants**, who have a credential each: a participant has one vote, checks what others found, and is
-//! quarantined with all its workers. A worker alone is only ever benched, as one that fails at everything.
+//! A worker names itself, so the owner of one credential can be many workers. Trust is therefore a matter of
+//! **participants**, which have a credential each. A participant has one vote, checks what others found, and is
+//! quarantined with all its workers. A single worker is only benched, if it fails at everything.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
@@ -11,7 +11,7 @@ use super::Plan;
 use super::attempts::Vote;
 use super::ids::{LeaseId, Millis, ParticipantId, RequestId, Unit, WorkerId};
 use super::messages::{Action, LeaseAnswer, Loss, QuarantineReason, WorkerProgress};
-use super::slots::Lost;
+use super::slots::FailedAttempt;
 
 /// A worker that is there.
 #[derive(Debug)]
@@ -19,17 +19,17 @@ pub(super) struct Worker {
     pub(super) name: String,
     pub(super) threads: u32,
     pub(super) leases: BTreeSet<LeaseId>,
-    /// The requests of it that wait.
+    /// Its requests that wait.
     pub(super) requests: BTreeSet<RequestId>,
-    /// How it waits.
+    /// Its place among the workers that wait, if it has a request.
     queued: Option<Waiter>,
     /// When it was last heard of.
     pub(super) heard: Millis,
     /// The results of evaluations that were taken.
     pub(super) results: u64,
-    /// The units that it helped to settle.
-    pub(super) settled: u64,
-    /// The tasks that it lost.
+    /// The agreed units that it found.
+    pub(super) agreed: u64,
+    /// Its tasks that failed, were rejected, or were not renewed in time.
     pub(super) failures: u64,
     /// The tasks that it failed since one of its results was taken.
     pub(super) failures_in_a_row: u32,
@@ -100,7 +100,7 @@ impl Plan {
                 queued: None,
                 heard: now,
                 results: 0,
-                settled: 0,
+                agreed: 0,
                 failures: 0,
                 failures_in_a_row: 0,
             });
@@ -116,11 +116,11 @@ impl Plan {
         self.heard(now, worker);
         if is_second {
             // Workers of the first may not check each other any more.
-            self.release_unwatched();
+            self.release_uncheckable();
         }
     }
 
-    /// Notes how a worker waits, after its requests, its leases or its threads have changed.
+    /// Gives a worker its place among those that wait, after its requests, its leases or its threads have changed.
     pub(super) fn requeue(&mut self, worker: WorkerId) {
         let Some(entry) = self.workers.get_mut(&worker) else {
             return;
@@ -137,7 +137,7 @@ impl Plan {
         if let Some(new) = new {
             self.queue.insert(new);
             if old.is_none_or(|old| old.is_busy && !new.is_busy) {
-                self.callers.insert(worker);
+                self.recheck_workers.insert(worker);
             }
         }
     }
@@ -154,7 +154,7 @@ impl Plan {
         entry.is_some_and(|entry| !entry.is_busy())
     }
 
-    /// Whether a thread of a worker waits for a task: whatever may lead to one is urgent.
+    /// Whether a thread of a worker waits for a task. Then everything that may lead to one is urgent.
     pub fn is_anybody_idle(&self) -> bool {
         self.queue.first().is_some_and(|first| !first.is_busy)
     }
@@ -174,11 +174,11 @@ impl Plan {
                 self.note_idled(worker);
                 self.end_lease(lease, None);
             }
-            self.release_unwatched();
+            self.release_uncheckable();
         }
     }
 
-    /// Forgets the workers that have fallen silent. They have lost their leases long before.
+    /// Forgets the workers that have fallen silent. Their leases have ended long before.
     pub(super) fn forget_silent(&mut self, now: Millis) {
         while let Some(&(heard, worker)) = self.silences.first()
             && heard.plus(self.settings.silence_ms) <= now
@@ -211,12 +211,12 @@ impl Plan {
         if let Some(waiter) = gone.queued {
             self.queue.remove(&waiter);
         }
-        // Those that are left may try again what they failed at.
-        self.news = true;
+        // The other workers may try again what they failed at.
+        self.requests_dirty = true;
         Some(gone)
     }
 
-    /// What people call a worker.
+    /// The name of a worker, for people.
     pub(super) fn name(&self, worker: WorkerId) -> String {
         let here = self.workers.get(&worker).map(|worker| &worker.name);
         let outcast = self.outcast(worker).map(|outcast| &outcast.name);
@@ -225,14 +225,14 @@ impl Plan {
             .unwrap_or_else(|| format!("number {worker}, which has left"))
     }
 
-    /// Counts a lost task of a worker; one that fails whatever it tries gets no more. To be silent
-    /// is no sign of that: machines come and go.
-    pub(super) fn count_loss(&mut self, worker: WorkerId, how: Lost, loss: &Loss) {
+    /// Counts a failed task of a worker. A worker that fails everything that it tries gets no more tasks. Silence does
+    /// not count as that: machines come and go.
+    pub(super) fn count_failed_task(&mut self, worker: WorkerId, how: FailedAttempt, loss: &Loss) {
         let Some(entry) = self.workers.get_mut(&worker) else {
             return;
         };
         entry.failures += 1;
-        if how == Lost::Expired {
+        if how == FailedAttempt::Expired {
             return;
         }
         entry.failures_in_a_row += 1;
@@ -248,7 +248,7 @@ impl Plan {
         }
     }
 
-    /// A result of this worker was of use.
+    /// Notes that a result of this worker was of use.
     pub(super) fn count_success(&mut self, worker: WorkerId) {
         self.failures.remove(&worker.participant);
         self.note_done(worker);
@@ -257,13 +257,13 @@ impl Plan {
         }
     }
 
-    /// The credential of a participant was taken back.
+    /// Quarantines a participant whose credential was taken back.
     pub(super) fn revoked(&mut self, participant: ParticipantId) {
         let worker = self.some_worker(participant);
         self.quarantine(worker, QuarantineReason::Revoked);
     }
 
-    /// A worker of this participant, one that is there if any is.
+    /// A worker of this participant: one that is there, if any is.
     pub(super) fn some_worker(&self, participant: ParticipantId) -> WorkerId {
         let mut here = self.workers.range(WorkerId::all_of(participant));
         here.next().map_or(
@@ -275,7 +275,7 @@ impl Plan {
         )
     }
 
-    /// The owner of the table trusts a participant again.
+    /// Forgets why a participant is not trusted: the owner of the table trusts it again.
     pub(super) fn readmitted(&mut self, participant: ParticipantId) {
         self.outcasts.remove(&participant);
         self.failures.remove(&participant);
@@ -292,7 +292,7 @@ impl Plan {
         };
         self.benched.insert(worker, outcast);
         self.dismiss(worker, &quarantine);
-        self.release_unwatched();
+        self.release_uncheckable();
         self.out.push(Action::Quarantine {
             worker,
             name,
@@ -300,8 +300,8 @@ impl Plan {
         });
     }
 
-    /// Has nothing to do with a participant any more, for what this worker of it did: leases go to others, votes do
-    /// not count, and unless it merely failed, the coordinator computes again what it had delivered.
+    /// Excludes a participant for what this worker of it did. Its leases go to others and its votes do not count.
+    /// Unless it merely failed, all that it had delivered is computed again.
     pub(super) fn quarantine(&mut self, worker: WorkerId, quarantine: QuarantineReason) {
         let participant = worker.participant;
         let known = self.outcasts.get(&participant);
@@ -325,7 +325,7 @@ impl Plan {
         if !matches!(quarantine, QuarantineReason::Failing { .. }) {
             self.doubt(delivered.into_iter().map(Delivery::unit));
         }
-        self.release_unwatched();
+        self.release_uncheckable();
         self.out.push(Action::Quarantine {
             worker,
             name,
@@ -333,7 +333,7 @@ impl Plan {
         });
     }
 
-    /// Takes a worker out that gets no more tasks.
+    /// Removes a worker that gets no more tasks, and answers its requests.
     fn dismiss(&mut self, worker: WorkerId, quarantine: &QuarantineReason) {
         if let Some(gone) = self.remove(worker) {
             for request in gone.requests {
@@ -348,7 +348,7 @@ impl Plan {
         }
     }
 
-    /// The votes of a participant that is not to be trusted do not count.
+    /// Forgets the votes of a participant that is not trusted.
     fn forget_votes(&mut self, participant: ParticipantId) {
         let is_theirs = |vote: &Vote| vote.worker.participant == participant;
         let voted = |unit: &Unit| {
@@ -366,14 +366,14 @@ impl Plan {
         }
     }
 
-    /// Counts a unit whose content is what `worker` found.
-    pub(super) fn count_settled(&mut self, worker: WorkerId) {
+    /// Counts a unit whose agreed content `worker` found.
+    pub(super) fn count_agreed(&mut self, worker: WorkerId) {
         if let Some(entry) = self.workers.get_mut(&worker) {
-            entry.settled += 1;
+            entry.agreed += 1;
         }
     }
 
-    /// Notes that the content of a unit is what a participant found, as the journal does.
+    /// Notes that a participant found the content of a unit, as the journal does.
     pub(super) fn note_delivery(&mut self, participant: ParticipantId, unit: Unit) {
         let delivered = self.delivered.entry(participant).or_default();
         delivered.push(Delivery::of(unit));
@@ -389,8 +389,8 @@ impl Plan {
         all.or_else(|| self.benched.get(&worker))
     }
 
-    /// Whether `judge` may look at what `author` has found: it is of another participant. If only one participant is
-    /// there, another of its workers does, whose machine may be a sounder one.
+    /// Whether `judge` may check what `author` has found: it is of another participant. If only one participant is
+    /// there, another of its workers may, as its machine may be a sounder one.
     pub(super) fn may_judge(&self, judge: WorkerId, author: WorkerId) -> bool {
         let is_only_one = self.present.len() <= 1;
         judge.participant != author.participant || is_only_one && judge != author
@@ -413,7 +413,7 @@ impl Plan {
             name: worker.name.clone(),
             threads: worker.threads,
             leases: worker.leases.len() as u64,
-            ranges: worker.settled,
+            ranges: worker.agreed,
             failures: worker.failures,
             heard: worker.heard,
             quarantine: None,

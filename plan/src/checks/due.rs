@@ -1,4 +1,4 @@
-//! Which checks are due, and which of them nobody has in hand.
+//! The checks that are due, and which of them are leased.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,20 +8,21 @@ use crate::ids::{LeaseId, Millis, SubmissionId, Unit, WorkerId};
 use crate::slots::Content;
 use crate::units::{Priority, priority};
 
-/// Of so many groups of checks the lowest range is chosen.
+/// The lowest range is chosen among the first so many groups of checks.
 const GROUPS_LOOKED_AT: usize = 16;
 
 /// A range that waits for a check.
 #[derive(Debug)]
 pub(in super::super) struct Check {
-    /// The result that is committed after the check; none if the range is committed, and doubted.
+    /// The result that is committed after the check. `None` if the range is committed, and doubted.
     pub(in super::super) held: Option<SubmissionId>,
     pub(in super::super) content: Content,
-    /// Who found that content and is trusted, one of each participant, ascending.
+    /// The trusted workers that found that content, one of each participant, ascending.
     pub(in super::super) voters: Vec<WorkerId>,
     /// The check that is under way.
     pub(in super::super) lease: Option<LeaseId>,
-    pub(in super::super) lost: u32,
+    /// The number of leases on it that ended without a result.
+    pub(in super::super) failed: u32,
     pub(in super::super) since: Millis,
 }
 
@@ -30,7 +31,7 @@ pub(in super::super) struct Check {
 pub(in super::super) struct Checks {
     division: Division,
     pub(super) due: BTreeMap<Head, Check>,
-    /// Those that nobody has in hand, by who must not have them.
+    /// The checks that are not leased, by the workers that must not have them.
     free: BTreeMap<Vec<WorkerId>, BTreeSet<Priority>>,
     /// The doubted ranges among these.
     doubted: BTreeSet<Priority>,
@@ -73,7 +74,7 @@ impl Checks {
         doubted.map(|(&head, _)| head)
     }
 
-    /// Those that nobody has in hand, low layers first.
+    /// The doubted ranges whose checks are not leased, low layers first.
     pub(in super::super) fn doubted(&self) -> impl Iterator<Item = Head> {
         self.doubted.iter().map(|&(_, number)| Head(number))
     }
@@ -89,11 +90,11 @@ impl Checks {
     pub(super) fn remove(&mut self, head: Head) -> Option<Check> {
         let check = self.due.get(&head)?;
         self.held.remove(&(check.since, head));
-        self.set_taken(head);
+        self.set_leased(head);
         self.due.remove(&head)
     }
 
-    /// Anybody who may check this range can have it.
+    /// Notes that the check of this range is not leased.
     pub(super) fn set_free(&mut self, head: Head) {
         let check = &self.due[&head];
         let priority = priority(self.division, Unit::Range(head));
@@ -104,7 +105,8 @@ impl Checks {
         group.insert(priority);
     }
 
-    pub(super) fn set_taken(&mut self, head: Head) {
+    /// Notes that the check of this range is leased.
+    pub(super) fn set_leased(&mut self, head: Head) {
         let voters = &self.due[&head].voters;
         let priority = priority(self.division, Unit::Range(head));
         self.doubted.remove(&priority);
@@ -116,8 +118,8 @@ impl Checks {
         }
     }
 
-    /// Some ranges of a low layer that somebody may check who `may` look at what these have found, ascending; and how
-    /// many checks of each were lost.
+    /// The next checks for a worker: ranges of one layer, ascending, and how many checks of each failed. `may` tells
+    /// whether the worker may check what these voters have found.
     pub(super) fn wanted_by(
         &self,
         may: impl Fn(&[WorkerId]) -> bool,
@@ -130,12 +132,12 @@ impl Checks {
             .min_by_key(|group| group.first().copied())?;
         let &(layer, first) = group.first()?;
         let of_layer = group.range((layer, first)..=(layer, u64::MAX));
-        let lost = self.due[&Head(first)].lost;
+        let failed = self.due[&Head(first)].failed;
         let heads = of_layer.map(|&(_, number)| Head(number));
-        let alike = heads.take_while(|head| self.due[head].lost == lost);
-        // One that was tried in vain is tried alone.
-        let most = if lost > 0 { 1 } else { most };
-        Some((alike.take(most).collect(), lost))
+        let alike = heads.take_while(|head| self.due[head].failed == failed);
+        // A range whose check failed is checked alone.
+        let most = if failed > 0 { 1 } else { most };
+        Some((alike.take(most).collect(), failed))
     }
 
     #[cfg(test)]
@@ -143,7 +145,7 @@ impl Checks {
         &self.due
     }
 
-    /// Those that nobody has in hand.
+    /// The checks that are not leased.
     #[cfg(test)]
     pub(in super::super) fn free(&self) -> impl Iterator<Item = (&Vec<WorkerId>, Head)> {
         let groups = self.free.iter();

@@ -6,7 +6,8 @@ use super::disk::Write;
 use super::world::{Finding, Submission, World};
 use crate::slots::Content;
 use crate::{
-    Event, LeaseId, Loss, Phase, Rejection, Settled, StopReason, SubmissionId, Unit, Work, WorkerId,
+    AgreedUnit, Event, LeaseId, Loss, Phase, Rejection, StopReason, SubmissionId, Unit, Work,
+    WorkerId,
 };
 
 impl World {
@@ -67,7 +68,7 @@ impl World {
     }
 
     /// Begins a write that the plan asks for, if it may.
-    pub(super) fn commit(&mut self, submission: SubmissionId, units: &[Settled]) {
+    pub(super) fn commit(&mut self, submission: SubmissionId, units: &[AgreedUnit]) {
         assert_eq!(self.stopped, None, "a write begun after a fault");
         let entry = self
             .submissions
@@ -76,7 +77,7 @@ impl World {
         assert!(entry.good);
         let mut chosen = Vec::new();
         let mut found_by = Vec::new();
-        for Settled { unit, finders } in units {
+        for AgreedUnit { unit, finders } in units {
             assert!(entry.written.insert(*unit), "written twice");
             let of_it = entry.units.iter().find(|(other, _)| other == unit);
             chosen.push(*of_it.expect("a unit of it"));

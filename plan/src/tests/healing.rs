@@ -54,7 +54,8 @@ fn what_is_not_committed_or_another_record_is_not_lost() {
     assert_eq!(bench.plan.progress().ranges_done, 3);
 }
 
-/// Whoever puts what is no record loses a range as often as he is given it; what the coordinator puts stays, or nothing does.
+/// Whoever puts what is no record loses a range as often as he is given it; what the coordinator puts stays, or nothing
+/// does.
 #[test]
 fn a_store_that_keeps_losing_a_range_stops_the_job() {
     let settings = Settings {
@@ -183,8 +184,8 @@ fn results_from_before_a_withdrawal_are_not_taken_by_the_next_plan() {
     bench.begin_commit(A, LeaseId(2 << 32), &[3]);
 }
 
-/// A's lie about range 2 was lost. Whoever computes that anew does not just replace it: B, who drew on it for range 3, did
-/// as it was told, and range 3 has to go.
+/// A's lie about range 2 was lost. Whoever computes that anew does not just replace it: B, who drew on it for range 3,
+/// did as it was told, and range 3 has to go.
 #[test]
 fn what_was_in_a_lost_range_is_not_forgotten_by_the_next_plan() {
     let past = Past {

@@ -129,7 +129,7 @@ fn a_task_is_old_when_it_takes_much_longer_than_others() {
     for (ms, old) in [(0, 250), (10, 250), (100, 800), (1_000, 3_000)] {
         let mut bench = busy(3_000);
         let held = bench.task(A);
-        let slow = |bench: &Bench, lease| bench.plan.leases[&lease].slow.0 - bench.now;
+        let slow = |bench: &Bench, lease| bench.plan.leases[&lease].speculate_at.0 - bench.now;
         assert_eq!(slow(&bench, held.lease), 3_000, "nothing is known yet");
         let task = bench.task(B);
         bench.now += ms;
@@ -142,8 +142,8 @@ fn a_task_is_old_when_it_takes_much_longer_than_others() {
 /// One that delivers late makes others wait no longer than one that never does, and not for long.
 #[test]
 fn what_is_usual_follows_the_many() {
-    let mut usual = Usual::default();
-    let old = |usual: Usual| usual.old_after(3_000);
+    let mut usual = TypicalTaskTime::default();
+    let old = |usual: TypicalTaskTime| usual.slow_after(3_000);
     usual.note(60_000);
     assert_eq!(old(usual), 3_000);
     for _ in 0..600 {
@@ -165,10 +165,10 @@ fn what_is_usual_follows_the_many() {
     assert!((1_500..=1_600).contains(&old), "{old}");
     usual.note(u64::MAX);
     // What takes as long as usual raises nothing.
-    let mut usual = Usual::default();
+    let mut usual = TypicalTaskTime::default();
     usual.note(100);
     usual.note(100);
-    assert_eq!(usual.old_after(3_000), 8 * 98);
+    assert_eq!(usual.slow_after(3_000), 8 * 98);
 }
 
 fn some_task(actions: &[Action]) -> Option<Task> {
@@ -283,8 +283,8 @@ fn who_owes_nothing_earns_credit() {
     }
 }
 
-/// Nobody asks, so there is nothing to wake up for. Then one asks while another worker of its holds a task, and gets one
-/// when that has ended.
+/// Nobody asks, so there is nothing to wake up for. Then one asks while another worker of its holds a task, and gets
+/// one when that has ended.
 #[test]
 fn who_waits_goes_on_when_its_other_task_has_ended() {
     let mut bench = busy(1_000_000);

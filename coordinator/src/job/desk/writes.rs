@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::mem::take;
 
 use chomp_plan::{
-    Event, Millis, ParticipantId, Phase, QuarantineReason, Settled, SubmissionId, Unit,
+    AgreedUnit, Event, Millis, ParticipantId, Phase, QuarantineReason, SubmissionId, Unit,
 };
 use chomp_store::{Entry, Finders, Outcast, PartName, Placed};
 
@@ -30,7 +30,7 @@ const PAUSE: u64 = 2;
 pub(super) enum Write {
     Commit {
         submission: SubmissionId,
-        units: Vec<Settled>,
+        units: Vec<AgreedUnit>,
     },
     /// Something of which the plan wants no answer.
     Note(Box<Entry>),
@@ -146,11 +146,11 @@ impl Desk {
     }
 
     /// The entries for these units of a submission: one for those that the same participants found.
-    fn entries(&self, submission: SubmissionId, units: &[Settled]) -> Vec<Entry> {
+    fn entries(&self, submission: SubmissionId, units: &[AgreedUnit]) -> Vec<Entry> {
         let kept = &self.submissions[&submission];
         let groups = units.chunk_by(|one, next| one.finders == next.finders);
-        let entry = |group: &[Settled]| {
-            let finders = group.iter().flat_map(|settled| &settled.finders);
+        let entry = |group: &[AgreedUnit]| {
+            let finders = group.iter().flat_map(|agreed| &agreed.finders);
             let finders = Finders::new(finders.map(|&ParticipantId(number)| number));
             match &kept.handed {
                 Handed::Merged(merged) => Some(Entry::Shard {
