@@ -6,6 +6,7 @@ use chomp_table::{Head, RangeBits};
 use super::*;
 use chomp_table::Digest;
 
+mod actions;
 mod arbitration;
 mod checks;
 mod doubts;
@@ -18,6 +19,8 @@ mod replicas;
 mod scheduling;
 mod settling;
 mod storing;
+
+use actions::*;
 
 const A: WorkerId = WorkerId::only(1);
 const B: WorkerId = WorkerId::only(2);
@@ -69,7 +72,48 @@ pub(super) fn shard_digest(number: u32) -> Digest {
     Digest(digest)
 }
 
-/// The task that somebody is given.
+/// Every range is checked by another worker.
+fn all_checked(bits: u32) -> Settings {
+    Settings {
+        check_one_in: 1,
+        check_own_one_in: 1,
+        ..settings(bits)
+    }
+}
+
+/// Two participants have to find the same.
+fn two_replicas(bits: u32) -> Settings {
+    Settings {
+        replicas: 2,
+        ..settings(bits)
+    }
+}
+
+/// The table is cut into shards of so many words.
+fn shards_of(shard_words: u64, bits: u32) -> Settings {
+    Settings {
+        shard_words,
+        ..settings(bits)
+    }
+}
+
+/// Leases are slow after so many milliseconds.
+fn slow_after(straggler_ms: u64, bits: u32) -> Settings {
+    Settings {
+        straggler_ms,
+        ..settings(bits)
+    }
+}
+
+/// The task of the only action.
+fn only_task(actions: &[Action]) -> &Task {
+    let [action] = actions else {
+        panic!("{actions:?}");
+    };
+    given(action)
+}
+
+/// The task that an action gives.
 fn given(action: &Action) -> &Task {
     match action {
         Action::Answer {
@@ -78,15 +122,6 @@ fn given(action: &Action) -> &Task {
         } => task,
         other => panic!("no task: {other:?}"),
     }
-}
-
-fn lose(head: u64) -> Action {
-    Action::Lose { head: Head(head) }
-}
-
-fn withdraw(heads: &[u64]) -> Action {
-    let heads = to_heads(heads);
-    Action::Withdraw { heads }
 }
 
 /// A plan under test: every step checks the invariants.
@@ -154,6 +189,25 @@ impl Bench {
         assert_eq!(actions, []);
     }
 
+    /// Joins workers of one thread each.
+    fn join_all(&mut self, workers: &[WorkerId]) {
+        for &worker in workers {
+            self.join(worker, 1);
+        }
+    }
+
+    fn leave(&mut self, worker: WorkerId) -> Vec<Action> {
+        self.tell(Event::Left { worker })
+    }
+
+    fn revoke(&mut self, participant: ParticipantId) -> Vec<Action> {
+        self.tell(Event::Revoked { participant })
+    }
+
+    fn readmit(&mut self, participant: ParticipantId) {
+        self.tell(Event::Readmitted { participant });
+    }
+
     fn want(&mut self, worker: WorkerId) -> Vec<Action> {
         self.requests += 1;
         self.tell(Event::Wanted {
@@ -165,22 +219,28 @@ impl Bench {
     /// Asks for a task that is there.
     fn task(&mut self, worker: WorkerId) -> Task {
         let actions = self.want(worker);
-        let [
-            Action::Answer {
-                request,
-                answer: LeaseAnswer::Task(task),
-            },
-        ] = actions.as_slice()
-        else {
-            panic!("no task: {actions:?}");
-        };
-        assert_eq!(request.0, self.requests);
-        task.clone()
+        let task = only_task(&actions).clone();
+        let request = RequestId(self.requests);
+        let answer = LeaseAnswer::Task(task.clone());
+        assert_eq!(actions, [Action::Answer { request, answer }]);
+        task
     }
 
     fn renew(&mut self, worker: WorkerId, lease: LeaseId) -> Vec<Action> {
         let leases = vec![lease];
         self.tell(Event::Renewed { worker, leases })
+    }
+
+    fn give_back(&mut self, worker: WorkerId, lease: LeaseId) -> Vec<Action> {
+        self.tell(Event::Returned { worker, lease })
+    }
+
+    fn fail(&mut self, worker: WorkerId, lease: LeaseId) -> Vec<Action> {
+        self.tell(Event::Failed {
+            worker,
+            lease,
+            reason: "no memory".to_owned(),
+        })
     }
 
     fn new_submission(&mut self) -> SubmissionId {
@@ -294,6 +354,18 @@ impl Bench {
         (submission, self.tell(event))
     }
 
+    /// The coordinator has merged a shard itself.
+    fn arbitrate_shard(&mut self, shard: u32) -> (SubmissionId, Vec<Action>) {
+        let submission = self.new_submission();
+        let event = Event::Arbitrated {
+            submission,
+            unit: Unit::Shard(shard),
+            range: None,
+            digest: shard_digest(shard),
+        };
+        (submission, self.tell(event))
+    }
+
     /// Hands in a result that has to be written.
     fn begin_commit(&mut self, worker: WorkerId, lease: LeaseId, heads: &[u64]) -> SubmissionId {
         let (submission, actions) = self.submit(worker, lease, summaries(heads.iter().copied()));
@@ -345,49 +417,4 @@ fn to_heads(heads: &[u64]) -> Vec<Head> {
 
 fn range(head: u64) -> Unit {
     Unit::Range(Head(head))
-}
-
-/// Ranges that A alone found are to be written.
-fn commit(submission: SubmissionId, heads: &[u64]) -> Action {
-    commit_by(submission, heads, &[A])
-}
-
-/// Ranges that these found are to be written.
-fn commit_by(submission: SubmissionId, heads: &[u64], finders: &[WorkerId]) -> Action {
-    let units: Vec<Unit> = heads.iter().map(|&head| range(head)).collect();
-    commit_units(submission, &units, finders)
-}
-
-fn commit_units(submission: SubmissionId, units: &[Unit], finders: &[WorkerId]) -> Action {
-    let finders: Vec<ParticipantId> = finders.iter().map(|worker| worker.participant).collect();
-    let settled = |&unit: &Unit| AgreedUnit {
-        unit,
-        finders: finders.clone(),
-    };
-    let units = units.iter().map(settled).collect();
-    Action::Commit { submission, units }
-}
-
-fn settled(submission: SubmissionId, verdict: Verdict) -> Action {
-    Action::Settle {
-        submission,
-        verdict,
-    }
-}
-
-fn accepted(submission: SubmissionId) -> Action {
-    settled(submission, Verdict::Accepted)
-}
-
-fn duplicate(submission: SubmissionId) -> Action {
-    settled(submission, Verdict::Duplicate)
-}
-
-fn rejected(submission: SubmissionId, reason: Rejection) -> Action {
-    settled(submission, Verdict::Rejected { reason })
-}
-
-fn renewal(worker: WorkerId, lost: &[LeaseId]) -> Vec<Action> {
-    let lost = lost.to_vec();
-    vec![Action::Renewal { worker, lost }]
 }

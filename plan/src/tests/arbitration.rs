@@ -5,42 +5,12 @@ use super::*;
 /// A plan at layer 3 of 16 bits, ranges 3 and 4, of which A has delivered both; 4 is a lie if `lie`.
 fn delivered(lie: bool) -> Bench {
     let mut bench = Bench::at_layer(settings(16), 3);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    bench.join_all(&[A, B]);
     let four = if lie { wrong(4) } else { summary(4) };
     let ranges = vec![summary(3), four];
     let (submission, _) = bench.submit(A, LeaseId(9), ranges);
     bench.committed(submission);
     bench
-}
-
-fn arbitrate(head: u64) -> Action {
-    Action::Arbitrate { unit: range(head) }
-}
-
-fn quarantine(worker: WorkerId, head: u64) -> Action {
-    Action::Quarantine {
-        worker,
-        name: format!("w{worker}"),
-        reason: lied(head),
-    }
-}
-
-fn forget(submission: SubmissionId) -> Action {
-    Action::Forget { submission }
-}
-
-fn lied(head: u64) -> QuarantineReason {
-    QuarantineReason::Lied { unit: range(head) }
-}
-
-fn disagreement(submission: SubmissionId, head: u64) -> Action {
-    rejected(submission, Rejection::Disagreement { unit: range(head) })
-}
-
-fn confirmed(head: u64) -> Action {
-    let (head, finders) = (Head(head), Vec::new());
-    Action::Confirmed { head, finders }
 }
 
 #[test]
@@ -108,13 +78,8 @@ fn what_is_being_written_is_compared_too() {
 
 #[test]
 fn nobody_is_given_what_is_in_doubt() {
-    let settings = Settings {
-        replicas: 2,
-        ..settings(16)
-    };
-    let mut bench = Bench::at_layer(settings, 3);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    let mut bench = Bench::at_layer(two_replicas(16), 3);
+    bench.join_all(&[A, B]);
     bench.submit(A, LeaseId(0), vec![wrong(3)]);
     bench.submit(B, LeaseId(0), vec![summary(3)]);
     bench.join(WorkerId::only(3), 1);
@@ -131,15 +96,11 @@ fn nobody_is_given_what_is_in_doubt() {
 fn nothing_is_published_while_something_is_in_doubt() {
     let (mut bench, actions) = Bench::with(settings(14), &summaries(0..4), &[]);
     assert_eq!(actions, []);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    bench.join_all(&[A, B]);
     let task = bench.task(A);
     bench.submit(B, LeaseId(0), vec![wrong(3)]);
     // No other shard is given out meanwhile.
-    bench.tell(Event::Returned {
-        worker: A,
-        lease: task.lease,
-    });
+    bench.give_back(A, task.lease);
     assert_eq!(bench.want(A), []);
     let (own, actions) = bench.arbitrate(summary(3));
     let [_, quarantined, forgotten, Action::Answer { answer, .. }] = actions.as_slice() else {
@@ -152,25 +113,13 @@ fn nothing_is_published_while_something_is_in_doubt() {
 #[test]
 fn a_wrong_shard_is_merged_by_the_coordinator_and_written_over() {
     let shards = [(0, Digest([1; 32]))];
-    let settings = Settings {
-        shard_words: 4,
-        ..settings(14)
-    };
-    let (mut bench, _) = Bench::with(settings, &summaries(0..4), &shards);
+    let (mut bench, _) = Bench::with(shards_of(4, 14), &summaries(0..4), &shards);
     bench.join(A, 1);
     let (bad, actions) = bench.merge(A, LeaseId(9), 0, shard_digest(0));
     let unit = Unit::Shard(0);
     let disagreement = rejected(bad, Rejection::Disagreement { unit });
     assert_eq!(actions, [disagreement, Action::Arbitrate { unit }]);
-    let submission = bench.new_submission();
-    let digest = shard_digest(0);
-    let range = None;
-    let actions = bench.tell(Event::Arbitrated {
-        submission,
-        unit,
-        range,
-        digest,
-    });
+    let (submission, actions) = bench.arbitrate_shard(0);
     assert_eq!(actions, [commit_units(submission, &[unit], &[])]);
     assert_eq!(bench.plan.quarantine_reason(A), None);
 }
@@ -259,8 +208,7 @@ fn a_restart_forgets_no_suspicion() {
             arbitrate(2)
         ]
     );
-    let participant = B.participant;
-    bench.tell(Event::Readmitted { participant });
+    bench.readmit(B.participant);
     bench.join(B, 1);
     assert!(bench.plan.is_there(B));
 }
@@ -295,14 +243,7 @@ fn a_shard_that_is_none_any_more_is_not_decided() {
     bench.merge(A, LeaseId(9), 0, Digest([1; 32]));
     assert_eq!(bench.lose(3), [lose(3)]);
     assert_eq!(bench.plan.progress().arbitrations, 0);
-    let submission = bench.new_submission();
-    let (range, digest) = (None, shard_digest(0));
-    let actions = bench.tell(Event::Arbitrated {
-        submission,
-        unit,
-        range,
-        digest,
-    });
+    let (submission, actions) = bench.arbitrate_shard(0);
     assert_eq!(actions, [forget(submission)]);
     assert_eq!(bench.plan.quarantine_reason(A), None);
     // The coordinator merges one of the new cut as any other.
@@ -312,13 +253,7 @@ fn a_shard_that_is_none_any_more_is_not_decided() {
     let (merged, _) = bench.merge(A, lease, 0, Digest([1; 32]));
     bench.committed(merged);
     bench.merge(A, lease, 0, shard_digest(0));
-    let submission = bench.new_submission();
-    let actions = bench.tell(Event::Arbitrated {
-        submission,
-        unit,
-        range,
-        digest,
-    });
+    let (submission, actions) = bench.arbitrate_shard(0);
     assert!(actions.contains(&commit_units(submission, &[unit], &[])));
     assert_eq!(bench.committed(submission)[0], accepted(submission));
     assert_eq!(bench.plan.progress().shards_done, 1);
@@ -333,9 +268,7 @@ fn what_follows_from_a_lie_is_nobodys_fault() {
         ..Past::default()
     };
     let (mut bench, _) = Bench::resumed(settings(16), &past);
-    for worker in [B, C] {
-        bench.join(worker, 1);
-    }
+    bench.join_all(&[B, C]);
     bench.submit(C, LeaseId(9), summaries([2]));
     bench.submit(C, LeaseId(9), summaries([3]));
     assert_eq!(bench.plan.progress().arbitrations, 2);
@@ -346,8 +279,7 @@ fn what_follows_from_a_lie_is_nobodys_fault() {
     // C finds range 3 now, and B, which is not trusted any more, has no part in that.
     let three = bench.begin_commit(C, LeaseId(10), &[3]);
     bench.committed(three);
-    let participant = B.participant;
-    bench.tell(Event::Revoked { participant });
+    bench.revoke(B.participant);
     assert_eq!(bench.plan.progress().arbitrations, 0);
 }
 
@@ -363,30 +295,18 @@ fn a_liar_is_not_trusted_in_shards_either() {
         found: found.chain([(range(3), B.participant)]).collect(),
         ..Past::default()
     };
-    let settings = Settings {
-        shard_words: 5,
-        ..settings(14)
-    };
-    let (mut bench, _) = Bench::resumed(settings, &past);
+    let (mut bench, _) = Bench::resumed(shards_of(5, 14), &past);
     bench.join(C, 1);
     bench.merge(C, LeaseId(9), 0, shard_digest(0));
     let mut told = Vec::new();
     for shard in [0, 1] {
-        let (range, digest) = (None, shard_digest(shard));
-        let submission = bench.new_submission();
-        told = bench.tell(Event::Arbitrated {
-            submission,
-            unit: shards[shard as usize],
-            range,
-            digest,
-        });
+        (_, told) = bench.arbitrate_shard(shard);
         if shard == 0 {
             assert!(told.contains(&Action::Arbitrate { unit: shards[1] }));
         }
     }
     assert!(bench.plan.quarantine_reason(A).is_some(), "{told:?}");
-    let participant = B.participant;
-    let actions = bench.tell(Event::Revoked { participant });
+    let actions = bench.revoke(B.participant);
     assert!(actions.contains(&arbitrate(3)), "{actions:?}");
 }
 

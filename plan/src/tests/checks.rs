@@ -4,19 +4,9 @@ use super::*;
 
 /// A plan at layer 3 of 16 bits, ranges 3 and 4, every range of which is checked.
 fn checked() -> Bench {
-    let settings = Settings {
-        check_one_in: 1,
-        check_own_one_in: 1,
-        ..settings(16)
-    };
-    let mut bench = Bench::at_layer(settings, 3);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    let mut bench = Bench::at_layer(all_checked(16), 3);
+    bench.join_all(&[A, B]);
     bench
-}
-
-fn held(submission: SubmissionId) -> Action {
-    settled(submission, Verdict::Held)
 }
 
 /// A hands in range 3; B gets the check.
@@ -46,8 +36,7 @@ fn another_worker_checks_before_all_else() {
         actions,
         [commit_by(submission, &[3], &[A, B]), accepted(check)]
     );
-    let forgotten = Action::Forget { submission };
-    assert_eq!(bench.committed(submission)[0], forgotten);
+    assert_eq!(bench.committed(submission)[0], forget(submission));
     assert_eq!(bench.plan.progress().ranges_done, 4);
 }
 
@@ -92,7 +81,7 @@ fn what_chance_does_not_choose_is_not_held_up() {
 #[test]
 fn a_worker_alone_is_not_checked() {
     let mut bench = checked();
-    bench.tell(Event::Left { worker: B });
+    bench.leave(B);
     bench.begin_commit(A, LeaseId(9), &[3]);
 }
 
@@ -105,12 +94,12 @@ fn what_nobody_may_check_any_more_is_committed() {
         waits.unwrap(),
         "1 ranges wait for a worker that checks them"
     );
-    let actions = bench.tell(Event::Left { worker: B });
+    let actions = bench.leave(B);
     assert_eq!(actions, [commit(submission, &[3])]);
 
     let mut bench = checked();
     let (submission, _) = begin(&mut bench);
-    let actions = bench.tell(Event::Left { worker: B });
+    let actions = bench.leave(B);
     assert_eq!(actions, [commit(submission, &[3])]);
 
     let mut bench = checked();
@@ -174,25 +163,14 @@ fn a_range_waits_as_long_as_its_checker_is_heard_of() {
 fn after_two_lost_checks_the_range_is_committed() {
     let mut bench = checked();
     let (submission, task) = begin(&mut bench);
-    let fail = |bench: &mut Bench, task: &Task| {
-        let reason = String::new();
-        bench.tell(Event::Failed {
-            worker: B,
-            lease: task.lease,
-            reason,
-        })
-    };
-    assert_eq!(fail(&mut bench, &task), []);
+    assert_eq!(bench.fail(B, task.lease), []);
     let again = bench.task(B);
     assert_eq!((again.attempt, &again.work), (2, &task.work));
     // It stands no longer for being renewed, and one that is given back is lost too.
     bench.now += 99;
     assert_eq!(bench.renew(B, again.lease), renewal(B, &[]));
     assert!(bench.plan.next_deadline() <= Some(Millis(bench.now + 1)));
-    let actions = bench.tell(Event::Returned {
-        worker: B,
-        lease: again.lease,
-    });
+    let actions = bench.give_back(B, again.lease);
     assert_eq!(actions, [commit(submission, &[3])]);
     // The late answer is of no use.
     let (check, actions) = bench.check(B, again.lease, summaries([3]));
@@ -211,18 +189,11 @@ fn who_finds_something_else_is_right_or_a_liar() {
         let (submission, _) = bench.submit(A, LeaseId(9), vec![first]);
         let task = bench.task(B);
         let (check, actions) = bench.check(B, task.lease, vec![second]);
-        let unit = range(3);
-        let forgotten = Action::Forget { submission };
-        let expected = [forgotten, accepted(check), Action::Arbitrate { unit }];
+        let expected = [forget(submission), accepted(check), arbitrate(3)];
         assert_eq!(actions, expected);
         let (own, actions) = bench.arbitrate(summary(3));
         let worker = if lie { A } else { B };
-        let quarantine = Action::Quarantine {
-            worker,
-            name: format!("w{worker}"),
-            reason: QuarantineReason::Lied { unit },
-        };
-        assert_eq!(actions, [quarantine, commit_by(own, &[3], &[])]);
+        assert_eq!(actions, [quarantine(worker, 3), commit_by(own, &[3], &[])]);
     }
 }
 
@@ -283,14 +254,13 @@ fn who_computes_the_same_has_checked_it() {
     let (submission, task) = begin(&mut bench);
     // The same worker once more says nothing.
     let (again, actions) = bench.submit(A, LeaseId(9), summaries([3]));
-    assert_eq!(actions, [settled(again, Verdict::Noted)]);
+    assert_eq!(actions, [noted(again)]);
     let (other, actions) = bench.submit(B, LeaseId(9), summaries([3]));
     assert_eq!(actions, [commit_by(submission, &[3], &[A, B])]);
     assert!(!bench.plan.holds(B, task.lease));
-    let forgotten = Action::Forget { submission };
     assert_eq!(
         bench.committed(submission)[..2],
-        [forgotten, duplicate(other)]
+        [forget(submission), duplicate(other)]
     );
 }
 
@@ -347,38 +317,21 @@ fn agreed_ranges_are_checked_by_a_third() {
 /// past the check.
 #[test]
 fn what_nobody_takes_to_check_is_computed_by_the_coordinator() {
-    let settings = Settings {
-        check_one_in: 1,
-        check_own_one_in: 1,
-        ..settings(13)
-    };
+    let settings = all_checked(13);
     let lease_ms = settings.lease_ms;
     let mut bench = Bench::new(settings, &[]);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    bench.join_all(&[A, B]);
     let lease = bench.task(A).lease;
     let (_, actions) = bench.submit(A, lease, summaries([0]));
-    let arbitrates = |actions: &[Action]| {
-        let wanted = Action::Arbitrate {
-            unit: Unit::Range(Head(0)),
-        };
-        actions.contains(&wanted)
-    };
-    assert!(!arbitrates(&actions));
+    assert!(!actions.contains(&arbitrate(0)));
     let mut all = Vec::new();
     for _ in 0..8 {
         bench.now += lease_ms / 6;
-        all.extend(bench.tell(Event::Renewed {
-            worker: B,
-            leases: Vec::new(),
-        }));
-        all.extend(bench.tell(Event::Renewed {
-            worker: A,
-            leases: Vec::new(),
-        }));
+        all.extend(bench.renew(B, LeaseId(99)));
+        all.extend(bench.renew(A, LeaseId(99)));
         all.extend(bench.tell(Event::Tick));
     }
-    assert!(arbitrates(&all), "{all:?}");
+    assert!(all.contains(&arbitrate(0)), "{all:?}");
 }
 
 /// Whoever holds a check does not hold up the range for the time of a lease.
@@ -392,15 +345,7 @@ fn a_check_that_is_slow_goes_to_another() {
     assert_eq!(bench.want(C), []);
     bench.now += 30;
     let actions = bench.tell(Event::Tick);
-    let [
-        Action::Answer {
-            answer: LeaseAnswer::Task(again),
-            ..
-        },
-    ] = &actions[..]
-    else {
-        panic!("{actions:?}");
-    };
+    let again = only_task(&actions);
     // It is not a lost one, of which two would let the range pass.
     assert_eq!((again.attempt, &again.work), (1, &task.work));
     let (late, actions) = bench.check(B, task.lease, summaries([3]));
@@ -421,7 +366,7 @@ fn ranges_that_were_checked_in_vain_are_checked_alone() {
         "what is held is not doubted"
     );
     let lease = bench.task(B).lease;
-    bench.tell(Event::Returned { worker: B, lease });
+    bench.give_back(B, lease);
     let again = bench.task(B);
     let (layer, heads) = (3, to_heads(&[3]));
     assert_eq!(
@@ -461,9 +406,8 @@ fn it_is_known_when_a_check_is_overdue() {
         }
         assert_eq!(bench.plan.next_deadline(), Some(Millis(100)));
         bench.now = 100;
-        let unit = range(3);
         let actions = bench.tell(Event::Tick);
-        assert_eq!(!actions.contains(&Action::Arbitrate { unit }), is_taken);
+        assert_eq!(!actions.contains(&arbitrate(3)), is_taken);
         assert!(bench.plan.next_deadline() > Some(Millis(100)));
     }
 }

@@ -6,55 +6,37 @@ use super::*;
 #[test]
 fn what_a_liar_found_is_checked_by_others() {
     let mut bench = Bench::at_layer(settings(16), 3);
-    for worker in [A, B, C] {
-        bench.join(worker, 1);
-    }
+    bench.join_all(&[A, B, C]);
     let submission = bench.begin_commit(A, LeaseId(9), &[3, 4]);
     bench.committed(submission);
-    let participant = A.participant;
-    let actions = bench.tell(Event::Revoked { participant });
-    assert!(
-        actions.contains(&Action::Arbitrate { unit: range(3) }),
-        "{actions:?}"
-    );
+    let actions = bench.revoke(A.participant);
+    assert!(actions.contains(&arbitrate(3)), "{actions:?}");
     let task = bench.task(B);
     let (layer, heads) = (3, to_heads(&[4]));
     assert_eq!(task.work, Work::Check { layer, heads });
     assert_eq!(bench.plan.progress().arbitrations, 2);
     // B confirms it, and is its finder now.
     let (check, actions) = bench.check(B, task.lease, summaries([4]));
-    let confirmed = |head, finders| Action::Confirmed { head, finders };
-    let by_b = confirmed(Head(4), vec![B.participant]);
+    let (head, finders) = (Head(4), vec![B.participant]);
+    let by_b = Action::Confirmed { head, finders };
     assert_eq!(actions, [by_b, accepted(check)]);
     let (own, actions) = bench.arbitrate(summary(3));
-    let forget = Action::Forget { submission: own };
-    assert_eq!(actions, [confirmed(Head(3), vec![]), forget]);
+    assert_eq!(actions, [confirmed(3), forget(own)]);
     assert_eq!(bench.plan.progress().arbitrations, 0);
     // When B is not trusted either, what it confirmed is in doubt again.
-    let participant = B.participant;
-    let actions = bench.tell(Event::Revoked { participant });
-    assert!(
-        actions.contains(&Action::Arbitrate { unit: range(4) }),
-        "{actions:?}"
-    );
+    let actions = bench.revoke(B.participant);
+    assert!(actions.contains(&arbitrate(4)), "{actions:?}");
 }
 
 /// With replicas, who has found the same before does not say so twice.
 #[test]
 fn a_doubt_is_for_who_has_not_found_the_range() {
-    let settings = Settings {
-        replicas: 2,
-        ..settings(16)
-    };
-    let mut bench = Bench::at_layer(settings, 3);
-    for worker in [A, B, C] {
-        bench.join(worker, 1);
-    }
+    let mut bench = Bench::at_layer(two_replicas(16), 3);
+    bench.join_all(&[A, B, C]);
     bench.submit(A, LeaseId(9), summaries([3, 4]));
     let (submission, _) = bench.submit(B, LeaseId(10), summaries([3, 4]));
     bench.committed(submission);
-    let participant = A.participant;
-    bench.tell(Event::Revoked { participant });
+    bench.revoke(A.participant);
     let is_check = |task: &Task| matches!(task.work, Work::Check { .. });
     assert!(!is_check(&bench.task(B)));
     let task = bench.task(C);
@@ -64,8 +46,7 @@ fn a_doubt_is_for_who_has_not_found_the_range() {
     assert_eq!(actions[0], Action::Confirmed { head, finders });
     // What the coordinator has found itself is not in doubt if B is not trusted either.
     bench.arbitrate(summary(3));
-    let participant = B.participant;
-    bench.tell(Event::Revoked { participant });
+    bench.revoke(B.participant);
     assert_eq!(bench.plan.progress().arbitrations, 1);
 }
 
@@ -73,21 +54,15 @@ fn a_doubt_is_for_who_has_not_found_the_range() {
 #[test]
 fn a_doubt_that_is_borne_out_is_decided_by_the_coordinator() {
     let mut bench = Bench::at_layer(settings(16), 3);
-    for worker in [A, B] {
-        bench.join(worker, 1);
-    }
+    bench.join_all(&[A, B]);
     let (submission, _) = bench.submit(A, LeaseId(9), vec![summary(3), wrong(4)]);
     bench.committed(submission);
-    let participant = A.participant;
-    bench.tell(Event::Revoked { participant });
+    bench.revoke(A.participant);
     let task = bench.task(B);
     let (check, actions) = bench.check(B, task.lease, summaries([4]));
     assert_eq!(actions, [accepted(check)]);
     let (_, actions) = bench.arbitrate(summary(3));
-    assert!(
-        actions.contains(&Action::Arbitrate { unit: range(4) }),
-        "{actions:?}"
-    );
+    assert!(actions.contains(&arbitrate(4)), "{actions:?}");
     let (own, actions) = bench.arbitrate(summary(4));
     let heads = to_heads(&[4]);
     assert_eq!(actions[0], Action::Withdraw { heads });
@@ -100,13 +75,10 @@ fn a_doubt_that_is_borne_out_is_decided_by_the_coordinator() {
 fn the_coordinator_computes_doubted_ranges_whose_sources_are_lost() {
     for lost in [2, 4] {
         let mut bench = Bench::at_layer(settings(16), 3);
-        for worker in [A, B] {
-            bench.join(worker, 1);
-        }
+        bench.join_all(&[A, B]);
         let submission = bench.begin_commit(A, LeaseId(9), &[3, 4]);
         bench.committed(submission);
-        let participant = A.participant;
-        bench.tell(Event::Revoked { participant });
+        bench.revoke(A.participant);
         assert_eq!(bench.plan.checks.doubts(), 1);
         bench.lose(lost);
         assert_eq!(bench.plan.checks.doubts(), 0);
@@ -123,11 +95,8 @@ fn nothing_is_merged_while_a_range_is_doubted() {
         ..Past::default()
     };
     let (mut bench, _) = Bench::resumed(settings(14), &past);
-    for worker in [A, B, C] {
-        bench.join(worker, 1);
-    }
-    let participant = A.participant;
-    bench.tell(Event::Revoked { participant });
+    bench.join_all(&[A, B, C]);
+    bench.revoke(A.participant);
     let task = bench.task(B);
     let (layer, heads) = (3, to_heads(&[3]));
     assert_eq!(task.work, Work::Check { layer, heads });
@@ -146,9 +115,7 @@ fn nothing_is_merged_while_a_range_is_doubted() {
 fn some_doubts_are_for_the_coordinator_alone() {
     for case in 0..3 {
         let mut bench = Bench::at_layer(settings(16), 3);
-        for worker in [A, B] {
-            bench.join(worker, 1);
-        }
+        bench.join_all(&[A, B]);
         let submission = bench.begin_commit(A, LeaseId(9), &[4]);
         if case > 0 {
             bench.committed(submission);
@@ -158,8 +125,7 @@ fn some_doubts_are_for_the_coordinator_alone() {
             2 => drop(bench.submit(B, LeaseId(9), vec![wrong(4)])),
             _ => {}
         }
-        let participant = A.participant;
-        bench.tell(Event::Revoked { participant });
+        bench.revoke(A.participant);
         assert_eq!(bench.plan.checks.doubts(), 0, "{case}");
         assert_eq!(bench.plan.progress().arbitrations, 1, "{case}");
     }

@@ -5,8 +5,7 @@ use super::*;
 #[test]
 fn a_lost_range_is_computed_again_and_comes_out_the_same() {
     let mut bench = Bench::at_layer(settings(16), 3);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    bench.join_all(&[A, B]);
     let (three, four) = (bench.task(A), bench.task(A));
     assert_eq!(bench.lose(2), [lose(2)]);
     assert_eq!(bench.lose(2), [], "once");
@@ -26,9 +25,7 @@ fn a_lost_range_is_computed_again_and_comes_out_the_same() {
     let task = bench.task(B);
     assert_eq!(heads(&task), to_heads(&[2]));
     let (bad, actions) = bench.submit(A, LeaseId(0), vec![wrong(2)]);
-    let unit = range(2);
-    let disagreement = rejected(bad, Rejection::Disagreement { unit });
-    assert_eq!(actions, [disagreement, Action::Arbitrate { unit }]);
+    assert_eq!(actions, [disagreement(bad, 2), arbitrate(2)]);
     let (own, actions) = bench.arbitrate(summary(2));
     assert_eq!(actions[1], commit_by(own, &[2], &[]));
     bench.committed(own);
@@ -69,8 +66,7 @@ fn a_store_that_keeps_losing_a_range_stops_the_job() {
         let task = bench.task(A);
         bench.finish(A, &task);
     }
-    let unit = range(0);
-    assert_eq!(bench.lose(0), [lose(0), Action::Arbitrate { unit }]);
+    assert_eq!(bench.lose(0), [lose(0), arbitrate(0)]);
     assert_eq!(bench.want(A), []);
     let (own, actions) = bench.arbitrate(summary(0));
     assert_eq!(actions, [commit_by(own, &[0], &[])]);
@@ -129,9 +125,7 @@ fn a_shard_on_its_way_when_a_range_is_lost_is_none() {
 fn what_follows_from_a_lie_is_withdrawn_with_it() {
     let c = WorkerId::only(3);
     let mut bench = Bench::at_layer(settings(16), 2);
-    for worker in [A, B, c] {
-        bench.join(worker, 1);
-    }
+    bench.join_all(&[A, B, c]);
     let lease = LeaseId(9);
     let (lie, _) = bench.submit(A, lease, vec![wrong(2)]);
     bench.committed(lie);
@@ -143,17 +137,12 @@ fn what_follows_from_a_lie_is_withdrawn_with_it() {
     assert_eq!(heads(&old), to_heads(&[8]));
     bench.submit(c, lease, vec![summary(2)]);
     let (own, actions) = bench.arbitrate(summary(2));
-    let name = "w1".to_owned();
-    let reason = QuarantineReason::Lied { unit: range(2) };
-    let quarantine = Action::Quarantine {
-        worker: A,
-        name,
-        reason,
-    };
-    assert_eq!(
-        actions,
-        [withdraw(&[2, 3, 4]), quarantine, commit_by(own, &[2], &[])]
-    );
+    let expected = [
+        withdraw(&[2, 3, 4]),
+        quarantine(A, 2),
+        commit_by(own, &[2], &[]),
+    ];
+    assert_eq!(actions, expected);
     assert_eq!(bench.plan.progress().ranges_done, 2);
     // B did as it was told: its lease ended, and what it finds is not taken.
     assert!(!bench.plan.holds(B, old.lease));
@@ -195,15 +184,11 @@ fn what_was_in_a_lost_range_is_not_forgotten_by_the_next_plan() {
         ..Past::default()
     };
     let (mut bench, _) = Bench::resumed(settings(16), &past);
-    for worker in [B, C] {
-        bench.join(worker, 1);
-    }
+    bench.join_all(&[B, C]);
     let task = bench.task(C);
     assert_eq!(heads(&task), to_heads(&[2]));
     let (submission, actions) = bench.submit(C, task.lease, summaries([2]));
-    let unit = range(2);
-    let disagreement = rejected(submission, Rejection::Disagreement { unit });
-    assert_eq!(actions, [disagreement, Action::Arbitrate { unit }]);
+    assert_eq!(actions, [disagreement(submission, 2), arbitrate(2)]);
     let (own, actions) = bench.arbitrate(summary(2));
     assert_eq!(actions[0], withdraw(&[2, 3]));
     assert_eq!(actions[2], commit_by(own, &[2], &[]));
@@ -273,9 +258,7 @@ fn unpublished(head: u64, lost: Option<Digest>) -> Event {
 #[test]
 fn a_table_that_contradicts_itself_is_healed() {
     let mut bench = contradicted();
-    let unit = range(2);
-    let actions = bench.tell(unpublished(2, None));
-    assert_eq!(actions, [Action::Arbitrate { unit }]);
+    assert_eq!(bench.tell(unpublished(2, None)), [arbitrate(2)]);
     let (own, actions) = bench.arbitrate(summary(2));
     assert_eq!(actions[0], withdraw(&[2, 3]));
     assert_eq!(actions[2], commit_by(own, &[2], &[]));
@@ -291,16 +274,7 @@ fn a_contradiction_that_nothing_explains_stops_the_job() {
     let mut bench = contradicted();
     bench.tell(unpublished(1, None));
     let (own, actions) = bench.arbitrate(summary(1));
-    let (head, finders) = (Head(1), Vec::new());
-    let confirmed = Action::Confirmed { head, finders };
-    assert_eq!(
-        actions,
-        [
-            confirmed,
-            Action::Forget { submission: own },
-            Action::Publish
-        ]
-    );
+    assert_eq!(actions, [confirmed(1), forget(own), Action::Publish]);
     let reason = StopReason::PublishFailed {
         reason: "it does not add up".to_owned(),
     };

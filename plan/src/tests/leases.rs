@@ -5,8 +5,7 @@ use super::*;
 #[test]
 fn a_lease_lasts_as_long_as_it_is_renewed() {
     let mut bench = Bench::new(settings(13), &[]);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    bench.join_all(&[A, B]);
     let lease = bench.task(A).lease;
     assert_eq!(bench.plan.next_deadline(), Some(Millis(100)));
     bench.now = 99;
@@ -20,15 +19,7 @@ fn a_lease_lasts_as_long_as_it_is_renewed() {
     assert_eq!(bench.want(B), []);
     bench.now = 199;
     let actions = bench.tell(Event::Tick);
-    let [
-        Action::Answer {
-            answer: LeaseAnswer::Task(again),
-            ..
-        },
-    ] = actions.as_slice()
-    else {
-        panic!("{actions:?}")
-    };
+    let again = only_task(&actions);
     assert_eq!((again.attempt, heads(again)), (2, to_heads(&[0])));
     assert_eq!(bench.renew(A, lease), renewal(A, &[lease]));
     assert_eq!(bench.plan.next_deadline(), Some(Millis(299)));
@@ -38,41 +29,20 @@ fn a_lease_lasts_as_long_as_it_is_renewed() {
 fn lost_attempts_lead_to_the_range_that_cannot_be_computed() {
     let mut bench = Bench::at_layer(settings(24), 39);
     bench.join(A, 1);
-    let fail = |bench: &mut Bench, task: &Task| {
-        let reason = "no memory".to_owned();
-        bench.tell(Event::Failed {
-            worker: A,
-            lease: task.lease,
-            reason,
-        })
-    };
     let first = bench.task(A);
     assert_eq!((first.attempt, heads(&first).len()), (1, 62));
     // Only the worker that holds the lease can fail it.
-    let reason = String::new();
-    assert_eq!(
-        bench.tell(Event::Failed {
-            worker: B,
-            lease: first.lease,
-            reason
-        }),
-        []
-    );
-    assert_eq!(fail(&mut bench, &first), []);
+    assert_eq!(bench.fail(B, first.lease), []);
+    assert_eq!(bench.fail(A, first.lease), []);
     let second = bench.task(A);
     assert_eq!((second.attempt, heads(&second)), (2, heads(&first)));
-    assert_eq!(fail(&mut bench, &second), []);
+    assert_eq!(bench.fail(A, second.lease), []);
     let poison = heads(&first)[0];
     for attempt in 3..=5 {
         let task = bench.task(A);
         assert_eq!((task.attempt, heads(&task)), (attempt, vec![poison]));
-        let unit = Unit::Range(poison);
-        let own = if attempt == 5 {
-            vec![Action::Arbitrate { unit }]
-        } else {
-            vec![]
-        };
-        assert_eq!(fail(&mut bench, &task), own);
+        let own = Vec::from_iter((attempt == 5).then(|| arbitrate(poison.0)));
+        assert_eq!(bench.fail(A, task.lease), own);
     }
     let last = Loss::Failed {
         worker: "w1".to_owned(),
@@ -104,16 +74,8 @@ fn a_task_has_ranges_with_the_same_number_of_lost_attempts() {
     let mut bench = Bench::at_layer(settings, 39);
     bench.join(A, 2);
     let (low, high) = (bench.task(A), bench.task(A));
-    let reason = String::new();
-    bench.tell(Event::Failed {
-        worker: A,
-        lease: high.lease,
-        reason,
-    });
-    bench.tell(Event::Returned {
-        worker: A,
-        lease: low.lease,
-    });
+    bench.fail(A, high.lease);
+    bench.give_back(A, low.lease);
     bench.join(A, 1);
     // What was begun comes first.
     for (task, attempt) in [(high, 2), (low, 1)] {
@@ -129,23 +91,15 @@ fn silence_is_a_lost_attempt_and_an_orderly_return_is_none() {
     for _ in 0..20 {
         let task = bench.task(A);
         assert_eq!(task.attempt, 1);
-        bench.tell(Event::Returned {
-            worker: A,
-            lease: task.lease,
-        });
+        bench.give_back(A, task.lease);
         bench.task(A);
-        bench.tell(Event::Left { worker: A });
+        bench.leave(A);
         bench.join(A, 1);
     }
     for attempt in 1..=5 {
         assert_eq!(bench.task(A).attempt, attempt);
         bench.now += 100;
-        let unit = range(0);
-        let own = if attempt == 5 {
-            vec![Action::Arbitrate { unit }]
-        } else {
-            vec![]
-        };
+        let own = Vec::from_iter((attempt == 5).then(|| arbitrate(0)));
         assert_eq!(bench.tell(Event::Tick), own);
     }
 }
@@ -153,8 +107,7 @@ fn silence_is_a_lost_attempt_and_an_orderly_return_is_none() {
 #[test]
 fn a_lease_ends_when_others_have_handed_in_all_of_it() {
     let mut bench = Bench::at_layer(settings(16), 3);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    bench.join_all(&[A, B]);
     let late = bench.task(A);
     bench.now = 100;
     bench.tell(Event::Tick);
@@ -170,8 +123,7 @@ fn a_lease_ends_when_others_have_handed_in_all_of_it() {
 #[test]
 fn what_belonged_to_a_silent_worker_is_nobodys() {
     let mut bench = Bench::at_layer(settings(16), 3);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    bench.join_all(&[A, B]);
     let tasks = [bench.task(A), bench.task(A)];
     assert_eq!(bench.want(B), []);
     bench.now = 100;
@@ -187,63 +139,30 @@ fn what_belonged_to_a_silent_worker_is_nobodys() {
 #[test]
 fn what_a_worker_failed_goes_to_others_while_there_are_any() {
     let mut bench = Bench::new(settings(13), &[]);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    bench.join_all(&[A, B]);
     let lease = bench.task(A).lease;
-    let fail = |bench: &mut Bench, worker, lease| {
-        let reason = "no memory".to_owned();
-        bench.tell(Event::Failed {
-            worker,
-            lease,
-            reason,
-        })
-    };
-    fail(&mut bench, A, lease);
+    bench.fail(A, lease);
     assert_eq!(bench.want(A), []);
     let lease = bench.task(B).lease;
     // Both have failed: A, which waits, may try again.
-    let actions = fail(&mut bench, B, lease);
-    let [
-        Action::Answer {
-            answer: LeaseAnswer::Task(task),
-            ..
-        },
-    ] = actions.as_slice()
-    else {
-        panic!("{actions:?}")
-    };
-    assert_eq!(task.attempt, 3);
+    let actions = bench.fail(B, lease);
+    assert_eq!(only_task(&actions).attempt, 3);
 }
 
 /// Else a job of two workers would wait for a third one.
 #[test]
 fn what_a_worker_failed_is_tried_again_when_the_others_have_done_it() {
-    let settings = Settings {
-        replicas: 2,
-        ..settings(13)
-    };
-    let mut bench = Bench::new(settings, &[]);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    let mut bench = Bench::new(two_replicas(13), &[]);
+    bench.join_all(&[A, B]);
     let lease = bench.task(A).lease;
-    let reason = "no store".to_owned();
-    bench.tell(Event::Failed {
-        worker: A,
-        lease,
-        reason,
-    });
+    bench.fail(A, lease);
     assert_eq!(bench.want(A), []);
     // As soon as B is at it.
     let actions = bench.want(B);
-    let task = |action: &Action| match action {
-        Action::Answer {
-            answer: LeaseAnswer::Task(task),
-            ..
-        } => task.clone(),
-        _ => panic!("{actions:?}"),
+    let leases: Vec<LeaseId> = actions.iter().map(|action| given(action).lease).collect();
+    let [lease, again] = leases[..] else {
+        panic!("{actions:?}");
     };
-    let tasks: Vec<Task> = actions.iter().map(task).collect();
-    let [lease, again] = [0, 1].map(|number| tasks[number].lease);
     let (submission, _) = bench.submit(B, lease, summaries([0]));
     let (_, actions) = bench.submit(A, again, summaries([0]));
     assert!(
@@ -265,12 +184,7 @@ fn a_worker_that_fails_everything_gets_no_more() {
     bench.join(B, 8);
     for failures in 1..=3 {
         let lease = bench.task(A).lease;
-        let reason = "no memory".to_owned();
-        let actions = bench.tell(Event::Failed {
-            worker: A,
-            lease,
-            reason,
-        });
+        let actions = bench.fail(A, lease);
         if failures < 3 {
             assert_eq!(actions, []);
             continue;

@@ -1,7 +1,6 @@
 //! Whoever has a credential may be many workers, and counts as one.
 
 use super::read_backs::{merged, reads};
-use super::replicas::noted;
 use super::*;
 
 /// Another worker of the participant of [`A`].
@@ -17,14 +16,8 @@ fn quarantined(actions: &[Action]) -> Vec<(WorkerId, &QuarantineReason)> {
 
 /// The ranges 3 and 4 are to be computed, by two participants.
 fn twice() -> Bench {
-    let settings = Settings {
-        replicas: 2,
-        ..settings(16)
-    };
-    let mut bench = Bench::at_layer(settings, 3);
-    for worker in [A, A2] {
-        bench.join(worker, 1);
-    }
+    let mut bench = Bench::at_layer(two_replicas(16), 3);
+    bench.join_all(&[A, A2]);
     bench
 }
 
@@ -80,15 +73,8 @@ fn a_liar_is_out_with_all_its_workers_and_numbers() {
 
 #[test]
 fn nobody_checks_what_its_own_participant_found_while_another_is_there() {
-    let settings = Settings {
-        check_one_in: 1,
-        check_own_one_in: 1,
-        ..settings(16)
-    };
-    let mut bench = Bench::at_layer(settings, 3);
-    for worker in [A, A2] {
-        bench.join(worker, 1);
-    }
+    let mut bench = Bench::at_layer(all_checked(16), 3);
+    bench.join_all(&[A, A2]);
     // Alone, its workers check each other: one of its machines may be unsound.
     let task = bench.task(A);
     let all: Vec<u64> = heads(&task).iter().map(|head| head.0).collect();
@@ -96,17 +82,8 @@ fn nobody_checks_what_its_own_participant_found_while_another_is_there() {
     assert!(matches!(bench.task(A2).work, Work::Check { .. }));
 
     // With another one there, that one does.
-    let mut bench = Bench::at_layer(
-        Settings {
-            check_one_in: 1,
-            check_own_one_in: 1,
-            ..self::settings(16)
-        },
-        3,
-    );
-    for worker in [A, A2, B] {
-        bench.join(worker, 1);
-    }
+    let mut bench = Bench::at_layer(all_checked(16), 3);
+    bench.join_all(&[A, A2, B]);
     let task = bench.task(A);
     let all: Vec<u64> = heads(&task).iter().map(|head| head.0).collect();
     bench.submit(A, task.lease, summaries(all));
@@ -122,18 +99,14 @@ fn nobody_checks_what_its_own_participant_found_while_another_is_there() {
 #[test]
 fn what_a_revoked_participant_settled_is_computed_again() {
     let mut bench = Bench::at_layer(settings(16), 3);
-    for worker in [A, A2, B] {
-        bench.join(worker, 1);
-    }
+    bench.join_all(&[A, A2, B]);
     let task = bench.task(A);
     bench.finish(A, &task);
     let head = heads(&task)[0];
     let waiting = bench.want(A2);
-    let participant = A.participant;
-    let actions = bench.tell(Event::Revoked { participant });
+    let actions = bench.revoke(A.participant);
     assert_eq!(quarantined(&actions), [(A, &QuarantineReason::Revoked)]);
-    let unit = Unit::Range(head);
-    assert!(actions.contains(&Action::Arbitrate { unit }), "{actions:?}");
+    assert!(actions.contains(&arbitrate(head.0)), "{actions:?}");
     assert!(!bench.plan.is_there(A) && !bench.plan.is_there(A2) && bench.plan.is_there(B));
     drop(waiting);
     // It is what it was, so it stays, and so does what is said of the participant.
@@ -143,7 +116,7 @@ fn what_a_revoked_participant_settled_is_computed_again() {
         Some(&QuarantineReason::Revoked)
     );
     assert_eq!(bench.plan.progress().ranges_done, 4);
-    bench.tell(Event::Readmitted { participant });
+    bench.readmit(A.participant);
     bench.join(A2, 1);
     assert!(bench.plan.is_there(A2));
 }
@@ -160,13 +133,7 @@ fn a_worker_that_fails_at_everything_is_benched_alone_and_its_participant_when_t
     bench.join(A2, 1);
     let fail = |bench: &mut Bench, worker| {
         let task = bench.task(worker);
-        let lease = task.lease;
-        let reason = "no memory".to_owned();
-        let actions = bench.tell(Event::Failed {
-            worker,
-            lease,
-            reason,
-        });
+        let actions = bench.fail(worker, task.lease);
         quarantined(&actions)
             .iter()
             .map(|(worker, _)| *worker)
@@ -188,7 +155,7 @@ fn a_worker_that_fails_at_everything_is_benched_alone_and_its_participant_when_t
     // Worse may be said of it later, once.
     let participant = A.participant;
     for worse in [vec![&QuarantineReason::Revoked], vec![]] {
-        let actions = bench.tell(Event::Revoked { participant });
+        let actions = bench.revoke(participant);
         let said: Vec<_> = quarantined(&actions).iter().map(|one| one.1).collect();
         assert_eq!(said, worse);
     }
@@ -198,10 +165,8 @@ fn a_worker_that_fails_at_everything_is_benched_alone_and_its_participant_when_t
         [fail(&mut bench, B), fail(&mut bench, B)],
         [vec![], vec![B]]
     );
-    bench.tell(Event::Readmitted { participant });
-    for worker in [A2, out[0], B] {
-        bench.join(worker, 1);
-    }
+    bench.readmit(participant);
+    bench.join_all(&[A2, out[0], B]);
     assert!(bench.plan.is_there(A2) && bench.plan.is_there(out[0]));
     assert!(!bench.plan.is_there(B));
     assert_eq!(bench.plan.workers_of(participant), 2);
@@ -215,8 +180,7 @@ fn a_worker_that_fails_at_everything_is_benched_alone_and_its_participant_when_t
 #[test]
 fn one_that_fails_a_range_does_not_stop_the_job() {
     let mut bench = Bench::at_layer(settings(16), 3);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    bench.join_all(&[A, B]);
     // A fails whatever it is given, under as many numbers as it likes; B is given what it failed.
     for number in 0..30 {
         let worker = WorkerId::new(1, number);
@@ -230,12 +194,7 @@ fn one_that_fails_a_range_does_not_stop_the_job() {
             continue;
         };
         let lease = task.lease;
-        let reason = String::new();
-        bench.tell(Event::Failed {
-            worker,
-            lease,
-            reason,
-        });
+        bench.fail(worker, lease);
     }
     let task = bench.task(B);
     bench.finish(B, &task);
@@ -256,9 +215,7 @@ fn nobody_reads_back_what_its_own_participant_wrote_while_another_is_there() {
 #[test]
 fn what_a_participant_is_slow_with_is_doubled_by_another() {
     let mut bench = Bench::new(settings(13), &[]);
-    for worker in [A, A2, B] {
-        bench.join(worker, 1);
-    }
+    bench.join_all(&[A, A2, B]);
     let held = bench.task(A);
     bench.now += bench.plan.settings.straggler_ms;
     assert_eq!(bench.want(A2), []);
@@ -268,15 +225,9 @@ fn what_a_participant_is_slow_with_is_doubled_by_another() {
 #[test]
 fn what_one_failed_at_waits_for_nobody_for_ever() {
     let mut bench = Bench::new(settings(13), &[]);
-    for worker in [A, A2, B] {
-        bench.join(worker, 1);
-    }
+    bench.join_all(&[A, A2, B]);
     let lease = bench.task(A).lease;
-    bench.tell(Event::Failed {
-        worker: A,
-        lease,
-        reason: "no memory".to_owned(),
-    });
+    bench.fail(A, lease);
     assert_eq!([bench.want(A), bench.want(A2)], [[], []]);
     // B is there, and wants nothing.
     for _ in 0..2 {
@@ -284,20 +235,13 @@ fn what_one_failed_at_waits_for_nobody_for_ever() {
         let (worker, leases) = (B, Vec::new());
         bench.tell(Event::Renewed { worker, leases });
     }
-    let unit = range(0);
-    assert_eq!(bench.tell(Event::Tick), [Action::Arbitrate { unit }]);
+    assert_eq!(bench.tell(Event::Tick), [arbitrate(0)]);
 
     // What is left once it is to stop is nobody's, and taken from whoever comes with it.
     let mut bench = Bench::new(settings(13), &[]);
-    bench.join(A, 1);
-    bench.join(B, 1);
-    let (worker, lease) = (A, bench.task(A).lease);
-    let reason = "no memory".to_owned();
-    bench.tell(Event::Failed {
-        worker,
-        lease,
-        reason,
-    });
+    bench.join_all(&[A, B]);
+    let lease = bench.task(A).lease;
+    bench.fail(A, lease);
     bench.tell(Event::Shutdown);
     bench.now += bench.plan.settings.lease_ms;
     bench.tell(Event::Tick);
@@ -305,16 +249,10 @@ fn what_one_failed_at_waits_for_nobody_for_ever() {
 
     // Nor does the coordinator do what somebody is at, or what is none any more.
     let (mut bench, _) = Bench::with(settings(14), &summaries(0..4), &[]);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    bench.join_all(&[A, B]);
     for taken in [true, false] {
-        let (worker, reason) = (A, "no memory".to_owned());
         let lease = bench.task(A).lease;
-        bench.tell(Event::Failed {
-            worker,
-            lease,
-            reason,
-        });
+        bench.fail(A, lease);
         bench.now += 50;
         let lease = if taken {
             bench.task(B).lease
@@ -326,7 +264,7 @@ fn what_one_failed_at_waits_for_nobody_for_ever() {
         bench.renew(B, lease);
         bench.renew(A, LeaseId(0));
         assert_eq!(bench.tell(Event::Tick), []);
-        bench.tell(Event::Left { worker: B });
+        bench.leave(B);
         bench.join(B, 1);
         if taken {
             bench.plan.ready.close(Unit::Shard(0));
@@ -341,7 +279,7 @@ fn two_words_of_one_participant_are_not_both_true() {
     let mut bench = twice();
     bench.submit(A, LeaseId(9), summaries([3]));
     let (_, actions) = bench.submit(A2, LeaseId(10), vec![wrong(3)]);
-    assert!(actions.contains(&Action::Arbitrate { unit: range(3) }));
+    assert!(actions.contains(&arbitrate(3)));
     let (_, actions) = bench.arbitrate(summary(3));
     assert_eq!(quarantined(&actions).len(), 1, "{actions:?}");
 }
@@ -364,9 +302,7 @@ fn slow_tasks_are_for_whom_they_are_of_use() {
     assert_eq!(heads(&bench.task(C)), to_heads(&[3]));
 
     let mut bench = Bench::new(settings(13), &[]);
-    for worker in [A, A2] {
-        bench.join(worker, 1);
-    }
+    bench.join_all(&[A, A2]);
     let held = bench.task(A);
     bench.now += bench.plan.settings.straggler_ms;
     assert_eq!(bench.task(A2).work, held.work);
@@ -379,9 +315,9 @@ fn whoever_comes_second_ends_the_checks_among_friends() {
     bench.plan.settings.check_one_in = 1;
     bench.plan.settings.check_own_one_in = 1;
     bench.submit(B, LeaseId(9), summaries([3]));
-    bench.tell(Event::Left { worker: B });
+    bench.leave(B);
     let (submission, actions) = bench.submit(A, LeaseId(10), summaries([3]));
-    assert_eq!(actions, [settled(submission, Verdict::Held)]);
+    assert_eq!(actions, [held(submission)]);
     let (worker, name, threads) = (B, String::new(), 1);
     let actions = bench.tell(Event::Joined {
         worker,

@@ -21,27 +21,20 @@ fn busy(straggler_ms: u64) -> Bench {
     bench
 }
 
-fn give_back(bench: &mut Bench, worker: WorkerId, lease: LeaseId) {
-    bench.tell(Event::Returned { worker, lease });
-}
-
 #[test]
 fn who_gives_tasks_back_waits_longer_each_time() {
     let mut bench = busy(1_000_000);
     for _ in 0..3 {
         let lease = bench.task(A).lease;
-        give_back(&mut bench, A, lease);
+        bench.give_back(A, lease);
     }
     let lease = bench.task(A).lease;
     let kept = bench.task(A).lease;
-    give_back(&mut bench, A, lease);
+    bench.give_back(A, lease);
     // What it has in hand it may finish, and no worker of its gets more before.
     bench.now += 1_000;
     assert_eq!(bench.want(A2), []);
-    let actions = bench.tell(Event::Returned {
-        worker: A,
-        lease: kept,
-    });
+    let actions = bench.give_back(A, kept);
     assert_eq!(actions, []);
     for wait in [
         400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 51_200, 51_200,
@@ -52,7 +45,7 @@ fn who_gives_tasks_back_waits_longer_each_time() {
         assert_eq!(bench.tell(Event::Tick), []);
         bench.now += 1;
         let task = some_task(&bench.tell(Event::Tick)).unwrap();
-        give_back(&mut bench, A2, task.lease);
+        bench.give_back(A2, task.lease);
         assert_eq!(bench.want(A2), []);
     }
     // B notices nothing.
@@ -82,10 +75,10 @@ fn who_has_done_much_may_give_some_back() {
     }
     let leases: Vec<LeaseId> = (0..5).map(|_| bench.task(A).lease).collect();
     for lease in leases {
-        give_back(&mut bench, A, lease);
+        bench.give_back(A, lease);
     }
     let lease = bench.task(A2).lease;
-    give_back(&mut bench, A2, lease);
+    bench.give_back(A2, lease);
     assert_eq!(bench.want(A2), []);
 }
 
@@ -187,7 +180,7 @@ fn who_leaves_with_tasks_in_hand_waits_too() {
     let mut bench = busy(1_000_000);
     for _ in 0..4 {
         bench.task(A);
-        bench.tell(Event::Left { worker: A });
+        bench.leave(A);
         bench.join(A, 8);
     }
     assert_eq!(bench.want(A2), []);
@@ -200,7 +193,7 @@ fn who_is_alone_does_not_wait() {
     bench.join(A, 1);
     for _ in 0..20 {
         let lease = bench.task(A).lease;
-        give_back(&mut bench, A, lease);
+        bench.give_back(A, lease);
     }
     bench.task(A);
 }
@@ -213,16 +206,15 @@ fn who_waits_is_not_counted_on_for_checks() {
         ..settings(16)
     };
     let mut bench = Bench::at_layer(settings, 3);
-    bench.join(A, 1);
-    bench.join(B, 1);
-    let held = LeaseId(9);
-    let (submission, actions) = bench.submit(A, held, summaries([3]));
-    assert_eq!(actions, [settled(submission, Verdict::Held)]);
+    bench.join_all(&[A, B]);
+    let own = LeaseId(9);
+    let (submission, actions) = bench.submit(A, own, summaries([3]));
+    assert_eq!(actions, [held(submission)]);
     for _ in 0..4 {
         let lease = bench.task(B).lease;
-        give_back(&mut bench, B, lease);
+        bench.give_back(B, lease);
     }
-    bench.begin_commit(A, held, &[4]);
+    bench.begin_commit(A, own, &[4]);
 }
 
 #[test]
@@ -240,11 +232,11 @@ fn what_waits_for_a_check_by_who_has_to_wait_now_is_committed() {
     let task = bench.task(A);
     let head = heads(&task)[0].0;
     let (submission, actions) = bench.submit(A, task.lease, summaries([head]));
-    assert_eq!(actions, [settled(submission, Verdict::Held)]);
+    assert_eq!(actions, [held(submission)]);
     let mut actions = Vec::new();
     for lease in leases {
         assert_eq!(actions, []);
-        actions = bench.tell(Event::Returned { worker: B, lease });
+        actions = bench.give_back(B, lease);
     }
     assert_eq!(actions, [commit(submission, &[head])]);
 }
@@ -266,19 +258,19 @@ fn who_owes_nothing_earns_credit() {
     let mut bench = busy(1_000_000);
     for _ in 0..3 {
         let lease = bench.task(A).lease;
-        give_back(&mut bench, A, lease);
+        bench.give_back(A, lease);
     }
     let task = bench.task(A);
     bench.finish(A, &task);
     for is_free in [true, false] {
         let lease = bench.task(A).lease;
-        give_back(&mut bench, A, lease);
+        bench.give_back(A, lease);
         let request = bench.want(A);
         assert_eq!(some_task(&request).is_some(), is_free);
         if let Some(task) = some_task(&request) {
             bench.finish(A, &task);
             let lease = bench.task(A).lease;
-            give_back(&mut bench, A, lease);
+            bench.give_back(A, lease);
         }
     }
 }
@@ -291,7 +283,7 @@ fn who_waits_goes_on_when_its_other_task_has_ended() {
     let kept = bench.task(A);
     for _ in 0..4 {
         let lease = bench.task(A).lease;
-        give_back(&mut bench, A, lease);
+        bench.give_back(A, lease);
     }
     assert!(bench.plan.next_deadline() > Some(Millis(10_000)));
     assert_eq!(bench.want(A2), []);

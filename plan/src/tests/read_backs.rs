@@ -4,11 +4,7 @@ use super::*;
 
 /// A table of which all but the publication is done: A wrote shard 0, and B shard 1. Both have asked for nothing since.
 pub(super) fn merged() -> Bench {
-    let settings = Settings {
-        shard_words: 5,
-        ..settings(14)
-    };
-    let (mut bench, _) = Bench::with(settings, &summaries(0..4), &[]);
+    let (mut bench, _) = Bench::with(shards_of(5, 14), &summaries(0..4), &[]);
     for (worker, shard) in [(A, 0), (B, 1)] {
         bench.join(worker, 1);
         let lease = bench.task(worker).lease;
@@ -59,10 +55,7 @@ fn a_friend_who_idles_does_not_hold_up_the_publication() {
     bench.renew(B, LeaseId(0));
     bench.now = 100;
     let actions = bench.tell(Event::Tick);
-    let [action] = &actions[..] else {
-        panic!("{actions:?}");
-    };
-    let task = given(action);
+    let task = only_task(&actions);
     reads(task, 0);
     let waits = bench.plan.next_deadline();
     assert!(waits > Some(Millis(100)), "{waits:?}");
@@ -76,11 +69,8 @@ fn who_is_alone_reads_all() {
     let task = bench.task(A);
     bench.check(A, task.lease, Vec::new());
     assert_eq!(bench.want(A), []);
-    let actions = bench.tell(Event::Left { worker: B });
-    let [action] = &actions[..] else {
-        panic!("{actions:?}");
-    };
-    let task = given(action);
+    let actions = bench.leave(B);
+    let task = only_task(&actions);
     reads(task, 0);
 }
 
@@ -88,7 +78,7 @@ fn who_is_alone_reads_all() {
 fn if_nobody_is_there_the_coordinator_goes_on_alone() {
     let mut bench = merged();
     for worker in [A, B] {
-        assert_eq!(bench.tell(Event::Left { worker }), []);
+        assert_eq!(bench.leave(worker), []);
     }
     bench.now = 100;
     let mut actions = bench.tell(Event::Tick);
@@ -112,18 +102,7 @@ fn what_two_could_not_confirm_the_coordinator_reads_and_merges_again() {
             name,
             threads,
         });
-        let lose = |bench: &mut Bench, worker, lease| {
-            if fails {
-                let reason = "it is something else".to_owned();
-                bench.tell(Event::Failed {
-                    worker,
-                    lease,
-                    reason,
-                })
-            } else {
-                bench.tell(Event::Returned { worker, lease })
-            }
-        };
+        let lose = if fails { Bench::fail } else { Bench::give_back };
         let task = bench.task(B);
         reads(&task, 0);
         assert_eq!(task.attempt, 1);
@@ -153,14 +132,8 @@ fn what_two_could_not_confirm_the_coordinator_reads_and_merges_again() {
             continue;
         }
         assert_eq!(actions, [Action::Arbitrate { unit }]);
-        let submission = bench.new_submission();
-        let actions = bench.tell(Event::Arbitrated {
-            submission,
-            unit,
-            range: None,
-            digest: shard_digest(0),
-        });
-        assert_eq!(actions, [Action::Forget { submission }, Action::Publish]);
+        let (submission, actions) = bench.arbitrate_shard(0);
+        assert_eq!(actions, [forget(submission), Action::Publish]);
     }
 }
 
@@ -194,7 +167,7 @@ fn what_the_coordinator_read_before_says_nothing_of_new_shards() {
     for is_whole in [false, true] {
         let mut bench = merged();
         for worker in [A, B] {
-            bench.tell(Event::Left { worker });
+            bench.leave(worker);
         }
         bench.now = 100;
         let reads = [Action::ReadBack { shard: 0 }];
@@ -203,7 +176,7 @@ fn what_the_coordinator_read_before_says_nothing_of_new_shards() {
         assert_eq!(bench.lose(3), [lose(3)]);
         bench.join(A, 1);
         make_again(&mut bench);
-        bench.tell(Event::Left { worker: A });
+        bench.leave(A);
         bench.now = 200;
         assert_eq!(bench.tell(Event::Tick), [], "it has not ended");
         let actions = bench.tell(Event::ReadBack { shard: 0, is_whole });

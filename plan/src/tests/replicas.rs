@@ -4,22 +4,9 @@ use super::*;
 
 /// A plan at layer 3 of 16 bits, ranges 3 and 4, each to be computed twice.
 fn twice() -> Bench {
-    let settings = Settings {
-        replicas: 2,
-        ..settings(16)
-    };
-    let mut bench = Bench::at_layer(settings, 3);
-    for worker in [A, B, C] {
-        bench.join(worker, 1);
-    }
+    let mut bench = Bench::at_layer(two_replicas(16), 3);
+    bench.join_all(&[A, B, C]);
     bench
-}
-
-pub(super) fn noted(submission: SubmissionId) -> Action {
-    Action::Settle {
-        submission,
-        verdict: Verdict::Noted,
-    }
 }
 
 #[test]
@@ -53,16 +40,11 @@ fn the_coordinator_finds_out_who_of_two_is_right() {
     let mut bench = twice();
     bench.submit(A, LeaseId(0), vec![wrong(3)]);
     let (honest, actions) = bench.submit(B, LeaseId(0), summaries([3]));
-    let audit = Action::Arbitrate { unit: range(3) };
+    let audit = arbitrate(3);
     assert_eq!(actions, [noted(honest), audit]);
     assert_eq!(heads(&bench.task(C)), to_heads(&[4]));
     let (own, actions) = bench.arbitrate(summary(3));
-    let quarantine = Action::Quarantine {
-        worker: A,
-        name: "w1".to_owned(),
-        reason: QuarantineReason::Lied { unit: range(3) },
-    };
-    assert_eq!(actions, [quarantine, commit_by(own, &[3], &[])]);
+    assert_eq!(actions, [quarantine(A, 3), commit_by(own, &[3], &[])]);
     // B was right and has delivered; the vote of A is gone.
     let delivered: Vec<_> = bench.plan.workers().map(|worker| worker.ranges).collect();
     assert_eq!(delivered, [1, 0, 0]);
@@ -73,7 +55,7 @@ fn a_worker_that_contradicts_itself_is_found_out() {
     let mut bench = twice();
     bench.submit(A, LeaseId(0), vec![wrong(3)]);
     let (_, actions) = bench.submit(A, LeaseId(0), summaries([3]));
-    assert_eq!(actions[1], Action::Arbitrate { unit: range(3) });
+    assert_eq!(actions[1], arbitrate(3));
 }
 
 #[test]
@@ -91,14 +73,8 @@ fn the_votes_of_a_liar_do_not_count() {
 
 #[test]
 fn shards_need_as_many_voices() {
-    let settings = Settings {
-        replicas: 2,
-        ..settings(14)
-    };
-    let (mut bench, _) = Bench::with(settings, &summaries(0..4), &[]);
-    for worker in [A, B, C] {
-        bench.join(worker, 1);
-    }
+    let (mut bench, _) = Bench::with(two_replicas(14), &summaries(0..4), &[]);
+    bench.join_all(&[A, B, C]);
     let (a, b) = (bench.task(A), bench.task(B));
     assert_eq!(a.work, b.work);
     assert_eq!(bench.want(C), [], "two are enough");
@@ -123,7 +99,7 @@ fn shards_need_as_many_voices() {
 fn a_worker_alone_is_told_why_nothing_goes_on() {
     let mut bench = twice();
     for worker in [B, C] {
-        bench.tell(Event::Left { worker });
+        bench.leave(worker);
     }
     let task = bench.task(A);
     assert_eq!(heads(&task), to_heads(&[3, 4]));
@@ -165,12 +141,7 @@ fn people_are_told_that_another_participant_is_needed() {
         bench.join(A, 1);
         let (worker, lease) = (A, bench.task(A).lease);
         if replicas == 1 {
-            let reason = String::new();
-            bench.tell(Event::Failed {
-                worker,
-                lease,
-                reason,
-            });
+            bench.fail(worker, lease);
             assert!(bench.plan.ready.is_shared());
         } else {
             bench.submit(A, lease, summaries([0]));

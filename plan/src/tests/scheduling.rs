@@ -46,26 +46,17 @@ fn a_range_is_offered_when_its_sources_are_durable() {
     assert_eq!(bench.want(A), []);
     let submission = bench.begin_commit(A, four.lease, &[4]);
     let actions = bench.tell(Event::Committed { submission });
-    let [
-        settled,
-        Action::Answer {
-            answer: LeaseAnswer::Task(ahead),
-            ..
-        },
-    ] = actions.as_slice()
-    else {
+    let [settled, answer] = &actions[..] else {
         panic!("{actions:?}")
     };
     assert_eq!(*settled, accepted(submission));
+    let ahead = given(answer);
     assert_eq!(&ahead.work, &evaluate(4, &[8]));
     bench.finish(A, ahead);
     assert_eq!(bench.plan.progress().layer, 3);
     assert_eq!(bench.want(A), []);
     // What was given back goes before what is ready above it.
-    bench.tell(Event::Returned {
-        worker: A,
-        lease: three.lease,
-    });
+    bench.give_back(A, three.lease);
     assert_eq!(bench.plan.progress().leases, 1);
 }
 
@@ -150,7 +141,7 @@ fn tasks_follow_the_number_of_threads() {
     assert_eq!(heads(&bench.task(A)).len(), 12);
     bench.join(B, 57);
     assert_eq!(heads(&bench.task(A)).len(), 1);
-    assert_eq!(bench.tell(Event::Left { worker: B }), []);
+    assert_eq!(bench.leave(B), []);
     bench.join(A, 1);
     assert_eq!(bench.plan.progress().threads, 1);
     let sizes: Vec<usize> = (0..2).map(|_| heads(&bench.task(A)).len()).collect();
@@ -211,16 +202,12 @@ fn a_worker_without_threads_gets_tasks_too() {
 #[test]
 fn what_comes_back_goes_to_its_owner_before_others() {
     let mut bench = Bench::at_layer(settings(16), 3);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    bench.join_all(&[A, B]);
     let tasks = [bench.task(A), bench.task(A)];
     assert_eq!(bench.want(B), []);
     assert_eq!(bench.want(A), []);
     for (task, request, worker) in [(&tasks[0], 4, A), (&tasks[1], 3, B)] {
-        let actions = bench.tell(Event::Returned {
-            worker: A,
-            lease: task.lease,
-        });
+        let actions = bench.give_back(A, task.lease);
         let [
             Action::Answer {
                 request: answered,
@@ -257,13 +244,7 @@ fn a_withdrawn_request_is_not_answered() {
         }),
         []
     );
-    assert_eq!(
-        bench.tell(Event::Returned {
-            worker: A,
-            lease: task.lease
-        }),
-        []
-    );
+    assert_eq!(bench.give_back(A, task.lease), []);
     assert_eq!(bench.task(A).work, task.work);
 }
 
@@ -276,9 +257,9 @@ fn strangers_are_told_to_join() {
     };
     assert_eq!(bench.want(A), [stranger(1)]);
     bench.join(A, 1);
-    bench.tell(Event::Left { worker: A });
+    bench.leave(A);
     assert_eq!(bench.want(A), [stranger(2)]);
-    assert_eq!(bench.tell(Event::Left { worker: A }), []);
+    assert_eq!(bench.leave(A), []);
 }
 
 #[test]
@@ -289,7 +270,7 @@ fn what_a_leaving_worker_held_goes_back() {
     let task = bench.task(A);
     assert_eq!(bench.want(A), []);
     assert_eq!(bench.want(B), []);
-    let actions = bench.tell(Event::Left { worker: A });
+    let actions = bench.leave(A);
     let again = Task {
         lease: LeaseId(1),
         ..task.clone()
@@ -390,10 +371,7 @@ fn run_through(settings: Settings, workers: u64, threads: u32) -> (Bench, u64, u
 /// The layers of 16 head bits, each cut for 64 threads.
 #[test]
 fn a_job_of_65536_ranges_runs_through() {
-    let settings = Settings {
-        shard_words: 1000,
-        ..settings(28)
-    };
+    let settings = shards_of(1000, 28);
     let (bench, tasks, _) = run_through(settings, 16, 4);
     bench.plan.check_invariants();
     assert_eq!(*bench.plan.phase(), Phase::Finished);
@@ -420,19 +398,12 @@ fn a_job_of_many_workers_runs_through() {
 #[test]
 fn what_belongs_to_another_worker_is_for_one_that_would_idle() {
     let mut bench = Bench::at_layer(settings(16), 3);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    bench.join_all(&[A, B]);
     let tasks = [bench.task(A), bench.task(A)];
-    bench.tell(Event::Returned {
-        worker: A,
-        lease: tasks[1].lease,
-    });
+    bench.give_back(A, tasks[1].lease);
     let stolen = bench.task(B);
     assert_eq!(stolen.work, tasks[1].work);
-    bench.tell(Event::Returned {
-        worker: A,
-        lease: tasks[0].lease,
-    });
+    bench.give_back(A, tasks[0].lease);
     // It has a task for its thread.
     assert_eq!(bench.want(B), []);
     assert_eq!(bench.task(A).work, tasks[0].work);
@@ -441,13 +412,8 @@ fn what_belongs_to_another_worker_is_for_one_that_would_idle() {
 /// Only somebody who waits is to be told that a lease has become old.
 #[test]
 fn nobody_is_woken_up_for_a_slow_task_that_nobody_wants() {
-    let settings = Settings {
-        straggler_ms: 50,
-        ..settings(13)
-    };
-    let mut bench = Bench::new(settings, &[]);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    let mut bench = Bench::new(slow_after(50, 13), &[]);
+    bench.join_all(&[A, B]);
     bench.task(A);
     assert_eq!(bench.plan.next_deadline(), Some(Millis(100)));
     assert!(!bench.plan.is_anybody_idle() && bench.plan.would_idle(B));
@@ -462,14 +428,8 @@ fn nobody_is_woken_up_for_a_slow_task_that_nobody_wants() {
 /// Shards are neither merged nor doubled while a range is in doubt.
 #[test]
 fn a_slow_merge_is_not_doubled_in_doubt() {
-    let settings = Settings {
-        straggler_ms: 50,
-        ..settings(14)
-    };
-    let (mut bench, _) = Bench::with(settings, &summaries(0..4), &[]);
-    for worker in [A, B, C] {
-        bench.join(worker, 1);
-    }
+    let (mut bench, _) = Bench::with(slow_after(50, 14), &summaries(0..4), &[]);
+    bench.join_all(&[A, B, C]);
     bench.task(A);
     bench.submit(B, LeaseId(9), vec![wrong(3)]);
     bench.now = 50;
@@ -485,12 +445,11 @@ fn a_slow_merge_is_not_doubled_in_doubt() {
 #[test]
 fn who_has_nothing_left_to_do_is_looked_at() {
     let mut bench = Bench::at_layer(settings(16), 3);
-    bench.join(A, 1);
-    bench.join(B, 1);
+    bench.join_all(&[A, B]);
     bench.task(A);
     assert!(!bench.plan.has_delivered(A) && !bench.plan.has_delivered(B));
     let (worker, lease) = (B, bench.task(B).lease);
-    bench.tell(Event::Returned { worker, lease });
+    bench.give_back(worker, lease);
     assert_eq!(bench.want(A), []);
     let (submission, actions) = bench.submit(B, LeaseId(9), summaries([3]));
     assert_eq!(actions[0], commit_by(submission, &[3], &[B]));

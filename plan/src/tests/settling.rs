@@ -11,9 +11,8 @@ fn two_ranges() -> (Bench, Task) {
         },
         3,
     );
-    bench.join(A, 1);
-    bench.join(B, 1);
-    bench.tell(Event::Left { worker: B });
+    bench.join_all(&[A, B]);
+    bench.leave(B);
     let task = bench.task(A);
     assert_eq!(heads(&task), to_heads(&[3, 4]));
     (bench, task)
@@ -207,8 +206,7 @@ fn what_is_done_without_its_sources_is_compared() {
     assert_eq!(actions, [rejected(late, Rejection::NotReady { unit })]);
     // Nothing can be found out before the sources are there again.
     let (bad, actions) = bench.submit(B, LeaseId(9), vec![wrong(5)]);
-    let unit = range(5);
-    assert_eq!(actions, [rejected(bad, Rejection::Disagreement { unit })]);
+    assert_eq!(actions, [disagreement(bad, 5)]);
     assert_eq!(bench.plan.progress().arbitrations, 1);
 }
 
@@ -241,11 +239,9 @@ fn a_fault_ends_a_result_that_is_half_written() {
         };
         let done = [summary(0), summary(1), wrong(2)];
         let mut bench = Bench::new(settings, &done);
-        for worker in [A, B, C] {
-            bench.join(worker, 1);
-        }
+        bench.join_all(&[A, B, C]);
         let (submission, actions) = bench.submit(A, LeaseId(9), summaries([3, 4]));
-        assert_eq!(actions, [settled(submission, Verdict::Held)]);
+        assert_eq!(actions, [held(submission)]);
         bench.plan.settings.task_positions_min = 0;
         for head in [3, 4] {
             let task = bench.task(B);
@@ -263,7 +259,7 @@ fn a_fault_ends_a_result_that_is_half_written() {
         let reason = "no memory".to_owned();
         bench.tell(Event::ArbitrationFailed { unit, reason });
         let actions = bench.committed(submission);
-        assert_eq!(actions, [Action::Forget { submission }]);
+        assert_eq!(actions, [forget(submission)]);
         assert_eq!(bench.plan.progress().ranges_done, 4);
         assert!(bench.plan.is_quiet());
     }
@@ -275,12 +271,5 @@ fn only_what_is_left_of_a_task_has_failed() {
     let (mut bench, task) = two_ranges();
     bench.plan.settings.failures_max = 1;
     bench.begin_commit(B, LeaseId(9), &[3]);
-    let (worker, lease, reason) = (A, task.lease, String::new());
-    let actions = bench.tell(Event::Failed {
-        worker,
-        lease,
-        reason,
-    });
-    let unit = range(4);
-    assert_eq!(actions, [Action::Arbitrate { unit }]);
+    assert_eq!(bench.fail(A, task.lease), [arbitrate(4)]);
 }

@@ -11,11 +11,7 @@ fn stopped(request: u64, reason: StopReason) -> Action {
 
 #[test]
 fn the_table_is_cut_when_all_ranges_are_done_and_published_when_all_shards_are() {
-    let settings = Settings {
-        shard_words: 4,
-        ..settings(14)
-    };
-    let mut bench = Bench::new(settings, &[]);
+    let mut bench = Bench::new(shards_of(4, 14), &[]);
     bench.join(A, 1);
     for layer in 0..4 {
         assert_eq!(bench.plan.progress().shards, 0);
@@ -87,11 +83,7 @@ fn every_shard_begins_at_its_word() {
         .flat_map(|range| (0..range.stored).map(|skip| (range.head, skip)))
         .collect();
     for shard_words in [1, 2, 3, 7, 63, 64, 126, 127, 128, 1000] {
-        let settings = Settings {
-            shard_words,
-            ..settings(18)
-        };
-        let (mut bench, _) = Bench::with(settings, &done, &[]);
+        let (mut bench, _) = Bench::with(shards_of(shard_words, 18), &done, &[]);
         bench.join(A, 1);
         let step = usize::try_from(shard_words).unwrap();
         for (shard, &(head, skip)) in (0..).zip(words.iter().step_by(step)) {
@@ -395,9 +387,7 @@ fn a_shard_that_could_not_be_written_is_not_done() {
 fn nothing_is_decided_while_the_manifest_is_written() {
     let mut bench = publishing();
     let (bad, actions) = bench.submit(B, LeaseId(9), vec![wrong(3)]);
-    let unit = range(3);
-    let disagreement = Rejection::Disagreement { unit };
-    assert_eq!(actions, [rejected(bad, disagreement)]);
+    assert_eq!(actions, [disagreement(bad, 3)]);
     assert_eq!(bench.tell(Event::Published), []);
 }
 
