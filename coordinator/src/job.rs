@@ -12,17 +12,19 @@ mod handle;
 mod pace;
 mod queue;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_plan::{
-    Action, Event, JobProgress, Millis, Phase, Plan, StopReason, WorkerId, WorkerProgress,
+    Action, Event, JobProgress, LeaseId, Millis, Phase, Plan, StopReason, Verdict, WorkerId,
+    WorkerProgress,
 };
 use chomp_table::reader::AnyManifest;
-use tokio::sync::watch;
+use chomp_table::{Digest, Head};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -131,7 +133,7 @@ impl Job {
                     let now = self.now();
                     self.desk.done(now, done);
                 }
-                command = self.commands.recv() => self.take(command),
+                Command(call) = self.commands.recv() => call(&mut self),
             }
             self.after();
         }
@@ -205,103 +207,70 @@ impl Job {
         Millis(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
-    // Whoever asked and went does not mind that nobody takes the answer.
-    fn take(&mut self, command: Command) {
+    /// Makes the caller a worker of the job, or one again.
+    fn join(&mut self, worker: WorkerId, name: String, threads: u32) -> Result<(), Refusal> {
+        let plan = &self.desk.plan;
+        if let Some(quarantine) = plan.quarantine_reason(worker) {
+            return Err(Refusal::Quarantined(quarantine.clone()));
+        }
+        if !plan.is_there(worker) {
+            if plan.workers_of(worker.participant) >= WORKERS_MAX {
+                return Err(Refusal::TooMany);
+            }
+            tracing::info!("worker {name} has joined with {threads} threads");
+        }
+        let mut believed = threads;
+        if !plan.has_delivered(worker) {
+            believed = 0;
+            let name = name.clone();
+            self.newcomers.insert(worker, Newcomer { name, threads });
+        }
+        self.handle(Event::Joined {
+            worker,
+            name,
+            threads: believed,
+        });
+        Ok(())
+    }
+
+    /// Takes a heartbeat in; returns the leases that do not stand any more.
+    fn renew(
+        &mut self,
+        worker: WorkerId,
+        leases: Vec<LeaseId>,
+        stats: WorkerStats,
+    ) -> Result<Vec<LeaseId>, Refusal> {
+        let lost = self.desk.renew(self.now(), worker, leases);
+        self.part(worker)?;
+        self.stats.insert(worker, stats);
+        Ok(lost)
+    }
+
+    /// Takes a result in; the verdict comes now or later.
+    fn complete(
+        &mut self,
+        worker: WorkerId,
+        lease: LeaseId,
+        handed: Handed,
+        reply: oneshot::Sender<Verdict>,
+    ) {
         let now = self.now();
-        match command {
-            Command::Event(event) => self.desk.handle(now, event),
-            Command::Join {
+        self.desk.complete(now, worker, lease, handed, reply);
+        if self.desk.plan.has_delivered(worker)
+            && let Some(Newcomer { name, threads }) = self.newcomers.remove(&worker)
+        {
+            self.handle(Event::Joined {
                 worker,
                 name,
                 threads,
-                reply,
-            } => {
-                let plan = &self.desk.plan;
-                let is_new = !plan.is_there(worker);
-                let refusal = match plan.quarantine_reason(worker) {
-                    Some(quarantine) => Some(Refusal::Quarantined(quarantine.clone())),
-                    None if is_new && plan.workers_of(worker.participant) >= WORKERS_MAX => {
-                        Some(Refusal::TooMany)
-                    }
-                    None => None,
-                };
-                if let Some(refusal) = refusal {
-                    let _ = reply.send(Err(refusal));
-                    return;
-                }
-                if is_new {
-                    tracing::info!("worker {name} has joined with {threads} threads");
-                }
-                let _ = reply.send(Ok(()));
-                let mut believed = threads;
-                if !plan.has_delivered(worker) {
-                    believed = 0;
-                    let name = name.clone();
-                    self.newcomers.insert(worker, Newcomer { name, threads });
-                }
-                let joined = Event::Joined {
-                    worker,
-                    name,
-                    threads: believed,
-                };
-                self.desk.handle(now, joined);
-            }
-            Command::Lease {
-                request,
-                worker,
-                reply,
-            } => self.desk.lease(now, request, worker, reply),
-            Command::Renew {
-                worker,
-                leases,
-                stats,
-                reply,
-            } => {
-                let lost = self.desk.renew(now, worker, leases);
-                let there = self.part(worker);
-                if there.is_ok() {
-                    self.stats.insert(worker, stats);
-                }
-                let _ = reply.send(there.map(|()| lost));
-            }
-            Command::Complete {
-                worker,
-                lease,
-                handed,
-                reply,
-            } => {
-                self.desk.complete(now, worker, lease, handed, reply);
-                if self.desk.plan.has_delivered(worker)
-                    && let Some(Newcomer { name, threads }) = self.newcomers.remove(&worker)
-                {
-                    let joined = Event::Joined {
-                        worker,
-                        name,
-                        threads,
-                    };
-                    self.desk.handle(now, joined);
-                }
-            }
-            Command::Report {
-                worker,
-                records,
-                reply,
-            } => {
-                let heard = self.part(worker);
-                let heard = heard.and_then(|()| self.desk.report(now, worker, &records));
-                let _ = reply.send(heard);
-            }
-            Command::MayPut {
-                worker,
-                target,
-                reply,
-            } => {
-                let _ = reply.send(self.desk.may_put(worker, target));
-            }
-            Command::Inspect { reply } => {
-                let _ = reply.send(self.snapshot());
-            }
+            });
         }
+    }
+
+    /// Takes in that a worker says that records are lost.
+    fn report(&mut self, worker: WorkerId, records: &[(Head, Digest)]) -> Result<(), Refusal> {
+        self.part(worker)?;
+        self.desk.report(self.now(), worker, records)
     }
 
     /// Whether a worker has a part in the job.

@@ -129,7 +129,10 @@ fn revoked_event(number: u32) -> Event {
 
 #[cfg(test)]
 mod tests {
+    use chomp_plan::WorkerId;
+
     use super::*;
+    use crate::job::tests::job_with_lease;
     use crate::ready;
 
     #[test]
@@ -180,7 +183,7 @@ mod tests {
             Participants::change(&path, |list| Ok(change(list))).unwrap()
         };
         let ann = change(|list| list.add("ann").ok()).unwrap();
-        let (handle, _job) = Handle::of_rights(|_, _| false);
+        let (handle, _job, _) = job_with_lease(WorkerId::only(7));
         let list = List::new(Participants::read(&path).unwrap());
         let roster = Roster::new(list, Some((path.clone(), handle)));
         assert!(roster.admit(ann).await.is_ok());

@@ -403,6 +403,11 @@ impl Desk {
         self.requests.len()
     }
 
+    /// Has it so that a lease that stands is for the merge of this shard.
+    pub(crate) fn pretend_merging(&mut self, shard: u32, worker: WorkerId, lease: LeaseId) {
+        self.merging.entry(shard).or_default().push((worker, lease));
+    }
+
     /// How many results are kept.
     pub(crate) fn kept(&self) -> usize {
         self.submissions.len()

@@ -1,5 +1,6 @@
 //! How calls reach the job: each is one command in its queue, and most wait for an answer.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use chomp_plan::{
 use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
 
+use super::Job;
 use super::desk::{Handed, Reply, Target};
 use super::queue::{self, Receiver, Sender, Unheard, Whose};
 use crate::error::Refusal;
@@ -17,46 +19,13 @@ use crate::error::Refusal;
 /// How long a request for a task waits before the worker is told to ask again.
 const LEASE_WAIT: Duration = Duration::from_secs(10);
 
-/// Something that a worker asks of the job.
-#[derive(Debug)]
-pub(super) enum Command {
-    Event(Event),
-    Join {
-        worker: WorkerId,
-        name: String,
-        threads: u32,
-        reply: oneshot::Sender<Result<(), Refusal>>,
-    },
-    Lease {
-        request: RequestId,
-        worker: WorkerId,
-        reply: oneshot::Sender<Reply>,
-    },
-    Renew {
-        worker: WorkerId,
-        leases: Vec<LeaseId>,
-        stats: WorkerStats,
-        reply: oneshot::Sender<Result<Vec<LeaseId>, Refusal>>,
-    },
-    Complete {
-        worker: WorkerId,
-        lease: LeaseId,
-        handed: Handed,
-        reply: oneshot::Sender<Verdict>,
-    },
-    Report {
-        worker: WorkerId,
-        records: Vec<(Head, Digest)>,
-        reply: oneshot::Sender<Result<(), Refusal>>,
-    },
-    MayPut {
-        worker: WorkerId,
-        target: Target,
-        reply: oneshot::Sender<bool>,
-    },
-    Inspect {
-        reply: oneshot::Sender<Snapshot>,
-    },
+/// What a call does with the job, by the task that owns the job.
+pub(super) struct Command(pub(super) Box<dyn FnOnce(&mut Job) + Send>);
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Command(..)")
+    }
 }
 
 /// What a worker says of itself, for people to look at.
@@ -127,25 +96,16 @@ impl Handle {
         name: String,
         threads: u32,
     ) -> Result<Result<(), Refusal>, Unheard> {
-        self.ask(Some(worker.participant), |reply| Command::Join {
-            worker,
-            name,
-            threads,
-            reply,
-        })
-        .await
+        let join = move |job: &mut Job| job.join(worker, name, threads);
+        self.ask(Some(worker.participant), join).await
     }
 
     /// A task for `worker`, or nothing if none was free for [`LEASE_WAIT`].
     pub(crate) async fn lease(&self, worker: WorkerId) -> Result<Option<Reply>, Unheard> {
         let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
-        let wanted = Command::Lease {
-            request,
-            worker,
-            reply,
-        };
-        self.commands.send(Some(worker.participant), wanted)?;
+        let lease = move |job: &mut Job| job.desk.lease(job.now(), request, worker, reply);
+        self.send(Some(worker.participant), lease)?;
         let mut waiting = Waiting {
             handle: self,
             request,
@@ -166,13 +126,8 @@ impl Handle {
         leases: Vec<LeaseId>,
         stats: WorkerStats,
     ) -> Result<Result<Vec<LeaseId>, Refusal>, Unheard> {
-        self.ask(Some(worker.participant), |reply| Command::Renew {
-            worker,
-            leases,
-            stats,
-            reply,
-        })
-        .await
+        let renew = move |job: &mut Job| job.renew(worker, leases, stats);
+        self.ask(Some(worker.participant), renew).await
     }
 
     /// Hands a result in; it is durable wherever it belongs.
@@ -182,13 +137,10 @@ impl Handle {
         lease: LeaseId,
         handed: Handed,
     ) -> Result<Verdict, Unheard> {
-        self.ask(Some(worker.participant), |reply| Command::Complete {
-            worker,
-            lease,
-            handed,
-            reply,
-        })
-        .await
+        let (reply, verdict) = oneshot::channel();
+        let complete = move |job: &mut Job| job.complete(worker, lease, handed, reply);
+        self.send(Some(worker.participant), complete)?;
+        verdict.await.map_err(|_| Unheard::ShuttingDown)
     }
 
     /// Tells that these records are lost.
@@ -197,47 +149,49 @@ impl Handle {
         worker: WorkerId,
         records: Vec<(Head, Digest)>,
     ) -> Result<Result<(), Refusal>, Unheard> {
-        self.ask(Some(worker.participant), |reply| Command::Report {
-            worker,
-            records,
-            reply,
-        })
-        .await
+        let report = move |job: &mut Job| job.report(worker, &records);
+        self.ask(Some(worker.participant), report).await
     }
 
     /// Whether `worker` may write `target` now.
     pub(crate) async fn may_put(&self, worker: WorkerId, target: Target) -> Result<bool, Unheard> {
-        self.ask(Some(worker.participant), |reply| Command::MayPut {
-            worker,
-            target,
-            reply,
-        })
-        .await
+        let may_put = move |job: &mut Job| job.desk.may_put(worker, target);
+        self.ask(Some(worker.participant), may_put).await
     }
 
     /// Tells the job something of a worker that has no answer.
     pub(crate) fn tell_of(&self, worker: WorkerId, event: Event) -> Result<(), Unheard> {
-        self.commands
-            .send(Some(worker.participant), Command::Event(event))
+        self.send(Some(worker.participant), |job| job.handle(event))
     }
 
     /// Tells the job something that has no answer, and is of no worker.
     pub(crate) fn tell(&self, event: Event) -> Result<(), Unheard> {
-        self.commands.send(None, Command::Event(event))
+        self.send(None, |job| job.handle(event))
     }
 
     /// The job as it is now.
     pub(crate) async fn inspect(&self) -> Result<Snapshot, Unheard> {
-        self.ask(None, |reply| Command::Inspect { reply }).await
+        self.ask(None, Job::snapshot).await
     }
 
-    async fn ask<T>(
+    fn send(
         &self,
         whose: Whose,
-        command: impl FnOnce(oneshot::Sender<T>) -> Command,
+        call: impl FnOnce(&mut Job) + Send + 'static,
+    ) -> Result<(), Unheard> {
+        self.commands.send(whose, Command(Box::new(call)))
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        whose: Whose,
+        call: impl FnOnce(&mut Job) -> T + Send + 'static,
     ) -> Result<T, Unheard> {
         let (reply, answer) = oneshot::channel();
-        self.commands.send(whose, command(reply))?;
+        self.send(whose, |job| {
+            // A caller that is gone needs no answer.
+            let _ = reply.send(call(job));
+        })?;
         answer.await.map_err(|_| Unheard::ShuttingDown)
     }
 }
@@ -268,36 +222,11 @@ impl Drop for Waiting<'_> {
             },
         };
         // It comes after the request, among those of the same participant. A job that is over has no use for it.
-        let told = Command::Event(event);
+        let command = Command(Box::new(|job| job.handle(event)));
         let told = self
             .handle
             .commands
-            .send_always(Some(self.worker.participant), told);
+            .send_always(Some(self.worker.participant), command);
         told.unwrap_or(());
-    }
-}
-
-#[cfg(test)]
-impl Handle {
-    /// A handle to a job that does nothing but say who may write what, for as long as the set of
-    /// tasks is kept.
-    pub(crate) fn of_rights(
-        may_put: impl Fn(WorkerId, Target) -> bool + Send + 'static,
-    ) -> (Handle, tokio::task::JoinSet<()>) {
-        let (handle, mut commands) = Handle::new();
-        let mut tasks = tokio::task::JoinSet::new();
-        tasks.spawn(async move {
-            loop {
-                if let Command::MayPut {
-                    worker,
-                    target,
-                    reply,
-                } = commands.recv().await
-                {
-                    let _ = reply.send(may_put(worker, target));
-                }
-            }
-        });
-        (handle, tasks)
     }
 }

@@ -336,8 +336,8 @@ fn a_result_is_kept_until_it_is_checked() {
 
 /// Takes in all that was sent so far.
 fn take_all(job: &mut Job) {
-    while let Some(command) = job.commands.next() {
-        job.take(command);
+    while let Some(Command(call)) = job.commands.next() {
+        call(job);
     }
 }
 
@@ -359,6 +359,28 @@ fn job() -> (Job, Handle) {
     };
     let (job, handle, _) = Job::new(plan, tools, subject, None);
     (job, handle)
+}
+
+/// How calls reach a job that takes them for as long as the set of tasks is kept, and the part that `worker` may write
+/// there. It may write shard 1 too.
+pub(crate) fn job_with_lease(worker: WorkerId) -> (Handle, JoinSet<()>, PartName) {
+    let (mut job, handle) = job();
+    job.join(worker, String::new(), 1).unwrap();
+    let (reply, mut answer) = oneshot::channel();
+    job.desk.lease(Millis(0), RequestId(0), worker, reply);
+    let LeaseAnswer::Task(task) = answer.try_recv().unwrap().answer else {
+        panic!("the first worker gets a task");
+    };
+    job.desk.pretend_merging(1, worker, task.lease);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        loop {
+            let Command(call) = job.commands.recv().await;
+            call(&mut job);
+        }
+    });
+    let lease = task.lease.0;
+    (handle, tasks, PartName { layer: 0, lease })
 }
 
 #[tokio::test]

@@ -16,12 +16,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tower::ServiceExt;
 
 use super::*;
+use crate::job::tests::job_with_lease;
 
 mod places;
 
 const BITS: u32 = 20;
 /// The part and the shard that worker 7 may write, and nobody else.
-const PART: &str = "work/parts/0003/0000000100000002";
+const PART: &str = "work/parts/0000/0000000000000000";
 const SHARD: &str = "table-20/shard-0001.zst";
 
 struct Served {
@@ -34,13 +35,8 @@ struct Served {
 }
 
 fn serve() -> Served {
-    let (handle, job) = Handle::of_rights(|worker, target| {
-        let part = PartName {
-            layer: 3,
-            lease: 1 << 32 | 2,
-        };
-        worker == WorkerId::only(7) && [Target::Part(part), Target::Shard(1)].contains(&target)
-    });
+    let (handle, job, part) = job_with_lease(WorkerId::only(7));
+    assert_eq!(part.key().as_str(), PART);
     let storage = Arc::new(SimulatedStorage::new(0));
     let proxy = Proxy::new(
         storage.clone(),
@@ -245,8 +241,8 @@ async fn workers_read_what_tasks_need_and_nothing_else() {
 async fn workers_write_their_leases_and_nothing_else() {
     let served = serve();
     for name in [
-        "work/parts/0004/0000000100000002",
-        "work/parts/0003/0000000100000003",
+        "work/parts/0001/0000000000000000",
+        "work/parts/0000/0000000000000001",
         "table-20/shard-0002.zst",
         "table-21/shard-0001.zst",
         "table-20/shard-00001.zst",
