@@ -14,29 +14,29 @@ use crate::contradiction::wrong_range;
 use crate::error::JobError;
 use crate::publish::{PublishError, publish};
 
-/// Something that takes time.
+/// Work that takes time.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// The next segment of the journal.
+    /// Writes the next segment of the journal.
     Append(Batch),
-    /// The content of a unit that workers disagree about.
+    /// Decides what is in a unit that workers disagree about.
     Arbitrate {
         submission: SubmissionId,
         unit: Unit,
     },
-    /// Whether the record of a range is lost, as a worker says.
-    Look {
+    /// Finds out whether the record of a range is lost, as a worker says.
+    Audit {
         worker: WorkerId,
         head: Head,
         place: Place,
     },
-    /// Whether a shard is what the journal says.
+    /// Finds out whether a shard is what the journal says.
     ReadBack { shard: u32 },
-    /// The table.
+    /// Publishes the table.
     Publish,
 }
 
-/// What becomes durable at once.
+/// The content of a segment, which becomes durable as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) entries: Vec<Entry>,
@@ -44,7 +44,7 @@ pub(crate) struct Batch {
     pub(crate) submissions: Vec<SubmissionId>,
 }
 
-/// What effects are done with.
+/// What effects work with.
 #[derive(Debug)]
 pub(crate) struct Tools {
     pub(crate) storage: Arc<dyn Storage>,
@@ -56,25 +56,25 @@ pub(crate) struct Tools {
 
 /// What came of an effect.
 #[derive(Debug, Default)]
-pub(crate) struct Done {
-    /// Whether it was a segment of the journal.
+pub(crate) struct EffectResult {
+    /// Whether the effect was a segment of the journal.
     pub(crate) appended: bool,
-    /// The record that was looked at.
-    pub(crate) looked: Option<Looked>,
-    /// What the plan is told.
+    /// The record that was audited.
+    pub(crate) audited: Option<Audited>,
+    /// The events that the desk gives to the plan.
     pub(crate) events: Vec<Event>,
-    /// What was found out.
+    /// What the arbiter has decided.
     pub(crate) arbitrated: Option<(SubmissionId, Arbitrated)>,
-    /// What was published.
+    /// The manifest that was published.
     pub(crate) published: Option<AnyManifest>,
-    /// Why it failed, if the job cannot go on then.
+    /// Why the effect failed, if the job may have to end for it.
     pub(crate) fault: Option<JobError>,
 }
 
-/// A record that a worker could not read, and the coordinator has tried to.
+/// A record that a worker could not read, and that the coordinator has tried to read.
 #[derive(Debug)]
-pub(crate) struct Looked {
-    /// Who could not read it.
+pub(crate) struct Audited {
+    /// The worker that could not read it.
     pub(crate) worker: WorkerId,
     /// The range of the record.
     pub(crate) head: Head,
@@ -83,29 +83,29 @@ pub(crate) struct Looked {
 }
 
 impl Effect {
-    /// Does it. The events say success only when all of it is durable.
-    pub(crate) async fn perform(self, tools: &Tools) -> Done {
+    /// Does the work. The events say success only when all of it is durable.
+    pub(crate) async fn perform(self, tools: &Tools) -> EffectResult {
         match self {
             Effect::Append(batch) => append(tools, batch).await,
             Effect::Arbitrate { submission, unit } => arbitrate(tools, submission, unit).await,
-            Effect::Look {
+            Effect::Audit {
                 worker,
                 head,
                 place,
-            } => look(tools, worker, head, &place).await,
+            } => audit(tools, worker, head, &place).await,
             Effect::ReadBack { shard } => read_back(tools, shard).await,
             Effect::Publish => publish_table(tools).await,
         }
     }
 }
 
-async fn publish_table(tools: &Tools) -> Done {
+async fn publish_table(tools: &Tools) -> EffectResult {
     let error = match publish(&*tools.storage, &tools.journal, tools.bits).await {
         Ok(published) => {
-            return Done {
+            return EffectResult {
                 published: Some(published),
                 events: vec![Event::Published],
-                ..Done::default()
+                ..EffectResult::default()
             };
         }
         Err(error) => error,
@@ -141,22 +141,22 @@ async fn publish_table(tools: &Tools) -> Done {
             }
         }
     };
-    Done {
+    EffectResult {
         events: vec![event],
         fault: Some(error.into()),
-        ..Done::default()
+        ..EffectResult::default()
     }
 }
 
-async fn append(tools: &Tools, batch: Batch) -> Done {
+async fn append(tools: &Tools, batch: Batch) -> EffectResult {
     let submissions = batch.submissions.into_iter();
     match tools.journal.append(batch.entries).await {
-        Ok(()) => Done {
+        Ok(()) => EffectResult {
             appended: true,
             events: submissions
                 .map(|submission| Event::Committed { submission })
                 .collect(),
-            ..Done::default()
+            ..EffectResult::default()
         },
         Err(error) => {
             let reason = describe(&error);
@@ -164,19 +164,19 @@ async fn append(tools: &Tools, batch: Batch) -> Done {
                 submission,
                 reason: reason.clone(),
             };
-            Done {
+            EffectResult {
                 appended: true,
                 events: submissions.map(failed).collect(),
                 fault: Some(error.into()),
-                ..Done::default()
+                ..EffectResult::default()
             }
         }
     }
 }
 
-async fn arbitrate(tools: &Tools, submission: SubmissionId, unit: Unit) -> Done {
+async fn arbitrate(tools: &Tools, submission: SubmissionId, unit: Unit) -> EffectResult {
     match tools.arbiter.decide(submission, unit).await {
-        Ok(arbitrated) => Done {
+        Ok(arbitrated) => EffectResult {
             events: vec![Event::Arbitrated {
                 submission,
                 unit,
@@ -184,7 +184,7 @@ async fn arbitrate(tools: &Tools, submission: SubmissionId, unit: Unit) -> Done 
                 digest: arbitrated.digest(),
             }],
             arbitrated: Some((submission, arbitrated)),
-            ..Done::default()
+            ..EffectResult::default()
         },
         Err(error) => {
             let mut events = Vec::new();
@@ -200,16 +200,16 @@ async fn arbitrate(tools: &Tools, submission: SubmissionId, unit: Unit) -> Done 
                 });
             }
             events.push(Event::ArbitrationFailed { unit, reason });
-            Done {
+            EffectResult {
                 events,
                 fault: lost.is_none().then(|| error.into()),
-                ..Done::default()
+                ..EffectResult::default()
             }
         }
     }
 }
 
-async fn read_back(tools: &Tools, shard: u32) -> Done {
+async fn read_back(tools: &Tools, shard: u32) -> EffectResult {
     let (folder, file) = {
         let ledger = tools.journal.ledger();
         let merged = ledger.shard(tools.bits, shard);
@@ -237,14 +237,14 @@ async fn read_back(tools: &Tools, shard: u32) -> Done {
     if !is_whole {
         tracing::warn!("shard {shard} is not what was said of it: it is merged again");
     }
-    Done {
+    EffectResult {
         events: vec![Event::ReadBack { shard, is_whole }],
-        ..Done::default()
+        ..EffectResult::default()
     }
 }
 
-async fn look(tools: &Tools, worker: WorkerId, head: Head, place: &Place) -> Done {
-    let mut looked = Looked {
+async fn audit(tools: &Tools, worker: WorkerId, head: Head, place: &Place) -> EffectResult {
+    let mut audited = Audited {
         worker,
         head,
         is_in_order: false,
@@ -260,10 +260,10 @@ async fn look(tools: &Tools, worker: WorkerId, head: Head, place: &Place) -> Don
         }
         Ok(_) => {
             tracing::warn!("a worker cannot read the record of range {head}, which is in order");
-            looked.is_in_order = true;
+            audited.is_in_order = true;
             Vec::new()
         }
-        // Whoever needs the record says so again.
+        // A worker that needs the record reports it again.
         Err(error) => {
             tracing::warn!(
                 "cannot see whether the record of range {head} is lost: {}",
@@ -272,9 +272,9 @@ async fn look(tools: &Tools, worker: WorkerId, head: Head, place: &Place) -> Don
             Vec::new()
         }
     };
-    Done {
-        looked: Some(looked),
+    EffectResult {
+        audited: Some(audited),
         events,
-        ..Done::default()
+        ..EffectResult::default()
     }
 }

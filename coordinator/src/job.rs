@@ -29,15 +29,15 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use desk::{Desk, Handed, Reply, Subject, Target};
+pub(crate) use desk::{Desk, Reply, Subject, Target, WorkerResult};
 pub(crate) use handle::Handle;
 pub use handle::{Snapshot, WorkerSnapshot, WorkerStats};
-pub(crate) use queue::Unheard;
+pub(crate) use queue::CallRefused;
 
 use handle::Command;
 use pace::Pace;
 
-use crate::effects::{Done, Effect, Tools};
+use crate::effects::{Effect, EffectResult, Tools};
 use crate::error::{Refusal, WORKERS_MAX};
 
 use crate::background;
@@ -60,7 +60,7 @@ pub(crate) struct Job {
     desk: Desk,
     tools: Arc<Tools>,
     commands: queue::Receiver<Command>,
-    effects: JoinSet<Done>,
+    effects: JoinSet<EffectResult>,
     progress: watch::Sender<JobProgress>,
     start: Instant,
     pace: Pace,
@@ -114,7 +114,7 @@ impl Job {
         finish_time: Duration,
     ) -> JobOutcome {
         let now = self.now();
-        self.desk.begin(now, first);
+        self.desk.perform(now, first);
         self.after();
         let mut stops_at = None;
         while !stops_at.is_some_and(|at| self.may_go(at)) {
@@ -131,7 +131,7 @@ impl Job {
                 Some(done) = self.effects.join_next() => {
                     let done = done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
                     let now = self.now();
-                    self.desk.done(now, done);
+                    self.desk.end_effect(now, done);
                 }
                 Command(call) = self.commands.recv() => call(&mut self),
             }
@@ -251,11 +251,11 @@ impl Job {
         &mut self,
         worker: WorkerId,
         lease: LeaseId,
-        handed: Handed,
+        result: WorkerResult,
         reply: oneshot::Sender<Verdict>,
     ) {
         let now = self.now();
-        self.desk.complete(now, worker, lease, handed, reply);
+        self.desk.complete(now, worker, lease, result, reply);
         if self.desk.plan.has_delivered(worker)
             && let Some(Newcomer { name, threads }) = self.newcomers.remove(&worker)
         {

@@ -1,14 +1,15 @@
 //! The coordinator of a table: leases tasks, keeps the journal of what is done, publishes the table.
 //!
-//! It never sees a record, unless workers disagree: records go from worker to worker through the
-//! [store](chomp_store).
+//! Records go from worker to worker through the [store](chomp_store). The coordinator reads one only to arbitrate, to
+//! audit a record that is reported as lost, and to find what is wrong with a table that contradicts itself.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`job`] | feeds the plan and does what it asks for; writes the journal |
 //! | `error` | why a job does not go on, and why a worker has no part in it |
-//! | `effects` | what the plan wants to be done and takes time |
-//! | [`arbiter`] | evaluates and merges itself what workers disagree about |
+//! | `effects` | work that the plan asks for and that takes time |
+//! | [`arbiter`] | evaluates the ranges and merges the shards that workers disagree about |
+//! | `contradiction` | finds the wrong range of a table that contradicts itself |
 //! | [`publish`] | makes a table of the shards that workers have written |
 //! | `background` | work that another thread does meanwhile |
 //! | `service` | the gRPC calls; the wire types end there |
@@ -26,7 +27,7 @@
 //! # What always holds
 //!
 //! * Nothing is acknowledged before a segment of the journal that says so is durable.
-//! * No record is decoded, but by the arbiter.
+//! * No record is decoded, except by the arbiter and by the search for a contradiction.
 //! * Participants take turns: none delays another.
 //! * A call or route without a rule is refused to everybody.
 //! * A text that a worker sends is cut, and its control characters are escaped, before it reaches a

@@ -223,7 +223,7 @@ async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
             let what = "this object is not this worker's to write: it has no lease for it";
             return problem(StatusCode::FORBIDDEN, what);
         }
-        Err(unheard) => return problem(StatusCode::SERVICE_UNAVAILABLE, &unheard.to_string()),
+        Err(refused) => return problem(StatusCode::SERVICE_UNAVAILABLE, &refused.to_string()),
     }
     let Some(memory) = proxy.memory(worker.participant, length).await else {
         return busy();

@@ -1,10 +1,11 @@
 //! Publication: the shards that workers have written become a table.
 //!
-//! That these are in the store, workers have made sure of. The fingerprints follow from their leaves, the counts
-//! from the words that their workers read. That these are the words of whole mirror pairs is checked here, and that they agree
-//! with a smaller table that is published beside, and with the fingerprints that are known. Then come `SHA256SUMS`, and the manifest last: a
-//! table without a manifest is none. Everything is a function of the journal, so a publication that
-//! was interrupted is done again.
+//! Workers have read each shard back. This module makes the fingerprints from the leaves of the shards, and the counts
+//! from what workers counted while they merged. It checks that the words are those of whole mirror pairs, and that the
+//! table agrees with each smaller table in the same store and with the fingerprints that are known. It writes
+//! `SHA256SUMS`, and then the manifest: a folder without a manifest is no table.
+//!
+//! What is written depends on the journal and this program's version, so an interrupted publication is done again.
 
 use bytes::Bytes;
 use chomp_store::{Journal, Merged, MergedShard, Storage, StoreError, published};
@@ -54,13 +55,13 @@ pub enum PublishError {
         /// The number of bits for which they differ.
         bits: u32,
     },
-    /// The table of so many bits is known, and is another.
+    /// The table of so many bits is known, and has another fingerprint.
     #[error(
         "the positions of {bits} bits have the fingerprint {found}; that of the published table is {known}. Some worker's \
          result is wrong and was not found out: do not use this table, build it anew in another directory with \
          --replicas 2"
     )]
-    Unknown {
+    DiffersFromKnown {
         /// The number of bits for which they differ.
         bits: u32,
         /// What the shards make.
@@ -77,12 +78,12 @@ pub enum PublishError {
         /// The folder of the smaller table.
         folder: String,
     },
-    /// The number of losing positions of so many tiles is known, and is another.
+    /// The number of losing positions of so many tiles is known, and the shards have another.
     #[error(
         "of the positions of {area} tiles {found} are losing, where {known} are known to be. Some worker's result is wrong \
          and was not found out: do not use this table, build it anew in another directory with --replicas 2"
     )]
-    UnknownCount {
+    CountDiffersFromKnown {
         /// The tiles.
         area: u32,
         /// What the shards count.
@@ -110,7 +111,7 @@ pub async fn publish(
     journal: &Journal,
     bits: u32,
 ) -> Result<AnyManifest, PublishError> {
-    // Nothing new: only who still has the journal can write it, and publish.
+    // An empty segment proves that no other coordinator took over.
     journal.append(Vec::new()).await?;
     let (shards, division, replicas) = {
         let ledger = journal.ledger();
@@ -141,7 +142,7 @@ pub async fn publish(
     Ok(published)
 }
 
-/// What the table of losing positions is that these shards make.
+/// The manifest of the table of losing positions that these shards make.
 fn words(
     bits: u32,
     range_bits: RangeBits,
@@ -154,15 +155,15 @@ fn words(
         MergedShard::Values(_) => Err(PublishError::Shards(Damage::new("shards of values"))),
     });
     let shards: Vec<Merged> = of_words.collect::<Result<_, _>>()?;
-    let fingerprints = compose(bits, &shards)?;
+    let fingerprints = fingerprints_of(bits, &shards)?;
     let infos: Vec<_> = shards.into_iter().filter_map(|shard| shard.shard).collect();
     let manifest = Manifest::try_new(range_bits, replicas, software, fingerprints, infos);
     let manifest = manifest.map_err(PublishError::Shards)?;
-    recognise(&manifest.fingerprints_by_bits)?;
+    compare_with_known(&manifest.fingerprints_by_bits)?;
     Ok(manifest)
 }
 
-/// What the table of Grundy values is that these shards make.
+/// The manifest of the table of Grundy values that these shards make.
 fn values(
     tiles: u32,
     replicas: u32,
@@ -180,24 +181,24 @@ fn values(
         let found = manifest.areas[area as usize - 1].positions_by_value();
         let found = found.first().copied().unwrap_or(0);
         if found != known {
-            return Err(PublishError::UnknownCount { area, found, known });
+            return Err(PublishError::CountDiffersFromKnown { area, found, known });
         }
     }
     Ok(manifest)
 }
 
-/// The fingerprints of the table that these shards are, whose words are those of whole mirror pairs.
-fn compose(bits: u32, shards: &[Merged]) -> Result<Fingerprints, PublishError> {
+/// The fingerprints of the table that these shards make, once it is checked that their words are whole mirror pairs.
+fn fingerprints_of(bits: u32, shards: &[Merged]) -> Result<Fingerprints, PublishError> {
     let damage = |what: String| PublishError::Shards(Damage::new(what));
     let mut sums = vec![(0, 0_u64); bits as usize + 1];
     for (number, shard) in shards.iter().enumerate() {
         for length in &shard.sums {
             let sum = sums.get_mut(length.bits as usize);
-            let (losing, unpaired) = sum.ok_or_else(|| {
+            let (losing, check_sum) = sum.ok_or_else(|| {
                 damage(format!("shard {number} has words of {} bits", length.bits))
             })?;
             *losing += length.losing;
-            *unpaired = unpaired.wrapping_add(length.unpaired);
+            *check_sum = check_sum.wrapping_add(length.unpaired);
         }
     }
     let leaves: Vec<Leaf> = shards.iter().map(|shard| shard.leaf.clone()).collect();
@@ -206,9 +207,9 @@ fn compose(bits: u32, shards: &[Merged]) -> Result<Fingerprints, PublishError> {
     let by_bits = sums
         .into_iter()
         .zip(losing_by_bits(&fingerprints.stored_by_bits));
-    for (bits, ((losing, unpaired), expected)) in (0..).zip(by_bits) {
+    for (bits, ((losing, check_sum), expected)) in (0..).zip(by_bits) {
         counted += losing;
-        if counted != expected || unpaired != 0 {
+        if counted != expected || check_sum != 0 {
             return Err(PublishError::Asymmetric {
                 bits,
                 counted,
@@ -220,18 +221,18 @@ fn compose(bits: u32, shards: &[Merged]) -> Result<Fingerprints, PublishError> {
 }
 
 /// Compares the fingerprints of a table with those that are known.
-fn recognise(by_bits: &[Digest]) -> Result<(), PublishError> {
+fn compare_with_known(by_bits: &[Digest]) -> Result<(), PublishError> {
     for (bits, known) in known::fingerprints() {
         if let Some(&found) = by_bits.get(bits as usize)
             && found != known
         {
-            return Err(PublishError::Unknown { bits, found, known });
+            return Err(PublishError::DiffersFromKnown { bits, found, known });
         }
     }
     Ok(())
 }
 
-/// Compares a table with the smaller ones of its kind that are published beside.
+/// Compares a table with the smaller ones of its kind in the same store.
 async fn compare(
     storage: &dyn Storage,
     division: Division,

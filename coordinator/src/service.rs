@@ -22,7 +22,7 @@ use tokio::sync::OnceCell;
 use tonic::{Request, Response, Status};
 
 use crate::error::Refusal;
-use crate::job::{Handle, Reply, Unheard, WorkerStats};
+use crate::job::{CallRefused, Handle, Reply, WorkerStats};
 use crate::quota::{JOIN_COST, Quota};
 use crate::roster::Bearer;
 use blocking::blocking;
@@ -143,11 +143,11 @@ impl Service {
     }
 }
 
-impl From<Unheard> for Status {
-    fn from(unheard: Unheard) -> Status {
-        match unheard {
-            Unheard::ShuttingDown => Status::unavailable(unheard.to_string()),
-            Unheard::TooMany => Status::resource_exhausted(unheard.to_string()),
+impl From<CallRefused> for Status {
+    fn from(refused: CallRefused) -> Status {
+        match refused {
+            CallRefused::ShuttingDown => Status::unavailable(refused.to_string()),
+            CallRefused::TooMany => Status::resource_exhausted(refused.to_string()),
         }
     }
 }
@@ -265,8 +265,8 @@ impl Coordinator for Service {
             _ => 0,
         };
         self.quota.charge_items(worker.participant, ranges);
-        let handed = match incoming::result(result, division, self.hello.bits) {
-            Ok(handed) => handed,
+        let result = match incoming::result(result, division, self.hello.bits) {
+            Ok(result) => result,
             Err(wrong) => {
                 let reason = wrong.to_string();
                 let failed = Event::Failed {
@@ -278,7 +278,7 @@ impl Coordinator for Service {
                 return Err(Status::invalid_argument(reason));
             }
         };
-        let verdict = match self.handle.complete(worker, lease, handed).await? {
+        let verdict = match self.handle.complete(worker, lease, result).await? {
             Verdict::Accepted => complete_reply::Verdict::Accepted(v1::Accepted {}),
             Verdict::Duplicate => complete_reply::Verdict::Duplicate(v1::Duplicate {}),
             Verdict::Noted | Verdict::Held => complete_reply::Verdict::Noted(v1::Noted {}),

@@ -1,10 +1,10 @@
-//! The desk: the plan, and what is kept for it until it says what becomes of it. It has no clock, no
-//! tasks and no I/O: the job gives it those, and tests others.
+//! The desk: the plan, with the requests and results that wait for what the plan decides. The desk has no clock, no
+//! tasks and no I/O: the job gives it those, and tests give it others.
 //!
 //! An event costs as much as what it brings, whatever the number of workers and ranges.
 
-mod kept;
-mod looks;
+mod audits;
+mod messages;
 mod writes;
 
 use std::collections::{HashMap, VecDeque};
@@ -21,18 +21,18 @@ use chomp_table::rng::Rng;
 use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
 
-pub(crate) use kept::{Handed, Reply, Target};
+pub(crate) use messages::{Reply, Target, WorkerResult};
 
-use kept::Submission;
-use looks::Looks;
+use audits::RecordAudits;
+use messages::Submission;
 use writes::{Write, Writes};
 
 use crate::arbiter::{Arbitrated, digest_of};
-use crate::effects::{Done, Effect, Looked};
+use crate::effects::{Audited, Effect, EffectResult};
 use crate::error::{JobError, Refusal};
 use crate::list::List;
 
-/// What a desk is for.
+/// The job that a desk serves.
 #[derive(Debug)]
 pub(crate) struct Subject {
     pub(crate) bits: u32,
@@ -44,11 +44,11 @@ pub(crate) struct Subject {
     pub(crate) seed: u64,
 }
 
-/// See above.
+/// The plan, with the requests and results that wait for its decisions.
 #[derive(Debug)]
 pub(crate) struct Desk {
     pub(crate) plan: Plan,
-    /// What takes time and is to be begun.
+    /// The effects that the job has to begin.
     pub(crate) effects: Vec<Effect>,
     pub(crate) published: Option<AnyManifest>,
     pub(crate) fault: Option<JobError>,
@@ -58,12 +58,10 @@ pub(crate) struct Desk {
     requests: HashMap<RequestId, (WorkerId, oneshot::Sender<Reply>)>,
     submissions: HashMap<SubmissionId, Submission>,
     submission_count: u64,
-    /// Who was given which shard to merge.
+    /// The leases of each shard's merge.
     merging: HashMap<u32, Vec<(WorkerId, LeaseId)>>,
     writes: Writes,
-    looks: Looks,
-    /// The leases that the worker of the last heartbeat has no more.
-    lost: Vec<LeaseId>,
+    audits: RecordAudits,
 }
 
 impl Desk {
@@ -81,8 +79,7 @@ impl Desk {
             submission_count: 0,
             merging: HashMap::new(),
             writes: Writes::default(),
-            looks: Looks::default(),
-            lost: Vec::new(),
+            audits: RecordAudits::default(),
         }
     }
 
@@ -91,20 +88,20 @@ impl Desk {
         if let Event::Withdrawn { request } = event {
             self.requests.remove(&request);
         }
-        let mut events = VecDeque::from([event]);
-        while let Some(event) = events.pop_front() {
-            let actions = self.plan.handle(now, event);
-            self.perform(actions, &mut events);
-        }
-        self.write(now);
+        let actions = self.plan.handle(now, event);
+        self.perform(now, actions);
     }
 
-    /// Does what the plan asked for when it was made.
-    pub(crate) fn begin(&mut self, now: Millis, first: Vec<Action>) {
+    /// Does what the plan asks for, and what follows from that.
+    pub(crate) fn perform(&mut self, now: Millis, mut actions: Vec<Action>) {
         let mut events = VecDeque::new();
-        self.perform(first, &mut events);
-        for event in events {
-            self.handle(now, event);
+        loop {
+            let follow = actions.into_iter().filter_map(|action| self.act(action));
+            events.extend(follow);
+            let Some(event) = events.pop_front() else {
+                break;
+            };
+            actions = self.plan.handle(now, event);
         }
         self.write(now);
     }
@@ -128,8 +125,13 @@ impl Desk {
         worker: WorkerId,
         leases: Vec<LeaseId>,
     ) -> Vec<LeaseId> {
-        self.handle(now, Event::Renewed { worker, leases });
-        take(&mut self.lost)
+        let mut actions = self.plan.handle(now, Event::Renewed { worker, leases });
+        let lost = actions.iter_mut().find_map(|action| match action {
+            Action::Renewal { lost, .. } => Some(take(lost)),
+            _ => None,
+        });
+        self.perform(now, actions);
+        lost.unwrap_or_default()
     }
 
     /// Takes a result in; the verdict comes now or later.
@@ -138,25 +140,25 @@ impl Desk {
         now: Millis,
         worker: WorkerId,
         lease: LeaseId,
-        handed: Handed,
+        result: WorkerResult,
         reply: oneshot::Sender<Verdict>,
     ) {
         let submission = self.next_submission();
-        let event = match &handed {
-            Handed::Ranges(placed) => Event::Evaluated {
+        let event = match &result {
+            WorkerResult::Ranges(placed) => Event::Evaluated {
                 submission,
                 worker,
                 lease,
                 ranges: placed.iter().map(|placed| placed.summary).collect(),
                 rng: self.rng.below(u64::MAX),
             },
-            Handed::Checked(ranges) => Event::Checked {
+            WorkerResult::Checked(ranges) => Event::Checked {
                 submission,
                 worker,
                 lease,
                 ranges: ranges.clone(),
             },
-            Handed::Merged(merged) => Event::Merged {
+            WorkerResult::Merged(merged) => Event::Merged {
                 submission,
                 worker,
                 lease,
@@ -164,12 +166,12 @@ impl Desk {
                 digest: digest_of(merged),
             },
         };
-        let kept = Submission {
+        let pending = Submission {
             lease: lease.0,
-            handed,
+            result,
             reply: Some(reply),
         };
-        self.submissions.insert(submission, kept);
+        self.submissions.insert(submission, pending);
         self.handle(now, event);
         if self.plan.would_idle(worker) {
             self.writes.is_urgent = true;
@@ -177,23 +179,23 @@ impl Desk {
         }
     }
 
-    /// A worker says that records are lost. What the journal does not say of them is old.
+    /// Takes in that a worker says that records are lost. A report is out of date if the journal has another digest.
     pub(crate) fn report(
         &mut self,
         now: Millis,
         worker: WorkerId,
         records: &[(Head, Digest)],
     ) -> Result<(), Refusal> {
-        if let Some(wait) = self.looks.deaf_for(worker.participant, now) {
+        if let Some(wait) = self.audits.ignored_for(worker.participant, now) {
             return Err(Refusal::FalseAlarms(wait / 1000 + 1));
         }
         for &(head, digest) in records {
             let known = self.journal.ledger().place(head).map(|place| place.digest);
             if known == Some(digest) {
-                self.looks.push(worker, head);
+                self.audits.push(worker, head);
             }
         }
-        self.look(now);
+        self.audit(now);
         Ok(())
     }
 
@@ -213,7 +215,7 @@ impl Desk {
     }
 
     /// Takes in what came of an effect.
-    pub(crate) fn done(&mut self, now: Millis, done: Done) {
+    pub(crate) fn end_effect(&mut self, now: Millis, done: EffectResult) {
         if done.appended {
             self.written(now);
             if let Some(fault) = &done.fault {
@@ -224,29 +226,31 @@ impl Desk {
                 }
             }
         }
-        if let Some(Looked {
+        if let Some(Audited {
             worker,
             head,
             is_in_order,
-        }) = done.looked
+        }) = done.audited
         {
-            self.looks.done(worker, head, is_in_order, now);
-            self.look(now);
+            self.audits.end(worker, head, is_in_order, now);
+            self.audit(now);
         }
         if done.published.is_some() {
             self.published = done.published;
         }
         if let Some((submission, arbitrated)) = done.arbitrated {
-            let (lease, handed) = match arbitrated {
-                Arbitrated::Range { part, placed } => (part.lease, Handed::Ranges(vec![placed])),
-                Arbitrated::Shard(merged) => (0, Handed::Merged(merged)),
+            let (lease, result) = match arbitrated {
+                Arbitrated::Range { part, placed } => {
+                    (part.lease, WorkerResult::Ranges(vec![placed]))
+                }
+                Arbitrated::Shard(merged) => (0, WorkerResult::Merged(merged)),
             };
-            let kept = Submission {
+            let pending = Submission {
                 lease,
-                handed,
+                result,
                 reply: None,
             };
-            self.submissions.insert(submission, kept);
+            self.submissions.insert(submission, pending);
         }
         for event in done.events {
             self.handle(now, event);
@@ -274,64 +278,61 @@ impl Desk {
         SubmissionId(self.submission_count)
     }
 
-    fn perform(&mut self, actions: Vec<Action>, events: &mut VecDeque<Event>) {
-        for action in actions {
-            match action {
-                Action::Answer { request, answer } => {
-                    events.extend(self.answer(request, answer));
+    /// Does one thing that the plan asks for. It returns the event that follows at once, if one does.
+    fn act(&mut self, action: Action) -> Option<Event> {
+        match action {
+            Action::Answer { request, answer } => return self.answer(request, answer),
+            // `renew` has taken the answer.
+            Action::Renewal { .. } => {}
+            Action::Settle {
+                submission,
+                verdict,
+            } => self.settle(submission, verdict),
+            Action::Commit { submission, units } => {
+                if let Some(reason) = self.writes.failed.clone() {
+                    return Some(Event::CommitFailed { submission, reason });
                 }
-                Action::Renewal { lost, .. } => self.lost = lost,
-                Action::Settle {
-                    submission,
-                    verdict,
-                } => self.settle(submission, verdict),
-                Action::Commit { submission, units } => {
-                    if let Some(reason) = self.writes.failed.clone() {
-                        events.push_back(Event::CommitFailed { submission, reason });
-                    } else {
-                        let write = Write::Commit { submission, units };
-                        self.writes.waiting.push_back(write);
-                    }
-                }
-                Action::Withdraw { heads } => {
-                    self.note(Entry::Withdrawn { heads });
-                }
-                Action::Lose { head } => self.note(Entry::Lost { heads: vec![head] }),
-                Action::Confirmed { head, finders } => self.note(Entry::Confirmed {
-                    finders: Finders::new(finders.into_iter().map(|ParticipantId(one)| one)),
-                    heads: vec![head],
-                }),
-                Action::Arbitrate { unit } => {
-                    let submission = self.next_submission();
-                    self.effects.push(Effect::Arbitrate { submission, unit });
-                }
-                Action::ReadBack { shard } => self.effects.push(Effect::ReadBack { shard }),
-                Action::Forget { submission } => {
-                    self.submissions.remove(&submission);
-                }
-                Action::Quarantine {
-                    worker,
-                    name,
-                    reason,
-                } => {
-                    let participant = self.subject.list.name(worker.participant);
-                    let of =
-                        participant.map_or_else(String::new, |of| format!(" (participant {of})"));
-                    tracing::warn!("worker {name}{of} gets no more tasks: {reason}");
-                    if !matches!(reason, QuarantineReason::Failing { .. }) {
-                        self.note_found_out(worker.participant, &reason);
-                    }
-                }
-                Action::Publish => self.effects.push(Effect::Publish),
-                Action::Stop { reason } => tracing::warn!("the job stops: {reason}"),
+                let write = Write::Commit { submission, units };
+                self.writes.waiting.push_back(write);
             }
+            Action::Withdraw { heads } => {
+                self.note(Entry::Withdrawn { heads });
+            }
+            Action::Lose { head } => self.note(Entry::Lost { heads: vec![head] }),
+            Action::Confirmed { head, finders } => self.note(Entry::Confirmed {
+                finders: Finders::new(finders.into_iter().map(|ParticipantId(one)| one)),
+                heads: vec![head],
+            }),
+            Action::Arbitrate { unit } => {
+                let submission = self.next_submission();
+                self.effects.push(Effect::Arbitrate { submission, unit });
+            }
+            Action::ReadBack { shard } => self.effects.push(Effect::ReadBack { shard }),
+            Action::Forget { submission } => {
+                self.submissions.remove(&submission);
+            }
+            Action::Quarantine {
+                worker,
+                name,
+                reason,
+            } => {
+                let participant = self.subject.list.name(worker.participant);
+                let of = participant.map_or_else(String::new, |of| format!(" (participant {of})"));
+                tracing::warn!("worker {name}{of} gets no more tasks: {reason}");
+                if !matches!(reason, QuarantineReason::Failing { .. }) {
+                    self.note_found_out(worker.participant, &reason);
+                }
+            }
+            Action::Publish => self.effects.push(Effect::Publish),
+            Action::Stop { reason } => tracing::warn!("the job stops: {reason}"),
         }
+        None
     }
 
     fn settle(&mut self, submission: SubmissionId, verdict: Verdict) {
         let reply = if verdict == Verdict::Held {
-            let kept = self.submissions.get_mut(&submission);
-            kept.and_then(|kept| kept.reply.take())
+            let pending = self.submissions.get_mut(&submission);
+            pending.and_then(|pending| pending.reply.take())
         } else {
             let settled = self.submissions.remove(&submission);
             settled.and_then(|settled| settled.reply)
@@ -379,15 +380,15 @@ impl Desk {
         }
     }
 
-    /// Begins to look at records, unless enough are looked at.
-    fn look(&mut self, now: Millis) {
-        while let Some((worker, head)) = self.looks.next() {
+    /// Begins to audit records, unless enough audits are under way.
+    fn audit(&mut self, now: Millis) {
+        while let Some((worker, head)) = self.audits.next() {
             let place = self.journal.ledger().place(head).copied();
             let Some(place) = place else {
-                self.looks.done(worker, head, false, now);
+                self.audits.end(worker, head, false, now);
                 continue;
             };
-            self.effects.push(Effect::Look {
+            self.effects.push(Effect::Audit {
                 worker,
                 head,
                 place,
@@ -408,8 +409,8 @@ impl Desk {
         self.merging.entry(shard).or_default().push((worker, lease));
     }
 
-    /// How many results are kept.
-    pub(crate) fn kept(&self) -> usize {
+    /// How many results are not settled.
+    pub(crate) fn pending(&self) -> usize {
         self.submissions.len()
     }
 }

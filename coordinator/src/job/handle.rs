@@ -12,8 +12,8 @@ use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
 
 use super::Job;
-use super::desk::{Handed, Reply, Target};
-use super::queue::{self, Receiver, Sender, Unheard, Whose};
+use super::desk::{Reply, Target, WorkerResult};
+use super::queue::{self, CallRefused, Receiver, Sender, Whose};
 use crate::error::Refusal;
 
 /// How long a request for a task waits before the worker is told to ask again.
@@ -95,13 +95,13 @@ impl Handle {
         worker: WorkerId,
         name: String,
         threads: u32,
-    ) -> Result<Result<(), Refusal>, Unheard> {
+    ) -> Result<Result<(), Refusal>, CallRefused> {
         let join = move |job: &mut Job| job.join(worker, name, threads);
         self.ask(Some(worker.participant), join).await
     }
 
     /// A task for `worker`, or nothing if none was free for [`LEASE_WAIT`].
-    pub(crate) async fn lease(&self, worker: WorkerId) -> Result<Option<Reply>, Unheard> {
+    pub(crate) async fn lease(&self, worker: WorkerId) -> Result<Option<Reply>, CallRefused> {
         let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
         let lease = move |job: &mut Job| job.desk.lease(job.now(), request, worker, reply);
@@ -114,7 +114,7 @@ impl Handle {
         };
         match tokio::time::timeout(LEASE_WAIT, &mut waiting.answer).await {
             Ok(Ok(answer)) => Ok(Some(answer)),
-            Ok(Err(_)) => Err(Unheard::ShuttingDown),
+            Ok(Err(_)) => Err(CallRefused::ShuttingDown),
             Err(_) => Ok(None),
         }
     }
@@ -125,7 +125,7 @@ impl Handle {
         worker: WorkerId,
         leases: Vec<LeaseId>,
         stats: WorkerStats,
-    ) -> Result<Result<Vec<LeaseId>, Refusal>, Unheard> {
+    ) -> Result<Result<Vec<LeaseId>, Refusal>, CallRefused> {
         let renew = move |job: &mut Job| job.renew(worker, leases, stats);
         self.ask(Some(worker.participant), renew).await
     }
@@ -135,12 +135,12 @@ impl Handle {
         &self,
         worker: WorkerId,
         lease: LeaseId,
-        handed: Handed,
-    ) -> Result<Verdict, Unheard> {
+        result: WorkerResult,
+    ) -> Result<Verdict, CallRefused> {
         let (reply, verdict) = oneshot::channel();
-        let complete = move |job: &mut Job| job.complete(worker, lease, handed, reply);
+        let complete = move |job: &mut Job| job.complete(worker, lease, result, reply);
         self.send(Some(worker.participant), complete)?;
-        verdict.await.map_err(|_| Unheard::ShuttingDown)
+        verdict.await.map_err(|_| CallRefused::ShuttingDown)
     }
 
     /// Tells that these records are lost.
@@ -148,29 +148,33 @@ impl Handle {
         &self,
         worker: WorkerId,
         records: Vec<(Head, Digest)>,
-    ) -> Result<Result<(), Refusal>, Unheard> {
+    ) -> Result<Result<(), Refusal>, CallRefused> {
         let report = move |job: &mut Job| job.report(worker, &records);
         self.ask(Some(worker.participant), report).await
     }
 
     /// Whether `worker` may write `target` now.
-    pub(crate) async fn may_put(&self, worker: WorkerId, target: Target) -> Result<bool, Unheard> {
+    pub(crate) async fn may_put(
+        &self,
+        worker: WorkerId,
+        target: Target,
+    ) -> Result<bool, CallRefused> {
         let may_put = move |job: &mut Job| job.desk.may_put(worker, target);
         self.ask(Some(worker.participant), may_put).await
     }
 
     /// Tells the job something of a worker that has no answer.
-    pub(crate) fn tell_of(&self, worker: WorkerId, event: Event) -> Result<(), Unheard> {
+    pub(crate) fn tell_of(&self, worker: WorkerId, event: Event) -> Result<(), CallRefused> {
         self.send(Some(worker.participant), |job| job.handle(event))
     }
 
     /// Tells the job something that has no answer, and is of no worker.
-    pub(crate) fn tell(&self, event: Event) -> Result<(), Unheard> {
+    pub(crate) fn tell(&self, event: Event) -> Result<(), CallRefused> {
         self.send(None, |job| job.handle(event))
     }
 
     /// The job as it is now.
-    pub(crate) async fn inspect(&self) -> Result<Snapshot, Unheard> {
+    pub(crate) async fn inspect(&self) -> Result<Snapshot, CallRefused> {
         self.ask(None, Job::snapshot).await
     }
 
@@ -178,7 +182,7 @@ impl Handle {
         &self,
         whose: Whose,
         call: impl FnOnce(&mut Job) + Send + 'static,
-    ) -> Result<(), Unheard> {
+    ) -> Result<(), CallRefused> {
         self.commands.send(whose, Command(Box::new(call)))
     }
 
@@ -186,13 +190,13 @@ impl Handle {
         &self,
         whose: Whose,
         call: impl FnOnce(&mut Job) -> T + Send + 'static,
-    ) -> Result<T, Unheard> {
+    ) -> Result<T, CallRefused> {
         let (reply, answer) = oneshot::channel();
         self.send(whose, |job| {
             // A caller that is gone needs no answer.
             let _ = reply.send(call(job));
         })?;
-        answer.await.map_err(|_| Unheard::ShuttingDown)
+        answer.await.map_err(|_| CallRefused::ShuttingDown)
     }
 }
 

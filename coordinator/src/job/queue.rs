@@ -12,7 +12,7 @@ pub(super) const WAITING_MAX: usize = 1 << 14;
 
 /// Why the job does not take a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unheard {
+pub(crate) enum CallRefused {
     /// It is over.
     #[error("the coordinator is shutting down")]
     ShuttingDown,
@@ -70,18 +70,18 @@ impl<T> Clone for Sender<T> {
 
 impl<T> Sender<T> {
     /// Puts a command in, unless too many of the same participant wait.
-    pub(super) fn send(&self, whose: Whose, command: T) -> Result<(), Unheard> {
+    pub(super) fn send(&self, whose: Whose, command: T) -> Result<(), CallRefused> {
         if whose.is_some() && self.0.now().waiting.count(whose) >= WAITING_MAX {
-            return Err(Unheard::TooMany);
+            return Err(CallRefused::TooMany);
         }
         self.send_always(whose, command)
     }
 
     /// The same, however many wait: for what takes back something that is there.
-    pub(super) fn send_always(&self, whose: Whose, command: T) -> Result<(), Unheard> {
+    pub(super) fn send_always(&self, whose: Whose, command: T) -> Result<(), CallRefused> {
         let mut state = self.0.now();
         if state.is_over {
-            return Err(Unheard::ShuttingDown);
+            return Err(CallRefused::ShuttingDown);
         }
         state.waiting.push(whose, command);
         drop(state);
@@ -132,7 +132,7 @@ mod tests {
         for number in 0..WAITING_MAX as u64 {
             send(1, number).unwrap();
         }
-        assert_eq!(send(1, 0), Err(Unheard::TooMany));
+        assert_eq!(send(1, 0), Err(CallRefused::TooMany));
         send(2, 0).unwrap();
         send(2, 1).unwrap();
         let order: Vec<_> = (0..5).map(|_| ready(commands.recv())).collect();
@@ -142,8 +142,8 @@ mod tests {
             let whose = Some(ParticipantId(1));
             sender.send_always(whose, (1, number)).unwrap();
         }
-        assert_eq!(send(1, 0), Err(Unheard::TooMany));
+        assert_eq!(send(1, 0), Err(CallRefused::TooMany));
         drop(commands);
-        assert_eq!(send(2, 2), Err(Unheard::ShuttingDown));
+        assert_eq!(send(2, 2), Err(CallRefused::ShuttingDown));
     }
 }

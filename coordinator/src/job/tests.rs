@@ -69,7 +69,7 @@ fn started(
     };
     let (plan, first) = begin(settings, &journal, list).unwrap();
     let mut desk = Desk::new(plan, journal, subject);
-    desk.begin(Millis(0), first);
+    desk.perform(Millis(0), first);
     Tested {
         desk,
         tools,
@@ -107,7 +107,7 @@ impl Tested {
     fn do_effect(&mut self) {
         let effect = self.desk.effects.remove(0);
         let done = ready(effect.perform(&self.tools));
-        self.desk.done(self.now, done);
+        self.desk.end_effect(self.now, done);
     }
 
     /// Hands some ranges in, whatever they are.
@@ -118,8 +118,8 @@ impl Tested {
         let (layer, heads) = (0, heads.iter().copied().map(Head).collect());
         let work = Work::Evaluate { layer, heads };
         self.desk.plan.pretend_leased(worker, lease, work);
-        let handed = Handed::Ranges(placed);
-        self.desk.complete(self.now, worker, lease, handed, reply);
+        let result = WorkerResult::Ranges(placed);
+        self.desk.complete(self.now, worker, lease, result, reply);
         verdict
     }
 
@@ -185,7 +185,7 @@ fn what_is_settled_during_a_write_goes_into_the_next_one_together() {
         assert_eq!(verdict.try_recv().unwrap(), Verdict::Accepted);
     }
     assert_eq!(tested.segments(), before + 2);
-    assert_eq!(tested.desk.kept(), 0, "what is settled is forgotten");
+    assert_eq!(tested.desk.pending(), 0, "what is settled is forgotten");
     let ledger = tested.tools.journal.ledger();
     let place = ledger.place(Head(ready[1])).unwrap();
     assert_eq!(
@@ -304,7 +304,7 @@ fn a_result_is_kept_until_it_is_checked() {
     tested.join(8);
     let mut verdict = tested.complete(7, 5, &[0]);
     assert_eq!(verdict.try_recv().unwrap(), Verdict::Held);
-    assert_eq!(tested.desk.kept(), 1, "it waits for a check");
+    assert_eq!(tested.desk.pending(), 1, "it waits for a check");
     assert!(tested.desk.effects.is_empty());
     let (reply, mut answer) = oneshot::channel();
     let (checker, request) = (WorkerId::only(8), RequestId(1));
@@ -321,13 +321,13 @@ fn a_result_is_kept_until_it_is_checked() {
     };
     assert!(!tested.desk.may_put(checker, Target::Part(name)));
     let (reply, mut told) = oneshot::channel();
-    let handed = Handed::Checked(vec![placed(0).summary]);
+    let result = WorkerResult::Checked(vec![placed(0).summary]);
     tested
         .desk
-        .complete(tested.now, checker, task.lease, handed, reply);
+        .complete(tested.now, checker, task.lease, result, reply);
     assert_eq!(told.try_recv().unwrap(), Verdict::Accepted);
     tested.do_effect();
-    assert_eq!(tested.desk.kept(), 0);
+    assert_eq!(tested.desk.pending(), 0);
     assert_eq!(
         tested.tools.journal.ledger().place(Head(0)).unwrap().lease,
         5
@@ -448,8 +448,8 @@ async fn threads_are_believed_of_those_who_have_delivered() {
     let (lease, heads) = (LeaseId(5), vec![Head(0)]);
     let work = Work::Evaluate { layer: 0, heads };
     job.desk.plan.pretend_leased(worker, lease, work);
-    let handed = Handed::Ranges(vec![placed(0)]);
-    let mut handing = Box::pin(handle.complete(worker, lease, handed));
+    let result = WorkerResult::Ranges(vec![placed(0)]);
+    let mut handing = Box::pin(handle.complete(worker, lease, result));
     assert!(poll(&mut handing).is_pending());
     take_all(&mut job);
     assert_eq!(threads(&mut job), (409_600, 4096));

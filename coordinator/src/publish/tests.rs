@@ -358,11 +358,11 @@ fn a_table_that_is_known_to_be_another_is_not_published() {
     for (words, is_known) in [(words, true), (less, false)] {
         let mut builder = FingerprintBuilder::new(BITS);
         builder.push(&words);
-        let found = recognise(&builder.finish().by_bits);
+        let found = compare_with_known(&builder.finish().by_bits);
         assert_eq!(found.is_ok(), is_known, "{found:?}");
         if let Err(error) = found {
             assert!(
-                matches!(error, PublishError::Unknown { bits: BITS, .. }),
+                matches!(error, PublishError::DiffersFromKnown { bits: BITS, .. }),
                 "{error}"
             );
         }
@@ -370,7 +370,7 @@ fn a_table_that_is_known_to_be_another_is_not_published() {
     // A publication asks for that: the same words in small shards have another fingerprint.
     let error = merged(&new(), BITS, |_| ()).publish(BITS).unwrap_err();
     assert!(
-        matches!(error, PublishError::Unknown { bits: BITS, .. }),
+        matches!(error, PublishError::DiffersFromKnown { bits: BITS, .. }),
         "{error:?}"
     );
 }

@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 
 use super::expected::range_bits;
 use crate::arbiter::Arbiter;
-use crate::effects::{Done, Effect, Tools};
-use crate::job::{Desk, Handed, Reply, Subject};
+use crate::effects::{Effect, Tools};
+use crate::job::{Desk, Reply, Subject, WorkerResult};
 use crate::list::List;
 use crate::ready;
 use crate::server::{StartError, begin};
@@ -72,7 +72,7 @@ impl Coordinator {
             results: Vec::new(),
             request_count: 0,
         };
-        coordinator.desk.begin(Millis(0), first);
+        coordinator.desk.perform(Millis(0), first);
         assert!(coordinator.heard().is_empty(), "nobody has asked");
         Ok(coordinator)
     }
@@ -100,16 +100,18 @@ impl Coordinator {
         now: u64,
         worker: WorkerId,
         lease: LeaseId,
-        handed: Handed,
+        result: WorkerResult,
     ) -> Vec<Heard> {
-        let heads = match &handed {
-            Handed::Ranges(ranges) => ranges.iter().map(|placed| placed.summary.head).collect(),
+        let heads = match &result {
+            WorkerResult::Ranges(ranges) => {
+                ranges.iter().map(|placed| placed.summary.head).collect()
+            }
             _ => Vec::new(),
         };
         let (reply, verdict) = oneshot::channel();
         self.results.push((heads, verdict));
         let now = Millis(now);
-        self.desk.complete(now, worker, lease, handed, reply);
+        self.desk.complete(now, worker, lease, result, reply);
         self.heard()
     }
 
@@ -117,9 +119,9 @@ impl Coordinator {
     /// journal that was written.
     pub(super) fn end_effect(&mut self, now: u64, index: usize) -> (bool, Vec<Heard>) {
         let effect = self.under_way.remove(index);
-        let done: Done = ready(effect.perform(&self.tools));
+        let done = ready(effect.perform(&self.tools));
         let well = done.appended && done.fault.is_none();
-        self.desk.done(Millis(now), done);
+        self.desk.end_effect(Millis(now), done);
         (well, self.heard())
     }
 

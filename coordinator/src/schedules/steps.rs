@@ -5,7 +5,7 @@ use chomp_store::objects::{Fault, Moment};
 use chomp_store::{Key, Storage};
 
 use super::world::World;
-use crate::job::Handed;
+use crate::job::WorkerResult;
 use crate::ready;
 
 impl World {
@@ -65,7 +65,7 @@ impl World {
             let mut outcome = self.outcomes[index].clone();
             let end = super::expected::range_bits().heads(self.bits);
             // A result for a larger table is refused, and its worker would not be there.
-            if let Handed::Ranges(ranges) = &mut outcome.handed {
+            if let WorkerResult::Ranges(ranges) = &mut outcome.result {
                 ranges.retain(|placed| placed.summary.head.0 < end);
             }
             // Who was forgotten, or joined another coordinator, joins first.

@@ -11,13 +11,13 @@ use chomp_table::{Digest, Head};
 use super::expected::{Record, range_bits};
 use super::world::{Held, TaskResult, Trouble, World};
 use crate::arbiter::ArbiterError;
-use crate::job::Handed;
+use crate::job::WorkerResult;
 use crate::ready;
 
 impl World {
     /// Does a task, its part and shard being durable then.
     pub(super) fn do_task(&mut self, held: &Held) -> Result<TaskResult, Trouble> {
-        let handed = match &held.task.work {
+        let result = match &held.task.work {
             Work::Evaluate { layer, heads } => {
                 let heads = self.chosen(heads);
                 let records = self.evaluate(held.worker, &heads)?;
@@ -31,13 +31,13 @@ impl World {
                     lease: held.task.lease.0,
                 };
                 self.put(name, bytes)?;
-                Handed::Ranges(placed)
+                WorkerResult::Ranges(placed)
             }
             Work::Check { heads, .. } => {
                 let heads = self.chosen(heads);
                 let records = self.evaluate(held.worker, &heads)?;
                 self.seen.checks += 1;
-                Handed::Checked(records.into_iter().map(|(summary, _)| summary).collect())
+                WorkerResult::Checked(records.into_iter().map(|(summary, _)| summary).collect())
             }
             Work::Merge { shard, .. } => {
                 let coordinator = self.coordinator.as_ref().ok_or(Trouble::Other)?;
@@ -57,17 +57,17 @@ impl World {
                     }
                     self.lied(held.worker);
                 }
-                Handed::Merged(Box::new(merged))
+                WorkerResult::Merged(Box::new(merged))
             }
             Work::ReadBack { shard } => {
                 self.read_back(*shard)?;
-                Handed::Checked(Vec::new())
+                WorkerResult::Checked(Vec::new())
             }
         };
         Ok(TaskResult {
             worker: held.worker,
             lease: held.task.lease,
-            handed,
+            result,
         })
     }
 

@@ -12,7 +12,7 @@ use super::Seen;
 use super::coordinator::{Coordinator, Heard};
 use super::expected::{BITS_MAX, BITS_MIN, Expected, range_bits};
 use crate::effects::Effect;
-use crate::job::Handed;
+use crate::job::WorkerResult;
 
 /// Which bad things may happen in a schedule.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Perils {
 pub(super) struct TaskResult {
     pub(super) worker: WorkerId,
     pub(super) lease: LeaseId,
-    pub(super) handed: Handed,
+    pub(super) result: WorkerResult,
 }
 
 /// A task in somebody's hands.
@@ -198,9 +198,9 @@ impl World {
             let TaskResult {
                 worker,
                 lease,
-                handed,
+                result,
             } = outcome;
-            let heard = coordinator.complete(now, worker, lease, handed);
+            let heard = coordinator.complete(now, worker, lease, result);
             self.hear(heard);
         }
     }

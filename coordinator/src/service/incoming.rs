@@ -7,7 +7,7 @@ use chomp_store::part::{self, Placed};
 use chomp_table::{Digest, Division, Head, RangeSummary};
 
 use super::{TEXT_CHARS_MAX, excerpt};
-use crate::job::Handed;
+use crate::job::WorkerResult;
 
 /// The longest description of a shard. That of a table of 64 bits has about 10 KiB.
 const MERGED_BYTES_MAX: usize = 1 << 20;
@@ -26,19 +26,19 @@ pub(super) fn result(
     result: Option<complete_request::Result>,
     division: Division,
     bits: u32,
-) -> Result<Handed, Wrong> {
+) -> Result<WorkerResult, Wrong> {
     match result {
         Some(complete_request::Result::Evaluated(evaluated)) => {
-            evaluated_ranges(evaluated.ranges, division).map(Handed::Ranges)
+            evaluated_ranges(evaluated.ranges, division).map(WorkerResult::Ranges)
         }
         Some(complete_request::Result::Checked(checked)) => {
             let ranges = evaluated_ranges(checked.ranges, division)?;
             let found = ranges.into_iter().map(|placed| placed.summary);
-            Ok(Handed::Checked(found.collect()))
+            Ok(WorkerResult::Checked(found.collect()))
         }
         Some(complete_request::Result::Merged(merged)) => {
             merged_shard(&merged.json, division, bits)
-                .map(|merged| Handed::Merged(Box::new(merged)))
+                .map(|merged| WorkerResult::Merged(Box::new(merged)))
         }
         None => Err(Wrong("a result without content".to_owned())),
     }
@@ -52,11 +52,11 @@ pub(super) fn result(
 #[cfg(feature = "fuzzing")]
 pub fn is_result(sent: v1::CompleteRequest, division: Division, bits: u32) -> bool {
     let said = sent.result.clone();
-    let Ok(handed) = result(sent.result, division, bits) else {
+    let Ok(result) = result(sent.result, division, bits) else {
         return false;
     };
-    if let (Some(complete_request::Result::Evaluated(said)), Handed::Ranges(placed)) =
-        (said, &handed)
+    if let (Some(complete_request::Result::Evaluated(said)), WorkerResult::Ranges(placed)) =
+        (said, &result)
     {
         let again: Vec<v1::Summary> = placed.iter().map(summary).collect();
         assert_eq!(again, said.ranges, "ranges come back");

@@ -14,7 +14,7 @@ use chomp_plan::{
 use chomp_store::{Entry, Finders, Outcast, PartName, Placed};
 
 use super::Desk;
-use super::kept::Handed;
+use super::messages::WorkerResult;
 use crate::effects::{Batch, Effect};
 
 /// A segment of the journal has the ranges of no more submissions once it has so many.
@@ -147,36 +147,36 @@ impl Desk {
 
     /// The entries for these units of a submission: one for those that the same participants found.
     fn entries(&self, submission: SubmissionId, units: &[AgreedUnit]) -> Vec<Entry> {
-        let kept = &self.submissions[&submission];
+        let pending = &self.submissions[&submission];
         let groups = units.chunk_by(|one, next| one.finders == next.finders);
         let entry = |group: &[AgreedUnit]| {
             let finders = group.iter().flat_map(|agreed| &agreed.finders);
             let finders = Finders::new(finders.map(|&ParticipantId(number)| number));
-            match &kept.handed {
-                Handed::Merged(merged) => Some(Entry::Shard {
+            match &pending.result {
+                WorkerResult::Merged(merged) => Some(Entry::Shard {
                     bits: self.subject.bits,
                     finders,
                     merged: (**merged).clone(),
                 }),
-                Handed::Ranges(_) => {
+                WorkerResult::Ranges(_) => {
                     let heads = group.iter().filter_map(|settled| match settled.unit {
                         Unit::Range(head) => Some(head),
                         Unit::Shard(_) => None,
                     });
-                    let ranges: Vec<Placed> = heads.map(|head| *kept.placed(head)).collect();
+                    let ranges: Vec<Placed> = heads.map(|head| *pending.placed(head)).collect();
                     let division = self.journal.ledger().division;
                     let layer = division.layer(ranges.first()?.summary.head);
                     Some(Entry::Done {
                         part: PartName {
                             layer,
-                            lease: kept.lease,
+                            lease: pending.lease,
                         },
                         replicas: self.subject.replicas,
                         finders,
                         ranges,
                     })
                 }
-                Handed::Checked(_) => None,
+                WorkerResult::Checked(_) => None,
             }
         };
         groups.filter_map(entry).collect()

@@ -5,7 +5,7 @@ use chomp_store::{Entry, Finders};
 
 use super::*;
 use crate::arbiter::Arbitrated;
-use crate::effects::{Batch, Looked};
+use crate::effects::{Audited, Batch};
 
 /// A desk in whose journal all ranges are done.
 fn complete() -> Tested {
@@ -92,15 +92,15 @@ fn false_alarms_are_not_heard_for_a_while() {
         let report = tested.desk.report(tested.now, worker, &records);
         assert!(report.is_ok(), "{report:?}");
         tested.desk.effects.clear();
-        let done = Done {
-            looked: Some(Looked {
+        let done = EffectResult {
+            audited: Some(Audited {
                 worker,
                 head: Head(0),
                 is_in_order: true,
             }),
-            ..Done::default()
+            ..EffectResult::default()
         };
-        tested.desk.done(tested.now, done);
+        tested.desk.end_effect(tested.now, done);
     }
     let report = tested.desk.report(tested.now, worker, &records);
     assert!(matches!(report, Err(Refusal::FalseAlarms(1))), "{report:?}");
@@ -125,11 +125,11 @@ fn why_an_effect_failed_is_told() {
 fn a_job_ends_for_what_it_needs() {
     let mut tested = tested(|_| ());
     let fault = || Some(JobError::Stopped(StopReason::Shutdown));
-    let done = Done {
+    let done = EffectResult {
         fault: fault(),
-        ..Done::default()
+        ..EffectResult::default()
     };
-    tested.desk.done(tested.now, done);
+    tested.desk.end_effect(tested.now, done);
     assert!(tested.desk.fault.is_none());
     let (unit, reason) = (Unit::Range(Head(0)), "no memory".to_owned());
     tested.join(7);
@@ -138,12 +138,12 @@ fn a_job_ends_for_what_it_needs() {
     let participant = chomp_plan::ParticipantId(7);
     let revoked = Event::Revoked { participant };
     tested.desk.handle(tested.now, revoked);
-    let done = Done {
+    let done = EffectResult {
         events: vec![Event::ArbitrationFailed { unit, reason }],
         fault: fault(),
-        ..Done::default()
+        ..EffectResult::default()
     };
-    tested.desk.done(tested.now, done);
+    tested.desk.end_effect(tested.now, done);
     assert!(tested.desk.fault.is_some());
 }
 

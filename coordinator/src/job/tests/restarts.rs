@@ -64,10 +64,10 @@ fn what_the_coordinator_finds_too_is_nobodys_any_more() {
     let work = Work::Evaluate { layer, heads };
     tested.desk.plan.pretend_leased(worker, lease, work);
     let (reply, _verdict) = oneshot::channel();
-    let handed = Handed::Ranges(vec![placed]);
+    let result = WorkerResult::Ranges(vec![placed]);
     tested
         .desk
-        .complete(tested.now, worker, lease, handed, reply);
+        .complete(tested.now, worker, lease, result, reply);
     tested.write_all();
     let finders = |tested: &Tested| {
         let ledger = tested.tools.journal.ledger();
@@ -111,10 +111,10 @@ fn what_was_lost_has_to_come_out_the_same_after_a_restart() {
     let work = Work::Evaluate { layer, heads };
     second.desk.plan.pretend_leased(worker, lease, work);
     let (reply, mut verdict) = oneshot::channel();
-    let handed = Handed::Ranges(vec![other]);
+    let result = WorkerResult::Ranges(vec![other]);
     second
         .desk
-        .complete(second.now, worker, lease, handed, reply);
+        .complete(second.now, worker, lease, result, reply);
     let verdict = verdict.try_recv().unwrap();
     let reason = Rejection::Disagreement {
         unit: Unit::Range(head),
@@ -155,10 +155,10 @@ fn who_confirms_a_range_is_its_finder() {
     let (layer, heads) = (1, vec![Head(1)]);
     assert_eq!(task.work, Work::Check { layer, heads });
     let (reply, mut verdict) = oneshot::channel();
-    let handed = Handed::Checked(vec![placed(1).summary]);
+    let result = WorkerResult::Checked(vec![placed(1).summary]);
     tested
         .desk
-        .complete(tested.now, worker, task.lease, handed, reply);
+        .complete(tested.now, worker, task.lease, result, reply);
     assert_eq!(verdict.try_recv().unwrap(), Verdict::Accepted);
     let is_append = |effect: &Effect| matches!(effect, Effect::Append(_));
     tested.desk.effects.retain(is_append);
@@ -181,10 +181,10 @@ fn leases_from_before_a_withdrawal_count_no_more() {
     assert!(epoch > 1);
     let (reply, mut verdict) = oneshot::channel();
     let (worker, lease) = (WorkerId::only(1), LeaseId((epoch - 1) << 32));
-    let handed = Handed::Ranges(vec![placed(0)]);
+    let result = WorkerResult::Ranges(vec![placed(0)]);
     second
         .desk
-        .complete(second.now, worker, lease, handed, reply);
+        .complete(second.now, worker, lease, result, reply);
     let reason = Rejection::Stale;
     assert_eq!(verdict.try_recv().unwrap(), Verdict::Rejected { reason });
 }

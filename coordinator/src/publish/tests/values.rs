@@ -119,7 +119,7 @@ fn values_that_cannot_be_or_are_known_to_be_others_are_not_published() {
     let error = publish_values(&storage, &journal, TILES).unwrap_err();
     let refused = matches!(
         error,
-        PublishError::UnknownCount {
+        PublishError::CountDiffersFromKnown {
             area: 8,
             found: 4,
             known: 2

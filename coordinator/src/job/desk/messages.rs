@@ -1,4 +1,4 @@
-//! What a desk keeps for the plan, and what it is asked and answers.
+//! What workers send to a desk, and what the desk answers.
 
 use chomp_plan::{LeaseAnswer, Verdict};
 use chomp_store::{MergedShard, PartName, Placed};
@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 /// A result of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Handed {
+pub(crate) enum WorkerResult {
     /// The ranges in the part of the lease, heads ascending.
     Ranges(Vec<Placed>),
     /// What is in ranges that were checked, heads ascending; none for a shard that was read back.
@@ -17,37 +17,37 @@ pub(crate) enum Handed {
     Merged(Box<MergedShard>),
 }
 
-/// The answer to a request for a task, and what the worker needs to know beside.
+/// The answer to a request for a task, with what the worker needs for the task.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) answer: LeaseAnswer,
-    /// The journal says in the segments below this number where the sources of the task are.
+    /// The segments of the journal below this number say where the sources of the task are.
     pub(crate) journal: u64,
     /// The file of the shard to be read back, if it has one.
     pub(crate) read_back: Option<ShardFileInfo>,
 }
 
-/// What a worker wants to write.
+/// An object that a worker asks to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Part(PartName),
     Shard(u32),
 }
 
-/// A result that is not settled.
+/// A result that the plan has not settled yet.
 #[derive(Debug)]
 pub(super) struct Submission {
     /// The lease that its part is named for.
     pub(super) lease: u64,
-    pub(super) handed: Handed,
-    /// Who waits for the verdict, if anybody does.
+    pub(super) result: WorkerResult,
+    /// Where the verdict goes, if a call still waits for it.
     pub(super) reply: Option<oneshot::Sender<Verdict>>,
 }
 
 impl Submission {
     /// The range of this head.
     pub(super) fn placed(&self, head: Head) -> &Placed {
-        let Handed::Ranges(ranges) = &self.handed else {
+        let WorkerResult::Ranges(ranges) = &self.result else {
             unreachable!("only ranges are written as ranges");
         };
         let at = ranges.binary_search_by_key(&head, |placed| placed.summary.head);
