@@ -7,6 +7,7 @@ use chomp_plan::{Event, SubmissionId, Unit, WorkerId};
 use chomp_store::{Entry, Journal, MergedShard, Place, Storage, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::reader::AnyManifest;
+use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Head};
 
 use crate::arbiter::{Arbiter, Arbitrated};
@@ -52,6 +53,23 @@ pub(crate) struct Tools {
     pub(crate) arbiter: Arbiter,
     /// The bits of the table, or its tiles.
     pub(crate) bits: u32,
+}
+
+impl Tools {
+    /// The tools of a job of `bits` bits, or tiles, whose shards of words have this size.
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        journal: &Arc<Journal>,
+        bits: u32,
+        size: ShardSize,
+    ) -> Arc<Tools> {
+        Arc::new(Tools {
+            arbiter: Arbiter::new(Arc::clone(&storage), Arc::clone(journal), bits, size),
+            storage,
+            journal: Arc::clone(journal),
+            bits,
+        })
+    }
 }
 
 /// What came of an effect.

@@ -57,6 +57,8 @@ mod turns;
 
 #[cfg(test)]
 mod schedules;
+#[cfg(test)]
+mod testing;
 
 /// The outcome of a future that is complete when first polled, as those of a simulation are.
 #[cfg(test)]

@@ -4,7 +4,7 @@
 mod simulated;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::arbiter::{Arbiter, digest_of};
+use crate::arbiter::digest_of;
 use crate::auth::{CALLS, Gate};
 use crate::effects::Tools;
 use crate::http::job::JobPages;
@@ -326,12 +326,7 @@ impl Opened {
             shard_words: usize::try_from(shard_words).unwrap_or(usize::MAX),
             ..ShardSize::PUBLISHED
         };
-        let tools = Arc::new(Tools {
-            arbiter: Arbiter::new(Arc::clone(&storage), Arc::clone(&journal), size, shard),
-            storage: Arc::clone(&storage),
-            journal: Arc::clone(&journal),
-            bits: size,
-        });
+        let tools = Tools::new(Arc::clone(&storage), &journal, size, shard);
         let subject = Subject {
             bits: size,
             replicas,

@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 
 use chomp_access::{Holder, Token};
 use chomp_proto::DESCRIPTORS;
-use chomp_serve::net::Limits;
-use chomp_table::RangeBits;
 use http::uri::PathAndQuery;
 use prost::Message;
 use prost_types::FileDescriptorSet;
@@ -18,6 +16,7 @@ use tonic_prost::ProstCodec;
 
 use super::*;
 use crate::list::List;
+use crate::server::tests::options;
 use crate::server::{Coordinator, Listeners, Options};
 use chomp_store::objects::SimulatedStorage;
 
@@ -212,17 +211,10 @@ async fn start(tls: bool, open_status: bool) -> Tested {
     };
     let pages = listeners.pages.as_ref().unwrap().local_addr().unwrap();
     let options = Options {
-        division: RangeBits::new(12).unwrap().into(),
-        size: 14,
-        replicas: 1,
-        check_one_in: None,
-        store_hint: None,
-        issuer: Arc::clone(&issuer),
-        participants: None,
         tls: tls.then(config).map(Arc::new),
         site: Some(nowhere()),
         open_status,
-        limits: Limits::default(),
+        ..options(&issuer)
     };
     let storage = Arc::new(SimulatedStorage::new(0));
     Tested {

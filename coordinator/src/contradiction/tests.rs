@@ -3,23 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use chomp_kernel::{Evaluator, Isa, Source};
 use chomp_store::objects::SimulatedStorage;
-use chomp_store::part::PartBuilder;
-use chomp_store::{Entry, Finders, Journal, PartName, Storage};
-use chomp_table::head::layers;
-use chomp_table::range::encode;
 use chomp_table::rng::Rng;
 use chomp_table::shard::ShardSize;
 
 use super::*;
 use crate::ready;
+use crate::testing::{journal_of_ranges, range_bits};
 
 const BITS: u32 = 17;
-
-fn range_bits() -> RangeBits {
-    RangeBits::new(12).unwrap()
-}
 
 /// A table that follows from what `change` makes of some range.
 struct Tested {
@@ -30,33 +22,12 @@ struct Tested {
 
 fn tested(change: impl Fn(&mut Range)) -> Tested {
     let storage = Arc::new(SimulatedStorage::new(1));
-    let journal = Journal::open(storage.clone(), range_bits(), BITS, 1, 2);
-    let journal = Arc::new(ready(journal).unwrap());
-    let mut evaluator = Evaluator::new(range_bits(), Isa::Portable);
-    let mut sources = HashMap::new();
     let mut losing = BTreeSet::new();
-    for (layer, heads) in (0..).zip(layers(BITS, range_bits())) {
-        let mut builder = PartBuilder::default();
-        for head in heads {
-            let mut range = evaluator.evaluate(head, &sources).unwrap();
-            change(&mut range);
-            let words = range.losing.iter();
-            losing.extend(words.map(|&index| head.word(index.into(), range_bits())));
-            sources.insert(head, Source::new(&range));
-            let (summary, record) = encode(&range, range_bits());
-            builder.push(summary, &record);
-        }
-        let (bytes, ranges) = builder.finish();
-        let part = PartName { layer, lease: 1 };
-        ready(storage.create(&part.key(), bytes)).unwrap();
-        let done = Entry::Done {
-            finders: Finders::default(),
-            part,
-            replicas: 1,
-            ranges,
-        };
-        ready(journal.append(vec![done])).unwrap();
-    }
+    let journal = journal_of_ranges(&storage, BITS, |range| {
+        change(range);
+        let words = range.losing.iter();
+        losing.extend(words.map(|&index| range.head.word(index.into(), range_bits())));
+    });
     Tested {
         arbiter: Arbiter::new(storage.clone(), journal, BITS, ShardSize::PUBLISHED),
         storage,

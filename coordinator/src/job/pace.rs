@@ -133,14 +133,15 @@ fn as_f64(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use chomp_table::head::layers;
-    use chomp_table::{Digest, Head, RangeBits, RangeSummary};
+    use chomp_table::{Digest, Head, RangeSummary};
 
     use super::*;
+    use crate::testing::range_bits;
     use chomp_plan::{Past, Settings};
 
     /// A plan of 16 ranges, those of the lowest layers done.
     fn plan(layers_done: usize) -> Plan {
-        let range_bits = RangeBits::new(12).unwrap();
+        let range_bits = range_bits();
         let done = layers(16, range_bits)[..layers_done].concat();
         let done: Vec<RangeSummary> = done.into_iter().map(summary).collect();
         let settings = Settings::new(16, range_bits);

@@ -6,24 +6,19 @@ mod segments;
 
 use std::task::{Context, Poll, Waker};
 
-use chomp_plan::{LeaseAnswer, LeaseId, RequestId, Settings, Verdict, Work};
+use chomp_plan::{LeaseAnswer, ParticipantId, RequestId, Settings, Task, Work};
 use chomp_store::objects::{Fault, Moment, SimulatedStorage};
-use chomp_store::{Journal, PartName, Placed, Storage, StoreError};
+use chomp_store::{Journal, PartName, Placed, StoreError};
+use chomp_table::RangeSummary;
 use chomp_table::shard::ShardSize;
-use chomp_table::{Digest, Head, RangeBits, RangeSummary};
-use tokio::sync::oneshot;
 
 use super::*;
-use crate::arbiter::Arbiter;
 use crate::list::List;
 use crate::ready;
 use crate::server::begin;
+use crate::testing::range_bits;
 
 const BITS: u32 = 20;
-
-fn range_bits() -> RangeBits {
-    RangeBits::new(12).unwrap()
-}
 
 /// A desk, and the storage below it.
 struct Tested {
@@ -53,14 +48,7 @@ fn started(
     let mut settings = Settings::new(BITS, range_bits());
     settings.check_one_in = 0;
     change(&mut settings);
-    let shared: Arc<dyn Storage> = storage.clone();
-    let size = ShardSize::PUBLISHED;
-    let tools = Arc::new(Tools {
-        arbiter: Arbiter::new(Arc::clone(&shared), Arc::clone(&journal), BITS, size),
-        storage: shared,
-        journal: Arc::clone(&journal),
-        bits: BITS,
-    });
+    let tools = Tools::new(storage.clone(), &journal, BITS, ShardSize::PUBLISHED);
     let subject = Subject {
         list: list.clone(),
         bits: BITS,
@@ -110,17 +98,56 @@ impl Tested {
         self.desk.end_effect(self.now, done);
     }
 
-    /// Hands some ranges in, whatever they are.
-    fn complete(&mut self, worker: u32, lease: u64, heads: &[u64]) -> oneshot::Receiver<Verdict> {
+    /// The task that a worker gets at once, if it gets one.
+    fn next_task(&mut self, worker: u32) -> Option<Task> {
+        let (reply, mut answer) = oneshot::channel();
+        let (request, worker) = (RequestId(next()), WorkerId::only(worker));
+        self.desk.lease(self.now, request, worker, reply);
+        match answer.try_recv().ok()?.answer {
+            LeaseAnswer::Task(task) => Some(task),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Hands a result in for a lease.
+    fn hand_in(
+        &mut self,
+        worker: u32,
+        lease: LeaseId,
+        result: WorkerResult,
+    ) -> oneshot::Receiver<Verdict> {
         let (reply, verdict) = oneshot::channel();
-        let placed = heads.iter().map(|&head| placed(head)).collect();
-        let (worker, lease) = (WorkerId::only(worker), LeaseId(lease));
-        let (layer, heads) = (0, heads.iter().copied().map(Head).collect());
-        let work = Work::Evaluate { layer, heads };
-        self.desk.plan.pretend_leased(worker, lease, work);
-        let result = WorkerResult::Ranges(placed);
+        let worker = WorkerId::only(worker);
         self.desk.complete(self.now, worker, lease, result, reply);
         verdict
+    }
+
+    /// Hands ranges in as if they were leased.
+    fn hand_in_ranges(
+        &mut self,
+        worker: u32,
+        lease: u64,
+        ranges: Vec<Placed>,
+    ) -> oneshot::Receiver<Verdict> {
+        let lease = LeaseId(lease);
+        let heads = ranges.iter().map(|placed| placed.summary.head).collect();
+        let work = Work::Evaluate { layer: 0, heads };
+        let plan = &mut self.desk.plan;
+        plan.pretend_leased(WorkerId::only(worker), lease, work);
+        self.hand_in(worker, lease, WorkerResult::Ranges(ranges))
+    }
+
+    /// Hands some ranges in, whatever they are.
+    fn complete(&mut self, worker: u32, lease: u64, heads: &[u64]) -> oneshot::Receiver<Verdict> {
+        let ranges = heads.iter().map(|&head| placed(head)).collect();
+        self.hand_in_ranges(worker, lease, ranges)
+    }
+
+    /// Takes the credential of a participant back.
+    fn revoke(&mut self, participant: u32) {
+        let participant = ParticipantId(participant);
+        let revoked = Event::Revoked { participant };
+        self.desk.handle(self.now, revoked);
     }
 
     fn segments(&self) -> u64 {
@@ -196,17 +223,8 @@ fn what_is_settled_during_a_write_goes_into_the_next_one_together() {
 
 /// A range that is offered, taken.
 fn offered(tested: &mut Tested) -> Option<u64> {
-    let (reply, mut answer) = oneshot::channel();
-    let request = RequestId(next());
-    tested
-        .desk
-        .lease(tested.now, request, WorkerId::only(7), reply);
-    let answer: Reply = answer.try_recv().ok()?;
-    match answer.answer {
-        LeaseAnswer::Task(task) => match task.work {
-            Work::Evaluate { heads, .. } => Some(heads[0].0),
-            other => panic!("{other:?}"),
-        },
+    match tested.next_task(7)?.work {
+        Work::Evaluate { heads, .. } => Some(heads[0].0),
         other => panic!("{other:?}"),
     }
 }
@@ -306,25 +324,17 @@ fn a_result_is_kept_until_it_is_checked() {
     assert_eq!(verdict.try_recv().unwrap(), Verdict::Held);
     assert_eq!(tested.desk.pending(), 1, "it waits for a check");
     assert!(tested.desk.effects.is_empty());
-    let (reply, mut answer) = oneshot::channel();
-    let (checker, request) = (WorkerId::only(8), RequestId(1));
-    tested.desk.lease(tested.now, request, checker, reply);
-    let Reply { answer, .. } = answer.try_recv().unwrap();
-    let LeaseAnswer::Task(task) = answer else {
-        panic!("{answer:?}");
-    };
+    let task = tested.next_task(8).unwrap();
     let (layer, heads) = (0, vec![Head(0)]);
     assert_eq!(task.work, Work::Check { layer, heads });
     let name = PartName {
         layer,
         lease: task.lease.0,
     };
+    let checker = WorkerId::only(8);
     assert!(!tested.desk.may_put(checker, Target::Part(name)));
-    let (reply, mut told) = oneshot::channel();
     let result = WorkerResult::Checked(vec![placed(0).summary]);
-    tested
-        .desk
-        .complete(tested.now, checker, task.lease, result, reply);
+    let mut told = tested.hand_in(8, task.lease, result);
     assert_eq!(told.try_recv().unwrap(), Verdict::Accepted);
     tested.do_effect();
     assert_eq!(tested.desk.pending(), 0);
@@ -346,8 +356,8 @@ fn poll<F: Future>(call: &mut std::pin::Pin<Box<F>>) -> Poll<F::Output> {
     call.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// A job, and how calls reach it.
-fn job() -> (Job, Handle) {
+/// A job, how calls reach it, and how it gets on.
+fn job() -> (Job, Handle, watch::Receiver<JobProgress>) {
     let Tested { tools, .. } = tested(|_| ());
     let settings = Settings::new(BITS, range_bits());
     let (plan, _) = begin(settings, &tools.journal, &List::default()).unwrap();
@@ -357,14 +367,13 @@ fn job() -> (Job, Handle) {
         replicas: 1,
         seed: 0,
     };
-    let (job, handle, _) = Job::new(plan, tools, subject, None);
-    (job, handle)
+    Job::new(plan, tools, subject, None)
 }
 
 /// How calls reach a job that takes them for as long as the set of tasks is kept, and the part that `worker` may write
 /// there. It may write shard 1 too.
 pub(crate) fn job_with_lease(worker: WorkerId) -> (Handle, JoinSet<()>, PartName) {
-    let (mut job, handle) = job();
+    let (mut job, handle, _) = job();
     job.join(worker, String::new(), 1).unwrap();
     let (reply, mut answer) = oneshot::channel();
     job.desk.lease(Millis(0), RequestId(0), worker, reply);
@@ -385,7 +394,7 @@ pub(crate) fn job_with_lease(worker: WorkerId) -> (Handle, JoinSet<()>, PartName
 
 #[tokio::test]
 async fn calls_that_are_dropped_leave_nothing_behind() {
-    let (mut job, handle) = job();
+    let (mut job, handle, _) = job();
     job.handle(Event::Joined {
         worker: WorkerId::only(7),
         name: String::new(),
@@ -426,7 +435,7 @@ async fn calls_that_are_dropped_leave_nothing_behind() {
 /// Who says that it has thousands of threads, and computes nothing, makes nobody's tasks smaller.
 #[tokio::test]
 async fn threads_are_believed_of_those_who_have_delivered() {
-    let (mut job, handle) = job();
+    let (mut job, handle, _) = job();
     let threads = |job: &mut Job| {
         let shown: u32 = job
             .snapshot()

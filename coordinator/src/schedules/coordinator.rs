@@ -3,19 +3,18 @@
 use std::sync::Arc;
 
 use chomp_plan::{Event, LeaseId, Millis, Phase, RequestId, Settings, Verdict, WorkerId};
+use chomp_store::Journal;
 use chomp_store::objects::SimulatedStorage;
-use chomp_store::{Journal, Storage};
 use chomp_table::Head;
 use chomp_table::shard::ShardSize;
 use tokio::sync::oneshot;
 
-use super::expected::range_bits;
-use crate::arbiter::Arbiter;
 use crate::effects::{Effect, Tools};
 use crate::job::{Desk, Reply, Subject, WorkerResult};
 use crate::list::List;
 use crate::ready;
 use crate::server::{StartError, begin};
+use crate::testing::range_bits;
 
 /// What a worker hears.
 #[derive(Debug)]
@@ -43,9 +42,8 @@ impl Coordinator {
         settings: Settings,
         random: u64,
     ) -> Result<Coordinator, StartError> {
-        let shared: Arc<dyn Storage> = storage.clone();
         let bits = settings.size;
-        let opening = Journal::open(Arc::clone(&shared), range_bits(), bits, random, 0x7ab1e);
+        let opening = Journal::open(storage.clone(), range_bits(), bits, random, 0x7ab1e);
         let journal = Arc::new(ready(opening)?);
         let size = ShardSize {
             shard_words: usize::try_from(settings.shard_words).unwrap(),
@@ -58,12 +56,7 @@ impl Coordinator {
             seed: random,
         };
         let (plan, first) = begin(settings, &journal, &List::default())?;
-        let tools = Arc::new(Tools {
-            arbiter: Arbiter::new(Arc::clone(&shared), Arc::clone(&journal), bits, size),
-            storage: shared,
-            journal: Arc::clone(&journal),
-            bits,
-        });
+        let tools = Tools::new(storage.clone(), &journal, bits, size);
         let mut coordinator = Coordinator {
             desk: Desk::new(plan, journal, subject),
             tools,

@@ -5,7 +5,9 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use chomp_kernel::{Isa, evaluate_table};
 use chomp_table::range::{self, RangeSummary};
-use chomp_table::{Head, Range, RangeBits};
+use chomp_table::{Head, Range};
+
+use crate::testing::range_bits;
 
 /// The bits of the smallest table here.
 pub(super) const BITS_MIN: u32 = 13;
@@ -15,10 +17,6 @@ pub(super) const BITS_MAX: u32 = 16;
 pub(super) const SHARD_WORDS: u64 = 64;
 
 pub(super) type Record = (RangeSummary, Bytes);
-
-pub(super) fn range_bits() -> RangeBits {
-    RangeBits::new(12).unwrap()
-}
 
 /// What is right.
 #[derive(Debug)]

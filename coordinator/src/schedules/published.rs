@@ -15,9 +15,10 @@ use chomp_table::{Head, Word};
 
 use super::coordinator::Coordinator;
 use super::ending::End;
-use super::expected::{BITS_MAX, BITS_MIN, SHARD_WORDS, range_bits};
+use super::expected::{BITS_MAX, BITS_MIN, SHARD_WORDS};
 use super::world::World;
 use crate::server::StartError;
+use crate::testing::range_bits;
 
 type Objects = BTreeMap<Key, Bytes>;
 

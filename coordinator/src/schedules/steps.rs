@@ -63,7 +63,7 @@ impl World {
     fn hand_in_again(&mut self) {
         if let Some(index) = self.rng.index(self.outcomes.len()) {
             let mut outcome = self.outcomes[index].clone();
-            let end = super::expected::range_bits().heads(self.bits);
+            let end = crate::testing::range_bits().heads(self.bits);
             // A result for a larger table is refused, and its worker would not be there.
             if let WorkerResult::Ranges(ranges) = &mut outcome.result {
                 ranges.retain(|placed| placed.summary.head.0 < end);

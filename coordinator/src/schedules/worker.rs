@@ -8,11 +8,12 @@ use chomp_table::manifest::folder_name;
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head};
 
-use super::expected::{Record, range_bits};
+use super::expected::Record;
 use super::world::{Held, TaskResult, Trouble, World};
 use crate::arbiter::ArbiterError;
 use crate::job::WorkerResult;
 use crate::ready;
+use crate::testing::range_bits;
 
 impl World {
     /// Does a task, its part and shard being durable then.

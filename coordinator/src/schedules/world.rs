@@ -10,9 +10,10 @@ use chomp_table::{Digest, Head};
 
 use super::Seen;
 use super::coordinator::{Coordinator, Heard};
-use super::expected::{BITS_MAX, BITS_MIN, Expected, range_bits};
+use super::expected::{BITS_MAX, BITS_MIN, Expected};
 use crate::effects::Effect;
 use crate::job::WorkerResult;
+use crate::testing::range_bits;
 
 /// Which bad things may happen in a schedule.
 #[derive(Clone, Copy, Debug)]

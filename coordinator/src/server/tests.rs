@@ -10,11 +10,29 @@ use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::Manifest;
 use chomp_table::range;
 use chomp_table::shard::ShardWriter;
-use chomp_table::{RangeBits, Word, definition};
+use chomp_table::{Word, definition};
 use tonic::Request;
 
 use super::*;
+use crate::testing::range_bits;
 use chomp_store::objects::SimulatedStorage;
+
+/// For a job of 14 bits on loopback.
+pub(crate) fn options(issuer: &Arc<Issuer>) -> Options {
+    Options {
+        division: range_bits().into(),
+        size: 14,
+        replicas: 1,
+        check_one_in: None,
+        store_hint: None,
+        issuer: Arc::clone(issuer),
+        participants: None,
+        tls: None,
+        site: None,
+        open_status: false,
+        limits: Limits::default(),
+    }
+}
 
 async fn start(storage: Arc<SimulatedStorage>, limits: Limits) -> (Coordinator, Arc<Issuer>) {
     let issuer = Arc::new(Issuer::in_memory(0).unwrap());
@@ -28,17 +46,8 @@ async fn start_with(
     published: Option<AnyManifest>,
 ) -> (Coordinator, Arc<Issuer>) {
     let options = Options {
-        division: RangeBits::new(12).unwrap().into(),
-        size: 14,
-        replicas: 1,
-        check_one_in: None,
-        store_hint: None,
-        issuer: Arc::clone(issuer),
-        participants: None,
-        tls: None,
-        site: None,
-        open_status: false,
         limits,
+        ..options(issuer)
     };
     let listeners = Listeners {
         calls: TcpListener::bind("127.0.0.1:0").await.unwrap(),
@@ -189,9 +198,8 @@ async fn who_follows_a_job_hears_of_its_end() {
     let mut writer = ShardWriter::new(0, ShardSize::PUBLISHED);
     assert!(writer.push(&words).is_empty());
     let shards = vec![writer.finish().0];
-    let range_bits = RangeBits::new(12).unwrap();
     let software = "chomp 0.1.0".to_owned();
-    let published = Manifest::new(range_bits, 1, software, fingerprints.finish(), shards);
+    let published = Manifest::new(range_bits(), 1, software, fingerprints.finish(), shards);
 
     let issuer = Arc::new(Issuer::in_memory(0).unwrap());
     let storage = Arc::new(SimulatedStorage::new(0));

@@ -17,10 +17,6 @@ const MERGED_BYTES_MAX: usize = 1 << 20;
 #[error("{0}")]
 pub(super) struct Wrong(String);
 
-fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Wrong> {
-    if holds { Ok(()) } else { Err(Wrong(what())) }
-}
-
 /// A result of a worker, in a job of so many bits, or tiles.
 pub(super) fn result(
     result: Option<complete_request::Result>,
@@ -92,21 +88,18 @@ pub(super) fn summary(placed: &Placed) -> v1::Summary {
 }
 
 fn evaluated_ranges(ranges: Vec<v1::Summary>, division: Division) -> Result<Vec<Placed>, Wrong> {
-    ensure(ranges.len() <= part::RANGES_MAX, || {
-        format!(
-            "{} ranges, where {} are possible",
-            ranges.len(),
-            part::RANGES_MAX
-        )
-    })?;
+    let (count, most) = (ranges.len(), part::RANGES_MAX);
+    if count > most {
+        return Err(Wrong(format!("{count} ranges, where {most} are possible")));
+    }
     let mut placed: Vec<Placed> = Vec::with_capacity(ranges.len());
     let mut free = part::HEADER_BYTES;
     for range in ranges {
         let head = Head(range.head);
         let last = placed.last().map(|last| last.summary.head);
-        ensure(last < Some(head), || {
-            format!("range {head} comes out of order")
-        })?;
+        if last >= Some(head) {
+            return Err(Wrong(format!("range {head} comes out of order")));
+        }
         let range = Placed {
             summary: RangeSummary {
                 head,
@@ -120,9 +113,10 @@ fn evaluated_ranges(ranges: Vec<v1::Summary>, division: Division) -> Result<Vec<
         let checked = range.check(division);
         checked.map_err(|damage| Wrong(damage.to_string()))?;
         let (start, length) = (u64::from(range.offset), u64::from(range.length));
-        ensure(free <= start, || {
-            format!("the record of range {head} cannot be at {start} with {length} bytes")
-        })?;
+        if free > start {
+            let at = format!("cannot be at {start} with {length} bytes");
+            return Err(Wrong(format!("the record of range {head} {at}")));
+        }
         free = start + length;
         placed.push(range);
     }
@@ -130,9 +124,10 @@ fn evaluated_ranges(ranges: Vec<v1::Summary>, division: Division) -> Result<Vec<
 }
 
 fn merged_shard(json: &[u8], division: Division, bits: u32) -> Result<MergedShard, Wrong> {
-    ensure(json.len() <= MERGED_BYTES_MAX, || {
-        format!("a shard described by {} bytes", json.len())
-    })?;
+    let bytes = json.len();
+    if bytes > MERGED_BYTES_MAX {
+        return Err(Wrong(format!("a shard described by {bytes} bytes")));
+    }
     let merged = MergedShard::parse(json, division, bits);
     merged.map_err(|damage| Wrong(excerpt(&damage.to_string(), TEXT_CHARS_MAX)))
 }

@@ -12,7 +12,6 @@ use chomp_store::PartName;
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::{self, PartBuilder};
 use chomp_store::{Merged, Storage};
-use chomp_table::RangeBits;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
@@ -21,6 +20,7 @@ use tonic::service::interceptor::InterceptedService;
 use super::*;
 use crate::list::List;
 use crate::server::{Opened, Wishes};
+use crate::testing::range_bits;
 
 mod costs;
 mod limits;
@@ -54,10 +54,6 @@ struct Served {
     journal: Arc<Journal>,
     quota: Quota,
     _job: JoinSet<()>,
-}
-
-fn range_bits() -> RangeBits {
-    RangeBits::new(12).unwrap()
 }
 
 async fn serve() -> Served {

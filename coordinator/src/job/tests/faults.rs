@@ -24,21 +24,11 @@ fn complete() -> Tested {
     started(&first.storage, &List::default(), |_| ())
 }
 
-fn lease(tested: &mut Tested, worker: u32) -> chomp_plan::Task {
-    let (reply, mut answer) = oneshot::channel();
-    let (request, worker) = (RequestId(next()), WorkerId::only(worker));
-    tested.desk.lease(tested.now, request, worker, reply);
-    match answer.try_recv().unwrap().answer {
-        LeaseAnswer::Task(task) => task,
-        other => panic!("{other:?}"),
-    }
-}
-
 #[test]
 fn workers_write_what_their_leases_are_about() {
     let mut tested = tested(|_| ());
     tested.join(7);
-    let task = lease(&mut tested, 7);
+    let task = tested.next_task(7).unwrap();
     let may = |tested: &Tested, worker, target| {
         let worker = WorkerId::only(worker);
         tested.desk.may_put(worker, target)
@@ -57,7 +47,7 @@ fn workers_write_what_their_leases_are_about() {
     for worker in [7, 8] {
         tested.join(worker);
     }
-    let task = lease(&mut tested, 7);
+    let task = tested.next_task(7).unwrap();
     assert!(matches!(task.work, Work::Merge { shard: 0, .. }));
     assert!(may(&tested, 7, Target::Shard(0)) && !may(&tested, 7, Target::Shard(1)));
     assert!(!may(&tested, 8, Target::Shard(0)));
@@ -135,9 +125,7 @@ fn a_job_ends_for_what_it_needs() {
     tested.join(7);
     tested.complete(7, 1, &[0]);
     tested.do_effect();
-    let participant = chomp_plan::ParticipantId(7);
-    let revoked = Event::Revoked { participant };
-    tested.desk.handle(tested.now, revoked);
+    tested.revoke(7);
     let done = EffectResult {
         events: vec![Event::ArbitrationFailed { unit, reason }],
         fault: fault(),
@@ -228,16 +216,7 @@ fn each_range_has_its_own_finders() {
 
 #[tokio::test(start_paused = true)]
 async fn the_end_is_told_and_time_goes_on() {
-    let Tested { tools, .. } = tested(|_| ());
-    let settings = Settings::new(BITS, range_bits());
-    let (plan, _) = begin(settings, &tools.journal, &List::default()).unwrap();
-    let subject = Subject {
-        list: List::default(),
-        bits: BITS,
-        replicas: 1,
-        seed: 0,
-    };
-    let (mut job, handle, progress) = Job::new(plan, tools, subject, None);
+    let (mut job, handle, progress) = job();
     job.after();
     assert!(!progress.has_changed().unwrap());
     handle.tell(Event::Shutdown).unwrap();

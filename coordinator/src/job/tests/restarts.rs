@@ -1,7 +1,7 @@
 //! What a coordinator knows of the one before.
 
 use chomp_access::Participants;
-use chomp_plan::{ParticipantId, Rejection, SubmissionId, Unit};
+use chomp_plan::{Rejection, SubmissionId, Unit};
 
 use super::*;
 use crate::arbiter::Arbitrated;
@@ -18,10 +18,7 @@ fn who_was_found_out_is_so_after_a_restart() {
 
     // The next coordinator knows who found what, and dies before it has computed it.
     let mut second = start(&first.storage, &none);
-    let participant = ParticipantId(1);
-    second
-        .desk
-        .handle(second.now, Event::Revoked { participant });
+    second.revoke(1);
     second.rest();
     second.desk.effects.retain(is_append);
     second.do_effect();
@@ -51,7 +48,6 @@ fn who_was_found_out_is_so_after_a_restart() {
 fn what_the_coordinator_finds_too_is_nobodys_any_more() {
     let mut tested = tested(|_| {});
     tested.join(1);
-    let (worker, lease) = (WorkerId::only(1), LeaseId(1));
     let head = Head(0);
     let right = tested
         .tools
@@ -60,14 +56,7 @@ fn what_the_coordinator_finds_too_is_nobodys_any_more() {
     let Arbitrated::Range { placed, .. } = ready(right).unwrap() else {
         panic!("a range is none");
     };
-    let (layer, heads) = (0, vec![head]);
-    let work = Work::Evaluate { layer, heads };
-    tested.desk.plan.pretend_leased(worker, lease, work);
-    let (reply, _verdict) = oneshot::channel();
-    let result = WorkerResult::Ranges(vec![placed]);
-    tested
-        .desk
-        .complete(tested.now, worker, lease, result, reply);
+    tested.hand_in_ranges(1, 1, vec![placed]);
     tested.write_all();
     let finders = |tested: &Tested| {
         let ledger = tested.tools.journal.ledger();
@@ -75,9 +64,7 @@ fn what_the_coordinator_finds_too_is_nobodys_any_more() {
         finders.iter().collect::<Vec<_>>()
     };
     assert_eq!(finders(&tested), [1]);
-    let participant = ParticipantId(1);
-    let revoked = Event::Revoked { participant };
-    tested.desk.handle(tested.now, revoked);
+    tested.revoke(1);
     tested.write_all();
     assert!(finders(&tested).is_empty());
 }
@@ -103,18 +90,8 @@ fn what_was_lost_has_to_come_out_the_same_after_a_restart() {
     second.join(2);
     let mut other = placed(0);
     other.summary.digest = Digest::of(b"another");
-    let (worker, lease) = (
-        WorkerId::only(2),
-        LeaseId(second.tools.journal.epoch() << 32),
-    );
-    let (layer, heads) = (0, vec![head]);
-    let work = Work::Evaluate { layer, heads };
-    second.desk.plan.pretend_leased(worker, lease, work);
-    let (reply, mut verdict) = oneshot::channel();
-    let result = WorkerResult::Ranges(vec![other]);
-    second
-        .desk
-        .complete(second.now, worker, lease, result, reply);
+    let lease = second.tools.journal.epoch() << 32;
+    let mut verdict = second.hand_in_ranges(2, lease, vec![other]);
     let verdict = verdict.try_recv().unwrap();
     let reason = Rejection::Disagreement {
         unit: Unit::Range(head),
@@ -142,23 +119,13 @@ fn who_confirms_a_range_is_its_finder() {
         tested.complete(1, 1 + head, &[head]);
         tested.write_all();
     }
-    let participant = ParticipantId(1);
-    let revoked = Event::Revoked { participant };
-    tested.desk.handle(tested.now, revoked);
+    tested.revoke(1);
     // The coordinator is at the first.
-    let (reply, mut answer) = oneshot::channel();
-    let (worker, request) = (WorkerId::only(2), RequestId(1));
-    tested.desk.lease(tested.now, request, worker, reply);
-    let LeaseAnswer::Task(task) = answer.try_recv().unwrap().answer else {
-        panic!("there is something to check");
-    };
+    let task = tested.next_task(2).unwrap();
     let (layer, heads) = (1, vec![Head(1)]);
     assert_eq!(task.work, Work::Check { layer, heads });
-    let (reply, mut verdict) = oneshot::channel();
     let result = WorkerResult::Checked(vec![placed(1).summary]);
-    tested
-        .desk
-        .complete(tested.now, worker, task.lease, result, reply);
+    let mut verdict = tested.hand_in(2, task.lease, result);
     assert_eq!(verdict.try_recv().unwrap(), Verdict::Accepted);
     let is_append = |effect: &Effect| matches!(effect, Effect::Append(_));
     tested.desk.effects.retain(is_append);
@@ -179,12 +146,8 @@ fn leases_from_before_a_withdrawal_count_no_more() {
     second.join(1);
     let epoch = second.tools.journal.epoch();
     assert!(epoch > 1);
-    let (reply, mut verdict) = oneshot::channel();
-    let (worker, lease) = (WorkerId::only(1), LeaseId((epoch - 1) << 32));
     let result = WorkerResult::Ranges(vec![placed(0)]);
-    second
-        .desk
-        .complete(second.now, worker, lease, result, reply);
+    let mut verdict = second.hand_in(1, LeaseId((epoch - 1) << 32), result);
     let reason = Rejection::Stale;
     assert_eq!(verdict.try_recv().unwrap(), Verdict::Rejected { reason });
 }

@@ -58,10 +58,7 @@ fn a_segment_waits_for_more_unless_somebody_is_idle() {
     let mut third = tested.complete(7, 3, &taken[1..2]);
     assert!(tested.desk.effects.is_empty());
     tested.join(8);
-    let (reply, _answer) = oneshot::channel();
-    tested
-        .desk
-        .lease(tested.now, RequestId(next()), WorkerId::only(8), reply);
+    assert!(tested.next_task(8).is_none());
     tested.do_effect();
     assert_eq!(third.try_recv().unwrap(), Verdict::Accepted);
 }

@@ -1,0 +1,53 @@
+//! What tests of several modules share.
+
+use std::sync::Arc;
+
+use chomp_kernel::{Evaluator, Isa, Source};
+use chomp_store::objects::SimulatedStorage;
+use chomp_store::part::PartBuilder;
+use chomp_store::{Entry, Finders, Journal, PartName, Storage};
+use chomp_table::head::layers;
+use chomp_table::range::encode;
+use chomp_table::{Range, RangeBits};
+
+use crate::ready;
+
+/// The least bits of a range: a small table has several ranges.
+pub(crate) fn range_bits() -> RangeBits {
+    RangeBits::new(12).unwrap()
+}
+
+/// The journal of a table whose ranges are all done, with a part for each layer in the storage. Each range goes through
+/// `change` before others follow from it.
+pub(crate) fn journal_of_ranges(
+    storage: &Arc<SimulatedStorage>,
+    bits: u32,
+    mut change: impl FnMut(&mut Range),
+) -> Arc<Journal> {
+    let journal = Journal::open(storage.clone(), range_bits(), bits, 1, 2);
+    let journal = ready(journal).unwrap();
+    let mut evaluator = Evaluator::new(range_bits(), Isa::Portable);
+    let mut sources = std::collections::HashMap::new();
+    for (layer, heads) in (0..).zip(layers(bits, range_bits())) {
+        let mut builder = PartBuilder::default();
+        for head in heads {
+            let mut range = evaluator.evaluate(head, &sources).unwrap();
+            change(&mut range);
+            sources.insert(head, Source::new(&range));
+            let (summary, record) = encode(&range, range_bits());
+            builder.push(summary, &record);
+        }
+        let (bytes, ranges) = builder.finish();
+        let lease = journal.epoch() << 32;
+        let part = PartName { layer, lease };
+        ready(storage.create(&part.key(), bytes)).unwrap();
+        let done = Entry::Done {
+            finders: Finders::default(),
+            part,
+            replicas: 2 + layer,
+            ranges,
+        };
+        ready(journal.append(vec![done])).unwrap();
+    }
+    Arc::new(journal)
+}
