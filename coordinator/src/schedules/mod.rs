@@ -90,7 +90,7 @@ fn check(seeds: impl Iterator<Item = u64>) -> Seen {
 
 #[test]
 #[expect(clippy::print_stderr, reason = "says what the schedules were made of")]
-fn every_schedule_ends_with_the_right_table() {
+fn every_schedule_of_plan_journal_and_publication_ends_well() {
     if let Ok(seed) = std::env::var("CHOMP_SEED") {
         run(seed.parse().unwrap());
         return;
