@@ -1,8 +1,8 @@
 //! The certificates by which clients know the coordinator.
 //!
 //! A table has an authority of its own, made when its coordinator starts for the first time. Its
-//! certificate goes to the clients, in access files; what the coordinator shows them is a
-//! certificate that the authority signs at each start.
+//! certificate goes to the clients, in access files. The coordinator shows them a certificate that the
+//! authority signs at each start.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is fed any bytes, and is not public otherwise: the contents of files, without the files.
+//! Entries for the fuzzer: the decoders of files' contents, which are not public otherwise.
 
 use std::path::Path;
 

@@ -1,17 +1,17 @@
 //! The coordinator's side: makes tokens, checks them, and keeps the secrets that this takes.
 //!
-//! A token is `chomp2-<participant>-<serial>-<expiry>-<mac>`: whose it is and which of its credentials, as decimal
-//! numbers; the expiry in seconds since 1970 or `never`; and the HMAC-SHA256 of all before it, as 64 hex digits. So a
-//! coordinator that starts again knows the tokens that it gave out before. Whether one was taken back, the list of
-//! [participants](crate::participants) says.
+//! A token is `chomp2-<participant>-<serial>-<expiry>-<mac>`: the numbers of the participant and of its credential, in
+//! decimal; the expiry in seconds since 1970 or `never`; and the HMAC-SHA256 of all before it, as 64 hex digits. So a
+//! coordinator that starts again knows the tokens that it gave out before. The list of
+//! [participants](crate::participants) says which tokens were taken back.
 //!
 //! The secrets file is a JSON object: `format` (2), `secret` (32 bytes as hex), `authority_key` and
 //! `authority` (PEM), and `inode`, that of the file itself. It is private, and stands in no folder that is served.
-//! Whoever unpacks a folder that somebody else has packed gets files of their own, of mode 600 if need be, but with
-//! other inodes: so no folder brings secrets that somebody else knows. A file keeps its inode when it is moved on its
-//! disk, and when the machine starts again.
+//! A folder that somebody else has packed unpacks to files of this user, perhaps of mode 600, but with other inodes. So
+//! no folder brings secrets that somebody else knows. A file keeps its inode when it is moved on its disk, and when the
+//! machine starts again.
 //!
-//! Version history: format 1 had no inode. It is taken for a copy.
+//! Version history: format 1 had no inode. A file of format 1 is taken for a copy.
 
 use std::fmt;
 use std::path::Path;
@@ -30,8 +30,8 @@ use crate::token::{Holder, Token};
 const PREFIX: &str = "chomp2";
 /// The expiry of a token that has none.
 const NEVER: &str = "never";
-/// What the name of the table is the MAC of. No token begins like this, so that no use of the
-/// secret can be taken for the other.
+/// The MAC of this text is the name of the table. No token begins like this text, so neither MAC
+/// can be taken for the other.
 const TABLE_LABEL: &[u8] = b"chomp table\0";
 const SEED_LABEL: &[u8] = b"chomp seed\0";
 
@@ -113,7 +113,7 @@ impl fmt::Debug for Issuer {
 }
 
 impl Issuer {
-    /// An issuer that ends with the process: for a coordinator whose workers do too.
+    /// An issuer whose secrets end with the process: for a coordinator whose workers end with it too.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl Issuer {
         }
     }
 
-    /// Makes a copy of the file of the secrets as good as the file: for whoever knows that it is their own.
+    /// Accepts a copy of the file of the secrets in place of the file. The caller knows that the copy is their own.
     ///
     /// # Errors
     ///
@@ -215,7 +215,7 @@ impl Issuer {
         Token::new(format!("{text}-{}", hex(mac.as_ref())))
     }
 
-    /// Whose `token` is, if it was made here and has not expired.
+    /// The holder of `token`, if this issuer made it and it has not expired.
     ///
     /// # Errors
     ///
@@ -247,7 +247,7 @@ impl Issuer {
         }
     }
 
-    /// Names the table to its workers; says nothing of the secrets.
+    /// The number that names the table to its workers. It tells nothing of the secrets.
     pub fn table_id(&self) -> u64 {
         self.table
     }

@@ -1,11 +1,11 @@
-//! Who may speak to a coordinator: tokens, certificates, and the files that carry them.
+//! Access to a coordinator: tokens, certificates, and the files that carry them.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`token`] | the secret that opens calls |
 //! | [`mod@file`] | access files: all that one needs to speak to a coordinator |
-//! | [`issuer`] | the coordinator's side: makes tokens, checks them, keeps the secrets |
-//! | [`participants`] | who has a credential, and whose was taken back |
+//! | [`issuer`] | the coordinator's side: makes and checks tokens, and keeps the secrets |
+//! | [`participants`] | the list of participants, and which of their credentials are good |
 //! | [`authority`] | the certificates by which clients know the coordinator |
 //! | [`local`] | the access files of coordinators on this machine, for their own user |
 //! | `error` | why a private file is of no use |

@@ -73,7 +73,7 @@ pub fn save(folder: &Path, port: u16, access: &Access) -> Result<(), FileError> 
     access.write(&path(folder, port))
 }
 
-/// Removes it when the coordinator ends: whoever listens there next must not be shown its token.
+/// Removes the file when the coordinator ends: a program that listens on the port next must not be shown the token.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Who has a credential of a table: the participants, and what became of their credentials.
+//! The participants of a table, and which of their credentials are good.
 //!
 //! The file is a JSON object: `format` (1) and `participants`, a list of objects with `name`, `number`, `serial` and
 //! `revoked`. It is private, and stands beside the secrets. The owner of the table is number 0, and is in the list
@@ -33,7 +33,7 @@ pub(crate) const KIND: Kind = Kind {
     bytes_max: PARTICIPANTS_MAX * 256,
 };
 
-/// Somebody who has, or had, a credential.
+/// A participant: it has a credential, or had one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Participant {
@@ -43,12 +43,12 @@ pub struct Participant {
     pub number: u32,
     /// The only serial whose token is good.
     pub serial: u32,
-    /// Whether not even that one is.
+    /// Whether that token was taken back too.
     pub revoked: bool,
 }
 
 impl Participant {
-    /// The one credential of it that is good, if it is not revoked.
+    /// The only credential of the participant that is good, unless it is revoked.
     pub fn holder(&self) -> Holder {
         Holder {
             number: self.number,
@@ -63,7 +63,7 @@ pub enum ChangeError {
     /// The list cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// It is no name.
+    /// The text is no name.
     #[error(
         "{0:?} is no name for a participant: it has 1 to {NAME_BYTES_MAX} letters, digits, `.`, `_` or `-`, and begins \
          with a letter or digit"
@@ -104,7 +104,7 @@ pub(crate) struct Content {
 }
 
 impl Participants {
-    /// Those in the file at `path`; the owner alone if there is no file.
+    /// The participants in the file at `path`; the owner alone if there is no file.
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ impl Participants {
         Ok(holder)
     }
 
-    /// Takes the credential of a participant back. What it helped to settle is computed again.
+    /// Takes the credential of a participant back. The coordinator computes again what the participant helped to settle.
     ///
     /// # Errors
     ///
@@ -206,8 +206,8 @@ impl Participants {
         Ok(())
     }
 
-    /// Another credential for a participant, instead of those that it had. One that was revoked, or caught with a
-    /// wrong result, is trusted again from now on.
+    /// Another credential for a participant, instead of those that it had. A participant that was revoked, or caught
+    /// with a wrong result, is trusted again from now on.
     ///
     /// # Errors
     ///
@@ -235,11 +235,11 @@ impl Participants {
         self.iter().find(|one| one.name == name)
     }
 
-    /// Whether whoever shows this credential may go on.
+    /// Accepts a credential that is good.
     ///
     /// # Errors
     ///
-    /// If it may not.
+    /// If the credential is not good.
     pub fn admit(&self, holder: Holder) -> Result<(), Denied> {
         let known = self.get(holder.number).ok_or(Denied::Revoked)?;
         if known.revoked || known.holder() != holder {
@@ -261,7 +261,7 @@ impl Participants {
     }
 }
 
-/// Whether somebody may be called so: it becomes part of the name of a file, and is shown in terminals.
+/// Whether this may be the name of a participant: names become parts of file names, and are shown in terminals.
 fn is_name(name: &str) -> bool {
     let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let begins = name

@@ -12,7 +12,7 @@ use crate::error::FileError;
 
 /// An access file or a file of secrets has at most so many bytes.
 pub(crate) const BYTES_MAX: usize = 64 << 10;
-/// What group and others may not have.
+/// The bits of a mode that let in the group and others.
 pub(crate) const OF_OTHERS: u32 = 0o077;
 
 /// What a private file of some kind holds.
@@ -34,7 +34,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path, kind: Kind) -> Result<T, Fi
     parse(&read_bytes(path, kind)?.0, path, kind)
 }
 
-/// The same, and the inode of the file.
+/// Reads a JSON object as [`read`] does, and the inode of the file.
 pub(crate) fn read_with_inode<T: DeserializeOwned>(
     path: &Path,
     kind: Kind,
@@ -115,8 +115,8 @@ fn read_bytes(path: &Path, kind: Kind) -> Result<(Vec<u8>, u64), FileError> {
     Ok((bytes, metadata.ino()))
 }
 
-/// What a private file's mode may not have. Root lends a file to a user by a group of that user: so do those who start
-/// containers. A file that counts only as this user's own is not lent.
+/// The bits that the mode of a private file must not have. Root lends a file to a user by a group of that user, as
+/// programs do that start containers. A file that counts only as this user's own is not lent.
 fn forbidden(own: bool, uid: u32, is_mine: bool) -> u32 {
     const READABLE_BY_GROUP: u32 = 0o040;
     let is_lent = !own && !is_mine && uid == 0;
@@ -127,13 +127,13 @@ fn forbidden(own: bool, uid: u32, is_mine: bool) -> u32 {
     }
 }
 
-/// Writes the file at `path`, in place of the one that is there. Whoever opens it finds the one or
-/// the other, whole.
+/// Writes the file at `path`, in place of the one that is there. A program that opens it meanwhile finds the one or the
+/// other, whole.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     write_with_inode(path, |_| bytes.to_vec())
 }
 
-/// The same with a content that may say which inode the file has.
+/// Writes the file as [`write()`] does. The content may say which inode the file has.
 pub(crate) fn write_with_inode(
     path: &Path,
     content: impl FnOnce(u64) -> Vec<u8>,

@@ -1,9 +1,9 @@
 //! The arbiter: evaluates a range, or merges a shard, that workers disagree about. It draws on what
-//! the journal says is done, and trusts nobody.
+//! the journal says is done, and trusts no worker.
 //!
-//! What it finds goes into a part or a shard of its own making, as that of a worker does.
+//! Like a worker, the arbiter puts a range into a part and a shard into the folder of the table.
 //!
-//! This is work for a CPU between reads: callers choose a thread where that does no harm.
+//! The arbiter keeps a CPU busy between reads. Callers run it on a thread that serves no calls.
 
 mod values;
 
@@ -21,14 +21,14 @@ use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Division, Head, RangeBits};
 
-/// The arbiter's parts are named for leases from here on in those of its epoch: the plan does not
-/// count that far.
+/// The arbiter names its parts for leases of its epoch from this number on. The plan gives out no lease with so high a
+/// number.
 const LEASES: u64 = 1 << 31;
 
-/// Why the arbiter cannot tell.
+/// Why the arbiter cannot decide.
 #[derive(Debug, thiserror::Error)]
 pub enum ArbiterError {
-    /// A source is not done, so it is too early to tell.
+    /// A source is not done, so it is too early to decide.
     #[error("range {head} is needed to decide a disagreement and is not done")]
     NotReady {
         /// The source.
@@ -74,7 +74,7 @@ impl ArbiterError {
     }
 }
 
-/// What is right.
+/// What the arbiter has found to be right.
 #[derive(Clone, Debug)]
 pub(crate) enum Arbitrated {
     /// A range, whose record is in this part.
@@ -101,13 +101,13 @@ impl Arbitrated {
     }
 }
 
-/// The digest of everything that is said of a shard.
+/// The digest of the whole description of a shard.
 pub(crate) fn digest_of(merged: &MergedShard) -> Digest {
     let json = serde_json::to_vec(merged).expect("numbers, texts and lists always become JSON");
     Digest::of(&json)
 }
 
-/// Decides what is right.
+/// Decides what is in a unit that workers disagree about.
 #[derive(Debug)]
 pub struct Arbiter {
     storage: Arc<dyn Storage>,
@@ -250,7 +250,7 @@ impl Arbiter {
         done.map(|(head, place)| (head, *place)).collect()
     }
 
-    /// Where the record of a range is, which has to be done.
+    /// Where the record of a range is. The range has to be done.
     pub(crate) fn place(&self, head: Head) -> Result<Place, ArbiterError> {
         let place = self.journal.ledger().place(head).copied();
         place.ok_or(ArbiterError::NotReady { head })

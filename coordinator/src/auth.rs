@@ -1,5 +1,5 @@
-//! Who may call what. Every gRPC call and every HTTP route has its rule here, and what has none is
-//! refused to everybody.
+//! The rules of access. Every gRPC call and every HTTP route has its rule here. A call or route without a
+//! rule is refused to everybody.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,14 +20,14 @@ use http::{HeaderMap, StatusCode};
 use crate::quota::{Quota, TooMuch};
 use crate::roster::{Bearer, Roster};
 
-/// Who may call.
+/// The callers that a call or route is open to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Everybody.
     Open,
-    /// Those who have a token of this table.
+    /// Callers with a token of this table.
     Token,
-    /// The same, or everybody if the owner of the table wants it so.
+    /// Callers with a token, or everybody if the owner of the table wants it so.
     Status,
 }
 
@@ -85,7 +85,7 @@ enum Refusal {
     NoRule,
 }
 
-/// Lets in who may come in.
+/// Lets a call in if its rule allows it.
 #[derive(Clone, Debug)]
 pub struct Gate {
     issuer: Arc<Issuer>,
@@ -96,8 +96,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// The gate of the table of `issuer`, for those in `roster`, within `quota`; with `open_status` everybody may hear how the job
-    /// gets on.
+    /// The gate of the table of `issuer`, for the participants in `roster`, within `quota`. With `open_status`
+    /// everybody may see the status of the job.
     pub(crate) fn new(
         issuer: Arc<Issuer>,
         roster: Roster,
@@ -209,7 +209,7 @@ async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) 
     next.run(request).await
 }
 
-/// The participant has its part, and is told to come back.
+/// Tells a participant that has used up its quota to come back later.
 fn busy(too_much: TooMuch, headers: &HeaderMap) -> Response {
     let text = too_much.to_string();
     if is_grpc(headers) {

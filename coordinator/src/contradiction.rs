@@ -1,8 +1,8 @@
-//! Which range is wrong, when a table contradicts itself.
+//! The search for the wrong range of a table that contradicts itself.
 //!
-//! A position is losing if and only if its mirror image is, and the two are mostly words of different ranges, which
-//! somebody else may have evaluated. So whoever changes words without their mirror images is seen when the table is
-//! counted; and then it can be found out which range it was:
+//! A position is losing if and only if its mirror image is. The two are mostly words of different ranges, which
+//! different workers may have evaluated. So the count of the table shows that words were changed without their mirror
+//! images. The search then finds the range in two steps:
 //!
 //! 1. **A word without its mirror image.** Of each pair of losing words the smaller one is put into one of [`SUMS`] sums, by
 //!    exclusive or, once for each of the two. So pairs leave nothing, and a sum into which one word alone was put is that
@@ -12,7 +12,7 @@
 //!    say what the word is, by the definition of W; and a range that says otherwise is not what its sources make of
 //!    it, unless it was misled by the [edges](chomp_table::Range::edges) of a source, which is that then.
 //!
-//! So the range that is found is wrong whatever else is, and nobody is blamed for what he has computed from it.
+//! So the range that is found is wrong in itself, and no participant is blamed for what it computed from wrong sources.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ use crate::arbiter::{Arbiter, ArbiterError};
 const SUMS_BITS: u32 = 20;
 /// The number of sums. Of fewer lies than this some are the only one in their sum.
 const SUMS: usize = 1 << SUMS_BITS;
-/// So many words without a mirror image are looked into.
+/// The search follows so many words without a mirror image.
 const WORDS_MAX: usize = 16;
 /// So many ranges are read at a time.
 const READ: usize = 32;
@@ -66,8 +66,8 @@ impl Sums {
     }
 }
 
-/// A range of the table of `bits` bits, all of whose ranges are done, that is not what its sources make of it; if the
-/// mirror images tell of one.
+/// A range of the table of `bits` bits that is not what its sources make of it, if the mirror images lead to one. All
+/// ranges of the table have to be done.
 ///
 /// # Errors
 ///
@@ -104,7 +104,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Some words that are losing and their mirror images are not, or the other way round; and perhaps others.
+    /// Some words whose ranges contradict those of their mirror images. A few other words may be among them.
     async fn unpaired(&self) -> Result<Vec<Word>, ArbiterError> {
         let mut sums = Sums::default();
         let places = self.arbiter.places(self.range_bits.heads(self.bits));
@@ -139,7 +139,8 @@ impl Search<'_> {
         }
     }
 
-    /// The range that is wrong about `word`, which `is_losing`, or misleads those that are.
+    /// The range that is wrong about `word` or its mirror image, or the range that misled it. `is_losing` says what the
+    /// two words are.
     async fn culprit(&mut self, word: Word, is_losing: bool) -> Result<Option<Head>, ArbiterError> {
         for word in [word, word.mirror()] {
             if self.says(word).await? != is_losing {
@@ -151,8 +152,8 @@ impl Search<'_> {
         Ok(None)
     }
 
-    /// A range whose edges are not what the words are that they stand for, as far as the range of `word` reads them to
-    /// find out what `word` is.
+    /// A range whose edges differ from the words that they stand for. Only those edges are compared that the range of
+    /// `word` reads to find out what `word` is.
     async fn wrong_edges(&mut self, word: Word) -> Result<Option<Head>, ArbiterError> {
         let b = self.range_bits.get();
         let own = Head::of(word, self.range_bits);
@@ -172,13 +173,13 @@ impl Search<'_> {
         Ok(None)
     }
 
-    /// Whether `word` is losing, if that is said of its mirror image too.
+    /// Whether `word` is losing, if the two ranges agree on `word` and its mirror image.
     async fn agreed(&mut self, word: Word) -> Result<Option<bool>, ArbiterError> {
         let losing = self.says(word).await?;
         Ok((self.says(word.mirror()).await? == losing).then_some(losing))
     }
 
-    /// What the range of `word` says of it.
+    /// Whether `word` is losing, as its range says.
     async fn says(&mut self, word: Word) -> Result<bool, ArbiterError> {
         let index = (word.get() & mask(self.range_bits.get())) / 2;
         let index = u32::try_from(index).expect("at most 31 bits");

@@ -38,7 +38,7 @@ pub(crate) enum Refusal {
          90 s, when those that are gone are forgotten"
     )]
     TooMany,
-    /// Its participant said of too many records that they are lost, which are in order.
+    /// Its participant reported too many records as lost that are in order.
     #[error(
         "of what your participant reported as lost, too much was in order: come back in {0} s; if it goes on, \
          look after the network or the disk over which its workers read"

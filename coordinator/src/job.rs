@@ -1,4 +1,4 @@
-//! The job under way: feeds the [plan](chomp_plan) with what happens and does what it asks for.
+//! The job under way: it tells the [plan](chomp_plan) what happens, and does what the plan asks for.
 //!
 //! One task owns the plan, at its [`desk`]. Calls of workers reach it as commands through a
 //! [`Handle`]; effects run beside it and come back as events. Participants take turns in the queue of
@@ -65,8 +65,8 @@ pub(crate) struct Job {
     start: Instant,
     pace: Pace,
     stats: HashMap<WorkerId, WorkerStats>,
-    /// What workers say of themselves that have delivered nothing yet. Their threads are believed when they have:
-    /// tasks are made smaller for more threads, and anybody may say that many are there.
+    /// The workers that have delivered nothing yet. The plan hears of their threads when they deliver: it makes tasks
+    /// smaller for more threads, and anybody may claim to have many.
     newcomers: HashMap<WorkerId, Newcomer>,
 }
 
@@ -78,9 +78,9 @@ struct Newcomer {
 }
 
 impl Job {
-    /// A job, how calls reach it, and how it gets on: what is told of that changes with its phase,
-    /// and whenever somebody [inspects](Handle::inspect) it. `published` is what the table is, if it
-    /// is published already.
+    /// A job, the handle by which calls reach it, and its progress. The progress is renewed when the phase changes, and
+    /// whenever somebody [inspects](Handle::inspect) the job. `published` is the manifest of the table, if the table is
+    /// published already.
     pub(crate) fn new(
         plan: Plan,
         tools: Arc<Tools>,
@@ -106,7 +106,7 @@ impl Job {
     }
 
     /// Runs until `stop` is cancelled and nothing is under way any more, or workers have had
-    /// `finish_time` to hand in what they are at. `first` are the actions that the plan began with.
+    /// `finish_time` to hand in their tasks. `first` are the actions that the plan began with.
     pub(crate) async fn run(
         mut self,
         first: Vec<Action>,
@@ -140,7 +140,7 @@ impl Job {
         self.outcome()
     }
 
-    /// Whether a job that is to stop may end now. What is being written is never given up.
+    /// Whether a job that is to stop may end now. A segment that is being written is always waited for.
     fn may_go(&self, stops_at: Instant) -> bool {
         let quiet = self.desk.plan.is_quiet() && !self.desk.is_writing();
         quiet || self.effects.is_empty() && Instant::now() >= stops_at
@@ -186,7 +186,7 @@ impl Job {
         });
     }
 
-    /// Begins an effect; one that is work for a CPU, not on the threads that serve calls.
+    /// Begins an effect. Work for a CPU is kept off the threads that serve calls.
     fn begin(&mut self, effect: Effect) {
         let tools = Arc::clone(&self.tools);
         let computes = matches!(
@@ -273,7 +273,7 @@ impl Job {
         self.desk.report(self.now(), worker, records)
     }
 
-    /// Whether a worker has a part in the job.
+    /// Refuses a worker that has no part in the job.
     fn part(&self, worker: WorkerId) -> Result<(), Refusal> {
         match self.desk.plan.quarantine_reason(worker) {
             Some(quarantine) => Err(Refusal::Quarantined(quarantine.clone())),

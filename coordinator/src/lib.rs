@@ -5,7 +5,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`job`] | feeds the plan and does what it asks for; writes the journal |
+//! | [`job`] | tells the plan what happens, does what the plan asks for, and writes the journal |
 //! | `error` | why a job does not go on, and why a worker has no part in it |
 //! | `effects` | work that the plan asks for and that takes time |
 //! | [`arbiter`] | evaluates the ranges and merges the shards that workers disagree about |
@@ -14,15 +14,15 @@
 //! | `background` | work that another thread does meanwhile |
 //! | `service` | the gRPC calls; the wire types end there |
 //! | `proxy` | the objects of the store, for workers that reach nothing else |
-//! | [`auth`] | who may call what |
-//! | `list` | who takes part |
-//! | `roster` | keeps that as the file of participants says now, and tells whose a token is |
+//! | [`auth`] | the rule of each call and route: who may use it |
+//! | `list` | the participants of the job |
+//! | `roster` | keeps the list as the file of participants has it now, and finds the participant of a token |
 //! | `quota` | how much of the coordinator a participant gets |
 //! | `turns` | a queue in which participants take turns |
-//! | `http` | what is shown of the job to people and machines |
-//! | [`status`] | what is told of a job |
-//! | `teller` | makes the status when somebody looks, and tells it to who listens |
-//! | [`server`] | all of it, started and stopped |
+//! | `http` | the pages of the job: health, status and metrics |
+//! | [`status`] | the status of a job, as JSON |
+//! | `teller` | makes the status when somebody asks for it, and sends it to those that follow the job |
+//! | [`server`] | starts and stops all of this |
 //!
 //! # What always holds
 //!

@@ -19,7 +19,7 @@ impl List {
         self.read().get(number).map_or(0, |one| one.serial)
     }
 
-    /// What its owner calls a participant, if it is on the list.
+    /// The name of a participant, if it is on the list.
     pub(crate) fn name(&self, ParticipantId(number): ParticipantId) -> Option<String> {
         self.read().get(number).map(|one| one.name.clone())
     }

@@ -9,9 +9,9 @@
 //! tables. It writes the part of an evaluation that is leased to it, and a shard whose merge is.
 //! The job is asked about that before the first byte is read.
 //!
-//! What all of this may take is bounded: so many transfers at a time, so much memory for what is
-//! being put and read, and less of both for one participant, wherever its workers are. Whoever waits too long for that is told to
-//! come back (503), and whoever is slower than the pace of all peers is dropped.
+//! Transfers are bounded: so many at a time, so much memory for the objects under way, and less of both for one
+//! participant, wherever its workers are. A request that waits too long for its turn is told to come back (503), and a
+//! transfer that is slower than the pace for all peers is broken off.
 
 mod answers;
 mod outgoing;
@@ -63,9 +63,9 @@ const WAITING_EACH: u32 = 1024;
 const BYTES_IN_FLIGHT: u64 = 128 << 20;
 /// The same of one participant. A larger body than this is large: one is put at a time, and others do not wait for it.
 const BYTES_EACH: u64 = 48 << 20;
-/// The unit in which these are counted.
+/// The unit in which the bytes of bodies are counted.
 const UNIT: u64 = 1 << 10;
-/// What is read at a time.
+/// The bytes of an object that are read at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
 /// How long a request waits for its turn.
 const TURN_TIME: Duration = Duration::from_secs(30);
@@ -90,7 +90,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// For the job behind `handle`, whose table will be in this folder.
+    /// The proxy of the job behind `handle`, whose table will be in this folder.
     pub(crate) fn new(storage: Arc<dyn Storage>, handle: Handle, folder: &str) -> Proxy {
         Proxy {
             storage,
@@ -115,7 +115,7 @@ impl Proxy {
         (ROUTE, methods)
     }
 
-    /// The right to transfer, once it is this one's turn.
+    /// The right to transfer, once it is the participant's turn.
     async fn turn(&self, participant: ParticipantId) -> Option<Share> {
         let _waits = self.waiting.take(participant, 1, Duration::ZERO).await?;
         self.transfers.take(participant, 1, TURN_TIME).await
@@ -132,7 +132,7 @@ impl Proxy {
     }
 }
 
-/// So many bytes as they are counted.
+/// So many bytes, in units.
 fn units(bytes: u64) -> u32 {
     let units = bytes.div_ceil(UNIT).max(1);
     u32::try_from(units).expect("a small number")
@@ -252,7 +252,7 @@ async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
 
 type Refused = (StatusCode, &'static str);
 
-/// What a request wants to put where, if it may be asked for at all.
+/// What a request wants to put, and for which worker; or why no worker may ask for that.
 fn judge(proxy: &Proxy, request: &Request<Body>) -> Result<(Target, Key, WorkerId, u64), Refused> {
     let headers = request.headers();
     let key = key_of(request);

@@ -1,8 +1,8 @@
 //! How much of the coordinator a participant gets: calls and requests with its token, whatever they are
 //! for, wherever they come from.
 //!
-//! Who asks for more than that waits, and is told to come back later if that would take too long. So a
-//! flood of calls is as fast as this permits, and calls of others find the coordinator free.
+//! A participant that asks for more waits, and is told to come back later if the wait would be too long. So a
+//! flood of calls is only as fast as its quota, and calls of others find the coordinator free.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use tokio::time::Instant;
 const CALLS_EACH_CPU: u32 = 1000;
 /// The least of it.
 const CALLS_MIN: u32 = 2000;
-/// How long a call waits for its turn, and a refusal for being said.
+/// How long a call waits for its turn, and how long a refusal is held back.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// So many leases of a heartbeat, ranges of a result, or records of a report cost as much as a call.
 const ITEMS_OF_A_CALL: usize = 64;
 /// What joining costs, in calls: others hear of each worker.
 pub(crate) const JOIN_COST: u32 = 8;
 
-/// The owner of the table, who may do everything.
+/// The owner of the table: no quota binds it.
 const OWNER: ParticipantId = ParticipantId(Holder::OWNER.number);
 
-/// What all participants may take. Clones share it.
+/// The quotas of all participants. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Quota {
     calls: Arc<Rates<ParticipantId>>,
@@ -71,7 +71,7 @@ impl Default for Quota {
 }
 
 impl Quota {
-    /// So many calls a second for each.
+    /// So many calls a second for each participant.
     pub(crate) fn new(a_second: NonZeroU32) -> Quota {
         Quota {
             calls: Arc::new(Rates::new(a_second)),
@@ -91,19 +91,19 @@ impl Quota {
                 Ok(())
             }
             Err(wait) => {
-                // One who does not listen is answered no faster.
+                // A participant that does not heed refusals is answered no faster.
                 tokio::time::sleep(PATIENCE).await;
                 Err(TooMuch::Calls(wait))
             }
         }
     }
 
-    /// A call turned out to cost as many more.
+    /// Charges a call that turned out to cost as much as so many more.
     pub(crate) fn charge(&self, participant: ParticipantId, calls: u32) {
         self.calls.charge(participant, calls, Instant::now());
     }
 
-    /// A call turned out to be about so many things.
+    /// Charges a call for so many leases, ranges or records.
     pub(crate) fn charge_items(&self, participant: ParticipantId, items: usize) {
         let calls = u32::try_from(items / ITEMS_OF_A_CALL).unwrap_or(u32::MAX);
         self.charge(participant, calls);

@@ -1,4 +1,4 @@
-//! Who takes part: the list of participants as it is now, read again whenever it changes.
+//! The roster: the list of participants, read again whenever its file changes.
 
 use std::path::PathBuf;
 use std::sync::RwLockReadGuard;
@@ -11,10 +11,10 @@ use chomp_table::format::describe;
 use crate::job::Handle;
 use crate::list::List;
 
-/// How often the list is looked at: a credential that is taken back opens nothing after that time.
+/// How often the file is looked at: a credential that is taken back opens nothing after that time.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Whose a call is, by its token. The gate puts it into the call.
+/// The participant whose token a call has. The gate puts it into the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bearer(pub(crate) ParticipantId);
 
@@ -22,17 +22,18 @@ pub(crate) struct Bearer(pub(crate) ParticipantId);
 #[derive(Clone, Debug)]
 pub(crate) struct Roster {
     list: List,
-    /// Where the list is, and who is told of changes; none if it never changes.
+    /// The file of the list, and the job that hears of changes; none if the list never changes.
     file: Option<(PathBuf, Handle)>,
 }
 
 impl Roster {
-    /// The participants in this list, and in what the file has later.
+    /// The participants in this list, and later those in the file.
     pub(crate) fn new(list: List, file: Option<(PathBuf, Handle)>) -> Roster {
         Roster { list, file }
     }
 
-    /// Whose calls these are, if they may go on. A credential that is newer than the list is looked up in the file.
+    /// The participant of a credential, if the credential is good. For a credential that is newer than the list, the
+    /// roster reads the file again.
     pub(crate) async fn admit(&self, holder: Holder) -> Result<Bearer, Denied> {
         let is_newer = self.read().is_older_than(holder);
         if is_newer && let Err(error) = self.refresh().await {
@@ -48,14 +49,14 @@ impl Roster {
         known.unwrap_or_else(|| format!("number {}", participant.0))
     }
 
-    /// What the plan is told when it begins.
+    /// The events that tell the plan at its start which credentials were taken back.
     pub(crate) fn revoked(&self) -> Vec<Event> {
         let list = self.read();
         let revoked = list.iter().filter(|one| one.revoked);
         revoked.map(|one| revoked_event(one.number)).collect()
     }
 
-    /// Takes another list, and gives what the plan is told of it.
+    /// Takes a new list. It returns the events that tell the plan of the changes.
     fn change(&self, new: Participants) -> Vec<Event> {
         let mut list = self.list.write();
         let mut events = Vec::new();

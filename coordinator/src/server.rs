@@ -62,7 +62,7 @@ pub enum StartError {
     /// The job cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Nobody else must be able to guess what is checked.
+    /// There are no random numbers, and workers must not be able to guess what is checked.
     #[error("the system gives no random numbers")]
     Random,
     /// The list of participants is of no use.
@@ -73,7 +73,7 @@ pub enum StartError {
     Listen(#[from] io::Error),
 }
 
-/// What a coordinator is told before it starts.
+/// The options of a coordinator.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The kind of the table, and how it is cut into ranges.
@@ -87,7 +87,7 @@ pub struct Options {
     pub check_one_in: Option<u32>,
     /// Where workers find the store, as they write it, if they may reach it.
     pub store_hint: Option<String>,
-    /// Tells whose a token is.
+    /// Makes and checks the tokens of the table.
     pub issuer: Arc<Issuer>,
     /// The list of participants, read again when it changes; if there is none, the owner is alone.
     pub participants: Option<PathBuf>,
@@ -95,7 +95,7 @@ pub struct Options {
     pub tls: Option<Arc<ServerConfig>>,
     /// The directory whose finished tables are open to everybody, and what that may cost.
     pub site: Option<chomp_serve::Options>,
-    /// Whether everybody may hear how the job gets on, and not only who has a token.
+    /// Whether everybody may see the status of the job, and not only callers with a token.
     pub open_status: bool,
     /// What connections may cost.
     pub limits: Limits,
@@ -126,7 +126,7 @@ pub struct Coordinator {
 
 impl Coordinator {
     /// Opens the store of a table for a job, and serves workers on `listeners`. If the `published`
-    /// table has all the bits of the job, that is finished.
+    /// table has all the bits of the job, the job is finished.
     ///
     /// # Errors
     ///
@@ -208,12 +208,12 @@ impl Coordinator {
         })
     }
 
-    /// Where workers find it.
+    /// The address where the coordinator listens for workers.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The journal of the table, for what is to be done when the job is.
+    /// The journal of the table, for work that follows the job.
     pub fn journal(&self) -> Arc<Journal> {
         Arc::clone(&self.journal)
     }
@@ -234,13 +234,12 @@ impl Coordinator {
         }
     }
 
-    /// How the job gets on, as others see it: made anew every half second for as long as anybody has
-    /// this.
+    /// The status of the job, made anew every half second for as long as anybody has this receiver.
     pub fn status(&self) -> watch::Receiver<Arc<Status>> {
         self.teller.subscribe()
     }
 
-    /// Waits until those who follow an ended job have heard of its end: they are not asked again.
+    /// Waits until a status says that an ended job has ended, for those that follow the job.
     async fn tell_the_end(&self) {
         if self.progress.borrow().phase == Phase::Running {
             return;
@@ -252,8 +251,8 @@ impl Coordinator {
         let _ = tokio::time::timeout(crate::teller::EVERY, told).await;
     }
 
-    /// Ends the job and the server. What workers are submitting is still committed, and they have
-    /// some seconds for what they are at.
+    /// Ends the job and the server. Results that workers are submitting are still committed, and workers
+    /// have some seconds to finish their tasks.
     pub async fn stop(self) -> JobOutcome {
         self.tell_the_end().await;
         self.stop_job.cancel();
@@ -263,11 +262,11 @@ impl Coordinator {
     }
 }
 
-/// What a job is opened for.
+/// What a job is opened with.
 #[derive(Debug)]
 pub(crate) struct Wishes {
     pub(crate) settings: Settings,
-    /// Who takes part.
+    /// The participants.
     pub(crate) list: List,
     /// A random number that names this coordinator.
     pub(crate) coordinator: u64,
@@ -293,8 +292,7 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Opens the store for a job. `seed` makes, of the number of this owner, what workers must not
-    /// guess.
+    /// Opens the store for a job. `seed` turns the epoch into a seed that workers must not guess.
     pub(crate) async fn new(
         storage: Arc<dyn Storage>,
         wishes: Wishes,
@@ -357,7 +355,7 @@ impl Opened {
     }
 }
 
-/// The plan of a job of which the journal says what is done.
+/// The plan of a job that goes on from what the journal says is done, and the actions that it begins with.
 pub(crate) fn begin(
     mut settings: Settings,
     journal: &Journal,
@@ -390,7 +388,7 @@ pub(crate) fn begin(
         past.shards.push((merged.number(), digest_of(merged)));
         trace(&mut past, Unit::Shard(merged.number()), finders);
     }
-    // Whose credential was renewed since then is trusted again.
+    // A participant whose credential was renewed since then is trusted again.
     let outcasts = ledger
         .outcasts()
         .map(|(number, outcast)| (ParticipantId(number), outcast));

@@ -58,7 +58,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// For the job behind `handle`, whose journal this is. What calls cost is taken from `quota`.
+    /// The service of the job behind `handle`, whose journal this is. What calls cost is taken from `quota`.
     pub(crate) fn new(
         handle: Handle,
         journal: Arc<Journal>,
@@ -74,7 +74,7 @@ impl Service {
         }
     }
 
-    /// Checks that what `request` says of a worker makes it one whose results are of use.
+    /// Refuses a worker whose results would be of no use, by what `request` says of it.
     async fn admit(&self, request: &v1::JoinRequest) -> Result<(), Status> {
         if request.protocol != PROTOCOL || request.format != range::VERSION {
             return Err(Status::failed_precondition(format!(
@@ -338,7 +338,7 @@ impl Coordinator for Service {
     }
 }
 
-/// The worker that a call is of: one of whoever holds the token, by the number that it gives itself.
+/// The worker that makes a call: the token names the participant, and the worker chose its own number.
 fn sender<T>(request: &Request<T>, number: u64) -> Result<WorkerId, Status> {
     let caller = request.extensions().get::<Bearer>();
     let &Bearer(participant) = caller.ok_or_else(|| Status::unauthenticated("no token"))?;

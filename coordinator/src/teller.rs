@@ -1,5 +1,5 @@
-//! Tells others how the job gets on. A status takes time in proportion to the workers, so it is made
-//! when somebody looks, and again after half a second for who goes on looking.
+//! The teller: makes the status of the job. That takes time in proportion to the workers, so the teller makes a status
+//! when somebody asks for it, and a new one every half second for those that follow the job.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -14,18 +14,18 @@ use crate::status::{JobInfo, Status};
 
 /// How often the status is made anew while somebody listens.
 pub(crate) const EVERY: Duration = Duration::from_millis(500);
-/// How often it is when nobody does: so that it can be told how fast the job goes.
+/// How often the status is made while nobody listens: the job's pace is measured when a status is made.
 const UNHEARD_EVERY: Duration = Duration::from_secs(5);
 
 /// Makes the status of a job.
 #[derive(Debug)]
 pub(crate) struct Teller {
-    /// What it is made of; none in tests.
+    /// The job whose status it is; none in tests.
     job: Option<(JobInfo, Handle, Roster)>,
-    /// When it was made last.
+    /// When the status was made last.
     made: Mutex<Option<Instant>>,
     status: watch::Sender<Arc<Status>>,
-    /// The text of the status that was written last: one for all who have not read it yet.
+    /// The text of the latest status that has one: all readers share it.
     text: std::sync::Mutex<Option<(Arc<Status>, chomp_serve::StatusText)>>,
 }
 
@@ -39,7 +39,7 @@ impl Teller {
         }
     }
 
-    /// What was told last, and what will be.
+    /// The latest status, and each later one.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<Status>> {
         self.status.subscribe()
     }
@@ -57,7 +57,7 @@ impl Teller {
     }
 
     fn text_of(&self, status: Arc<Status>) -> chomp_serve::StatusText {
-        // It is put in whole, whoever panicked.
+        // The text is put in whole, even if a thread panicked.
         let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
         match &*text {
             Some((of, told)) if Arc::ptr_eq(of, &status) => told.clone(),
@@ -69,7 +69,7 @@ impl Teller {
         }
     }
 
-    /// Makes the status anew if it is so old; whether there is a job to make it of.
+    /// Makes the status anew if it is as old as `age`. It returns whether there still is a job.
     pub(crate) async fn make(&self, age: Duration) -> bool {
         let mut made = self.made.lock().await;
         let now = Instant::now();
@@ -88,7 +88,7 @@ impl Teller {
         true
     }
 
-    /// Tells others of the job for as long as it runs; of its end at once. `text` has as many
+    /// Sends each new status as a text for as long as the job runs, and the end of the job at once. `text` has as many
     /// receivers now as it has when nobody listens.
     pub(crate) async fn follow(
         self: Arc<Self>,

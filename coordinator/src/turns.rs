@@ -1,17 +1,17 @@
-//! A queue that is fair: those who have something in it take turns, however much each has.
+//! A fair queue: the owners of items take turns, however many items each has.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// What waits, by whose it is. What one has comes in order.
+/// The items that wait, by owner. Those of one owner come out in order.
 #[derive(Debug)]
 pub(crate) struct Turns<K, T> {
     waiting: BTreeMap<K, VecDeque<T>>,
-    /// Those who have something, the next one first.
+    /// The owners that have items, the next one first.
     turns: VecDeque<K>,
 }
 
 impl<K: Ord + Copy, T> Turns<K, T> {
-    /// How much of this one waits.
+    /// How many items of this owner wait.
     pub(crate) fn count(&self, key: K) -> usize {
         self.waiting.get(&key).map_or(0, VecDeque::len)
     }
@@ -36,7 +36,7 @@ impl<K: Ord + Copy, T> Turns<K, T> {
         item
     }
 
-    /// Takes out all that this one has.
+    /// Takes out all items of this owner.
     pub(crate) fn take(&mut self, key: K) -> VecDeque<T> {
         self.turns.retain(|other| *other != key);
         self.waiting.remove(&key).unwrap_or_default()

@@ -38,9 +38,9 @@ pub(crate) struct Subject {
     pub(crate) bits: u32,
     /// How many workers compute each range alike.
     pub(crate) replicas: u32,
-    /// Who takes part.
+    /// The participants.
     pub(crate) list: List,
-    /// Where chance begins. Workers must not guess it.
+    /// The seed of all random choices. Workers must not guess it.
     pub(crate) seed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! How calls reach the job: each is one command in its queue, and most wait for an answer.
+//! How calls reach the job: each call puts one command into the queue of the job, and most calls wait for an answer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl fmt::Debug for Command {
     }
 }
 
-/// What a worker says of itself, for people to look at.
+/// What a worker says of its cache, for people to look at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerStats {
     /// The bytes of the ranges that it keeps.
@@ -42,17 +42,17 @@ pub struct WorkerStats {
 /// The job at some moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// What it is about.
+    /// What the job is doing.
     pub phase: Phase,
     /// How far it has come.
     pub progress: JobProgress,
     /// For each layer from the lowest, how many ranges it has, and how many of them are committed.
     pub layers: Vec<(u64, u64)>,
-    /// Why nobody works on anything, if that is so and not the end.
+    /// Why no worker has anything to do, if that is so before the end of the job.
     pub waits_for: Option<String>,
-    /// How long it will take to the end of the publication, if that can be told.
+    /// The time to the end of the publication, if it can be estimated.
     pub time_left: Option<Duration>,
-    /// The ranges committed in the last minute, by its seconds.
+    /// The ranges committed in a second, on the average of the last minute.
     pub ranges_per_second: f64,
     /// The workers that are there, and those that get no more tasks.
     pub workers: Vec<WorkerSnapshot>,
@@ -67,7 +67,7 @@ pub struct WorkerSnapshot {
     pub stats: WorkerStats,
     /// The time since it was last heard of.
     pub last_contact: Duration,
-    /// Its ranges of the last minute, by its seconds.
+    /// The ranges of the worker in a second, on the average of the last minute.
     pub ranges_per_second: f64,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// A handle, and the queue that the job takes its commands from.
+    /// A handle, and the queue from which the job takes its commands.
     pub(super) fn new() -> (Handle, Receiver<Command>) {
         let (sender, commands) = queue::queue();
         let handle = Handle {
@@ -130,7 +130,7 @@ impl Handle {
         self.ask(Some(worker.participant), renew).await
     }
 
-    /// Hands a result in; it is durable wherever it belongs.
+    /// Hands a result in. Its part or shard is durable already.
     pub(crate) async fn complete(
         &self,
         worker: WorkerId,
@@ -143,7 +143,7 @@ impl Handle {
         verdict.await.map_err(|_| CallRefused::ShuttingDown)
     }
 
-    /// Tells that these records are lost.
+    /// Reports records as lost.
     pub(crate) async fn report(
         &self,
         worker: WorkerId,
@@ -163,12 +163,12 @@ impl Handle {
         self.ask(Some(worker.participant), may_put).await
     }
 
-    /// Tells the job something of a worker that has no answer.
+    /// Tells the job an event of a worker, without waiting for an answer.
     pub(crate) fn tell_of(&self, worker: WorkerId, event: Event) -> Result<(), CallRefused> {
         self.send(Some(worker.participant), |job| job.handle(event))
     }
 
-    /// Tells the job something that has no answer, and is of no worker.
+    /// Tells the job an event that is of no worker, without waiting for an answer.
     pub(crate) fn tell(&self, event: Event) -> Result<(), CallRefused> {
         self.send(None, |job| job.handle(event))
     }
@@ -178,6 +178,7 @@ impl Handle {
         self.ask(None, Job::snapshot).await
     }
 
+    /// Has the job do something, without waiting for an answer.
     fn send(
         &self,
         whose: Whose,
@@ -186,6 +187,7 @@ impl Handle {
         self.commands.send(whose, Command(Box::new(call)))
     }
 
+    /// Has the job do something, and waits for the answer.
     async fn ask<T: Send + 'static>(
         &self,
         whose: Whose,

@@ -23,7 +23,7 @@ struct Sample {
     by_worker: Vec<(WorkerId, u64)>,
 }
 
-/// What was done at some times of the last minute, and last.
+/// The samples of the last minute, and the latest progress.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     samples: VecDeque<Sample>,
@@ -112,7 +112,7 @@ impl Pace {
     }
 }
 
-/// How much a second, if there is anything to tell it from.
+/// The rate, if enough was done in enough time.
 fn rate_since(time: Duration, count: u64) -> Option<f64> {
     (count > 0 && time >= RATE_AFTER).then(|| rate(time, count))
 }

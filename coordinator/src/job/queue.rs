@@ -13,22 +13,22 @@ pub(super) const WAITING_MAX: usize = 1 << 14;
 /// Why the job does not take a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallRefused {
-    /// It is over.
+    /// The job is over.
     #[error("the coordinator is shutting down")]
     ShuttingDown,
-    /// Too many of the same participant wait.
+    /// Too many calls of the same participant wait.
     #[error("{WAITING_MAX} calls of your participant wait already: come back in 1 s")]
     TooMany,
 }
 
-/// Whose a command is; none if it is the coordinator's own.
+/// The participant of a command; none if the command is the coordinator's own.
 pub(super) type Whose = Option<ParticipantId>;
 
-/// Where commands go in. Clones share it.
+/// The end of the queue where commands go in. Clones share the queue.
 #[derive(Debug)]
 pub(super) struct Sender<T>(Arc<Queue<T>>);
 
-/// Where they come out.
+/// The end of the queue where commands come out.
 #[derive(Debug)]
 pub(super) struct Receiver<T>(Arc<Queue<T>>);
 
@@ -57,7 +57,7 @@ pub(super) fn queue<T>() -> (Sender<T>, Receiver<T>) {
 
 impl<T> Queue<T> {
     fn now(&self) -> MutexGuard<'_, State<T>> {
-        // Commands are put in and taken out whole, whoever panicked.
+        // Commands are put in and taken out whole, even if a thread panicked.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -77,7 +77,7 @@ impl<T> Sender<T> {
         self.send_always(whose, command)
     }
 
-    /// The same, however many wait: for what takes back something that is there.
+    /// Puts a command in, however many wait: for commands that take back what an earlier one asked for.
     pub(super) fn send_always(&self, whose: Whose, command: T) -> Result<(), CallRefused> {
         let mut state = self.0.now();
         if state.is_over {
@@ -111,7 +111,7 @@ impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let mut state = self.0.now();
         state.is_over = true;
-        // Whoever waits for an answer hears that there will be none.
+        // Calls that wait for an answer hear that there will be none.
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
         drop(waiting);

@@ -1,4 +1,4 @@
-//! What the proxy is asked for, and what it says.
+//! The ranges that requests ask for, and the answers of the proxy.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ pub(super) enum Asked {
 }
 
 impl Asked {
-    /// What the header says; none if that is not understood here.
+    /// What the header asks for; none if the proxy does not understand it.
     pub(super) fn of(range: Option<&HeaderValue>) -> Option<Asked> {
         let Some(range) = range else {
             return Some(Asked::All);
@@ -96,7 +96,7 @@ pub(super) fn created() -> Response {
     response
 }
 
-/// It was nobody's turn.
+/// The request did not get its turn in time.
 pub(super) fn busy() -> Response {
     let what = "too much is being transferred: try again";
     let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, what);

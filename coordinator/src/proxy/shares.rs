@@ -1,5 +1,5 @@
-//! What transfers take of something that there is a number of: all together, and those of one
-//! participant, so that nobody has it all. They wait for it in the order in which they come.
+//! Shares of what transfers need: places, or memory. There is a limit for all transfers and a smaller one for those of
+//! one participant, so no participant has everything. Transfers wait for their shares in the order in which they come.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -9,7 +9,7 @@ use chomp_plan::ParticipantId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// So much of it. Clones share it.
+/// A limited quantity of places or memory. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Shares {
     all: Arc<Semaphore>,
@@ -17,12 +17,12 @@ pub(super) struct Shares {
     participants: Arc<Mutex<HashMap<ParticipantId, Weak<Semaphore>>>>,
 }
 
-/// Some of it, given back when dropped.
+/// A part of the quantity, given back when dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     _all: OwnedSemaphorePermit,
     _own: OwnedSemaphorePermit,
-    /// Known for as long as somebody has some of it.
+    /// Keeps the participant's entry for as long as the participant has a share.
     _participant: Arc<Semaphore>,
 }
 
@@ -36,7 +36,8 @@ impl Shares {
         }
     }
 
-    /// So much of it, which is no more than one gets, once it is free; none if that takes too long.
+    /// A share of `count`, once that is free; none if it takes longer than `time`. `count` is no more than one
+    /// participant gets.
     pub(super) async fn take(
         &self,
         participant: ParticipantId,
@@ -59,7 +60,7 @@ impl Shares {
     }
 
     fn of(&self, participant: ParticipantId) -> Arc<Semaphore> {
-        // Entries are put in whole, whoever panicked.
+        // Entries are put in whole, even if a thread panicked.
         let lock = self.participants.lock();
         let mut participants = lock.unwrap_or_else(PoisonError::into_inner);
         if let Some(own) = participants.get(&participant).and_then(Weak::upgrade) {

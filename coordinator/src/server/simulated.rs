@@ -24,7 +24,7 @@ use crate::job::{Handle, JobOutcome, Snapshot};
 use crate::list::List;
 use crate::roster::Bearer;
 
-/// A running coordinator that whoever started it makes the calls to. Dropping it ends it at once.
+/// A running coordinator whose owner passes calls to it directly. Dropping it ends it at once.
 #[derive(Debug)]
 pub struct SimulatedCoordinator {
     journal: Arc<Journal>,

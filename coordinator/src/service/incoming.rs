@@ -1,5 +1,5 @@
-//! Results as they come from workers: everything is checked about them that can be without reading
-//! a part.
+//! Results as they come from workers. Everything about them is checked that can be checked without
+//! reading a part.
 
 use chomp_proto::v1::{self, complete_request};
 use chomp_store::MergedShard;
@@ -12,7 +12,7 @@ use crate::job::WorkerResult;
 /// The longest description of a shard. That of a table of 64 bits has about 10 KiB.
 const MERGED_BYTES_MAX: usize = 1 << 20;
 
-/// Why a result is none.
+/// Why a message of a worker is no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Wrong(String);
@@ -40,7 +40,7 @@ pub(super) fn result(
     }
 }
 
-/// Whether a result that says this is taken for one, in a job of so many bits.
+/// Whether the coordinator takes this for a result, in a job of so many bits.
 ///
 /// # Panics
 ///

@@ -1,5 +1,5 @@
-//! The audits of records: a worker reports that a record is lost, and the coordinator tries to read it. Participants take
-//! turns. The coordinator ignores a participant for a while after it reported many records that were in order.
+//! The audits of records: a worker reports that a record is lost, and the coordinator tries to read it. Participants
+//! take turns. The coordinator ignores a participant for a while after it reported many records that were in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -17,7 +17,7 @@ use super::Desk;
 use super::messages::WorkerResult;
 use crate::effects::{Batch, Effect};
 
-/// A segment of the journal has the ranges of no more submissions once it has so many.
+/// A segment of the journal takes no more submissions once it has so many ranges.
 const SEGMENT_RANGES: usize = if cfg!(test) { 16 } else { 1 << 16 };
 /// The time between the beginnings of two segments that nobody waits for.
 const WRITE_EVERY_MS: u64 = 100;
@@ -25,14 +25,14 @@ const WRITE_EVERY_MS: u64 = 100;
 /// [`WRITE_EVERY_MS`]. With 2 it is written to for a third of the time at most.
 const PAUSE: u64 = 2;
 
-/// Something for the journal.
+/// Something to be written into the journal.
 #[derive(Debug)]
 pub(super) enum Write {
     Commit {
         submission: SubmissionId,
         units: Vec<AgreedUnit>,
     },
-    /// Something of which the plan wants no answer.
+    /// An entry that the plan does not wait for.
     Note(Box<Entry>),
 }
 
@@ -42,11 +42,11 @@ pub(super) struct Writes {
     pub(super) waiting: VecDeque<Write>,
     /// Since when a segment is under way, if one is.
     pub(super) under_way: Option<Millis>,
-    /// Until then only what somebody waits for is written.
+    /// Until then a segment begins only if a worker waits for it.
     rests_until: Millis,
-    /// Until then nothing is.
+    /// Until then no segment begins.
     pauses_until: Millis,
-    /// Whether somebody waits for a verdict who has too little else to do.
+    /// Whether a worker waits for a verdict and has too little else to do.
     pub(super) is_urgent: bool,
     /// Why nothing more can be written.
     pub(super) failed: Option<String>,
@@ -90,7 +90,7 @@ impl Desk {
         }
     }
 
-    /// Has something written of which the plan wants no answer.
+    /// Has an entry written that the plan does not wait for.
     pub(in crate::job) fn note(&mut self, entry: Entry) {
         self.writes.waiting.push_back(Write::Note(Box::new(entry)));
     }
@@ -128,7 +128,7 @@ impl Desk {
         }
     }
 
-    /// When something is to be done though nothing happens.
+    /// When the desk has something to do though no event comes.
     pub(crate) fn next_deadline(&self) -> Option<Millis> {
         let rests = self.writes.under_way.is_none() && !self.writes.waiting.is_empty();
         let rest = rests.then(|| self.next_begin());
