@@ -297,6 +297,21 @@ async fn servers_that_lie_are_found_out() {
     assert!(matches!(error, DownloadError::Manifest { .. }), "{error:?}");
 }
 
+/// Nothing is fetched for a list that is not as it was written.
+#[tokio::test]
+async fn a_flipped_bit_of_a_list_is_found_before_anything_is_kept() {
+    let server = Server::start().await;
+    let out = tempfile::tempdir().unwrap();
+    for file in ["SHA256SUMS", "manifest.json"] {
+        for at in (0..server.files()[file].len()).step_by(11) {
+            server.set(Peril::FlipIn(file, at));
+            let error = get(config(&server.url(), out.path())).await.unwrap_err();
+            let kept = fs::read_dir(out.path().join("table-15")).map_or(0, Iterator::count);
+            assert_eq!(kept, 0, "{file} at {at}: {error}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn lies_about_ranges_are_found_out() {
     for (peril, what) in [

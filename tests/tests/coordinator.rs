@@ -368,55 +368,18 @@ fn a_worker_that_comes_late_has_nothing_to_do() {
 }
 
 #[test]
-fn pages_have_their_rules() {
+fn the_door_for_pages_is_none_for_workers() {
     let cluster = Cluster::new();
     let port = free_port();
     let mut command = cluster.coordinator(SHORT.0, SHORT.1);
     command.args(["--http", &format!("127.0.0.1:{port}")]);
     let coordinator = cluster.start_coordinator(&mut command);
-    let worker = join(&cluster, "worker");
-    wait_until_told(&cluster, "the end", is_finished);
-    assert_eq!(worker.wait().code, Some(0));
-    let token = bearer(&cluster.token());
     for port in [cluster.port, port] {
         for (path, text) in [("/healthz", "ok\n"), ("/readyz", "ready\n")] {
             let response = cluster.get_on(port, path, &[]);
             assert_eq!((response.status, response.text().as_str()), (200, text));
         }
-        for path in [
-            "/status",
-            "/metrics",
-            "/nothing",
-            "/table-24/lock",
-            "/secrets.json",
-            "/objects/work/journal/0000000000",
-            "/objects/table-24/manifest.json",
-        ] {
-            for wrong in [&[][..], &["Authorization: Bearer chomp1-never-00"]] {
-                let response = cluster.get_on(port, path, wrong);
-                assert!(
-                    [401, 404].contains(&response.status),
-                    "{path}: {response:?}"
-                );
-                assert!(response.text().starts_with("{\"error\":"), "{response:?}");
-            }
-        }
-        let metrics = cluster.get_on(port, "/metrics", &[&token]);
-        assert_eq!(metrics.status, 200);
-        assert!(
-            metrics
-                .header("content-type")
-                .unwrap()
-                .contains("openmetrics")
-        );
-        for line in ["chomp_ranges_done 1024", "chomp_ranges 1024", "# EOF"] {
-            assert!(
-                metrics.text().lines().any(|found| found == line),
-                "{line}: {metrics:?}"
-            );
-        }
     }
-    // The door for pages is none for workers.
     let mut worker = cluster.worker("lost");
     worker.args(["--coordinator", &format!("https://127.0.0.1:{port}")]);
     end(&mut worker).refuses(5, &["refuses"]);

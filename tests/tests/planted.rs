@@ -9,8 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::cluster::{Cluster, Process, free_port, wait_for};
-use common::http::get;
+use common::cluster::Cluster;
 use common::{end, files, fingerprint, program, run_in};
 use tempfile::TempDir;
 
@@ -158,47 +157,6 @@ fn nothing_is_written_through_a_link() {
     let mut man = program();
     end(man.args(["man", "--out"]).arg(&pages)).refuses(1, &["chomp.1", "it is a symbolic link"]);
     home.assert_untouched();
-}
-
-#[test]
-fn nothing_elsewhere_is_served() {
-    let home = Home::new();
-    let folder = home.table().join("table-14");
-    let shard = folder.join("shard-0000.zst");
-    let length = fs::metadata(&shard).unwrap().len();
-    // As long as the shard, so that its length does not tell.
-    let mut secret = PRECIOUS.repeat(1 + usize::try_from(length).unwrap() / PRECIOUS.len());
-    secret.truncate(length.try_into().unwrap());
-    fs::write(home.precious(), &secret).unwrap();
-    let port = free_port();
-    let mut serve = home.command(&["serve", "--http", &format!("127.0.0.1:{port}")]);
-    let mut served = Process::start(&mut serve, home.directory.path());
-    wait_for("a server", || {
-        let ended = served.ended();
-        assert!(ended.is_none(), "{ended:?}");
-        served.said().contains("serving http://")
-    });
-    let ask = |name: &str| get(port, &format!("/table-14/{name}"), &[]);
-    for name in ["shard-0000.zst", "manifest.json"] {
-        let path = folder.join(name);
-        let whole = fs::read(&path).unwrap();
-        for what in ["link", "hard link", "pipe"] {
-            fs::remove_file(&path).unwrap();
-            match what {
-                "link" => symlink(home.precious(), &path).unwrap(),
-                "hard link" => fs::hard_link(home.precious(), &path).unwrap(),
-                _ => pipe(&path),
-            }
-            let answer = ask(name);
-            assert_eq!(answer.status, 500, "{what} for {name}: {answer:?}");
-            let text = String::from_utf8_lossy(&answer.body);
-            assert!(!text.contains(PRECIOUS), "{what} for {name}");
-        }
-        fs::remove_file(&path).unwrap();
-        fs::write(&path, &whole).unwrap();
-        assert_eq!(ask(name).body, whole);
-    }
-    drop(served);
 }
 
 #[test]

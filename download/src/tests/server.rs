@@ -57,6 +57,8 @@ pub(super) enum Peril {
     /// The digests are others than those of the files.
     OtherSums,
     NoManifest,
+    /// A bit of one byte of this file is wrong, which is no shard.
+    FlipIn(&'static str, usize),
     /// Ranges that are not those asked for, of another length, unnamed, or too long.
     RangeElsewhere,
     RangeOfOther,
@@ -262,6 +264,11 @@ async fn answer(
     match (peril, name) {
         (Peril::EndlessManifest, "manifest.json") => return endless(),
         (Peril::NoManifest, "manifest.json") => bytes = "{}".into(),
+        (Peril::FlipIn(file, at), name) if file == name => {
+            let mut flipped = bytes.to_vec();
+            flipped[at] ^= 1 << (at % 8);
+            bytes = flipped.into();
+        }
         (Peril::OtherSums, "SHA256SUMS") => bytes = bytes.to_ascii_uppercase().into(),
         _ => {}
     }

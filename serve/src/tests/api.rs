@@ -178,6 +178,16 @@ async fn what_is_no_position_is_refused_with_the_reason() {
     }
 }
 
+#[tokio::test]
+async fn headers_that_are_too_large_or_too_many_are_refused() {
+    let (tested, _directory) = tested().await;
+    let large = "y".repeat(20 << 10);
+    for headers in [vec![("x", &*large)], vec![("x", "y"); 101]] {
+        let answer = tested.ask("GET", "/api/table", &headers).await;
+        assert_eq!(answer.status, 431);
+    }
+}
+
 async fn until(tested: &Tested, path: &str, good: impl Fn(&Answer) -> bool) -> Answer {
     let found = async {
         loop {
