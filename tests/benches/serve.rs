@@ -17,11 +17,11 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use common::cluster::{Process, Random, free_port};
+use chomp_table::rng::Rng;
+use common::cluster::{Process, free_port};
 use common::{end, program, run};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -39,8 +39,6 @@ const MEASURED: [(usize, Option<Duration>); 4] = [
     (32, None),
     (32, Some(Duration::from_micros(200))),
 ];
-/// The ticks of a second in `/proc`.
-const TICKS: f64 = 100.0;
 
 fn main() {
     let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
@@ -89,10 +87,10 @@ fn main() {
     let runtime = { runtime }.enable_all().build().expect("a runtime");
     runtime.block_on(measure(port, MEASURED[1], WARM_UP));
     for case @ (connections, pace) in MEASURED {
-        let before = cpu_seconds(server.pid());
+        let before = server.cpu_seconds();
         let time = Duration::from_secs(seconds);
         let mut times = runtime.block_on(measure(port, case, time));
-        let cpu = cpu_seconds(server.pid()) - before;
+        let cpu = server.cpu_seconds() - before;
         times.sort_unstable();
         let at = |share: f64| millis(times[rank(times.len(), share)]);
         let asked = pace.map_or_else(
@@ -107,7 +105,7 @@ fn main() {
             at(0.99),
             at(1.0),
             cpu / count * 1e6,
-            memory(server.pid()) >> 20,
+            server.peak_bytes() >> 20,
         );
     }
     server.end();
@@ -152,7 +150,7 @@ async fn measure(
 /// One who asks one question after the other.
 struct Connection {
     stream: TcpStream,
-    random: Random,
+    random: Rng,
     buffer: Vec<u8>,
 }
 
@@ -166,7 +164,7 @@ impl Connection {
             .expect("an option of every connection");
         Connection {
             stream,
-            random: Random(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            random: Rng(number),
             buffer: Vec::new(),
         }
     }
@@ -222,27 +220,6 @@ fn pin(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu).expect("a CPU");
     sched_setaffinity(Pid::from_raw(0), &set).expect("a CPU of this process");
-}
-
-/// The CPU time that a process has taken.
-fn cpu_seconds(pid: u32) -> f64 {
-    let stat = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
-    let stat = stat.expect("the process is there");
-    let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
-    let ticks = fields.split_whitespace().skip(11).take(2);
-    ticks
-        .map(|ticks| ticks.parse::<f64>().expect("ticks"))
-        .sum::<f64>()
-        / TICKS
-}
-
-/// The most memory that a process ever had.
-fn memory(pid: u32) -> u64 {
-    let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status"));
-    let status = status.expect("the process is there");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.expect("a peak").trim().trim_end_matches(" kB");
-    kib.parse::<u64>().expect("a number") << 10
 }
 
 #[expect(

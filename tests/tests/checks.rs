@@ -11,10 +11,11 @@ use chomp_proto::v1;
 use chomp_proto::v1::complete_request::Result as Said;
 use chomp_proto::v1::task::Work;
 use chomp_table::Range;
+use chomp_table::rng::Rng;
 use common::FINGERPRINT_24;
 use peers::client::{Client, Offer};
 use peers::lies::{Deeds, Speech, flip, work};
-use peers::{Cluster, Random, assert_content, block_on};
+use peers::{Job, assert_content, block_on};
 
 const BITS: u32 = 24;
 
@@ -94,16 +95,14 @@ fn one_that_lies_in_checks() {
 
 /// A job without replicas that a liar takes part in.
 struct LoneJob {
-    cluster: Cluster,
+    cluster: Job,
     deeds: Deeds,
 }
 
 impl LoneJob {
-    fn run(
-        mut speech: impl FnMut(&Client, &mut Random, usize, &[Range]) -> Speech + Send,
-    ) -> LoneJob {
+    fn run(mut speech: impl FnMut(&Client, &mut Rng, usize, &[Range]) -> Speech + Send) -> LoneJob {
         LoneJob::with(async move |client| {
-            let (mut random, mut tasks) = (Random(5), 0);
+            let (mut random, mut tasks) = (Rng(5), 0);
             work(client, |client, _, truth| {
                 tasks += 1;
                 speech(client, &mut random, tasks, truth)
@@ -113,7 +112,7 @@ impl LoneJob {
     }
 
     fn with(liar: impl AsyncFnOnce(&mut Client) -> Deeds + Send) -> LoneJob {
-        let mut cluster = Cluster::start(BITS, &["--range-bits", "12"]);
+        let mut cluster = Job::start(BITS, 12, &[]);
         let access = cluster.access_of("liar");
         let (joined, has_joined) = mpsc::channel();
         let deeds = std::thread::scope(|scope| {
@@ -125,7 +124,7 @@ impl LoneJob {
                 })
             });
             has_joined.recv().unwrap();
-            let honest = cluster.worker("honest");
+            let honest = cluster.start_worker("honest");
             let manifest = cluster.published();
             assert_eq!(manifest["fingerprint"], FINGERPRINT_24);
             assert_eq!(manifest["replicas"], 1);
@@ -149,7 +148,7 @@ impl LoneJob {
 }
 
 /// The first ranges that are checked in a job in which one evaluates and one checks.
-async fn checked(cluster: &Cluster) -> Vec<u64> {
+async fn checked(cluster: &Job) -> Vec<u64> {
     let mut ann = Client::join(&cluster.access_of("ann"), 1, "ann").await;
     let mut bob = Client::join(&cluster.access_of("bob"), 2, "bob").await;
     let mut checked = Vec::new();
@@ -181,7 +180,7 @@ async fn checked(cluster: &Cluster) -> Vec<u64> {
 #[test]
 fn what_is_checked_follows_from_secrets() {
     let check = || {
-        let cluster = Cluster::start(BITS, &["--range-bits", "12"]);
+        let cluster = Job::start(BITS, 12, &[]);
         block_on(checked(&cluster))
     };
     assert_ne!(check(), check());
@@ -191,7 +190,7 @@ fn what_is_checked_follows_from_secrets() {
 /// counted that is seen, and found; all that it delivered is evaluated again.
 #[test]
 fn one_that_lies_once_while_it_is_alone() {
-    let mut cluster = Cluster::start(BITS, &["--range-bits", "12"]);
+    let mut cluster = Job::start(BITS, 12, &[]);
     let access = cluster.access_of("liar");
     block_on(async {
         let mut client = Client::join(&access, 1, "liar").await;
@@ -207,11 +206,7 @@ fn one_that_lies_once_while_it_is_alone() {
             let truth = client.evaluate(&evaluate.heads, task.journal).await;
             let mut ranges = truth.unwrap();
             if evaluate.layer == 20 && !has_lied {
-                flip(
-                    &mut ranges[0],
-                    client.range_bits.positions(),
-                    &mut Random(5),
-                );
+                flip(&mut ranges[0], client.range_bits.positions(), &mut Rng(5));
                 has_lied = true;
             }
             client.submit(&task, &ranges).await.unwrap();
@@ -220,7 +215,7 @@ fn one_that_lies_once_while_it_is_alone() {
         let worker = client.worker;
         client.rpc.leave(v1::LeaveRequest { worker }).await.unwrap();
     });
-    let honest = cluster.worker("honest");
+    let honest = cluster.start_worker("honest");
     let manifest = cluster.published();
     assert_eq!(manifest["fingerprint"], FINGERPRINT_24);
     assert_content(honest);
@@ -239,7 +234,7 @@ fn one_that_lies_once_while_it_is_alone() {
 #[test]
 fn all_ranges_are_checked_or_none_if_the_owner_wants_so() {
     for (one_in, is_checked) in [("1", true), ("0", false)] {
-        let cluster = Cluster::start(BITS, &["--range-bits", "12", "--check-one-in", one_in]);
+        let cluster = Job::start(BITS, 12, &["--check-one-in", one_in]);
         block_on(async {
             let mut ann = Client::join(&cluster.access_of("ann"), 1, "ann").await;
             let mut bob = Client::join(&cluster.access_of("bob"), 2, "bob").await;

@@ -7,7 +7,8 @@ mod common;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::cluster::{Cluster, Process, Random, wait_for};
+use common::cluster::{Cluster, Process, wait_for};
+use common::random::Random;
 use common::{FINGERPRINT_30, fingerprint};
 use nix::sys::signal::Signal;
 
@@ -198,10 +199,9 @@ fn build(random: &mut Random, faults: &mut Faults) {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "the seed and the counts")]
+#[expect(clippy::print_stderr, reason = "the counts")]
 fn faults_at_random_change_nothing() {
     let mut random = Random::new();
-    eprintln!("seed {}", random.0);
     let (mut faults, mut tables) = (Faults::default(), 0);
     let start = Instant::now();
     while !faults.are_enough() {

@@ -9,9 +9,10 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use chomp_table::Table;
-use common::cluster::{Cluster, Process, Random, wait_for};
+use common::cluster::{Cluster, Process, wait_for};
 use common::http::get;
 use common::proxy::{Flip, Proxy};
+use common::random::Random;
 use common::{Ended, FINGERPRINT_30, FINGERPRINT_32, end, fingerprint, run};
 use serde_json::Value;
 
@@ -34,11 +35,9 @@ struct Source {
 }
 
 impl Source {
-    #[expect(clippy::print_stderr, reason = "the seed, shown on failure")]
     fn new() -> Source {
         let cluster = Cluster::in_the_clear();
         let random = Random::new();
-        eprintln!("seed {}", random.0);
         end(&mut run(&cluster.table(), BITS)).summary();
         let mut command = cluster.program();
         command.args(["coordinator", "--json", "--bits", "30", "--table"]);

@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::cluster::{Cluster, Process, Random, wait_for};
+use common::cluster::{Cluster, Process, wait_for};
+use common::random::Random;
 use common::{Ended, FINGERPRINT_24, FINGERPRINT_30, end, files, fingerprint, needs, ranges_done};
 use nix::sys::signal::Signal;
 
@@ -218,10 +219,9 @@ fn build(random: &mut Random, evictions: &mut Evictions) {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "the seed and the counts")]
+#[expect(clippy::print_stderr, reason = "the counts")]
 fn evictions_change_nothing() {
     let mut random = Random::new();
-    eprintln!("seed {}", random.0);
     let mut evictions = Evictions::default();
     while !evictions.are_enough() {
         build(&mut random, &mut evictions);

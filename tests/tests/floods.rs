@@ -17,7 +17,7 @@ use http::Method;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use peers::client::{Rpc, connect, hello, key_of};
-use peers::{Cluster, assert_content};
+use peers::{Job, assert_content};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
@@ -168,7 +168,7 @@ async fn uploads(access: Access) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_who_floods_is_told_to_wait_and_honest_workers_lose_nothing() {
-    let mut cluster = Cluster::start(BITS, &["--range-bits", "12", "--keep-parts"]);
+    let mut cluster = Job::start(BITS, 12, &["--keep-parts"]);
     let access = cluster.access_of("flood");
     let table = cluster.table().to_str().unwrap().to_owned();
     let stop = CancellationToken::new();
@@ -185,7 +185,7 @@ async fn one_who_floods_is_told_to_wait_and_honest_workers_lose_nothing() {
     let mut reporter = JoinSet::new();
     reporter.spawn(reports(access, table));
 
-    let workers = ["honest", "proxied"].map(|name| cluster.worker(name));
+    let workers = ["honest", "proxied"].map(|name| cluster.start_worker(name));
     let cluster = tokio::task::spawn_blocking(move || {
         let manifest = cluster.published();
         assert_eq!(manifest["fingerprint"], FINGERPRINT_20);

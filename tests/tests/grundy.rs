@@ -10,8 +10,11 @@ use std::process::Command;
 use chomp_table::partition::{Partition, count};
 use chomp_table::values::Values;
 use chomp_table::{Digest, known};
-use common::cluster::{Cluster, Process, Random};
-use common::{end, files, fingerprint, number, program, ranges_done, run, start, wait_until};
+use common::cluster::{Cluster, Member};
+use common::random::Random;
+use common::{
+    digests, end, files, fingerprint, number, program, ranges_done, run, start, wait_until,
+};
 use serde_json::{Value, json};
 
 /// `chomp grundy` with ranges of 2^8 values.
@@ -120,18 +123,9 @@ fn published_counts_are_those_of_a_run() {
     }
 }
 
-/// The files of a published table with their digests.
+/// The digests of the files of a published table.
 fn published(table: &Path, tiles: u32) -> BTreeMap<String, Digest> {
-    let folder = table.join(format!("values-{tiles:03}"));
-    let files = files(&folder);
-    let files = files.iter().map(|file| {
-        let name = file.strip_prefix(&folder).unwrap();
-        (
-            name.display().to_string(),
-            Digest::of(&fs::read(file).unwrap()),
-        )
-    });
-    files.collect()
+    digests(&table.join(format!("values-{tiles:03}")))
 }
 
 #[test]
@@ -180,12 +174,6 @@ fn tables_of_different_kinds_do_not_mix() {
     end(other.arg(values.path())).refuses(5, &["ranges of 2^8 Grundy values", "2^9"]);
 }
 
-/// A process that is started again when it was killed.
-struct Member {
-    command: Command,
-    process: Process,
-}
-
 #[test]
 fn a_cluster_that_is_killed_twenty_times_ends_with_the_same_values() {
     const TILES: u32 = 48;
@@ -220,25 +208,20 @@ fn a_cluster_that_is_killed_twenty_times_ends_with_the_same_values() {
         commands.push(worker);
     }
     let mut members: Vec<Member> = Vec::new();
-    for mut command in commands {
-        let mut process = cluster.start(&mut command);
+    for command in commands {
+        let mut member = Member::start(&cluster, command);
         if members.is_empty() {
-            process.wait_to_listen();
+            member.process.wait_to_listen();
         }
-        members.push(Member { command, process });
+        members.push(member);
     }
     let mut random = Random::new();
     let mut kills = 0;
     while kills < KILLS {
         std::thread::sleep(random.millis(50, 400));
-        let member = &mut members[random.below(4)];
-        member.process.end();
-        let ended = member.process.ended().expect("it was killed");
-        if ended.code.is_some() {
+        if !members[random.below(4)].kill(&cluster) {
             break;
         }
-        member.process.forget();
-        member.process = cluster.start(&mut member.command);
         kills += 1;
     }
     for member in members {

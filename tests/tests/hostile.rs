@@ -17,7 +17,7 @@ use peers::client::{connect, hello};
 use peers::raw::{
     PREFACE, Peer, Then, endless_headers, endless_lines, greeting, half_call, noise, reset_call,
 };
-use peers::{Cluster, assert_content};
+use peers::{Job, assert_content};
 use tokio::task::JoinSet;
 use tonic::body::Body;
 use tonic::{Code, Status};
@@ -279,7 +279,7 @@ async fn thousands_of_calls(access: Access) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_goes_on_among_hostile_peers() {
-    let mut cluster = Cluster::start(24, &["--range-bits", "12", "--keep-parts"]);
+    let mut cluster = Job::start(24, 12, &["--keep-parts"]);
     let (address, access) = (cluster.address(), cluster.access_of("hostile"));
     // Where somebody has shown a token, peers are no strangers, who would have fewer places.
     assert_eq!(cluster.status()["phase"], "running");
@@ -302,7 +302,7 @@ async fn a_job_goes_on_among_hostile_peers() {
     calls.spawn(reports(access.clone()));
     calls.spawn(thousands_of_calls(access));
 
-    let worker = cluster.worker("honest");
+    let worker = cluster.start_worker("honest");
     let cluster = tokio::task::spawn_blocking(move || {
         let manifest = cluster.published();
         assert_eq!(manifest["fingerprint"], FINGERPRINT_24);

@@ -7,9 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::OnceLock;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use chomp_table::Table;
+use chomp_table::rng::Rng;
+use common::random::seed;
 use common::{
     Ended, files, fingerprint, is_whole, number, ranges_done, run_in, send, start, wait, wait_until,
 };
@@ -59,25 +61,11 @@ fn undisturbed() -> &'static Undisturbed {
     })
 }
 
-/// Random numbers, from a seed that is printed when a test fails.
-struct Random(u64);
-
-impl Random {
-    fn new() -> Random {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        Random(now.as_secs() << 20 | u64::from(now.subsec_micros()))
-    }
-
-    /// From 0 to `most`, the short ones more often.
-    fn up_to(&mut self, most: Duration) -> Duration {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let random = u32::try_from(self.0 >> 40).expect("24 bits");
-        let uniform = f64::from(random) / f64::from(1 << 24);
-        most.mul_f64(uniform * uniform)
-    }
+/// From 0 to `most`, the short ones more often.
+fn up_to(most: Duration, random: &mut Rng) -> Duration {
+    let number = u32::try_from(random.below(1 << 24)).expect("24 bits");
+    let uniform = f64::from(number) / f64::from(1 << 24);
+    most.mul_f64(uniform * uniform)
 }
 
 fn manifest(table: &Path) -> PathBuf {
@@ -111,14 +99,10 @@ fn check_end(ended: &Ended, committed: u64) {
 }
 
 #[test]
-#[expect(
-    clippy::print_stderr,
-    reason = "the seed and the stages, shown on failure"
-)]
+#[expect(clippy::print_stderr, reason = "the stages, shown on failure")]
 fn killed_at_random_moments() {
     let evaluation = undisturbed().evaluation;
-    let mut random = Random::new();
-    eprintln!("seed {}", random.0);
+    let mut random = Rng(seed());
     let mut kills = 0;
     // How often a kill found no range, some, and all but no table.
     let mut stages = [0; 3];
@@ -132,7 +116,7 @@ fn killed_at_random_moments() {
             assert!(starts <= STARTS_MAX, "{kills} kills in stages {stages:?}");
             let committed = ranges_done(table);
             let most = evaluation.div_f64(if kills < KILLS_MIN { 8.0 } else { 1.0 });
-            let ended = kill_after(begin(table), random.up_to(most));
+            let ended = kill_after(begin(table), up_to(most, &mut random));
             if ended.code.is_some() {
                 check_end(&ended, committed);
                 break;
@@ -182,11 +166,9 @@ fn killed_at_chosen_moments() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "the seed, shown on failure")]
 fn killed_while_it_publishes() {
     let publication = undisturbed().publication;
-    let mut random = Random::new();
-    eprintln!("seed {}", random.0);
+    let mut random = Rng(seed());
     let directory = tempfile::tempdir().unwrap();
     let table = directory.path();
     let folder = table.join(format!("table-{BITS}"));
@@ -213,7 +195,7 @@ fn killed_while_it_publishes() {
             Duration::ZERO
         };
         starts += 1;
-        let ended = kill_after(child, random.up_to(most));
+        let ended = kill_after(child, up_to(most, &mut random));
         if is_published(table) {
             // The manifest is the last: the rest is there.
             Table::open(table).unwrap().verify_bytes().unwrap();

@@ -4,14 +4,13 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use chomp_table::Digest;
-use common::cluster::{Cluster, Process, Random, wait_for};
-use common::{FINGERPRINT_30, end, files, fingerprint, ranges_done, run_in};
+use common::cluster::{Cluster, Member, wait_for};
+use common::random::Random;
+use common::{FINGERPRINT_30, digests, end, fingerprint, ranges_done, run_in};
 
 const BITS: u32 = 30;
 /// Small ranges: a job of some thousand tasks.
@@ -41,42 +40,9 @@ impl Kills {
     }
 }
 
-/// A process that is started again whenever it was killed.
-struct Member {
-    command: Command,
-    process: Process,
-}
-
-impl Member {
-    fn new(cluster: &Cluster, mut command: Command) -> Member {
-        let process = cluster.start(&mut command);
-        Member { command, process }
-    }
-
-    /// Kills it and starts another one, unless it has ended by itself.
-    fn kill(&mut self, cluster: &Cluster) -> bool {
-        self.process.end();
-        let ended = self.process.ended().expect("it was killed");
-        if let Some(code) = ended.code {
-            assert_eq!(code, 0, "{ended:?}");
-            return false;
-        }
-        self.process.forget();
-        self.process = cluster.start(&mut self.command);
-        true
-    }
-}
-
-/// The files of a published table with their digests.
+/// The digests of the files of a published table.
 fn published(table: &Path) -> BTreeMap<String, Digest> {
-    let folder = table.join(format!("table-{BITS}"));
-    let files = files(&folder);
-    let files = files.iter().map(|file| {
-        let name = file.strip_prefix(&folder).unwrap();
-        let bytes = fs::read(file).unwrap();
-        (name.display().to_string(), Digest::of(&bytes))
-    });
-    files.collect()
+    digests(&table.join(format!("table-{BITS}")))
 }
 
 /// The time between kills, so that the last of them come when the job is nearly done.
@@ -106,13 +72,13 @@ fn build(random: &mut Random, most: u64, expected: &BTreeMap<String, Digest>) ->
     let cluster = Cluster::new();
     let mut coordinator = cluster.coordinator(BITS, RANGE_BITS);
     coordinator.arg("--exit-when-done");
-    let mut coordinator = Member::new(&cluster, coordinator);
+    let mut coordinator = Member::start(&cluster, coordinator);
     coordinator.process.wait_to_listen();
     let mut workers: Vec<Member> = (0..WORKERS)
         .map(|number| {
             let mut worker = cluster.worker(&format!("worker-{number}"));
             worker.args(["--patience", "300"]);
-            Member::new(&cluster, worker)
+            Member::start(&cluster, worker)
         })
         .collect();
     let mut kills = Kills::default();
@@ -151,7 +117,7 @@ fn build(random: &mut Random, most: u64, expected: &BTreeMap<String, Digest>) ->
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "the seed and the counts")]
+#[expect(clippy::print_stderr, reason = "the counts")]
 fn a_job_that_is_killed_all_the_time_gives_the_same_bytes() {
     let all = std::env::var("CHOMP_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
     let directory = tempfile::tempdir().unwrap();
@@ -162,7 +128,6 @@ fn a_job_that_is_killed_all_the_time_gives_the_same_bytes() {
     assert!(expected.len() > 2, "{expected:?}");
 
     let mut random = Random::new();
-    eprintln!("seed {}", random.0);
     let (mut kills, mut jobs) = (Kills::default(), 0);
     let start = Instant::now();
     while kills.count() < all {

@@ -6,6 +6,7 @@ mod common;
 use std::fs;
 use std::sync::OnceLock;
 
+use chomp_table::rng::Rng;
 use chomp_table::{Cell, Digest, Position, Table, Word};
 use common::{
     FINGERPRINT_20, FINGERPRINT_24, FINGERPRINT_32, end, fingerprint, number, program, run,
@@ -281,12 +282,9 @@ fn no_losing_position_is_one_move_from_another() {
 #[test]
 fn random_positions_agree_with_the_definition() {
     let run = the_run();
-    let mut state = 1_u64;
+    let mut random = Rng(1);
     for _ in 0..SAMPLE_RANDOM {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let word = Word::new(state >> 32);
+        let word = Word::new(random.below(1 << 32));
         let by_definition =
             word != Word::EMPTY && !word.moves().any(|(_, next)| run.is_losing(next));
         assert_eq!(run.is_losing(word), by_definition, "{}", word.get());

@@ -12,13 +12,14 @@ use chomp_proto::v1::task::Work;
 use chomp_proto::v1::{self, complete_reply};
 use chomp_store::{Merged, published};
 use chomp_table::manifest::folder_name;
+use chomp_table::rng::Rng;
 use chomp_table::shard::shard_name;
 use chomp_table::{Range, Table};
 use common::FINGERPRINT_24;
 use http::StatusCode;
 use peers::client::{Client, Offer, connect, hello, key_of};
 use peers::lies::{Deeds, MISSHAPEN, Speech, flip, misshapen, say, work};
-use peers::{Cluster, Random, assert_content, block_on};
+use peers::{Job, assert_content, block_on};
 use tonic::Code;
 
 const BITS: u32 = 24;
@@ -53,7 +54,7 @@ struct Aftermath<T> {
 /// Runs a job with two honest workers and `liar`, which has a thread of its own, and asserts that
 /// nobody is worse off for it.
 fn outlive<T: Send>(
-    range_bits: &str,
+    range_bits: u32,
     liar: impl AsyncFnOnce(&Access, Others) -> T + Send,
 ) -> Aftermath<T> {
     outlive_with(2, range_bits, liar)
@@ -62,16 +63,11 @@ fn outlive<T: Send>(
 /// The same with so many replicas.
 fn outlive_with<T: Send>(
     replicas: u32,
-    range_bits: &str,
+    range_bits: u32,
     liar: impl AsyncFnOnce(&Access, Others) -> T + Send,
 ) -> Aftermath<T> {
-    let args = [
-        "--replicas",
-        &replicas.to_string(),
-        "--range-bits",
-        range_bits,
-    ];
-    let mut cluster = Cluster::start(BITS, &args);
+    let args = ["--replicas", &replicas.to_string()];
+    let mut cluster = Job::start(BITS, range_bits, &args);
     let access = cluster.access_of("liar");
     let (may_come, they_may_come) = mpsc::channel();
     let (they_are_there, are_there) = mpsc::channel();
@@ -83,7 +79,7 @@ fn outlive_with<T: Send>(
         let liar = scope.spawn(move || block_on(liar(&access, others)));
         // A liar that is gone without a word has failed, and its failure is told below.
         let _ = they_may_come.recv();
-        let honest = ["honest-direct", "honest-proxied"].map(|name| cluster.worker(name));
+        let honest = ["honest-direct", "honest-proxied"].map(|name| cluster.start_worker(name));
         cluster.wait_until("the honest workers", |cluster| {
             let status = cluster.status();
             let workers = status["workers"].as_array().unwrap();
@@ -156,10 +152,10 @@ async fn first(client: &mut Client) -> (v1::Task, Vec<Range>) {
 
 #[test]
 fn a_wrong_bit_now_and_then() {
-    let aftermath = outlive("12", async |access, others| {
+    let aftermath = outlive(12, async |access, others| {
         let mut client = Client::join(access, 1, "liar").await;
         others.wait();
-        let mut random = Random(1);
+        let mut random = Rng(1);
         let mut tasks = 0;
         work(&mut client, |client, _, truth| {
             tasks += 1;
@@ -186,9 +182,9 @@ fn a_wrong_bit_now_and_then() {
 /// tells the truth.
 #[test]
 fn wrong_as_long_as_it_is_alone() {
-    let aftermath = outlive("14", async |access, others| {
+    let aftermath = outlive(14, async |access, others| {
         let mut client = Client::join(access, 1, "liar").await;
-        let mut random = Random(2);
+        let mut random = Rng(2);
         let mut deeds = Deeds::default();
         while deeds.tasks == 0 {
             let Offer::Task(task) = client.lease().await else {
@@ -211,7 +207,7 @@ fn wrong_as_long_as_it_is_alone() {
 
 #[test]
 fn the_content_of_another_range() {
-    let aftermath = outlive("12", async |access, others| {
+    let aftermath = outlive(12, async |access, others| {
         let mut client = Client::join(access, 1, "liar").await;
         others.wait();
         let mut last = Range::default();
@@ -239,7 +235,7 @@ fn the_content_of_another_range() {
 /// and the ranges are computed again.
 #[test]
 fn results_that_are_none() {
-    let aftermath = outlive("12", async |access, others| {
+    let aftermath = outlive(12, async |access, others| {
         let mut client = Client::join(access, 1, "liar").await;
         others.wait();
         let mut tasks = 0;
@@ -266,7 +262,7 @@ fn results_that_are_none() {
 #[test]
 fn shards_that_are_wrong() {
     let job = |lie: fn(&mut Merged, &mut Vec<u8>)| {
-        outlive_with(3, "12", async move |access, others| {
+        outlive_with(3, 12, async move |access, others| {
             let mut client = Client::join(access, 1, "liar").await;
             others.wait();
             let mut deeds = Deeds::default();
@@ -307,7 +303,7 @@ fn shards_that_are_wrong() {
 #[test]
 #[expect(clippy::too_many_lines, reason = "one story, told in order")]
 fn strangers_and_latecomers() {
-    let aftermath = outlive("14", async |access, others| {
+    let aftermath = outlive(14, async |access, others| {
         let good = || hello(1, "liar");
         let wrong = [
             v1::JoinRequest {
@@ -379,7 +375,7 @@ fn strangers_and_latecomers() {
         assert!(taken, "{late:?}");
         others.wait();
 
-        let mut random = Random(3);
+        let mut random = Rng(3);
         let mut old = None;
         let mut deeds = Deeds::default();
         loop {
@@ -429,7 +425,7 @@ fn strangers_and_latecomers() {
 fn one_that_never_submits() {
     /// More would cost three seconds each, after which others are given the same.
     const TASKS: usize = 3;
-    let aftermath = outlive("14", async |access, others| {
+    let aftermath = outlive(14, async |access, others| {
         let mut client = Client::join(access, 1, "idler").await;
         others.wait();
         let mut leases = Vec::new();
@@ -457,7 +453,7 @@ fn one_that_never_submits() {
 #[test]
 fn one_that_joins_many_times() {
     const IDENTITIES: u64 = 100;
-    let aftermath = outlive("14", async |access, others| {
+    let aftermath = outlive(14, async |access, others| {
         let (mut rpc, _) = connect(access).await;
         for worker in 1..=IDENTITIES {
             for threads in [1, 1000] {
@@ -470,7 +466,7 @@ fn one_that_joins_many_times() {
             }
         }
         others.wait();
-        let mut random = Random(4);
+        let mut random = Rng(4);
         let mut client = Client::join(access, 1, "liar-1").await;
         let mut expelled = 0;
         for worker in 1..=IDENTITIES {

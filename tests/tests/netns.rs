@@ -12,8 +12,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::cluster::{Cluster, Process, Random, at_home};
+use common::cluster::{Cluster, Process, at_home};
 use common::netns::{COORDINATOR, Cut, Network, address};
+use common::random::Random;
 use common::{FINGERPRINT_30, fingerprint, needs, program};
 use serde_json::Value;
 
@@ -250,13 +251,12 @@ fn build(network: &Network, random: &mut Random, faults: &mut Faults) {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "the seed and the counts")]
+#[expect(clippy::print_stderr, reason = "the counts")]
 fn cuts_at_random_change_nothing() {
     let Some(network) = needs::found("NETNS", Network::new(HOSTS)) else {
         return;
     };
     let mut random = Random::new();
-    eprintln!("seed {}", random.0);
     let (mut faults, mut tables) = (Faults::default(), 0);
     let start = Instant::now();
     while !faults.are_enough() {

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use chomp_access::Access;
 use chomp_table::Range;
-use common::{FINGERPRINT_24, end, wait};
+use common::{FINGERPRINT_24, end};
 use peers::client::{Client, Offer};
 use peers::lies::{Deeds, Speech, work};
-use peers::{Cluster, assert_content, block_on};
+use peers::{Job, assert_content, block_on};
 use tonic::Code;
 
 const BITS: u32 = 24;
@@ -38,7 +38,7 @@ async fn lie_as(access: &Access, worker: u64) -> Deeds {
 
 #[test]
 fn one_holder_that_is_many_workers_does_not_outvote_anybody() {
-    let mut cluster = Cluster::start(BITS, &["--replicas", "2", "--range-bits", "12"]);
+    let mut cluster = Job::start(BITS, 12, &["--replicas", "2"]);
     let access = cluster.access_of("liar");
     std::thread::scope(|scope| {
         let liars = scope.spawn(|| {
@@ -46,7 +46,7 @@ fn one_holder_that_is_many_workers_does_not_outvote_anybody() {
                 tokio::join!(lie_as(&access, 1), lie_as(&access, 2), lie_as(&access, 3))
             })
         });
-        let honest = ["honest-direct", "honest-proxied"].map(|name| cluster.worker(name));
+        let honest = ["honest-direct", "honest-proxied"].map(|name| cluster.start_worker(name));
         let manifest = cluster.published();
         assert_eq!(manifest["fingerprint"], FINGERPRINT_24, "{}", cluster.log());
         honest.into_iter().for_each(assert_content);
@@ -67,16 +67,16 @@ fn one_holder_that_is_many_workers_does_not_outvote_anybody() {
 
 #[test]
 fn two_workers_of_one_holder_are_no_two_replicas() {
-    let mut cluster = Cluster::start(BITS, &["--replicas", "2", "--range-bits", "12"]);
-    let owners = cluster.table().join("access.json");
-    let workers = ["one", "two"].map(|name| cluster.worker_with(name, &owners));
+    let mut cluster = Job::start(BITS, 12, &["--replicas", "2"]);
+    let owners = cluster.access();
+    let workers = ["one", "two"].map(|name| cluster.start_worker_with(name, &owners));
     cluster.wait_until("that somebody says why nothing goes on", |cluster| {
         let status = cluster.status();
         let waiting = status["waiting_for"].as_str().unwrap_or_default();
         waiting.contains("2 participants") && waiting.contains("chomp access add")
     });
     assert_eq!(cluster.status()["ranges_done"], 0);
-    let third = cluster.worker("third");
+    let third = cluster.start_worker("third");
     let manifest = cluster.published();
     assert_eq!(manifest["fingerprint"], FINGERPRINT_24);
     workers.into_iter().chain([third]).for_each(assert_content);
@@ -93,7 +93,7 @@ async fn refusal(client: &mut Client) -> Option<Code> {
 
 #[test]
 fn a_credential_that_is_taken_back_is_useless_at_once_and_others_are_not() {
-    let mut cluster = Cluster::start(BITS, &["--range-bits", "14"]);
+    let mut cluster = Job::start(BITS, 14, &[]);
     let access = cluster.access_of("eve");
     block_on(async {
         let mut client = Client::join(&access, 1, "eve").await;
@@ -126,15 +126,15 @@ fn a_credential_that_is_taken_back_is_useless_at_once_and_others_are_not() {
     let stolen = cluster.credential("eve");
     let renewed = stolen.with_file_name("renewed.json");
     cluster.change_access("renew", "eve", Some(&renewed));
-    let refused = wait(cluster.worker_with("thief", &stolen));
+    let refused = cluster.start_worker_with("thief", &stolen).wait();
     assert_eq!(refused.code, Some(5), "{refused:?}");
     assert!(
         refused.stderr.contains("taken back or renewed"),
         "{refused:?}"
     );
     let workers = [
-        cluster.worker_with("eve-direct", &renewed),
-        cluster.worker("other"),
+        cluster.start_worker_with("eve-direct", &renewed),
+        cluster.start_worker("other"),
     ];
     let manifest = cluster.published();
     assert_eq!(manifest["fingerprint"], FINGERPRINT_24);
@@ -144,7 +144,7 @@ fn a_credential_that_is_taken_back_is_useless_at_once_and_others_are_not() {
 
 #[test]
 fn the_list_says_who_has_access_and_mistakes_are_told() {
-    let cluster = Cluster::start(BITS, &[]);
+    let cluster = Job::start(BITS, 14, &[]);
     cluster.credential("ann");
     cluster.credential("bob");
     cluster.change_access("revoke", "bob", None);
@@ -193,7 +193,7 @@ fn the_list_says_who_has_access_and_mistakes_are_told() {
 #[test]
 fn credentials_expire() {
     const DAY: u64 = 24 * 60 * 60;
-    let cluster = Cluster::start(20, &[]);
+    let cluster = Job::start(20, 12, &[]);
     let expiry = |file: &Path| -> u64 {
         let token = Access::read(file).unwrap().token.unwrap();
         let expires = token.secret().split('-').nth(3).map(str::parse);
@@ -204,7 +204,7 @@ fn credentials_expire() {
         let expected = now.as_secs() + days * DAY;
         assert!((expected - DAY..expected + DAY).contains(&found), "{found}");
     };
-    in_days(365, expiry(&cluster.table().join("access.json")));
+    in_days(365, expiry(&cluster.access()));
     in_days(365, expiry(&cluster.credential("ann")));
     for (what, days) in [("add", 30), ("renew", 3)] {
         let out = cluster.table().join("bob.json");

@@ -12,7 +12,8 @@ use std::thread;
 
 use chomp_table::definition::{self, index_of};
 use chomp_table::{Digest, Position, Table, Word};
-use common::cluster::{Cluster, Random};
+use common::cluster::Cluster;
+use common::random::seed;
 use common::{Ended, end, program, run, wait};
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -60,11 +61,8 @@ fn any(random: &mut Rng, bits: u32) -> Word {
 }
 
 /// Chance, from a seed that is shown when a test fails.
-#[expect(clippy::print_stderr, reason = "the seed")]
 fn rng() -> Rng {
-    let seed = Random::new().0;
-    eprintln!("seed {seed}");
-    Rng::with_seed(seed)
+    Rng::with_seed(seed())
 }
 
 fn binary(word: Word) -> String {

@@ -11,7 +11,7 @@ use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::{Manifest, folder_name, sha256sums};
 use chomp_table::shard::{ShardSize, ShardWriter};
 use chomp_table::{RangeBits, Table, Word};
-use common::cluster::Random;
+use common::random::Random;
 use common::{Ended, FINGERPRINT_30, files, number, program, run, send, start, wait, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -49,10 +49,8 @@ fn flip(path: &Path, at: usize, bit: usize) {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "the seed, shown on failure")]
 fn a_random_bit_of_a_table_is_found_and_named() {
     let mut random = Random::new();
-    eprintln!("seed {}", random.0);
     let directory = finished(BITS);
     let (table, folder) = (directory.path(), directory.path().join("table-30"));
     let listed = files(&folder);

@@ -225,7 +225,7 @@ fn measure(attack: Attack, ranges: u64) -> Measured {
     pin(&[first_cpu]);
     let _workers = ["direct", "proxied"].map(|name| worker(&cluster, name));
     pin(&cpus);
-    let access = Access::read(&credential(&cluster, "asker")).expect("its file");
+    let access = cluster.access_of("asker");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let seen = Seen::default();
     let asking = {
@@ -260,14 +260,14 @@ fn measure(attack: Attack, ranges: u64) -> Measured {
     let attacker = start(&cluster, attack, last_cpu);
     until(BEFORE, PATIENCE);
     seen.begin();
-    let cpu = cpu_seconds(coordinator.pid());
+    let cpu = coordinator.cpu_seconds();
     let (begin, before) = until(0, PATIENCE);
     let (finish, after) = until(before + ranges, PATIENCE);
     let seconds = (finish - begin).as_secs_f64();
-    let cpu = (cpu_seconds(coordinator.pid()) - cpu) / seconds;
+    let cpu = (coordinator.cpu_seconds() - cpu) / seconds;
     let answers = seen.take();
     let (_, status) = look();
-    let peak = peers::peak_bytes(coordinator.pid());
+    let peak = coordinator.peak_bytes();
     drop(attacker);
     drop(asking);
     let lost = status["workers"].as_array().expect("workers").iter();
@@ -326,20 +326,9 @@ fn coordinator(cluster: &Cluster, tls: bool) -> Command {
     command
 }
 
-fn credential(cluster: &Cluster, name: &str) -> PathBuf {
-    let file = cluster.home().join(format!("{name}.access.json"));
-    let mut command = cluster.program();
-    command
-        .args(["access", "add", name, "--table"])
-        .arg(cluster.table());
-    let added = end(command.arg("--out").arg(&file));
-    assert_eq!(added.code, Some(0), "{added:?}");
-    file
-}
-
 /// An honest worker with a thread of its own, which goes through the coordinator if its name says so.
 fn worker(cluster: &Cluster, name: &str) -> Process {
-    let access = credential(cluster, name);
+    let access = cluster.credential(name);
     let mut command = cluster.program();
     command.args([
         "worker",
@@ -360,7 +349,7 @@ fn worker(cluster: &Cluster, name: &str) -> Process {
 
 /// Starts an attack, with what the coordinator leaves of the CPU.
 fn start(cluster: &Cluster, attack: Attack, cpu: usize) -> Attacker {
-    let access = credential(cluster, "attacker");
+    let access = cluster.credential("attacker");
     let mut command = Command::new("nice");
     command.args(["-n", "19"]);
     command.arg(std::env::current_exe().expect("this program"));
@@ -396,15 +385,6 @@ fn pin(cpus: &[usize]) {
         set.set(cpu).expect("a CPU");
     }
     sched_setaffinity(Pid::from_raw(0), &set).expect("CPUs of this process");
-}
-
-/// The CPU time of a process so far, which the system counts in hundredths of a second.
-fn cpu_seconds(pid: u32) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
-    let (_, fields) = stat.rsplit_once(") ").expect("a name in brackets");
-    let fields: Vec<&str> = fields.split(' ').collect();
-    let ticks = |at: usize| fields[at].parse::<f64>().expect("a number");
-    (ticks(11) + ticks(12)) / 100.0
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures need not be exact")]

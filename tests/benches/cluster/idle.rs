@@ -13,7 +13,6 @@ use tokio::time::sleep;
 
 use crate::common::cluster::{Cluster, wait_for};
 use crate::peers::client::{Rpc, connect, hello};
-use crate::{cpu_seconds, peak_bytes};
 
 const WORKERS: u64 = 1000;
 const BITS: u32 = 32;
@@ -31,7 +30,7 @@ pub(crate) fn measure() {
     let mut holder = runtime.block_on(join(&access, u64::MAX));
     let held = runtime.block_on(task(&mut holder, u64::MAX));
     let held = held.expect("the first range").lease;
-    let before = peak_bytes(coordinator.pid());
+    let before = coordinator.peak_bytes();
     let mut workers = JoinSet::new();
     let start = Instant::now();
     for number in 1..=WORKERS {
@@ -48,15 +47,15 @@ pub(crate) fn measure() {
         cluster.metric("chomp_workers") == WORKERS + 1
     });
     let joined = start.elapsed();
-    let (start, cpu) = (Instant::now(), cpu_seconds(coordinator.pid()));
+    let (start, cpu) = (Instant::now(), coordinator.cpu_seconds());
     while start.elapsed() < WAIT {
         runtime.block_on(async {
             beat(&mut holder, u64::MAX, vec![held]).await;
             sleep(HEARTBEAT).await;
         });
     }
-    let percent = (cpu_seconds(coordinator.pid()) - cpu) / start.elapsed().as_secs_f64() * 100.0;
-    let waiting = peak_bytes(coordinator.pid());
+    let percent = (coordinator.cpu_seconds() - cpu) / start.elapsed().as_secs_f64() * 100.0;
+    let waiting = coordinator.peak_bytes();
 
     assert_eq!(workers.len() as u64, WORKERS, "all of them are still there");
     println!(

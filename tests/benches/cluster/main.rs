@@ -20,8 +20,6 @@ mod idle;
 #[path = "../../tests/peers/mod.rs"]
 mod peers;
 
-use std::fs;
-
 use common::cluster::{Cluster, Process, wait_for};
 use common::{end, fingerprint, number, run_in};
 use nix::sys::signal::Signal;
@@ -142,7 +140,7 @@ fn together(bits: u32, range_bits: u32, workers: usize, args: &[&str]) -> (Value
         assert!(coordinator.ended().is_none(), "{}", coordinator.said());
         coordinator.printed().ends_with('\n')
     });
-    let coordinator_peak = peak_bytes(coordinator.pid());
+    let coordinator_peak = coordinator.peak_bytes();
     coordinator.send(Signal::SIGTERM);
     let summary = coordinator.wait().summary();
     let coordinator_cpu = seconds(&summary, "cpu_seconds");
@@ -158,21 +156,4 @@ fn together(bits: u32, range_bits: u32, workers: usize, args: &[&str]) -> (Value
 
 fn seconds(summary: &Value, name: &str) -> f64 {
     summary[name].as_f64().expect("seconds")
-}
-
-/// The most memory that a process ever had.
-fn peak_bytes(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    kib.and_then(|kib| kib.parse::<u64>().ok()).expect("KiB") << 10
-}
-
-/// The CPU time of a process so far, which the system counts in hundredths of a second.
-fn cpu_seconds(pid: u32) -> f64 {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
-    let (_, fields) = stat.rsplit_once(") ").expect("a name in brackets");
-    let fields: Vec<&str> = fields.split(' ').collect();
-    let ticks = |at: usize| fields[at].parse::<f64>().expect("a number");
-    (ticks(11) + ticks(12)) / 100.0
 }

@@ -6,8 +6,9 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use chomp_access::Access;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -123,11 +124,42 @@ impl Cluster {
 
     /// A worker with one thread, which needs the access file of a coordinator.
     pub(crate) fn worker(&self, name: &str) -> Command {
+        self.worker_with(name, &self.access())
+    }
+
+    /// The same with the access file of a participant.
+    pub(crate) fn worker_with(&self, name: &str, access: &Path) -> Command {
         let mut command = self.program();
         command.args(["worker", "--json", "--threads", "1", "--memory", "256MiB"]);
         command.args(["--name", name, "--access"]);
-        command.arg(self.access());
+        command.arg(access);
         command
+    }
+
+    /// The access file of a participant of this name, who is made one if need be.
+    pub(crate) fn credential(&self, name: &str) -> PathBuf {
+        let file = self.home().join(format!("{name}.access.json"));
+        if !file.try_exists().unwrap() {
+            self.change_access("add", name, Some(&file));
+        }
+        file
+    }
+
+    /// What a participant of this name has to show.
+    pub(crate) fn access_of(&self, name: &str) -> Access {
+        Access::read(&self.credential(name)).unwrap()
+    }
+
+    /// `chomp access`: what of it, for whom, and the file to write.
+    pub(crate) fn change_access(&self, what: &str, name: &str, out: Option<&Path>) {
+        let mut command = self.program();
+        command.args(["access", what, name, "--table"]);
+        command.arg(self.table());
+        if let Some(out) = out {
+            command.arg("--out").arg(out);
+        }
+        let changed = end(&mut command);
+        assert_eq!(changed.code, Some(0), "{changed:?}");
     }
 
     pub(crate) fn start(&self, command: &mut Command) -> Process {
@@ -213,6 +245,23 @@ impl Process {
         send(self.pid(), signal);
     }
 
+    /// The most memory that it ever had.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.unwrap().trim().strip_suffix(" kB").unwrap();
+        kib.parse::<u64>().unwrap() << 10
+    }
+
+    /// The CPU time that it has taken so far, which the system counts in hundredths of a second.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        let (_, fields) = stat.rsplit_once(") ").unwrap();
+        let ticks = fields.split(' ').skip(11).take(2);
+        let ticks: f64 = ticks.map(|ticks| ticks.parse::<f64>().unwrap()).sum();
+        ticks / 100.0
+    }
+
     /// What it left behind, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<Ended> {
         let status = self.child.try_wait().expect("a process of ours")?;
@@ -267,44 +316,38 @@ impl Drop for Process {
     }
 }
 
+/// A process that is started again whenever it was killed.
+#[derive(Debug)]
+pub(crate) struct Member {
+    command: Command,
+    pub(crate) process: Process,
+}
+
+impl Member {
+    pub(crate) fn start(cluster: &Cluster, mut command: Command) -> Member {
+        let process = cluster.start(&mut command);
+        Member { command, process }
+    }
+
+    /// Kills it and starts another one. Returns false if it had ended by itself, and well.
+    pub(crate) fn kill(&mut self, cluster: &Cluster) -> bool {
+        self.process.end();
+        let ended = self.process.ended().expect("it was killed");
+        if let Some(code) = ended.code {
+            assert_eq!(code, 0, "{ended:?}");
+            return false;
+        }
+        self.process.forget();
+        self.process = cluster.start(&mut self.command);
+        true
+    }
+}
+
 /// Waits until `condition` holds. What does not come in minutes never will.
 pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < HANG, "no sign of {what}");
         std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Random numbers, from a seed that is to be printed.
-#[derive(Debug)]
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    /// From the seed in `CHOMP_TEST_SEED`, or else a new one.
-    pub(crate) fn new() -> Random {
-        let given = std::env::var("CHOMP_TEST_SEED").ok();
-        Random(given.map_or_else(
-            || {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-                now.as_secs() << 20 | u64::from(now.subsec_micros())
-            },
-            |seed| seed.parse().unwrap(),
-        ))
-    }
-
-    /// From 0 to `most - 1`.
-    pub(crate) fn below(&mut self, most: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % most
-    }
-
-    /// From `least` to `most` milliseconds.
-    pub(crate) fn millis(&mut self, least: u64, most: u64) -> Duration {
-        let more = self.below(usize::try_from(most - least + 1).unwrap());
-        Duration::from_millis(least + more as u64)
     }
 }

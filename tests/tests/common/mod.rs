@@ -7,9 +7,11 @@ pub(crate) mod http;
 pub(crate) mod needs;
 pub(crate) mod netns;
 pub(crate) mod proxy;
+pub(crate) mod random;
 pub(crate) mod values;
 pub(crate) mod watch;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -18,6 +20,7 @@ use std::time::Duration;
 
 use chomp_store::objects::LocalStorage;
 use chomp_store::{Ledger, journal};
+use chomp_table::Digest;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
@@ -178,6 +181,16 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     }
     files.sort();
     files
+}
+
+/// The digests of all files in `folder` and its subfolders, by their names in it.
+pub(crate) fn digests(folder: &Path) -> BTreeMap<String, Digest> {
+    let files = files(folder).into_iter().map(|file| {
+        let name = file.strip_prefix(folder).expect("a file inside");
+        let bytes = fs::read(&file).expect("a file that nobody removes");
+        (name.display().to_string(), Digest::of(&bytes))
+    });
+    files.collect()
 }
 
 /// Copies a folder with all that is in it.

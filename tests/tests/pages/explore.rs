@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use thirtyfour::Key;
 
 use crate::browser::Browser;
-use crate::common::cluster::{Random, wait_for};
+use crate::common::cluster::wait_for;
+use crate::common::random::Random;
 use crate::site::{BITS, Cell, Site, Twin, cell, digits, list, number, text, word};
 
 fn opened(site: &Site) -> Option<Browser> {
@@ -130,14 +131,12 @@ fn the_map_leads_to_boards_by_click_and_key() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "the seed, shown on failure")]
 fn the_outcome_of_each_move_is_right() {
     let (site, twin) = (Site::new(), Twin::new());
     let Some(browser) = opened(&site) else {
         return;
     };
     let mut random = Random::new();
-    eprintln!("seed {}", random.0);
     for round in 0..40 {
         let rows = twin.position(&mut random, round % 4 == 0);
         let typed = match round % 3 {

@@ -3,20 +3,18 @@
 use thirtyfour::Key;
 
 use crate::browser::Browser;
-use crate::common::cluster::Random;
+use crate::common::random::Random;
 use crate::site::{Shown, Site, Twin, any_cell, cell, take};
 
 const GAMES: usize = 50;
 
 #[test]
-#[expect(clippy::print_stderr, reason = "the seed, shown on failure")]
 fn the_computer_wins_whatever_can_be_won() {
     let Some(browser) = Browser::calm() else {
         return;
     };
     let (site, twin) = (Site::new(), Twin::new());
     let mut random = Random::new();
-    eprintln!("seed {}", random.0);
     for _ in 0..GAMES {
         let start = twin.position(&mut random, false);
         let mut shown = browser.play(&site, &start, "computer");

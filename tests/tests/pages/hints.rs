@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::browser::Browser;
-use crate::common::cluster::Random;
+use crate::common::random::Random;
 use crate::site::{Cell, Site, Twin, any_cell, cell, list, number, take, text, word};
 
 const MARKED: &str = "
@@ -19,14 +19,12 @@ fn marked(browser: &Browser) -> Vec<Cell> {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "the seed, shown on failure")]
 fn hints_are_the_winning_moves() {
     let Some(browser) = Browser::calm() else {
         return;
     };
     let (site, twin) = (Site::new(), Twin::new());
     let mut random = Random::new();
-    eprintln!("seed {}", random.0);
     browser.play(&site, &[3, 2], "you");
     browser.click("#hints");
     for round in 0..60 {

@@ -1,7 +1,7 @@
 //! The record of a game: taken back, done again, looked at, linked to, and judged.
 
 use crate::browser::Browser;
-use crate::common::cluster::Random;
+use crate::common::random::Random;
 use crate::site::{Shown, Site, Twin, any_cell, cell, take, text};
 
 /// Plays random moves to the end.
@@ -120,14 +120,12 @@ fn each_step_can_be_looked_at() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "the seed, shown on failure")]
 fn a_link_brings_the_whole_game_back() {
     let Some(browser) = Browser::calm() else {
         return;
     };
     let (site, twin) = (Site::new(), Twin::new());
     let mut random = Random::new();
-    eprintln!("seed {}", random.0);
     for first in ["you", "computer"] {
         let start = twin.position(&mut random, false);
         let shown = browser.play(&site, &start, first);
@@ -173,14 +171,12 @@ fn back_leads_to_the_game_before() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "the seed, shown on failure")]
 fn the_verdict_names_the_move_that_lost() {
     let Some(browser) = Browser::calm() else {
         return;
     };
     let (site, twin) = (Site::new(), Twin::new());
     let mut random = Random::new();
-    eprintln!("seed {}", random.0);
     let mut given = 0;
     while given < 6 {
         let start = twin.position(&mut random, false);

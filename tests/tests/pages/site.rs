@@ -9,7 +9,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::browser::Browser;
-use crate::common::cluster::{Process, Random, at_home, free_port, wait_for};
+use crate::common::cluster::{Process, at_home, free_port, wait_for};
+use crate::common::random::Random;
 use crate::common::{end, program, run};
 
 /// The bits of the tables here: small enough for the definition.

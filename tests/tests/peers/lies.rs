@@ -6,10 +6,10 @@ use bytes::Bytes;
 use chomp_proto::v1::complete_request::Result as Said;
 use chomp_proto::v1::task::Work;
 use chomp_proto::v1::{self, complete_reply};
+use chomp_table::rng::Rng;
 use chomp_table::{Head, Range};
 use tonic::{Code, Status};
 
-use super::Random;
 use super::client::{Client, Offer};
 
 /// What is said about a task.
@@ -121,7 +121,7 @@ async fn leave(client: &mut Client, task: &v1::Task) {
 
 /// Takes one position of `range` for the opposite of what it is. The first stays: it is an edge
 /// too, and a contradiction would be seen at once.
-pub(crate) fn flip(range: &mut Range, positions: u64, random: &mut Random) {
+pub(crate) fn flip(range: &mut Range, positions: u64, random: &mut Rng) {
     let index = u32::try_from(1 + random.below(positions - 1)).unwrap();
     match range.losing.binary_search(&index) {
         Ok(at) => drop(range.losing.remove(at)),

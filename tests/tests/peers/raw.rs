@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use chomp_table::rng::Rng;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -160,7 +161,7 @@ pub(crate) fn endless_lines(_: u32) -> Vec<u8> {
 
 /// Bytes without meaning.
 pub(crate) fn noise(turn: u32) -> Vec<u8> {
-    let mut random = super::Random(turn.into());
+    let mut random = Rng(turn.into());
     (0..10_000)
         .map(|_| (random.below(256) & 0xff) as u8)
         .collect()

@@ -1,15 +1,15 @@
 //! Peers that are slow, many, or mean no good, while honest ones ask: those are answered, memory
 //! stays bounded, and whoever is of no use has to go.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use chomp_table::rng::Rng;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::common::cluster::{Random, wait_for};
+use super::common::cluster::wait_for;
 use super::common::http::get;
 use super::common::{end, run};
 use super::{Served, error};
@@ -55,7 +55,7 @@ async fn stay(address: SocketAddr, opening: Vec<u8>, drops: &'static [u8]) -> Du
 
 /// Requests that no client makes.
 fn absurd() -> Vec<Vec<u8>> {
-    let mut random = Random(1);
+    let mut random = Rng(1);
     let mut noise = || {
         (0..20_000)
             .map(|_| u8::try_from(random.below(256)).unwrap())
@@ -93,7 +93,7 @@ async fn honest_questions_are_answered_among_hostile_ones() {
     let home = tempfile::tempdir().unwrap();
     end(&mut run(&home.path().join("table"), 16)).summary();
     let served = Served::of(home, &["--rate", "0"]);
-    let (port, pid) = (served.port, served.process.pid());
+    let port = served.port;
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut stays = JoinSet::new();
     for _ in 0..SILENT {
@@ -126,7 +126,7 @@ async fn honest_questions_are_answered_among_hostile_ones() {
     tokio::time::timeout(GONE, gone)
         .await
         .expect("all have to go");
-    let peak = peak_bytes(pid);
+    let peak = served.process.peak_bytes();
     assert!(peak < PEAK_BYTES_MAX, "{peak}");
     tokio::task::block_in_place(|| served.stop());
 }
@@ -201,12 +201,4 @@ fn what_is_too_much_is_said_so() {
         }
     }
     served.stop();
-}
-
-/// The most memory that a process ever had.
-fn peak_bytes(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.unwrap().trim().strip_suffix(" kB").unwrap();
-    kib.parse::<u64>().unwrap() << 10
 }

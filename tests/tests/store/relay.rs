@@ -7,7 +7,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use super::common::cluster::{Random, free_port};
+use super::common::cluster::free_port;
+use super::common::random::Random;
 
 /// The key that is good no more when credentials have expired.
 pub(crate) const OLD_KEY: &str = "old";
@@ -104,11 +105,9 @@ enum Fate {
 
 impl Relay {
     /// A relay to the server at `address`.
-    #[expect(clippy::print_stderr, reason = "the seed")]
     pub(crate) fn start(server: &str, way: Way) -> Relay {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let random = Random::new();
-        eprintln!("seed {}", random.0);
         let shared = Arc::new(Shared {
             server: server.to_owned(),
             state: Mutex::new(State {
