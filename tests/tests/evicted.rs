@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::cluster::{Cluster, Process, wait_for};
+use common::http::serve;
 use common::random::Random;
 use common::{Ended, FINGERPRINT_24, FINGERPRINT_30, end, files, fingerprint, needs, ranges_done};
 use nix::sys::signal::Signal;
@@ -45,12 +46,11 @@ impl Service {
         let port = listener.local_addr().unwrap().port();
         let behind = Arc::new(Mutex::new(listener.local_addr().unwrap()));
         let shared = Arc::clone(&behind);
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                let address = *shared.lock().unwrap();
-                thread::spawn(move || pass(client?, address));
-            }
-        });
+        let connection = move |client| {
+            let address = *shared.lock().unwrap();
+            pass(client, address)
+        };
+        thread::spawn(move || serve(&listener, || true, connection));
         Service { port, behind }
     }
 }

@@ -1,8 +1,9 @@
-//! HTTP by hand: one request over one connection, and what came back.
+//! HTTP by hand: one request over one connection and what came back, and what servers in tests share.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{self, BufRead, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use rustls::crypto::ring::default_provider;
@@ -76,6 +77,44 @@ fn ask(mut stream: impl Read + Write, path: &str, headers: &[&str]) -> Response 
     let head = String::from_utf8(bytes).unwrap().to_ascii_lowercase();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     Response { status, head, body }
+}
+
+/// Takes connections for as long as `goes_on`, and serves each on a thread of its own.
+pub(crate) fn serve(
+    listener: &TcpListener,
+    goes_on: impl Fn() -> bool,
+    connection: impl Fn(TcpStream) -> io::Result<()> + Clone + Send + 'static,
+) {
+    for client in listener.incoming() {
+        if !goes_on() {
+            return;
+        }
+        let connection = connection.clone();
+        // Either side may end at any moment: then the connection does.
+        thread::spawn(move || connection(client?));
+    }
+}
+
+/// Reads the head of a message, with the empty line after it.
+pub(crate) fn read_head(from: &mut impl BufRead) -> io::Result<String> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if from.read_line(&mut head)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(head)
+}
+
+/// A header of a message.
+pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let mut fields = head.lines().filter_map(|line| line.split_once(": "));
+    fields.find_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
+}
+
+/// The length of the body after a head.
+pub(crate) fn body_length(head: &str) -> usize {
+    field(head, "content-length").map_or(0, |length| length.parse().unwrap())
 }
 
 /// The header that shows a token.

@@ -1,13 +1,14 @@
 //! A way to an S3-compatible server that can be cut, and that can make the server worse than it is.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use super::common::cluster::free_port;
+use super::common::http::{body_length, field, read_head, serve};
 use super::common::random::Random;
 
 /// The key that is good no more when credentials have expired.
@@ -121,7 +122,9 @@ impl Relay {
         let (mut listener, serving) = (TcpListener::bind(address).unwrap(), Arc::clone(&shared));
         thread::spawn(move || {
             loop {
-                serve(&listener, &serving);
+                let is_there = || serving.way() != Way::Gone;
+                let shared = Arc::clone(&serving);
+                serve(&listener, is_there, move |client| pass(&client, &shared));
                 drop(listener);
                 let state = serving.state.lock().unwrap();
                 let gone = |state: &mut State| state.way == Way::Gone;
@@ -148,29 +151,11 @@ impl Relay {
     }
 }
 
-/// Takes connections until the way is gone.
-fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
-    for client in listener.incoming() {
-        if shared.way() == Way::Gone {
-            return;
-        }
-        let shared = Arc::clone(shared);
-        // Either side may end at any moment: then the connection does.
-        thread::spawn(move || pass(&client?, &shared));
-    }
-}
-
 /// Passes one request, and ends the connection.
 fn pass(mut client: &TcpStream, shared: &Shared) -> io::Result<()> {
     let mut reader = BufReader::new(client);
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        if reader.read_line(&mut head)? == 0 {
-            return Ok(());
-        }
-    }
-    let length = field(&head, "content-length").map_or(0, |length| length.parse().unwrap());
-    let mut body = vec![0; length];
+    let head = read_head(&mut reader)?;
+    let mut body = vec![0; body_length(&head)];
     reader.read_exact(&mut body)?;
     let fate = shared.state.lock().unwrap().fate(&head);
     let mut answer = match fate {
@@ -291,12 +276,6 @@ impl State {
 /// What a request is about.
 fn path(head: &str) -> String {
     head.split(' ').nth(1).expect("a path").to_owned()
-}
-
-/// A header of a message.
-fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
-    let mut fields = head.lines().filter_map(|line| line.split_once(": "));
-    fields.find_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
 }
 
 fn without_condition(head: &str) -> String {
