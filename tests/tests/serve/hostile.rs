@@ -9,10 +9,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::common::cluster::wait_for;
+use super::Served;
 use super::common::http::get;
 use super::common::{end, run};
-use super::{Served, error};
 
 const SILENT: usize = 800;
 const SLOW: usize = 800;
@@ -129,76 +128,4 @@ async fn honest_questions_are_answered_among_hostile_ones() {
     let peak = served.process.peak_bytes();
     assert!(peak < PEAK_BYTES_MAX, "{peak}");
     tokio::task::block_in_place(|| served.stop());
-}
-
-/// More connections than one address may have: those beyond are closed, and there is room again when
-/// some go.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn too_many_connections_are_closed() {
-    let home = tempfile::tempdir().unwrap();
-    end(&mut run(&home.path().join("table"), 14)).summary();
-    let served = Served::of(home, &[]);
-    let address = SocketAddr::from(([127, 0, 0, 1], served.port));
-    let mut held = Vec::new();
-    let mut closed = 0;
-    for _ in 0..2400 {
-        held.push(TcpStream::connect(address).await.unwrap());
-    }
-    let mut byte = [0];
-    for stream in &mut held {
-        let read = tokio::time::timeout(Duration::from_millis(1), stream.read(&mut byte));
-        closed += u32::from(matches!(read.await, Ok(Ok(0) | Err(_))));
-    }
-    assert!(closed >= 100, "{closed}");
-    drop(held);
-    let port = served.port;
-    tokio::task::block_in_place(|| {
-        wait_for("room", || has_room(port));
-        served.stop();
-    });
-}
-
-/// Whether a connection is answered, and not closed at once.
-fn has_room(port: u16) -> bool {
-    use std::io::{Read, Write};
-    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
-    let mut answer = String::new();
-    let request = b"GET /api/table HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
-    stream.write_all(request).is_ok()
-        && stream.read_to_string(&mut answer).is_ok()
-        && answer.starts_with("HTTP/1.1 200")
-}
-
-/// Absurd questions have a status of their own, and a reason.
-#[test]
-fn what_is_too_much_is_said_so() {
-    let served = Served::start();
-    let long = "1,".repeat(1000);
-    for (path, header, status) in [
-        (format!("/api/position/{long}"), String::new(), 414),
-        (
-            format!("/api/position/{}", "9".repeat(200)),
-            String::new(),
-            400,
-        ),
-        (
-            "/api/table".to_owned(),
-            format!("x: {}", "y".repeat(20 << 10)),
-            431,
-        ),
-        ("/api/table".to_owned(), vec!["x: y"; 100].join("\r\n"), 431),
-        (
-            "/table-16/shard-0000.zst".to_owned(),
-            "range: bytes=99999999999-".to_owned(),
-            416,
-        ),
-    ] {
-        let header = if header.is_empty() { "x: y" } else { &header };
-        let response = get(served.port, &path, &[header]);
-        assert_eq!(response.status, status, "{path}: {}", response.head);
-        if [400, 414].contains(&status) {
-            assert!(!error(&response).is_empty(), "{path}");
-        }
-    }
-    served.stop();
 }

@@ -6,20 +6,17 @@ mod common;
 mod hostile;
 mod job;
 mod life;
-mod paths;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use chomp_table::{Position, Word, definition};
 use common::cluster::{Process, free_port, wait_for};
 use common::http::{Response, get};
-use common::random::Random;
 use common::{end, program, run, run_in};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
-/// The bits of the small table: the definition knows all of it.
+/// The bits of the small table.
 const BITS: u32 = 16;
 
 /// A table that is served.
@@ -91,71 +88,6 @@ fn serve(table: &Path, port: u16) -> Command {
     command.args(["serve", "--http", &format!("127.0.0.1:{port}")]);
     command.arg("--table").arg(table);
     command
-}
-
-fn error(response: &Response) -> String {
-    let said: Value = serde_json::from_slice(&response.body).unwrap();
-    said["error"].as_str().unwrap().to_owned()
-}
-
-#[test]
-fn positions_and_boards_are_answered_as_by_definition() {
-    let served = Served::start();
-    let losing = definition::losing(BITS);
-    let mut random = Random::new();
-    for _ in 0..300 {
-        let word = Word::new(random.below(losing.len()) as u64 * 2);
-        let position = Position::from(word);
-        let answer = served.api(&format!("position/{position}"));
-        assert_eq!(answer["rows"], json!(position.rows()));
-        assert_eq!(answer["losing"], losing[definition::index_of(word)]);
-        let mut winning: Vec<(u32, u32)> = word
-            .moves()
-            .filter(|&(_, next)| losing[definition::index_of(next)])
-            .map(|(cell, _)| (cell.row, cell.column))
-            .collect();
-        winning.sort_unstable();
-        assert_eq!(answer["winning_moves"], json!(winning), "{position}");
-    }
-    let board = served.api("openings/4x7");
-    let whole = served.api("position/4x7");
-    assert_eq!(board["moves"], whole["winning_moves"]);
-    let boards = served.api("openings");
-    assert!(boards.as_array().unwrap().contains(&board));
-    let table = served.api("table");
-    let losing = losing.iter().filter(|losing| **losing).count();
-    assert_eq!(
-        (&table["bits"], &table["losing"]),
-        (&json!(BITS), &json!(losing))
-    );
-    let mut counts = Value::Null;
-    wait_for("the counts", || {
-        counts = served.api("counts");
-        counts["losing_by_area"].is_array()
-    });
-    let counted = counts["losing_by_area"].as_array().unwrap().iter();
-    assert_eq!(
-        counted.map(|count| count.as_u64().unwrap()).sum::<u64>(),
-        losing as u64
-    );
-    assert_eq!(served.api("status")["phase"], "finished");
-
-    for (path, status, reason) in [
-        ("/api/position/9x8", 400, "17 bits"),
-        ("/api/position/1,2", 400, "longest first"),
-        (
-            "/api/position/99999999999999999999999x1",
-            400,
-            "not a position",
-        ),
-        ("/api/openings/9x8", 400, "17 bits"),
-        ("/api/nothing", 404, "nothing here"),
-    ] {
-        let response = served.get(path);
-        assert_eq!(response.status, status, "{path}");
-        assert!(error(&response).contains(reason), "{path}: {response:?}");
-    }
-    served.stop();
 }
 
 /// A table that is served can be downloaded, and asked from afar.
