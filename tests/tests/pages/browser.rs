@@ -45,17 +45,17 @@ pub(crate) struct Browser {
     read: Cell<usize>,
 }
 
+/// A browser that asks for less motion; none if there is none on this machine.
+pub(crate) fn calm() -> Option<Browser> {
+    Browser::start(true)
+}
+
+/// A browser that asks for nothing.
+pub(crate) fn lively() -> Option<Browser> {
+    Browser::start(false)
+}
+
 impl Browser {
-    /// A browser that asks for less motion; none if there is none on this machine.
-    pub(crate) fn calm() -> Option<Browser> {
-        Browser::start(true)
-    }
-
-    /// A browser that asks for nothing.
-    pub(crate) fn lively() -> Option<Browser> {
-        Browser::start(false)
-    }
-
     fn start(calm: bool) -> Option<Browser> {
         static PROVIDER: Once = Once::new();
         let engine = Engine::chosen();

@@ -5,13 +5,13 @@ use std::fs;
 use serde_json::{Value, json};
 use thirtyfour::Key;
 
-use crate::browser::Browser;
+use crate::browser::{Browser, calm};
 use crate::common::cluster::wait_for;
 use crate::common::random::Random;
 use crate::site::{BITS, Cell, Site, Twin, cell, digits, list, number, text, word};
 
 fn opened(site: &Site) -> Option<Browser> {
-    let browser = Browser::calm()?;
+    let browser = calm()?;
     browser.open(&site.url("/explore"));
     browser.wait("document.querySelector('#map button') !== null");
     Some(browser)

@@ -2,7 +2,7 @@
 
 use thirtyfour::Key;
 
-use crate::browser::Browser;
+use crate::browser::{Browser, calm, lively};
 use crate::common::random::Random;
 use crate::site::{Shown, Site, Twin, any_cell, cell, take};
 
@@ -10,9 +10,7 @@ const GAMES: usize = 50;
 
 #[test]
 fn the_computer_wins_whatever_can_be_won() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
     let mut random = Random::new();
     for _ in 0..GAMES {
@@ -42,9 +40,7 @@ fn the_computer_wins_whatever_can_be_won() {
 /// Where it matters that nothing is lost by chance: a game that you can win, won.
 #[test]
 fn who_plays_perfectly_wins() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
     let mut random = Random::new();
     for _ in 0..5 {
@@ -64,9 +60,7 @@ fn who_plays_perfectly_wins() {
 
 #[test]
 fn a_game_can_be_played_with_keys_alone() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
     let mut shown = browser.play(&site, &[7, 6, 6, 4, 2], "you");
     // Tab leads to the board, and to one cell of it.
@@ -143,9 +137,7 @@ fn go_to(browser: &Browser, wanted: (u32, u32)) {
 #[test]
 fn hasty_clicks_do_no_harm() {
     // With motion the computer takes its time.
-    let Some(browser) = Browser::lively() else {
-        return;
-    };
+    let Some(browser) = lively() else { return };
     let site = Site::new();
     browser.play(&site, &[8, 8, 8, 8, 8, 8], "you");
     browser.double_click(&cell((5, 5)));

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::browser::Browser;
+use crate::browser::{Browser, calm};
 use crate::common::random::Random;
 use crate::site::{Cell, Site, Twin, any_cell, cell, list, number, take, text, word};
 
@@ -20,9 +20,7 @@ fn marked(browser: &Browser) -> Vec<Cell> {
 
 #[test]
 fn hints_are_the_winning_moves() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
     let mut random = Random::new();
     browser.play(&site, &[3, 2], "you");
@@ -58,9 +56,7 @@ fn hints_are_the_winning_moves() {
 
 #[test]
 fn what_a_move_takes_is_shown_before_it_is_made() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
     let mut random = Random::new();
     for _ in 0..10 {

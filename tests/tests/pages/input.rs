@@ -1,6 +1,6 @@
 //! What is typed, chosen and linked to: what is no game is refused with its reason, and what is one is played.
 
-use crate::browser::Browser;
+use crate::browser::calm;
 use crate::site::{BITS, Site, Twin, text, word};
 
 const NO_GAMES: [(&str, &str); 13] = [
@@ -30,9 +30,7 @@ const GAMES: [(&str, &str); 6] = [
 
 #[test]
 fn what_is_no_position_is_refused() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     let before = browser.play(&site, &[3, 2], "you");
     browser.wait_to_say("#limits", &format!("up to {BITS}"));
@@ -55,9 +53,7 @@ fn what_is_no_position_is_refused() {
 
 #[test]
 fn links_that_hold_no_game_say_so() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     for (link, reason) in [
         ("start=3,4", "Row 2 is longer"),
@@ -91,9 +87,7 @@ fn links_that_hold_no_game_say_so() {
 
 #[test]
 fn boards_are_those_that_the_table_covers() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     browser.play(&site, &[3, 2], "you");
     browser.wait_to_say("#limits", &format!("up to {BITS}"));
@@ -123,9 +117,7 @@ fn boards_are_those_that_the_table_covers() {
 
 #[test]
 fn random_positions_can_be_won_if_that_is_wanted() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
     browser.play(&site, &[3, 2], "you");
     browser.wait_to_say("#limits", &format!("up to {BITS}"));

@@ -5,7 +5,7 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 
-use crate::browser::Browser;
+use crate::browser::{Browser, calm};
 use crate::common::cluster::{Cluster, Process, free_port, wait_for};
 use crate::common::{FINGERPRINT_20, FINGERPRINT_24};
 use crate::site::{digits, wait_to_answer};
@@ -36,9 +36,7 @@ fn sums_of_bars(browser: &Browser) -> (u64, u64) {
 
 #[test]
 fn a_run_is_watched_while_it_goes_on() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let cluster = Cluster::in_the_clear();
     let port = free_port();
     let mut command = cluster.program();
@@ -89,9 +87,7 @@ fn a_run_is_watched_while_it_goes_on() {
 
 #[test]
 fn a_job_that_needs_a_token_is_shown_to_those_who_have_it() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let cluster = Cluster::in_the_clear();
     let coordinator = cluster.start_coordinator(&mut cluster.coordinator(20, 12));
     browser.open(&format!("{}/job", cluster.url()));
@@ -148,9 +144,7 @@ fn a_job_that_needs_a_token_is_shown_to_those_who_have_it() {
 
 #[test]
 fn a_job_is_watched_to_its_end_across_an_outage() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let cluster = Cluster::in_the_clear();
     let public = || {
         let mut command = cluster.coordinator(24, 12);
@@ -217,9 +211,7 @@ fn layers(browser: &Browser) -> String {
 
 #[test]
 fn a_finished_table_is_told_as_such() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let cluster = Cluster::in_the_clear();
     crate::common::end(&mut crate::common::run(&cluster.table(), 20)).summary();
     let mut command = cluster.program();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::browser::{Browser, Look};
+use crate::browser::{Look, calm};
 use crate::common::cluster::wait_for;
 use crate::common::files;
 use crate::common::http::get;
@@ -176,9 +176,7 @@ fn texts(found: &Value) -> Vec<&str> {
 
 #[test]
 fn every_page_is_in_order_on_every_screen() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     for look in LOOKS {
         browser.look(look);
@@ -210,9 +208,7 @@ fn every_page_is_in_order_on_every_screen() {
 
 #[test]
 fn nothing_jumps_while_a_game_is_played() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     for look in LOOKS {
         browser.look(look);
@@ -239,9 +235,7 @@ fn nothing_jumps_while_a_game_is_played() {
 
 #[test]
 fn large_boards_fit_or_scroll_by_themselves() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     for look in LOOKS {
         browser.look(look);

@@ -1,6 +1,6 @@
 //! The record of a game: taken back, done again, looked at, linked to, and judged.
 
-use crate::browser::Browser;
+use crate::browser::{Browser, calm};
 use crate::common::random::Random;
 use crate::site::{Shown, Site, Twin, any_cell, cell, take, text};
 
@@ -36,9 +36,7 @@ fn begun(browser: &Browser, site: &Site) -> Shown {
 
 #[test]
 fn moves_are_taken_back_and_done_again() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     let start = [9; 7];
     let all = begun(&browser, &site);
@@ -82,9 +80,7 @@ fn moves_are_taken_back_and_done_again() {
 
 #[test]
 fn each_step_can_be_looked_at() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     let start = [9; 7];
     let all = begun(&browser, &site);
@@ -121,9 +117,7 @@ fn each_step_can_be_looked_at() {
 
 #[test]
 fn a_link_brings_the_whole_game_back() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
     let mut random = Random::new();
     for first in ["you", "computer"] {
@@ -151,9 +145,7 @@ fn a_link_brings_the_whole_game_back() {
 
 #[test]
 fn back_leads_to_the_game_before() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     let first = begun(&browser, &site);
     browser.click("#new-game");
@@ -172,9 +164,7 @@ fn back_leads_to_the_game_before() {
 
 #[test]
 fn the_verdict_names_the_move_that_lost() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
     let mut random = Random::new();
     let mut given = 0;

@@ -6,7 +6,7 @@ use chomp_games::{Choice, Move, answer};
 use serde_json::{Value, json};
 use thirtyfour::Key;
 
-use crate::browser::Browser;
+use crate::browser::{Browser, calm};
 use crate::site::{Site, list};
 
 /// Games that who begins can win, and what is said when you have.
@@ -209,9 +209,7 @@ fn compare_parts(browser: &Browser, twin: &mut Twin, game: &str, position: &str)
 
 #[test]
 fn each_game_is_won_by_clicks_and_shows_what_the_definition_says() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     for (game, start, end) in WON {
         let mut twin = Twin::default();
@@ -240,9 +238,7 @@ fn each_game_is_won_by_clicks_and_shows_what_the_definition_says() {
 
 #[test]
 fn each_game_is_won_by_keys() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     for (game, start, _) in WON {
         let mut twin = Twin::default();
@@ -309,9 +305,7 @@ fn go_to(browser: &Browser, wanted: &Move) {
 
 #[test]
 fn games_are_taken_back_linked_to_and_their_values_hidden() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     browser.open_game(&site, "ichomp", "3x4/4x3/2x4/3x3");
     browser.click(&square(&vec![4, 2, 2]));
@@ -335,9 +329,7 @@ fn games_are_taken_back_linked_to_and_their_values_hidden() {
 
 #[test]
 fn what_is_no_position_or_link_is_refused() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     for (game, typed, reason) in [
         ("nim", "", "Write a position"),
@@ -367,9 +359,7 @@ fn what_is_no_position_or_link_is_refused() {
 
 #[test]
 fn random_starts_can_be_won_and_mistakes_are_made_if_wanted() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     for game in chomp_games::NAMES {
         browser.open(&site.url(&format!("/games/{game}")));
@@ -405,9 +395,7 @@ fn random_starts_can_be_won_and_mistakes_are_made_if_wanted() {
 
 #[test]
 fn the_picture_has_the_losing_positions() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     browser.open(&site.url("/games/poisons"));
     browser.wait("document.querySelector('#drawing rect') !== null");

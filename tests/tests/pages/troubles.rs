@@ -1,6 +1,6 @@
 //! Servers that are gone, empty or busy: the pages say so, try again, and go on where they were.
 
-use crate::browser::Browser;
+use crate::browser::{Browser, calm};
 use crate::common::cluster::Cluster;
 use crate::site::{Site, cell};
 
@@ -29,9 +29,7 @@ const NONSENSE: &str = "return new Response('<html>', {status: 502});";
 
 #[test]
 fn a_game_goes_on_when_the_server_does() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     for (how, told) in [
         (GONE, "The server cannot be reached."),
@@ -73,9 +71,7 @@ fn a_game_goes_on_when_the_server_does() {
 
 #[test]
 fn other_pages_go_on_too() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let site = Site::new();
     browser.open(&site.url("/explore"));
     browser.wait("document.querySelector('#by-area svg') !== null");
@@ -98,9 +94,7 @@ fn other_pages_go_on_too() {
 
 #[test]
 fn a_server_that_is_gone_is_found_again() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let mut site = Site::new();
     browser.play(&site, &[8, 8, 7, 7, 7], "you");
     browser.wait_to_say("#table", "Table of");
@@ -115,9 +109,7 @@ fn a_server_that_is_gone_is_found_again() {
 
 #[test]
 fn without_a_table_the_job_is_shown() {
-    let Some(browser) = Browser::calm() else {
-        return;
-    };
+    let Some(browser) = calm() else { return };
     let cluster = Cluster::in_the_clear();
     let mut command = cluster.coordinator(20, 12);
     let coordinator = cluster.start_coordinator(command.arg("--public-status"));
