@@ -11,7 +11,8 @@
 //! All integers are little-endian. This frame is the same in every version, so that a newer object
 //! is told from a damaged one.
 
-use chomp_table::{Digest, Division};
+use chomp_table::Digest;
+use chomp_table::format::{Damage, Fields, ensure};
 
 use crate::StoreError;
 use crate::objects::Key;
@@ -36,26 +37,26 @@ pub(super) enum Wrong {
     /// It has a newer version.
     Newer { found: u32, known: u32 },
     /// Anything else.
-    Damaged(String),
+    Damaged(Damage),
+}
+
+impl From<Damage> for Wrong {
+    fn from(damage: Damage) -> Wrong {
+        Wrong::Damaged(damage)
+    }
 }
 
 impl Wrong {
     pub(super) fn at(self, key: &Key) -> StoreError {
-        let key = key.clone();
         match self {
-            Wrong::Older => StoreError::Older { key },
-            Wrong::Newer { found, known } => StoreError::Newer { key, found, known },
-            Wrong::Damaged(what) => StoreError::Damaged { key, what },
+            Wrong::Older => StoreError::Older { key: key.clone() },
+            Wrong::Newer { found, known } => StoreError::Newer {
+                key: key.clone(),
+                found,
+                known,
+            },
+            Wrong::Damaged(damage) => StoreError::damaged(key, damage.to_string()),
         }
-    }
-}
-
-/// Fails unless `holds`.
-pub(super) fn check(holds: bool, what: impl FnOnce() -> String) -> Result<(), Wrong> {
-    if holds {
-        Ok(())
-    } else {
-        Err(Wrong::Damaged(what()))
     }
 }
 
@@ -101,83 +102,25 @@ impl Writer {
     }
 }
 
-/// Reads a header whose digest is right.
-#[derive(Clone)]
-pub(super) struct Reader<'a> {
-    fields: &'a [u8],
-    /// The digest at the end of the header.
-    pub(super) digest: Digest,
-}
-
-impl<'a> Reader<'a> {
-    /// The fields of the object in `bytes`.
-    pub(super) fn new(kind: Kind, bytes: &'a [u8]) -> Result<Reader<'a>, Wrong> {
-        let mut start = bytes;
-        let (magic, version, length) = (take(&mut start)?, take(&mut start)?, take(&mut start)?);
-        check(magic == *kind.magic, || {
-            "it is another kind of file".to_owned()
-        })?;
-        let length = u32::from_le_bytes(length) as usize;
-        check(length >= FIELDS + DIGEST && length == bytes.len(), || {
-            format!("it claims {length} bytes and has {}", bytes.len())
-        })?;
-        let (sealed, digest) = bytes.split_at(length - DIGEST);
-        let digest: [u8; DIGEST] = digest.try_into().expect("split off with this length");
-        check(Digest::of(sealed).0 == digest, || {
-            "its digest is wrong".to_owned()
-        })?;
-        let version = u32::from_le_bytes(version);
-        if version > kind.version {
-            return Err(Wrong::Newer {
-                found: version,
-                known: kind.version,
-            });
-        }
-        if version < kind.oldest {
-            return Err(Wrong::Older);
-        }
-        Ok(Reader {
-            fields: &sealed[FIELDS..],
-            digest: Digest(digest),
-        })
+/// The fields of the object in `bytes`, and its digest, which is right.
+pub(super) fn open(kind: Kind, bytes: &[u8]) -> Result<(Fields<'_>, Digest), Wrong> {
+    let mut start = Fields::new("it", bytes);
+    let (magic, version, length) = (start.array()?, start.u32()?, start.u32()? as usize);
+    ensure(magic == *kind.magic, || "it is another kind of file")?;
+    ensure(length >= FIELDS + DIGEST && length == bytes.len(), || {
+        format!("it claims {length} bytes and has {}", bytes.len())
+    })?;
+    let (sealed, digest) = bytes.split_at(length - DIGEST);
+    let right = Digest::of(sealed);
+    ensure(right.0 == *digest, || "its digest is wrong")?;
+    if version > kind.version {
+        return Err(Wrong::Newer {
+            found: version,
+            known: kind.version,
+        });
     }
-
-    pub(super) fn u32(&mut self) -> Result<u32, Wrong> {
-        take(&mut self.fields).map(u32::from_le_bytes)
+    if version < kind.oldest {
+        return Err(Wrong::Older);
     }
-
-    pub(super) fn u64(&mut self) -> Result<u64, Wrong> {
-        take(&mut self.fields).map(u64::from_le_bytes)
-    }
-
-    pub(super) fn digest(&mut self) -> Result<Digest, Wrong> {
-        take(&mut self.fields).map(Digest)
-    }
-
-    pub(super) fn division(&mut self) -> Result<Division, Wrong> {
-        let code = self.u32()?;
-        let division = Division::from_code(code);
-        division.ok_or_else(|| Wrong::Damaged(format!("it claims {code} range bits")))
-    }
-
-    /// The next `length` bytes.
-    pub(super) fn bytes(&mut self, length: u32) -> Result<&'a [u8], Wrong> {
-        let split = self.fields.split_at_checked(length as usize);
-        let (taken, rest) = split.ok_or_else(|| Wrong::Damaged("it is too short".to_owned()))?;
-        self.fields = rest;
-        Ok(taken)
-    }
-
-    /// Whether nothing is left.
-    pub(super) fn is_empty(&self) -> bool {
-        self.fields.is_empty()
-    }
-}
-
-pub(super) fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Wrong> {
-    let (taken, rest) = bytes
-        .split_first_chunk()
-        .ok_or_else(|| Wrong::Damaged("it is too short".to_owned()))?;
-    *bytes = rest;
-    Ok(*taken)
+    Ok((Fields::new("it", &sealed[FIELDS..]), right))
 }

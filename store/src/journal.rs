@@ -283,7 +283,8 @@ impl Follower {
         while self.ledger.next < next {
             let key = keys::segment(self.ledger.next);
             let bytes = read_small(&*self.storage, &key).await?;
-            read_segment(&mut self.ledger, &key, &bytes)?;
+            let read = read_segment(&mut self.ledger, &bytes);
+            read.map_err(|wrong| wrong.at(&key))?;
         }
         Ok(())
     }

@@ -141,6 +141,15 @@ pub enum StoreError {
     Storage(#[from] StorageError),
 }
 
+impl StoreError {
+    fn damaged(key: &Key, what: impl Into<String>) -> StoreError {
+        StoreError::Damaged {
+            key: key.clone(),
+            what: what.into(),
+        }
+    }
+}
+
 /// Runs a future that is complete when first polled, as those of simulations and of directories
 /// without a runtime are.
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use chomp_table::Division;
 use chomp_table::fingerprint::Leaf;
-use chomp_table::format::Damage;
+use chomp_table::format::{Damage, ensure};
 use chomp_table::manifest::SHARDS_MAX;
 use chomp_table::partition::AREA_MAX;
 use chomp_table::reader::ShardFileInfo;
@@ -90,9 +90,10 @@ impl MergedValues {
         let place = ShardSize::PUBLISHED.places(tiles.min(AREA_MAX)).nth(number);
         let place = place
             .ok_or_else(|| Damage::new(format!("a table of {tiles} tiles has no such shard")))?;
-        ensure(self.shard.name == shard_name(number), || {
-            "another file name".to_owned()
-        })?;
+        ensure(
+            self.shard.name == shard_name(number),
+            || "another file name",
+        )?;
         self.shard.check(&place)
     }
 }
@@ -126,40 +127,32 @@ impl Merged {
             format!("a leaf of {} words and a shard of {words}", leaf.words)
         })?;
         if let Some(shard) = &self.shard {
-            ensure(shard.name == shard_name(number), || {
-                "another file name".to_owned()
-            })?;
+            ensure(shard.name == shard_name(number), || "another file name")?;
             shard.check_sizes()?;
             ensure(u128::from(shard.last) < 1 << bits, || {
                 format!("words from {} to {}", shard.first, shard.last)
             })?;
         }
         let lengths = leaf.lengths.iter();
-        ensure(ascend(lengths.clone().map(|of| of.bits), bits), || {
-            "leaves of lengths out of order".to_owned()
-        })?;
-        ensure(lengths.clone().is_sorted_by_key(|of| of.words), || {
-            "counts of a leaf that fall".to_owned()
-        })?;
+        ensure(
+            ascend(lengths.clone().map(|of| of.bits), bits),
+            || "leaves of lengths out of order",
+        )?;
+        ensure(
+            lengths.clone().is_sorted_by_key(|of| of.words),
+            || "counts of a leaf that fall",
+        )?;
         let ends = lengths.last().is_none_or(|last| last.words == leaf.words);
-        ensure(ends, || {
-            "counts of a leaf that do not end with its words".to_owned()
-        })?;
-        ensure(ascend(sums.iter().map(|sum| sum.bits), bits), || {
-            "sums of lengths out of order".to_owned()
-        })?;
+        ensure(ends, || "counts of a leaf that do not end with its words")?;
+        ensure(
+            ascend(sums.iter().map(|sum| sum.bits), bits),
+            || "sums of lengths out of order",
+        )?;
         let possible = |sum: &LengthSums| u128::from(sum.losing) <= 1 << sum.bits.saturating_sub(1);
-        ensure(sums.iter().all(possible), || {
-            "more losing words than there are".to_owned()
-        })
-    }
-}
-
-fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Damage> {
-    if holds {
-        Ok(())
-    } else {
-        Err(Damage::new(what()))
+        ensure(
+            sums.iter().all(possible),
+            || "more losing words than there are",
+        )
     }
 }
 

@@ -41,11 +41,8 @@ pub async fn put(
         return Ok(());
     }
     if manifest(storage, folder).await?.is_some() {
-        let what = "it is not what the table's parts make of it".to_owned();
-        return Err(StoreError::Damaged {
-            key: key.clone(),
-            what,
-        });
+        let what = "it is not what the table's parts make of it";
+        return Err(StoreError::damaged(key, what));
     }
     storage.delete(std::slice::from_ref(key)).await?;
     Ok(storage.create(key, bytes).await?)
@@ -59,10 +56,9 @@ pub async fn put(
 pub async fn manifest(storage: &dyn Storage, folder: &str) -> Result<Option<Bytes>, StoreError> {
     let key = keys::manifest(folder);
     match storage.read_at(&key, 0..MANIFEST_BYTES_MAX + 1).await {
-        Ok(bytes) if bytes.len() as u64 > MANIFEST_BYTES_MAX => Err(StoreError::Damaged {
-            key,
-            what: "it is too large for a manifest".to_owned(),
-        }),
+        Ok(bytes) if bytes.len() as u64 > MANIFEST_BYTES_MAX => {
+            Err(StoreError::damaged(&key, "it is too large for a manifest"))
+        }
         Ok(bytes) => Ok(Some(bytes)),
         Err(StorageError::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),

@@ -73,10 +73,11 @@ pub fn shown<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
 }
 
 /// Fails with the damage that `what` describes unless `condition` holds.
-pub(crate) fn ensure<T: Into<String>>(
-    condition: bool,
-    what: impl FnOnce() -> T,
-) -> Result<(), Damage> {
+///
+/// # Errors
+///
+/// [`Damage`] if the condition does not hold.
+pub fn ensure<T: Into<String>>(condition: bool, what: impl FnOnce() -> T) -> Result<(), Damage> {
     if condition {
         Ok(())
     } else {
@@ -85,32 +86,61 @@ pub(crate) fn ensure<T: Into<String>>(
 }
 
 /// Takes fields, all little-endian, from the start of some bytes.
-#[derive(Debug)]
-pub(crate) struct Fields<'a> {
+#[derive(Clone, Debug)]
+pub struct Fields<'a> {
     what: &'static str,
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
     /// The fields of `bytes`, which are `what` in an error text.
-    pub(crate) fn new(what: &'static str, bytes: &'a [u8]) -> Fields<'a> {
+    pub fn new(what: &'static str, bytes: &'a [u8]) -> Fields<'a> {
         Fields { what, rest: bytes }
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Damage> {
-        let (field, rest) = self
-            .rest
-            .split_first_chunk()
-            .ok_or_else(|| Damage::new(format!("{} is cut short", self.what)))?;
+    /// The next `N` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] if there are fewer.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Damage> {
+        let split = self.rest.split_first_chunk();
+        let (field, rest) = split.ok_or_else(|| self.cut_short())?;
         self.rest = rest;
         Ok(*field)
     }
 
-    pub(crate) fn u32(&mut self) -> Result<u32, Damage> {
+    /// The next `length` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] if there are fewer.
+    pub fn bytes(&mut self, length: u32) -> Result<&'a [u8], Damage> {
+        let split = self.rest.split_at_checked(length as usize);
+        let (field, rest) = split.ok_or_else(|| self.cut_short())?;
+        self.rest = rest;
+        Ok(field)
+    }
+
+    fn cut_short(&self) -> Damage {
+        Damage::new(format!("{} is cut short", self.what))
+    }
+
+    /// The next four bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] if there are fewer.
+    pub fn u32(&mut self) -> Result<u32, Damage> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Result<u64, Damage> {
+    /// The next eight bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Damage`] if there are fewer.
+    pub fn u64(&mut self) -> Result<u64, Damage> {
         self.array().map(u64::from_le_bytes)
     }
 
@@ -135,6 +165,11 @@ impl<'a> Fields<'a> {
     /// The number of bytes left.
     pub(crate) fn len(&self) -> usize {
         self.rest.len()
+    }
+
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
     }
 
     /// What is left.

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use chomp_table::format::{Damage, Fields, ensure};
 use chomp_table::{Digest, Division, Head, RangeSummary};
 
-use crate::StoreError;
 use crate::entry::{Entry, Outcast};
-use crate::envelope::{Kind, Reader, Writer, Wrong, check, take};
+use crate::envelope::{Kind, Writer, Wrong, open};
 use crate::finders::Finders;
 use crate::keys::PartName;
 use crate::ledger::{Ledger, Ranges};
 use crate::merged::MergedShard;
-use crate::objects::Key;
 use crate::part::Placed;
 
 pub(super) const SEGMENT: Kind = Kind {
@@ -50,25 +49,22 @@ impl Ledger {
 }
 
 /// Takes the next segment in.
-pub(super) fn read_segment(ledger: &mut Ledger, key: &Key, bytes: &[u8]) -> Result<(), StoreError> {
-    let damaged = |what: &str| Wrong::Damaged(what.to_owned()).at(key);
-    let mut reader = Reader::new(SEGMENT, bytes).map_err(|wrong| wrong.at(key))?;
-    let head = Heading::read(&mut reader).map_err(|wrong| wrong.at(key))?;
-    if head.number != ledger.next || head.previous != ledger.last {
-        return Err(damaged("it does not follow from the segment before"));
-    }
-    if head.table != ledger.table || head.division != ledger.division {
-        return Err(damaged("it is of another table"));
-    }
+pub(super) fn read_segment(ledger: &mut Ledger, bytes: &[u8]) -> Result<(), Wrong> {
+    let (mut fields, digest) = open(SEGMENT, bytes)?;
+    let head = Heading::read(&mut fields)?;
+    let follows = head.number == ledger.next && head.previous == ledger.last;
+    ensure(follows, || "it does not follow from the segment before")?;
+    let same_table = head.table == ledger.table && head.division == ledger.division;
+    ensure(same_table, || "it is of another table")?;
     // All or none, and entries take more memory than their bytes: so each is read twice.
-    let mut checked = reader.clone();
+    let mut checked = fields.clone();
     while !checked.is_empty() {
-        read(&mut checked, head.division).map_err(|wrong| wrong.at(key))?;
+        read(&mut checked, head.division)?;
     }
-    while !reader.is_empty() {
-        ledger.apply(&read(&mut reader, head.division).map_err(|wrong| wrong.at(key))?);
+    while !fields.is_empty() {
+        ledger.apply(&read(&mut fields, head.division)?);
     }
-    (ledger.next, ledger.last) = (head.number + 1, reader.digest);
+    (ledger.next, ledger.last) = (head.number + 1, digest);
     Ok(())
 }
 
@@ -81,12 +77,16 @@ struct Heading {
 }
 
 impl Heading {
-    fn read(reader: &mut Reader) -> Result<Heading, Wrong> {
+    fn read(fields: &mut Fields) -> Result<Heading, Damage> {
+        let (number, previous) = (fields.u64()?, Digest(fields.array()?));
+        let (table, code) = (fields.u64()?, fields.u32()?);
+        let division = Division::from_code(code);
         Ok(Heading {
-            number: reader.u64()?,
-            previous: reader.digest()?,
-            table: reader.u64()?,
-            division: reader.division()?,
+            number,
+            previous,
+            table,
+            division: division
+                .ok_or_else(|| Damage::new(format!("it claims {code} range bits")))?,
         })
     }
 }
@@ -146,17 +146,17 @@ fn write_ranges(writer: &mut Writer, ranges: &Ranges) {
 
 /// The ledger of the first segment, or of a checkpoint.
 pub(super) fn decode(kind: Kind, bytes: &[u8], number: u64) -> Result<Ledger, Wrong> {
-    let mut reader = Reader::new(kind, bytes)?;
-    let heading = Heading::read(&mut reader)?;
-    check(heading.number == number, || {
+    let (mut fields, digest) = open(kind, bytes)?;
+    let heading = Heading::read(&mut fields)?;
+    ensure(heading.number == number, || {
         format!("its content is that of number {}", heading.number)
     })?;
     let mut ledger = Ledger::new(heading.table, heading.division);
-    while !reader.is_empty() {
-        ledger.apply(&read(&mut reader, heading.division)?);
+    while !fields.is_empty() {
+        ledger.apply(&read(&mut fields, heading.division)?);
     }
     if kind.magic == SEGMENT.magic {
-        (ledger.next, ledger.last) = (number + 1, reader.digest);
+        (ledger.next, ledger.last) = (number + 1, digest);
     } else {
         (ledger.next, ledger.last) = (number, heading.previous);
     }
@@ -255,28 +255,29 @@ fn count(count: usize) -> u32 {
     u32::try_from(count).expect("memory ends before that many")
 }
 
-fn read(reader: &mut Reader, division: Division) -> Result<Entry, Wrong> {
-    Ok(match reader.u32()? {
+fn read(fields: &mut Fields, division: Division) -> Result<Entry, Damage> {
+    Ok(match fields.u32()? {
         1 => Entry::Opened {
-            coordinator: reader.u64()?,
-            bits: reader.u32()?,
+            coordinator: fields.u64()?,
+            bits: fields.u32()?,
         },
         kind @ (2 | 6) => {
-            let (lease, replicas) = (reader.u64()?, reader.u32()?);
+            let (lease, replicas) = (fields.u64()?, fields.u32()?);
             let finders = if kind == 6 {
-                read_finders(reader)?
+                read_finders(fields)?
             } else {
                 Finders::default()
             };
-            let ranges = reader.u32()?;
-            check(replicas > 0, || "ranges that nobody computed".to_owned())?;
-            let mut bytes = reader.bytes(ranges.saturating_mul(count(RANGE)))?;
+            let ranges = fields.u32()?;
+            ensure(replicas > 0, || "ranges that nobody computed")?;
+            let bytes = fields.bytes(ranges.saturating_mul(count(RANGE)))?;
+            let mut of_ranges = Fields::new("it", bytes);
             let mut done = Vec::with_capacity(ranges as usize);
-            while !bytes.is_empty() {
-                done.push(read_placed(&mut bytes, division)?);
+            while !of_ranges.is_empty() {
+                done.push(read_placed(&mut of_ranges, division)?);
             }
             let first = done.first();
-            let first = first.ok_or_else(|| Wrong::Damaged("a part without ranges".to_owned()))?;
+            let first = first.ok_or_else(|| Damage::new("a part without ranges"))?;
             Entry::Done {
                 part: PartName {
                     layer: division.layer(first.summary.head),
@@ -288,19 +289,19 @@ fn read(reader: &mut Reader, division: Division) -> Result<Entry, Wrong> {
             }
         }
         3 => Entry::Withdrawn {
-            heads: read_heads(reader)?,
+            heads: read_heads(fields)?,
         },
         kind @ (4 | 7) => {
-            let bits = reader.u32()?;
+            let bits = fields.u32()?;
             let finders = if kind == 7 {
-                read_finders(reader)?
+                read_finders(fields)?
             } else {
                 Finders::default()
             };
-            let length = reader.u32()?;
-            let merged = MergedShard::parse(reader.bytes(length)?, division, bits);
+            let length = fields.u32()?;
+            let merged = MergedShard::parse(fields.bytes(length)?, division, bits);
             let merged =
-                merged.map_err(|damage| Wrong::Damaged(format!("a shard in it: {damage}")))?;
+                merged.map_err(|damage| Damage::new(format!("a shard in it: {damage}")))?;
             Entry::Shard {
                 bits,
                 finders,
@@ -310,22 +311,23 @@ fn read(reader: &mut Reader, division: Division) -> Result<Entry, Wrong> {
         5 => Entry::Pruned,
         8 => Entry::Confirmed {
             finders: Finders::default(),
-            heads: read_heads(reader)?,
+            heads: read_heads(fields)?,
         },
         10 => Entry::Confirmed {
-            finders: read_finders(reader)?,
-            heads: read_heads(reader)?,
+            finders: read_finders(fields)?,
+            heads: read_heads(fields)?,
         },
         11 => Entry::Lost {
-            heads: read_heads(reader)?,
+            heads: read_heads(fields)?,
         },
         9 => {
-            let (participant, serial, length) = (reader.u32()?, reader.u32()?, reader.u32()?);
-            check(length as usize <= REASON_BYTES_MAX, || {
-                "a reason that is too long".to_owned()
-            })?;
-            let reason = str::from_utf8(reader.bytes(length)?);
-            let reason = reason.map_err(|_| Wrong::Damaged("a reason in no UTF-8".to_owned()))?;
+            let (participant, serial, length) = (fields.u32()?, fields.u32()?, fields.u32()?);
+            ensure(
+                length as usize <= REASON_BYTES_MAX,
+                || "a reason that is too long",
+            )?;
+            let reason = str::from_utf8(fields.bytes(length)?);
+            let reason = reason.map_err(|_| Damage::new("a reason in no UTF-8"))?;
             let reason = reason.to_owned();
             Entry::FoundOut {
                 participant,
@@ -333,46 +335,44 @@ fn read(reader: &mut Reader, division: Division) -> Result<Entry, Wrong> {
             }
         }
         kind => {
-            return Err(Wrong::Damaged(format!(
+            return Err(Damage::new(format!(
                 "it has an entry of the unknown kind {kind}"
             )));
         }
     })
 }
 
-fn read_heads(reader: &mut Reader) -> Result<Vec<Head>, Wrong> {
-    let heads = reader.u32()?;
-    let bytes = reader.bytes(heads.saturating_mul(8))?;
+fn read_heads(fields: &mut Fields) -> Result<Vec<Head>, Damage> {
+    let heads = fields.u32()?;
+    let bytes = fields.bytes(heads.saturating_mul(8))?;
     let heads = bytes.as_chunks().0.iter();
     Ok(heads.map(|&head| Head(u64::from_le_bytes(head))).collect())
 }
 
-fn read_finders(reader: &mut Reader) -> Result<Finders, Wrong> {
-    let finders = reader.u32()?;
-    let bytes = reader.bytes(finders.saturating_mul(4))?;
+fn read_finders(fields: &mut Fields) -> Result<Finders, Damage> {
+    let finders = fields.u32()?;
+    let bytes = fields.bytes(finders.saturating_mul(4))?;
     let finders = bytes.as_chunks().0.iter();
     let finders: Vec<u32> = finders.map(|&number| u32::from_le_bytes(number)).collect();
-    check(finders.is_sorted_by(|one, next| one < next), || {
-        "finders out of order".to_owned()
-    })?;
+    ensure(
+        finders.is_sorted_by(|one, next| one < next),
+        || "finders out of order",
+    )?;
     Ok(Finders::new(finders))
 }
 
-fn read_placed(bytes: &mut &[u8], division: Division) -> Result<Placed, Wrong> {
-    let u64 = |bytes: &mut &[u8]| take(bytes).map(u64::from_le_bytes);
-    let u32 = |bytes: &mut &[u8]| take(bytes).map(u32::from_le_bytes);
+fn read_placed(fields: &mut Fields, division: Division) -> Result<Placed, Damage> {
     let summary = RangeSummary {
-        head: Head(u64(bytes)?),
-        count: u64(bytes)?,
-        stored: u64(bytes)?,
-        digest: Digest(take(bytes)?),
+        head: Head(fields.u64()?),
+        count: fields.u64()?,
+        stored: fields.u64()?,
+        digest: Digest(fields.array()?),
     };
     let placed = Placed {
         summary,
-        offset: u32(bytes)?,
-        length: u32(bytes)?,
+        offset: fields.u32()?,
+        length: fields.u32()?,
     };
-    let checked = placed.check(division);
-    checked.map_err(|damage| Wrong::Damaged(damage.to_string()))?;
+    placed.check(division)?;
     Ok(placed)
 }

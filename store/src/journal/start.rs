@@ -10,7 +10,6 @@ use chomp_table::manifest::SHARDS_MAX;
 use super::Since;
 use super::format::{CHECKPOINT, RANGE_ENTRY, SEGMENT, decode, read_segment};
 use crate::StoreError;
-use crate::envelope::Wrong;
 use crate::keys::{self, PartName};
 use crate::ledger::Ledger;
 use crate::objects::{Key, Storage, StorageError};
@@ -32,7 +31,10 @@ pub(super) async fn read_all(
     let mut damaged = None;
     for (key, size) in storage.list(&keys::checkpoints()).await?.into_iter().rev() {
         let Some(number) = keys::number_of(&key) else {
-            return Err(Wrong::Damaged("its name is not that of a checkpoint".to_owned()).at(&key));
+            return Err(StoreError::damaged(
+                &key,
+                "its name is not that of a checkpoint",
+            ));
         };
         since.checkpoints.insert(0, number);
         if ledger.is_some() {
@@ -55,10 +57,11 @@ pub(super) async fn read_all(
         };
         since.segments += 1;
         since.bytes += bytes.len() as u64;
-        match &mut ledger {
-            Some(ledger) => read_segment(ledger, &key, &bytes)?,
-            None => ledger = Some(decode(SEGMENT, &bytes, 0).map_err(|wrong| wrong.at(&key))?),
-        }
+        let read = match &mut ledger {
+            Some(ledger) => read_segment(ledger, &bytes),
+            None => decode(SEGMENT, &bytes, 0).map(|first| ledger = Some(first)),
+        };
+        read.map_err(|wrong| wrong.at(&key))?;
     }
     match damaged {
         // The segments do not make up for it.
@@ -76,8 +79,10 @@ pub(super) async fn refuse_gap(storage: &dyn Storage, next: u64) -> Result<(), S
     let numbers = segments.iter().filter_map(|(key, _)| keys::number_of(key));
     // Another coordinator may have written it since the journal was read.
     if numbers.max() > Some(next) && !exists(storage, &key).await? {
-        let what = "it is missing, and there are later ones".to_owned();
-        return Err(Wrong::Damaged(what).at(&key));
+        return Err(StoreError::damaged(
+            &key,
+            "it is missing, and there are later ones",
+        ));
     }
     Ok(())
 }
@@ -142,11 +147,11 @@ pub(super) async fn read_small(storage: &dyn Storage, key: &Key) -> Result<Bytes
 async fn read_within(storage: &dyn Storage, key: &Key, most: u64) -> Result<Bytes, StoreError> {
     let read = storage.read_at(key, 0..most + 1).await;
     let bytes = read.map_err(|error| match error.unfit() {
-        Some(unfit) => Wrong::Damaged(unfit.to_string()).at(key),
+        Some(unfit) => StoreError::damaged(key, unfit.to_string()),
         None => error.into(),
     })?;
     if bytes.len() as u64 > most {
-        return Err(Wrong::Damaged("it is too long".to_owned()).at(key));
+        return Err(StoreError::damaged(key, "it is too long"));
     }
     Ok(bytes)
 }
