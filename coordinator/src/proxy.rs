@@ -47,7 +47,7 @@ use crate::http::metrics::Traffic;
 use crate::job::{Handle, Target};
 use crate::roster::Bearer;
 use answers::{Asked, busy, empty, failed, partial, whole};
-use outgoing::Outgoing;
+use outgoing::outgoing;
 use shares::{Share, Shares};
 
 /// The transfers at a time. More would only share the same network. Each that reads an object has a
@@ -186,7 +186,7 @@ async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
     } else {
         range.start + count..range.end
     };
-    let body = Outgoing::new(&proxy, key, start, rest, exact, turn);
+    let body = outgoing(&proxy, key, start, rest, exact, turn);
     match asked {
         Asked::All => whole(body, exact),
         // The object ends before the range: this is all of it.

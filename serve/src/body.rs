@@ -1,4 +1,4 @@
-//! The bytes of a file on their way: read a chunk at a time, as fast as the peer takes them.
+//! The bytes of an answer on their way: read a chunk at a time, as fast as the peer takes them.
 
 use std::fs::File;
 use std::io;
@@ -14,36 +14,87 @@ use tokio::sync::mpsc;
 
 use crate::net::{Pace, Slot};
 
-/// What is read at a time.
+/// What is read of a file at a time.
 const CHUNK_BYTES: u64 = 256 << 10;
 /// The chunks that are read ahead of the network.
 const CHUNKS_AHEAD: usize = 1;
 
-type Chunk = io::Result<Bytes>;
+/// Bytes of a body, or why there are no more.
+pub type Chunk = io::Result<Bytes>;
 
-/// A part of a file. What cannot be read ends it with an error, as does a peer that takes too long.
+/// A body whose bytes come from a task, a chunk at a time.
 #[derive(Debug)]
-pub(crate) struct FileBody {
+pub struct ChunkBody {
     chunks: mpsc::Receiver<Chunk>,
-    left: u64,
+    /// The bytes to come, if that is known.
+    left: Option<u64>,
 }
 
-impl FileBody {
-    /// The bytes `part` of `file`; `place` is kept for as long as they are under way, and the peer
-    /// keeps its pace.
+impl ChunkBody {
+    /// A body of `length` bytes, if that is known, which the task of `fill` sends. An empty chunk ends a body of unknown
+    /// length. A task that ends before the body does ends it with an error.
     #[expect(
         clippy::disallowed_methods,
         reason = "ends with the body that it fills"
     )]
-    pub(crate) fn new(file: File, part: Range<u64>, place: Slot) -> FileBody {
-        let left = part.end - part.start;
+    pub fn new<F>(length: Option<u64>, fill: impl FnOnce(mpsc::Sender<Chunk>) -> F) -> ChunkBody
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let (sender, chunks) = mpsc::channel(CHUNKS_AHEAD);
-        tokio::spawn(async move {
-            send(Arc::new(file), part, &sender).await;
-            drop(place);
-        });
-        FileBody { chunks, left }
+        tokio::spawn(fill(sender));
+        ChunkBody {
+            chunks,
+            left: length,
+        }
     }
+}
+
+impl Body for ChunkBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.left == Some(0) {
+            return Poll::Ready(None);
+        }
+        let chunk = ready!(self.chunks.poll_recv(context));
+        let bytes = match chunk.unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into())) {
+            Err(error) => return Poll::Ready(Some(Err(error))),
+            Ok(bytes) => bytes,
+        };
+        if bytes.is_empty() {
+            let early = self.left.is_some();
+            self.left = Some(0);
+            let error = || Err(io::ErrorKind::UnexpectedEof.into());
+            return Poll::Ready(early.then(error));
+        }
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(bytes.len() as u64);
+        }
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == Some(0)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::new, SizeHint::with_exact)
+    }
+}
+
+/// The bytes `part` of `file`. A read that fails ends the body with an error, as does a peer that takes too long. `place` is
+/// kept for as long as the bytes are under way.
+pub(crate) fn of_file(file: File, part: Range<u64>, place: Slot) -> ChunkBody {
+    let length = part.end - part.start;
+    ChunkBody::new(Some(length), async move |chunks| {
+        send(Arc::new(file), part, &chunks).await;
+        drop(place);
+    })
 }
 
 async fn send(file: Arc<File>, part: Range<u64>, chunks: &mpsc::Sender<Chunk>) {
@@ -74,36 +125,6 @@ fn read(file: &File, part: Range<u64>) -> Chunk {
     Ok(bytes.into())
 }
 
-impl Body for FileBody {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if self.left == 0 {
-            return Poll::Ready(None);
-        }
-        let chunk = match ready!(self.chunks.poll_recv(context)) {
-            Some(chunk) => chunk,
-            None => Err(io::ErrorKind::UnexpectedEof.into()),
-        };
-        Poll::Ready(Some(chunk.map(|bytes| {
-            self.left -= bytes.len() as u64;
-            Frame::data(bytes)
-        })))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.left == 0
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -122,10 +143,10 @@ mod tests {
         file
     }
 
-    fn body(file: File, part: Range<u64>) -> (FileBody, Slots) {
+    fn body(file: File, part: Range<u64>) -> (ChunkBody, Slots) {
         let places = Slots::new(1, 1);
         let place = places.take(Ipv4Addr::LOCALHOST.into()).unwrap();
-        (FileBody::new(file, part, place), places)
+        (of_file(file, part, place), places)
     }
 
     /// Waits until the place is free again.

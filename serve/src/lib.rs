@@ -62,5 +62,6 @@ mod tables;
 mod tests;
 mod values;
 
+pub use body::{Chunk, ChunkBody};
 pub use site::{Options, Site, Source};
 pub use status::StatusText;

@@ -22,7 +22,7 @@ use http::{HeaderMap, Method, StatusCode};
 use serde::Serialize;
 
 use crate::answer::{JSON, busy, json, problem};
-use crate::body::FileBody;
+use crate::body::of_file;
 use crate::conditions::{Wanted, wanted};
 use crate::damage_log::{DamageLog, damaged};
 use crate::net::{Caller, Slots};
@@ -129,8 +129,7 @@ impl Tables {
         let opened = tokio::task::spawn_blocking(move || shard.open()).await;
         match opened.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
             Ok(file) => {
-                let body = FileBody::new(file, part, place);
-                *response.body_mut() = Body::new(body);
+                *response.body_mut() = Body::new(of_file(file, part, place));
                 response
             }
             Err(error) => {

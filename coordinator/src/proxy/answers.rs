@@ -4,13 +4,12 @@ use std::ops::Range;
 
 use axum::body::Body;
 use axum::response::Response;
+use chomp_serve::ChunkBody;
 use chomp_serve::answer::problem;
 use chomp_store::StorageError;
 use chomp_table::format::describe;
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-
-use super::outgoing::Outgoing;
 
 /// The bytes that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,13 +54,13 @@ impl Asked {
 }
 
 /// An object, whole.
-pub(super) fn whole(body: Outgoing, exact: Option<u64>) -> Response {
+pub(super) fn whole(body: ChunkBody, exact: Option<u64>) -> Response {
     bytes(StatusCode::OK, body, exact)
 }
 
 /// A part of an object. Where the object ends before the range does and that is not known yet, the
 /// answer names the end that was asked for.
-pub(super) fn partial(body: Outgoing, range: &Range<u64>, exact: Option<u64>) -> Response {
+pub(super) fn partial(body: ChunkBody, range: &Range<u64>, exact: Option<u64>) -> Response {
     let end = exact.map_or(range.end, |exact| range.start + exact);
     let mut response = bytes(StatusCode::PARTIAL_CONTENT, body, exact);
     let value = format!("bytes {}-{}/*", range.start, end.saturating_sub(1));
@@ -70,7 +69,7 @@ pub(super) fn partial(body: Outgoing, range: &Range<u64>, exact: Option<u64>) ->
     response
 }
 
-fn bytes(status: StatusCode, body: Outgoing, exact: Option<u64>) -> Response {
+fn bytes(status: StatusCode, body: ChunkBody, exact: Option<u64>) -> Response {
     let mut response = Response::new(Body::new(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();

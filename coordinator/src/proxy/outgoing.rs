@@ -2,15 +2,13 @@
 
 use std::io;
 use std::ops::Range;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use chomp_serve::net::Pace;
+use chomp_serve::{Chunk, ChunkBody};
 use chomp_store::{Key, Storage};
-use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
 use super::shares::Share;
@@ -20,17 +18,6 @@ use crate::http::metrics::Traffic;
 /// What is sent at a time.
 const PIECE_BYTES: usize = 128 << 10;
 
-type Chunk = io::Result<Bytes>;
-
-/// The bytes of an object. What cannot be read ends it with an error, as does a worker that takes too
-/// long, or an object that is shorter than it was a moment ago.
-#[derive(Debug)]
-pub(super) struct Outgoing {
-    chunks: mpsc::Receiver<Chunk>,
-    /// The bytes to come, if that is known.
-    left: Option<u64>,
-}
-
 /// Where the chunks come from.
 struct Origin {
     storage: Arc<dyn Storage>,
@@ -39,37 +26,28 @@ struct Origin {
     chunks: mpsc::Sender<Chunk>,
 }
 
-impl Outgoing {
-    /// The bytes `first` and then those in `rest`, as far as they are there; `exact` of them if that
-    /// is known. `turn` is kept for as long as they are under way.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "ends with the body that it fills"
-    )]
-    pub(super) fn new(
-        proxy: &Proxy,
-        key: Key,
-        first: Bytes,
-        rest: Range<u64>,
-        exact: Option<u64>,
-        turn: Share,
-    ) -> Outgoing {
-        let (sender, chunks) = mpsc::channel(1);
+/// A body of the bytes `first` of an object and then those in `rest`, as far as they are there; `exact` of them if that is
+/// known. `turn` is kept for as long as they are under way. What cannot be read ends the body with an error, as does a
+/// worker that takes too long, or an object that is shorter than it was a moment ago.
+pub(super) fn outgoing(
+    proxy: &Proxy,
+    key: Key,
+    first: Bytes,
+    rest: Range<u64>,
+    exact: Option<u64>,
+    turn: Share,
+) -> ChunkBody {
+    let (storage, traffic) = (Arc::clone(&proxy.storage), Arc::clone(&proxy.traffic));
+    ChunkBody::new(exact, async move |chunks| {
         let origin = Origin {
-            storage: Arc::clone(&proxy.storage),
-            traffic: Arc::clone(&proxy.traffic),
+            storage,
+            traffic,
             key,
-            chunks: sender,
-        };
-        tokio::spawn(async move {
-            origin.send(first, rest).await;
-            drop(turn);
-        });
-        Outgoing {
             chunks,
-            left: exact,
-        }
-    }
+        };
+        origin.send(first, rest).await;
+        drop(turn);
+    })
 }
 
 impl Origin {
@@ -127,44 +105,4 @@ fn pieces(chunk: Chunk) -> impl Iterator<Item = Chunk> {
         let piece = bytes.split_to(bytes.len().min(PIECE_BYTES));
         (!piece.is_empty()).then_some(Ok(piece))
     })
-}
-
-impl Body for Outgoing {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if self.left == Some(0) {
-            return Poll::Ready(None);
-        }
-        let chunk = match ready!(self.chunks.poll_recv(context)) {
-            Some(chunk) => chunk,
-            None => Err(io::ErrorKind::UnexpectedEof.into()),
-        };
-        let bytes = match chunk {
-            Err(error) => return Poll::Ready(Some(Err(error))),
-            Ok(bytes) => bytes,
-        };
-        if bytes.is_empty() {
-            let early = self.left.is_some();
-            self.left = Some(0);
-            let error = || Err(io::ErrorKind::UnexpectedEof.into());
-            return Poll::Ready(early.then(error));
-        }
-        if let Some(left) = &mut self.left {
-            *left = left.saturating_sub(bytes.len() as u64);
-        }
-        Poll::Ready(Some(Ok(Frame::data(bytes))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.left == Some(0)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.left.map_or_else(SizeHint::new, SizeHint::with_exact)
-    }
 }
