@@ -13,8 +13,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use axum::response::Response;
 use chomp_query::Losing;
 use chomp_table::format::describe;
@@ -105,34 +105,38 @@ impl Api {
         self.respond(counts.map(|counts| json(StatusCode::OK, &counts)))
     }
 
-    pub(crate) async fn position(&self, position: Text, caller: &Caller) -> Response {
+    pub(crate) async fn position(
+        State(api): State<Api>,
+        caller: Caller,
+        position: Text,
+    ) -> Response {
         let answer = async {
             let position: Position = short(position)?.parse()?;
-            self.ask(caller, move |table| chomp_query::answer(table, &position))
+            api.ask(&caller, move |table| chomp_query::answer(table, &position))
                 .await
         };
-        self.respond(answer.await)
+        api.respond(answer.await)
     }
 
     /// The values of all that moves leave are looked up, each of which costs as much as a question.
-    pub(crate) async fn value(&self, position: Text, caller: &Caller) -> Response {
+    pub(crate) async fn value(State(api): State<Api>, caller: Caller, position: Text) -> Response {
         let answer = async {
             let position: Partition = short(position)?.parse()?;
-            let (values, cost) = (self.values.clone(), Cost(position.area()));
-            let asked = self
+            let (values, cost) = (api.values.clone(), Cost(position.area()));
+            let asked = api
                 .lookups
                 .run(caller.address, move || values.answer(&position));
             let mut response = json(StatusCode::OK, &asked.await??);
             response.extensions_mut().insert(cost);
             Ok(response)
         };
-        self.respond(answer.await)
+        api.respond(answer.await)
     }
 
-    pub(crate) async fn opening(&self, board: Text, caller: &Caller) -> Response {
+    pub(crate) async fn opening(State(api): State<Api>, caller: Caller, board: Text) -> Response {
         let answer = async {
             let (rows, columns) = sides(&short(board)?)?;
-            let open = self.open()?;
+            let open = api.open()?;
             let (bits, table_bits) = (rows + columns, open.table.manifest().bits);
             if bits > table_bits {
                 let (list, _) = open.openings.list().await?;
@@ -143,18 +147,18 @@ impl Api {
                     &found.ok_or_else(|| Arc::new(beyond))?,
                 ));
             }
-            self.ask(caller, move |table| {
+            api.ask(&caller, move |table| {
                 chomp_query::opening(table, rows, columns)
             })
             .await
         };
-        self.respond(answer.await)
+        api.respond(answer.await)
     }
 
-    pub(crate) async fn openings(&self) -> Response {
-        let list = async { Ok(self.open()?.openings.list().await?) };
+    pub(crate) async fn openings(State(api): State<Api>) -> Response {
+        let list = async { Ok(api.open()?.openings.list().await?) };
         let list = list.await;
-        self.respond(list.map(|(_, list)| text(StatusCode::OK, JSON, list)))
+        api.respond(list.map(|(_, list)| text(StatusCode::OK, JSON, list)))
     }
 
     /// The table that answers, or why none does.

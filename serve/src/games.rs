@@ -10,8 +10,8 @@
 //! Questions are worked out on a thread of their own, so none delays a question to the table. One takes a tenth of a second at the
 //! most, and counts as many requests as it takes milliseconds.
 
-use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use axum::response::Response;
 use chomp_games::{GameError, Poisons};
 use http::StatusCode;
@@ -115,41 +115,56 @@ impl Games {
         }
     }
 
-    pub(crate) async fn position(&self, texts: Texts<2>, caller: &Caller) -> Response {
-        self.ask(texts, caller, |[game, text]| {
-            let (position, rules) = text.split_once('@').unwrap_or((&text, ""));
-            let answer = chomp_games::open_within(&game, rules, MOVES_MAX)?.answer(position)?;
-            within(answer.moves.len(), LISTED_MOVES_MAX, "moves")?;
-            Ok(told(StatusCode::OK, &answer))
-        })
-        .await
+    pub(crate) async fn position(
+        State(games): State<Games>,
+        caller: Caller,
+        texts: Texts<2>,
+    ) -> Response {
+        games
+            .ask(texts, &caller, |[game, text]| {
+                let (position, rules) = text.split_once('@').unwrap_or((&text, ""));
+                let answer = chomp_games::open_within(&game, rules, MOVES_MAX)?.answer(position)?;
+                within(answer.moves.len(), LISTED_MOVES_MAX, "moves")?;
+                Ok(told(StatusCode::OK, &answer))
+            })
+            .await
     }
 
-    pub(crate) async fn losing(&self, texts: Texts<2>, caller: &Caller) -> Response {
-        self.ask(texts, caller, |[game, size]| {
-            let (columns, rules) = sized(&size)?;
-            let found = chomp_games::open_within(&game, rules, MOVES_MAX)?;
-            if game == "poisons" {
+    pub(crate) async fn losing(
+        State(games): State<Games>,
+        caller: Caller,
+        texts: Texts<2>,
+    ) -> Response {
+        games
+            .ask(texts, &caller, |[game, size]| {
+                let (columns, rules) = sized(&size)?;
+                let found = chomp_games::open_within(&game, rules, MOVES_MAX)?;
+                if game == "poisons" {
+                    within(columns as usize, COLUMNS_MAX as usize, "columns")?;
+                }
+                let losing = found.list(columns)?;
+                within(losing.len(), LISTED_MAX, "positions")?;
+                Ok(listed(&game, rules, columns, &Value::Null, &json!(losing)))
+            })
+            .await
+    }
+
+    pub(crate) async fn picture(
+        State(games): State<Games>,
+        caller: Caller,
+        texts: Texts<3>,
+    ) -> Response {
+        games
+            .ask(texts, &caller, |[game, fixed, size]| {
+                let (columns, rules) = sized(&size)?;
+                if game != "poisons" {
+                    return Err(Refusal::NoPicture);
+                }
                 within(columns as usize, COLUMNS_MAX as usize, "columns")?;
-            }
-            let losing = found.list(columns)?;
-            within(losing.len(), LISTED_MAX, "positions")?;
-            Ok(listed(&game, rules, columns, &Value::Null, &json!(losing)))
-        })
-        .await
-    }
-
-    pub(crate) async fn picture(&self, texts: Texts<3>, caller: &Caller) -> Response {
-        self.ask(texts, caller, |[game, fixed, size]| {
-            let (columns, rules) = sized(&size)?;
-            if game != "poisons" {
-                return Err(Refusal::NoPicture);
-            }
-            within(columns as usize, COLUMNS_MAX as usize, "columns")?;
-            let (points, _) = Poisons::parse(rules)?.picture(columns, &fixed)?;
-            Ok(listed(&game, rules, columns, &json!(fixed), &json!(points)))
-        })
-        .await
+                let (points, _) = Poisons::parse(rules)?.picture(columns, &fixed)?;
+                Ok(listed(&game, rules, columns, &json!(fixed), &json!(points)))
+            })
+            .await
     }
 
     /// Works an answer out, on a thread that may take the time. That is its cost.

@@ -5,21 +5,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
-use http::StatusCode;
 use http::header::{HeaderValue, VARY};
+use http::request::Parts;
+use http::{HeaderMap, StatusCode, Uri};
 use tokio::sync::watch;
 
 use crate::answer::{JSON, text};
-use crate::api::{Api, Text};
+use crate::api::Api;
 use crate::current::{Current, Keeper};
 use crate::damage_log::DamageLog;
 use crate::door::Door;
 use crate::door::Readers::{self, All, Own};
-use crate::games::{self, Games, Texts};
-use crate::net::Caller;
+use crate::games::{self, Games};
 use crate::pages::{Pages, wants_page};
 use crate::published::Published;
 use crate::status::{StatusPage, StatusText};
@@ -98,21 +98,79 @@ impl Site {
 
     /// The routes, by their paths.
     pub fn routes(&self, status: Source) -> Vec<(&'static str, MethodRouter)> {
-        let mut routes = self.of_tables();
-        routes.extend(self.of_api());
-        routes.extend(self.of_games());
-        routes.push(("/openapi.json", get(openapi), All));
-        routes.extend(self.of_pages());
-        let (told, readers) = match status {
+        let (told, told_to) = match status {
             Source::Table => (self.current.told(), All),
             Source::Job { told, open: true } => (told, All),
             Source::Job { told, open: false } => (told, Own),
         };
-        let page = StatusPage::new(told, self.shared);
-        let status = get(async move |request: Request| page.answer(&request));
-        routes.push(("/api/status", status, readers));
-        let behind = |(path, route, readers)| (path, self.door.before(route, readers));
-        routes.into_iter().map(behind).collect()
+        let tables_and_pages = (self.tables.clone(), self.pages.clone());
+        let status_page = StatusPage::new(told, self.shared);
+        let status = async |State(page): State<StatusPage>, request: Parts| page.answer(&request);
+        let api = [
+            (
+                "/api/table",
+                get(async |State(api): State<Api>| api.table()),
+            ),
+            (
+                "/api/counts",
+                get(async |State(api): State<Api>| api.counts()),
+            ),
+            ("/api/position/{position}", get(Api::position)),
+            ("/api/value/{position}", get(Api::value)),
+            ("/api/openings", get(Api::openings)),
+            ("/api/openings/{board}", get(Api::opening)),
+        ];
+        let games = [
+            ("/api/games", get(games::list)),
+            ("/api/games/{game}/{position}", get(Games::position)),
+            ("/api/games/{game}/losing/{size}", get(Games::losing)),
+            (
+                "/api/games/{game}/picture/{fixed}/{size}",
+                get(Games::picture),
+            ),
+        ];
+        let pages = [
+            "/play",
+            "/explore",
+            "/games",
+            "/games/{game}",
+            "/job",
+            "/assets/{name}",
+        ];
+        let page = async |State(pages): State<Pages>, uri: Uri, headers: HeaderMap| {
+            pages.file(uri.path(), &headers)
+        };
+        let pages = pages.map(|path| (path, get(page)));
+        [
+            self.behind_door(All, tables_and_pages, [("/", get(first))]),
+            self.behind_door(
+                All,
+                self.tables.clone(),
+                [("/{folder}/{name}", get(Tables::file))],
+            ),
+            self.behind_door(All, self.api.clone(), api),
+            self.behind_door(All, self.games.clone(), games),
+            self.behind_door(All, (), [("/openapi.json", get(openapi))]),
+            self.behind_door(Own, self.pages.clone(), pages),
+            self.behind_door(told_to, status_page, [("/api/status", get(status))]),
+        ]
+        .concat()
+    }
+
+    /// Routes that `state` answers, behind the door. Pages of `readers` may read the answers.
+    fn behind_door<S: Clone + Send + Sync + 'static, const N: usize>(
+        &self,
+        readers: Readers,
+        state: S,
+        routes: [(&'static str, MethodRouter<S>); N],
+    ) -> Vec<(&'static str, MethodRouter)> {
+        let behind = |(path, route): (_, MethodRouter<S>)| {
+            (
+                path,
+                self.door.before(route.with_state(state.clone()), readers),
+            )
+        };
+        routes.map(behind).into()
     }
 
     /// The routes alone, for a server without a job.
@@ -124,113 +182,18 @@ impl Site {
         let elsewhere = self.door.before(get(async || nothing()), Own);
         all.fallback_service(elsewhere)
     }
+}
 
-    /// The tables and their files; and what is at `/`, which is for people too.
-    fn of_tables(&self) -> Vec<(&'static str, MethodRouter, Readers)> {
-        let (tables, pages) = (self.tables.clone(), self.pages.clone());
-        let first = get(async move |request: Request| {
-            let headers = request.headers();
-            let mut response = if wants_page(headers) {
-                pages.first(headers)
-            } else {
-                tables.list().await
-            };
-            let headers = response.headers_mut();
-            headers.insert(VARY, HeaderValue::from_static("accept"));
-            response
-        });
-        let tables = self.tables.clone();
-        let file = get(async move |request: Request| {
-            let (request, _) = request.into_parts();
-            tables.file(&request).await
-        });
-        vec![("/", first, All), ("/{folder}/{name}", file, All)]
-    }
-
-    fn of_api(&self) -> Vec<(&'static str, MethodRouter, Readers)> {
-        let [table, counts, position, value, openings, opening] =
-            [(); 6].map(|()| self.api.clone());
-        vec![
-            ("/api/table", get(async move || table.table()), All),
-            ("/api/counts", get(async move || counts.counts()), All),
-            (
-                "/api/position/{position}",
-                get(async move |text: Text, request: Request| {
-                    let caller = Caller::of(request.extensions());
-                    position.position(text, &caller).await
-                }),
-                All,
-            ),
-            (
-                "/api/value/{position}",
-                get(async move |text: Text, request: Request| {
-                    let caller = Caller::of(request.extensions());
-                    value.value(text, &caller).await
-                }),
-                All,
-            ),
-            (
-                "/api/openings",
-                get(async move || openings.openings().await),
-                All,
-            ),
-            (
-                "/api/openings/{board}",
-                get(async move |text: Text, request: Request| {
-                    let caller = Caller::of(request.extensions());
-                    opening.opening(text, &caller).await
-                }),
-                All,
-            ),
-        ]
-    }
-
-    fn of_games(&self) -> Vec<(&'static str, MethodRouter, Readers)> {
-        let [position, losing, picture] = [(); 3].map(|()| self.games.clone());
-        vec![
-            ("/api/games", get(games::list), All),
-            (
-                "/api/games/{game}/{position}",
-                get(async move |texts: Texts<_>, request: Request| {
-                    let caller = Caller::of(request.extensions());
-                    position.position(texts, &caller).await
-                }),
-                All,
-            ),
-            (
-                "/api/games/{game}/losing/{size}",
-                get(async move |texts: Texts<_>, request: Request| {
-                    let caller = Caller::of(request.extensions());
-                    losing.losing(texts, &caller).await
-                }),
-                All,
-            ),
-            (
-                "/api/games/{game}/picture/{fixed}/{size}",
-                get(async move |texts: Texts<_>, request: Request| {
-                    let caller = Caller::of(request.extensions());
-                    picture.picture(texts, &caller).await
-                }),
-                All,
-            ),
-        ]
-    }
-
-    fn of_pages(&self) -> Vec<(&'static str, MethodRouter, Readers)> {
-        let file = || {
-            let pages = self.pages.clone();
-            get(async move |request: Request| pages.file(request.uri().path(), request.headers()))
-        };
-        let paths = [
-            "/play",
-            "/explore",
-            "/games",
-            "/games/{game}",
-            "/job",
-            "/assets/{name}",
-        ];
-        paths.map(|path| (path, file(), Own)).into()
-    }
+/// The answer at `/`: a page for people, the list of tables for programs.
+async fn first(State((tables, pages)): State<(Tables, Pages)>, headers: HeaderMap) -> Response {
+    let mut response = if wants_page(&headers) {
+        pages.first(&headers)
+    } else {
+        tables.list().await
+    };
+    let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("accept"));
+    response
 }
 
 /// The description of the API for programs.

@@ -14,7 +14,8 @@ use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, VARY};
-use http::{Method, Request, StatusCode};
+use http::request::Parts;
+use http::{Method, StatusCode};
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -86,7 +87,7 @@ impl StatusPage {
         }
     }
 
-    pub(crate) fn answer(&self, request: &Request<Body>) -> Response {
+    pub(crate) fn answer(&self, request: &Parts) -> Response {
         let mut response = if wants_events(request) {
             self.events(request)
         } else {
@@ -105,9 +106,9 @@ impl StatusPage {
         text(StatusCode::OK, "application/json", told.json())
     }
 
-    fn events(&self, request: &Request<Body>) -> Response {
-        let caller = Caller::of(request.extensions());
-        let body = if request.method() == Method::HEAD {
+    fn events(&self, request: &Parts) -> Response {
+        let caller = Caller::of(&request.extensions);
+        let body = if request.method == Method::HEAD {
             Body::empty()
         } else {
             let Some(slot) = self.listeners.take(caller.address) else {
@@ -128,8 +129,8 @@ impl StatusPage {
     }
 }
 
-fn wants_events(request: &Request<Body>) -> bool {
-    let mut accepted = request.headers().get_all(ACCEPT).iter();
+fn wants_events(request: &Parts) -> bool {
+    let mut accepted = request.headers.get_all(ACCEPT).iter();
     accepted.any(|value| value.to_str().is_ok_and(|value| value.contains(EVENTS)))
 }
 

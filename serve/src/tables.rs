@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::extract::State;
 use axum::response::Response;
 use chomp_table::reader::TableName;
 use http::header::{
@@ -90,10 +91,10 @@ impl Tables {
     }
 
     /// The file of a table that a request asks for.
-    pub(crate) async fn file(&self, request: &Parts) -> Response {
+    pub(crate) async fn file(State(tables): State<Tables>, request: Parts) -> Response {
         // The path as it was sent: what is there needs no escapes, so what has some is not there.
         let path = request.uri.path().to_owned();
-        let published = Arc::clone(&self.published);
+        let published = Arc::clone(&tables.published);
         let found = tokio::task::spawn_blocking(move || {
             let Some((folder, name)) = path.strip_prefix('/').and_then(|path| path.split_once('/'))
             else {
@@ -109,9 +110,9 @@ impl Tables {
             Ok(Ok(Some(TableFile::Sums(file)))) => {
                 whole(&file, "text/plain; charset=utf-8", headers)
             }
-            Ok(Ok(Some(TableFile::Shard(shard)))) => self.shard(shard, request).await,
+            Ok(Ok(Some(TableFile::Shard(shard)))) => tables.shard(shard, &request).await,
             Ok(Err(_)) => damaged(),
-            Err(panic) => self.damage_log.broken(&panic.to_string()),
+            Err(panic) => tables.damage_log.broken(&panic.to_string()),
         }
     }
 

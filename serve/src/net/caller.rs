@@ -1,9 +1,12 @@
 //! Who makes a request: what the answer may depend on besides the request itself.
 
+use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Weak};
 
+use axum::extract::FromRequestParts;
 use http::Extensions;
+use http::request::Parts;
 use tokio_util::sync::CancellationToken;
 
 use super::permits::Permit;
@@ -47,5 +50,13 @@ impl Caller {
     pub fn admit(&self, holder: u64) -> bool {
         let permit = self.permit.upgrade();
         permit.is_none_or(|permit| permit.admit(holder))
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Caller, Infallible> {
+        Ok(Caller::clone(&Caller::of(&parts.extensions)))
     }
 }
