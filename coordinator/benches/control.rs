@@ -15,7 +15,7 @@ use chomp_plan::Settings;
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::coordinator_client::CoordinatorClient;
 use chomp_proto::v1::{self, complete_request, lease_reply, task};
-use chomp_store::objects::{Action, Key, Storage, StorageError};
+use chomp_store::objects::{Action, Key, Problem, Storage, StorageError};
 use chomp_table::{Digest, RangeBits, range};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -33,14 +33,9 @@ struct Memory(Mutex<HashMap<Key, Bytes>>);
 impl Memory {
     fn get(&self, key: &Key) -> Result<Bytes, StorageError> {
         let objects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        objects
-            .get(key)
-            .cloned()
-            .ok_or_else(|| StorageError::NotFound {
-                key: key.clone(),
-                action: Action::Read,
-                source: "no such object".into(),
-            })
+        objects.get(key).cloned().ok_or_else(|| {
+            StorageError::new(Problem::NotFound, Action::Read, key, "no such object")
+        })
     }
 }
 
@@ -49,11 +44,8 @@ impl Storage for Memory {
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
         let mut objects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if objects.contains_key(key) {
-            return Err(StorageError::AlreadyExists {
-                key: key.clone(),
-                action: Action::Create,
-                source: "the object exists".into(),
-            });
+            let (problem, source) = (Problem::AlreadyExists, "the object exists");
+            return Err(StorageError::new(problem, Action::Create, key, source));
         }
         // What a disk keeps is no memory of the process, and nobody reads it here.
         drop(bytes);

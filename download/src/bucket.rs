@@ -10,7 +10,7 @@ use bytes::Bytes;
 use chomp_store::location::Location;
 use chomp_store::objects::Bucket;
 use chomp_store::objects::BucketStorage;
-use chomp_store::{Key, Storage, StorageError};
+use chomp_store::{Key, Problem, Storage};
 use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::reader::TableName;
 use tokio::task::JoinSet;
@@ -96,7 +96,7 @@ impl BucketTable {
     async fn read(&self, name: &str, range: Range<u64>) -> Result<Bytes, DownloadError> {
         let key = key(self.table, name);
         match self.storage.read_at(&key, range).await {
-            Err(StorageError::NotFound { .. }) => Err(DownloadError::NotFound {
+            Err(error) if error.problem == Problem::NotFound => Err(DownloadError::NotFound {
                 url: self.place(name),
             }),
             read => Ok(read?),
@@ -131,7 +131,7 @@ fn key(table: TableName, name: &str) -> Key {
 async fn has(storage: &dyn Storage, table: TableName) -> Result<bool, DownloadError> {
     match storage.read_at(&key(table, MANIFEST_NAME), 0..1).await {
         Ok(_) => Ok(true),
-        Err(StorageError::NotFound { .. }) => Ok(false),
+        Err(error) if error.problem == Problem::NotFound => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

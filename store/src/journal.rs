@@ -61,7 +61,7 @@ use crate::StoreError;
 use crate::entry::Entry;
 use crate::keys;
 use crate::ledger::Ledger;
-use crate::objects::{Key, Storage, StorageError};
+use crate::objects::{Key, Problem, Storage};
 
 /// There is a checkpoint after so many segments at the most.
 const CHECKPOINT_SEGMENTS: u64 = 1024;
@@ -173,7 +173,9 @@ impl Journal {
         let key = keys::segment(number);
         let length = bytes.len() as u64;
         match self.storage.create(&key, bytes.into()).await {
-            Err(StorageError::AlreadyExists { .. }) => return Err(StoreError::Fenced { key }),
+            Err(error) if error.problem == Problem::AlreadyExists => {
+                return Err(StoreError::Fenced { key });
+            }
             created => created?,
         }
         {
@@ -202,7 +204,7 @@ impl Journal {
         };
         let length = bytes.len() as u64;
         match self.storage.create(&keys::checkpoint(next), bytes).await {
-            Err(StorageError::AlreadyExists { .. }) => {}
+            Err(error) if error.problem == Problem::AlreadyExists => {}
             created => created?,
         }
         let newest = self.checkpoint.write();

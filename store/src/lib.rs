@@ -69,7 +69,7 @@ pub use journal::{Follower, Journal};
 pub use keys::PartName;
 pub use ledger::Ledger;
 pub use merged::{LengthSums, Merged, MergedShard, MergedValues};
-pub use objects::{Key, KeyError, READS_MAX, Storage, StorageError};
+pub use objects::{Key, KeyError, Problem, READS_MAX, Storage, StorageError};
 pub use part::{Place, Placed};
 
 /// What can be wrong with a store, by what a caller can do about it.

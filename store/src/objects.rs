@@ -43,15 +43,15 @@ pub trait Storage: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// [`StorageError::AlreadyExists`] if the key has an object, whatever its bytes;
-    /// [`StorageError::Full`]; [`StorageError::Failed`].
+    /// [`Problem::AlreadyExists`] if the key has an object, whatever its bytes;
+    /// [`Problem::Full`]; [`Problem::Failed`].
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError>;
 
     /// The bytes of an object.
     ///
     /// # Errors
     ///
-    /// [`StorageError::NotFound`]; [`StorageError::Failed`].
+    /// [`Problem::NotFound`]; [`Problem::Failed`].
     async fn read(&self, key: &Key) -> Result<Bytes, StorageError>;
 
     /// The bytes of an object in `range`: fewer, or none, where the object ends before the range.
@@ -59,7 +59,7 @@ pub trait Storage: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// [`StorageError::NotFound`]; [`StorageError::Failed`].
+    /// [`Problem::NotFound`]; [`Problem::Failed`].
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError>;
 
     /// Reads parts of several objects, each as [`read_at`](Storage::read_at) does, in this order.
@@ -76,14 +76,14 @@ pub trait Storage: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// [`StorageError::Failed`], also if there are more than [`LISTED_MAX`].
+    /// [`Problem::Failed`], also if there are more than [`LISTED_MAX`].
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError>;
 
     /// Removes objects, durably and in any order. One that is not there is removed already.
     ///
     /// # Errors
     ///
-    /// [`StorageError::Failed`]; some may be removed then.
+    /// [`Problem::Failed`]; some may be removed then.
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError>;
 
     /// Removes what interrupted creations have left that is no object, of whoever made it. For a
@@ -91,7 +91,7 @@ pub trait Storage: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// [`StorageError::Failed`].
+    /// [`Problem::Failed`].
     async fn tidy(&self) -> Result<(), StorageError> {
         Ok(())
     }
@@ -129,49 +129,42 @@ impl fmt::Display for Action {
 /// Why the storage failed, as the implementation tells it.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
-/// An action that failed, by what a caller can do about it.
+/// An action that failed.
 #[derive(Debug, thiserror::Error)]
-pub enum StorageError {
+#[error("cannot {action} {key}{problem}")]
+pub struct StorageError {
+    /// What kind of failure it is.
+    pub problem: Problem,
+    /// What was being done.
+    pub action: Action,
+    /// The object.
+    pub key: Key,
+    /// What the implementation says.
+    pub source: Cause,
+}
+
+/// A kind of failure, by what a caller can do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
     /// The key has no object.
-    #[error("cannot {action} {key}: it does not exist")]
-    NotFound {
-        /// The object.
-        key: Key,
-        /// What was being done.
-        action: Action,
-        /// What the implementation says.
-        source: Cause,
-    },
+    NotFound,
     /// The key has an object already.
-    #[error("cannot {action} {key}: it exists already")]
-    AlreadyExists {
-        /// The object.
-        key: Key,
-        /// What was being done.
-        action: Action,
-        /// What the implementation says.
-        source: Cause,
-    },
+    AlreadyExists,
     /// There is no room: free some and run again.
-    #[error("cannot {action} {key}: no space left; free some and run again")]
-    Full {
-        /// The object.
-        key: Key,
-        /// What was being done.
-        action: Action,
-        /// What the implementation says.
-        source: Cause,
-    },
+    Full,
     /// Anything else. Whether a creation or removal took place is not known.
-    #[error("cannot {action} {key}")]
-    Failed {
-        /// The object.
-        key: Key,
-        /// What was being done.
-        action: Action,
-        /// What the implementation says.
-        source: Cause,
-    },
+    Failed,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Problem::NotFound => ": it does not exist",
+            Problem::AlreadyExists => ": it exists already",
+            Problem::Full => ": no space left; free some and run again",
+            Problem::Failed => "",
+        })
+    }
 }
 
 /// A folder has more objects than anybody should list.
@@ -183,25 +176,36 @@ pub enum StorageError {
 struct TooMany(usize);
 
 impl StorageError {
-    fn too_many(folder: &Key, most: usize) -> StorageError {
-        StorageError::Failed {
-            key: folder.clone(),
-            action: Action::List,
-            source: TooMany(most).into(),
+    /// The failure of `action` on the object `key`.
+    pub fn new(
+        problem: Problem,
+        action: Action,
+        key: &Key,
+        source: impl Into<Cause>,
+    ) -> StorageError {
+        StorageError {
+            problem,
+            action,
+            key: key.clone(),
+            source: source.into(),
         }
+    }
+
+    fn too_many(folder: &Key, most: usize) -> StorageError {
+        StorageError::new(Problem::Failed, Action::List, folder, TooMany(most))
     }
 
     /// Whether the store refuses what was asked for the reason of who asks, or has no such bucket: waiting does not help.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, StorageError::Failed { source, .. } if bucket::is_refusal(source))
+        self.problem == Problem::Failed && bucket::is_refusal(&self.source)
     }
 
     /// What is in the place of the object, if that is no object's file: the object is lost.
     pub fn unfit(&self) -> Option<Unfit> {
-        match self {
-            StorageError::Failed { source, .. } => Unfit::of(source.downcast_ref()?),
-            _ => None,
+        if self.problem != Problem::Failed {
+            return None;
         }
+        Unfit::of(self.source.downcast_ref()?)
     }
 }
 

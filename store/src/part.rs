@@ -20,7 +20,7 @@ use chomp_table::{Digest, Division, Head, RangeBits, RangeSummary};
 
 use crate::StoreError;
 use crate::keys::PartName;
-use crate::objects::{Storage, StorageError};
+use crate::objects::{Problem, Storage, StorageError};
 
 /// The most ranges that a part may have.
 pub const RANGES_MAX: usize = 1 << 12;
@@ -220,7 +220,9 @@ fn check(
     };
     let record = match read {
         Ok(record) => record,
-        Err(StorageError::NotFound { .. }) => return Err(lost("it does not exist".to_owned())),
+        Err(error) if error.problem == Problem::NotFound => {
+            return Err(lost("it does not exist".to_owned()));
+        }
         Err(error) => match error.unfit() {
             Some(unfit) => return Err(lost(unfit.to_string())),
             None => return Err(error.into()),

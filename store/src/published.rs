@@ -6,7 +6,7 @@ use chomp_table::manifest::MANIFEST_BYTES_MAX;
 
 use crate::StoreError;
 use crate::keys;
-use crate::objects::{Key, KeyError, Storage, StorageError};
+use crate::objects::{Key, KeyError, Problem, Storage};
 
 /// The key of an object of the published table in `folder`.
 ///
@@ -33,7 +33,7 @@ pub async fn put(
     bytes: Bytes,
 ) -> Result<(), StoreError> {
     match storage.create(key, bytes.clone()).await {
-        Err(StorageError::AlreadyExists { .. }) => {}
+        Err(error) if error.problem == Problem::AlreadyExists => {}
         created => return Ok(created?),
     }
     let there = storage.read_at(key, 0..bytes.len() as u64 + 1).await;
@@ -60,7 +60,7 @@ pub async fn manifest(storage: &dyn Storage, folder: &str) -> Result<Option<Byte
             Err(StoreError::damaged(&key, "it is too large for a manifest"))
         }
         Ok(bytes) => Ok(Some(bytes)),
-        Err(StorageError::NotFound { .. }) => Ok(None),
+        Err(error) if error.problem == Problem::NotFound => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
-use chomp_store::objects::{Action, Cause};
-use chomp_store::{Key, Storage, StorageError, part};
+use chomp_store::objects::Action;
+use chomp_store::{Key, Problem, Storage, StorageError, part};
 use http::header::{CONTENT_LENGTH, IF_NONE_MATCH, RANGE};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -116,11 +116,7 @@ impl Storage for ProxyStorage {
 }
 
 fn not_here(key: &Key, action: Action) -> StorageError {
-    StorageError::Failed {
-        key: key.clone(),
-        action,
-        source: Box::new(ProxyError::NotHere),
-    }
+    StorageError::new(Problem::Failed, action, key, ProxyError::NotHere)
 }
 
 fn finish(
@@ -128,30 +124,15 @@ fn finish(
     action: Action,
     answer: Result<StoreReply, ClientError>,
 ) -> Result<Bytes, StorageError> {
-    let key = key.clone();
-    let said = || -> Cause { Box::new(ProxyError::Said) };
+    let said = |problem| StorageError::new(problem, action, key, ProxyError::Said);
     Err(match answer {
         Ok(StoreReply::Done(bytes)) => return Ok(bytes),
-        Ok(StoreReply::NotFound) => StorageError::NotFound {
-            key,
-            action,
-            source: said(),
-        },
-        Ok(StoreReply::AlreadyExists) => StorageError::AlreadyExists {
-            key,
-            action,
-            source: said(),
-        },
-        Ok(StoreReply::Full(reason)) => StorageError::Full {
-            key,
-            action,
-            source: Box::new(ProxyError::Told(reason)),
-        },
-        Err(error) => StorageError::Failed {
-            key,
-            action,
-            source: Box::new(error),
-        },
+        Ok(StoreReply::NotFound) => said(Problem::NotFound),
+        Ok(StoreReply::AlreadyExists) => said(Problem::AlreadyExists),
+        Ok(StoreReply::Full(reason)) => {
+            StorageError::new(Problem::Full, action, key, ProxyError::Told(reason))
+        }
+        Err(error) => StorageError::new(Problem::Failed, action, key, error),
     })
 }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use chomp_store::location::Location;
 use chomp_store::merge::{Cut, MergeError};
 use chomp_store::part::read_records;
-use chomp_store::{Follower, Key, Place, Storage, StorageError, StoreError, published};
+use chomp_store::{Follower, Key, Place, Problem, Storage, StorageError, StoreError, published};
 use chomp_table::format::describe;
 use chomp_table::{Division, Head};
 use tokio::sync::{Mutex, RwLock};
@@ -211,7 +211,9 @@ impl Store {
         let mut looks = 1;
         loop {
             match journal.catch_up(next).await {
-                Err(StoreError::Storage(StorageError::NotFound { .. })) if looks < LOOKS => {
+                Err(StoreError::Storage(error))
+                    if error.problem == Problem::NotFound && looks < LOOKS =>
+                {
                     tokio::time::sleep(LOOK_AGAIN * (1 << (looks - 1))).await;
                     looks += 1;
                 }
@@ -309,14 +311,14 @@ impl Store {
 
     /// Remembers that writing failed in a way that may go on.
     fn doubt(&self, error: &StorageError) {
-        if !self.proxied && matches!(error, StorageError::Failed { .. }) {
+        if !self.proxied && error.problem == Problem::Failed {
             self.doubtful.store(true, Ordering::Relaxed);
         }
     }
 
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), Trouble> {
         let exists = match self.storage.create(key, bytes.clone()).await {
-            Err(error @ StorageError::AlreadyExists { .. }) => error,
+            Err(error) if error.problem == Problem::AlreadyExists => error,
             Err(error) => {
                 self.doubt(&error);
                 return Err(error.into());

@@ -44,12 +44,10 @@ impl From<ClientError> for Trouble {
 impl From<StorageError> for Trouble {
     fn from(error: StorageError) -> Trouble {
         // What goes through the coordinator fails as calls to it do.
-        if let StorageError::Failed { source, .. } = &error
-            && let Some(client) = source.downcast_ref::<ClientError>()
-        {
-            return client.clone().into();
+        match error.source.downcast_ref::<ClientError>() {
+            Some(client) => client.clone().into(),
+            None => Trouble::failed(&error),
         }
-        Trouble::failed(&error)
     }
 }
 

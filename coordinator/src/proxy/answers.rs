@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::response::Response;
 use chomp_serve::ChunkBody;
 use chomp_serve::answer::problem;
-use chomp_store::StorageError;
+use chomp_store::{Problem, StorageError};
 use chomp_table::format::describe;
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -107,13 +107,13 @@ pub(super) fn busy() -> Response {
 
 /// The storage failed.
 pub(super) fn failed(error: &StorageError) -> Response {
-    let status = match error {
-        StorageError::NotFound { .. } => StatusCode::NOT_FOUND,
-        StorageError::AlreadyExists { .. } => StatusCode::PRECONDITION_FAILED,
-        StorageError::Full { .. } => StatusCode::INSUFFICIENT_STORAGE,
+    let status = match error.problem {
+        Problem::NotFound => StatusCode::NOT_FOUND,
+        Problem::AlreadyExists => StatusCode::PRECONDITION_FAILED,
+        Problem::Full => StatusCode::INSUFFICIENT_STORAGE,
         // Whatever has its name, the object is lost.
-        StorageError::Failed { .. } if error.unfit().is_some() => StatusCode::NOT_FOUND,
-        StorageError::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        Problem::Failed if error.unfit().is_some() => StatusCode::NOT_FOUND,
+        Problem::Failed => StatusCode::INTERNAL_SERVER_ERROR,
     };
     let text = describe(error);
     if matches!(

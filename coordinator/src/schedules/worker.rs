@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use chomp_plan::{Work, WorkerId};
 use chomp_store::part::{PartBuilder, read_record};
-use chomp_store::{MergedShard, PartName, Storage, StorageError, published};
+use chomp_store::{MergedShard, PartName, Problem, Storage, published};
 use chomp_table::manifest::folder_name;
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head};
@@ -152,7 +152,9 @@ impl World {
     fn put(&self, name: PartName, bytes: Bytes) -> Result<(), Trouble> {
         match ready(self.storage.create(&name.key(), bytes)) {
             Ok(()) => Ok(()),
-            Err(StorageError::AlreadyExists { .. }) => panic!("two parts of one lease"),
+            Err(error) if error.problem == Problem::AlreadyExists => {
+                panic!("two parts of one lease")
+            }
             Err(_) => Err(Trouble::Other),
         }
     }

@@ -12,7 +12,7 @@ use super::format::{CHECKPOINT, RANGE_ENTRY, SEGMENT, decode, read_segment};
 use crate::StoreError;
 use crate::keys::{self, PartName};
 use crate::ledger::Ledger;
-use crate::objects::{Key, Storage, StorageError};
+use crate::objects::{Key, Problem, Storage, StorageError};
 
 /// The most bytes of a segment, and of a checkpoint: one with all ranges and all shards that there can be, each with an
 /// entry of its own.
@@ -88,7 +88,7 @@ pub(super) async fn refuse_gap(storage: &dyn Storage, next: u64) -> Result<(), S
 }
 
 fn is_missing(error: &StoreError) -> bool {
-    matches!(error, StoreError::Storage(StorageError::NotFound { .. }))
+    matches!(error, StoreError::Storage(error) if error.problem == Problem::NotFound)
 }
 
 /// A ledger to begin with: that of a checkpoint, or after segment 0 if that checkpoint is not there (any
@@ -135,7 +135,7 @@ async fn read_checkpoint(storage: &dyn Storage, number: u64) -> Result<Ledger, S
 pub(super) async fn exists(storage: &dyn Storage, key: &Key) -> Result<bool, StorageError> {
     match storage.read_at(key, 0..0).await {
         Ok(_) => Ok(true),
-        Err(StorageError::NotFound { .. }) => Ok(false),
+        Err(error) if error.problem == Problem::NotFound => Ok(false),
         Err(error) => Err(error),
     }
 }

@@ -35,7 +35,7 @@ pub(super) use self::failure::is_refusal;
 use self::failure::{Knowledge, advice, said, sort};
 use self::patience::Patience;
 use super::lock::OpenError;
-use super::{Action, Key, LISTED_MAX, Storage, StorageError};
+use super::{Action, Key, LISTED_MAX, Problem, Storage, StorageError};
 
 /// How long requests are repeated.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -272,7 +272,7 @@ impl Storage for BucketStorage {
                         Ok(_) => return Err(failure::known(key, Action::Create, error)),
                         // The server answers so too while another creation is under way that then
                         // fails.
-                        Err(StorageError::NotFound { .. }) => {}
+                        Err(error) if error.problem == Problem::NotFound => {}
                         Err(error) => return Err(error),
                     }
                 }

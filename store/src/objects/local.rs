@@ -18,7 +18,6 @@
 mod files;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error;
 use std::fs;
 use std::io;
 use std::ops::Range;
@@ -35,7 +34,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use self::files::{Failure, entries, remove_unfinished, sync_all};
 use super::lock::{OpenError, TableLock, failed};
-use super::{Action, Cause, Key, LISTED_MAX, READS_MAX, Storage, StorageError};
+use super::{Action, Key, LISTED_MAX, Problem, READS_MAX, Storage, StorageError};
 
 /// So many objects are read by a thread that the others need not wait for: a change of threads takes about as long as
 /// reading one that the system has in memory.
@@ -189,12 +188,12 @@ impl Directory {
             } else {
                 NOT_OURS
             };
-            return Err(error(key, action, Failure::Other(reason.into())));
+            return Err(StorageError::new(Problem::Failed, action, key, reason));
         }
         let path = self.path(key);
         let folder = path.parent().expect("a key is joined to the directory");
-        let done = write(&path, folder).map_err(|failure| error(key, action, failure));
-        if matches!(done, Err(StorageError::Failed { .. })) {
+        let done = write(&path, folder).map_err(|failure| failure.of(action, key));
+        if matches!(&done, Err(error) if error.problem == Problem::Failed) {
             self.broken.store(true, Ordering::SeqCst);
         }
         done
@@ -212,7 +211,7 @@ impl Directory {
         for key in keys {
             self.write(key, Action::Delete, |path, folder| {
                 match fs::remove_file(path).map_err(Failure::of_existing) {
-                    Err(Failure::Missing(_)) => {}
+                    Err(failure) if failure.problem == Problem::NotFound => {}
                     removed => {
                         removed?;
                         changed.insert(folder.to_owned(), key);
@@ -229,14 +228,14 @@ impl Directory {
 
     fn read(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         let read = files::read(&self.path(key), range);
-        read.map_err(|failure| error(key, Action::Read, failure))
+        read.map_err(|failure| failure.of(Action::Read, key))
     }
 
     fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
         let mut objects = Vec::new();
         let mut left = Some(self.listed_max);
         let listed = files::list(&self.path(prefix), prefix.as_str(), &mut left, &mut objects);
-        listed.map_err(|source| error(prefix, Action::List, source.into()))?;
+        listed.map_err(|error| Failure::from(error).of(Action::List, prefix))?;
         if left.is_none() {
             return Err(StorageError::too_many(prefix, self.listed_max));
         }
@@ -253,42 +252,6 @@ impl Directory {
         }
         Ok(())
     }
-}
-
-/// Sorts an error by what a caller can do about it.
-fn error(key: &Key, action: Action, failure: Failure) -> StorageError {
-    let key = key.clone();
-    match failure {
-        Failure::Missing(source) => StorageError::NotFound {
-            key,
-            action,
-            source: source.into(),
-        },
-        Failure::Exists(source) => StorageError::AlreadyExists {
-            key,
-            action,
-            source: source.into(),
-        },
-        Failure::Other(source) if is_full(&*source) => StorageError::Full {
-            key,
-            action,
-            source,
-        },
-        Failure::Other(source) => StorageError::Failed {
-            key,
-            action,
-            source,
-        },
-    }
-}
-
-/// Whether an error is a full disk or an exhausted quota.
-fn is_full(error: &(dyn Error + 'static)) -> bool {
-    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
-    matches!(
-        kind,
-        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-    )
 }
 
 #[async_trait]
@@ -341,10 +304,9 @@ impl Storage for LocalStorage {
 
     async fn tidy(&self) -> Result<(), StorageError> {
         let tidied = self.run(Directory::tidy).await;
-        tidied.map_err(|source| StorageError::Failed {
-            key: Key::new("work").expect("letters are a key"),
-            action: Action::Delete,
-            source: Cause::from(source),
+        tidied.map_err(|source| {
+            let work = Key::new("work").expect("letters are a key");
+            StorageError::new(Problem::Failed, Action::Delete, &work, source)
         })
     }
 }

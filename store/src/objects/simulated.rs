@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{Action, Key, Storage, StorageError};
+use super::{Action, Key, Problem, Storage, StorageError};
 
 /// When a call fails: before it had an effect, or after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,11 +213,7 @@ impl SimulatedStorage {
         let mut state = self.state();
         let call = state.calls;
         state.calls += 1;
-        let failed = |why: &str| StorageError::Failed {
-            key: key.clone(),
-            action,
-            source: why.into(),
-        };
+        let failed = |why: &str| StorageError::new(Problem::Failed, action, key, why);
         if state.crashed || state.crash_at == Some(call) {
             return Err(failed("the storage has crashed"));
         }
@@ -258,25 +254,16 @@ impl State {
 
     fn get(&self, key: &Key) -> Result<Bytes, StorageError> {
         let object = self.objects.get(key);
-        let missing = || StorageError::NotFound {
-            key: key.clone(),
-            action: Action::Read,
-            source: "no such object".into(),
-        };
+        let missing = || StorageError::new(Problem::NotFound, Action::Read, key, "no such object");
         object
             .map(|object| object.bytes.clone())
             .ok_or_else(missing)
     }
 
     fn create(&mut self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
-        let (action, name) = (Action::Create, key.clone());
+        let refused = |problem, why: &str| StorageError::new(problem, Action::Create, key, why);
         if self.objects.contains_key(key) {
-            let source = "the object exists".into();
-            return Err(StorageError::AlreadyExists {
-                key: name,
-                action,
-                source,
-            });
+            return Err(refused(Problem::AlreadyExists, "the object exists"));
         }
         let held = self.objects.values().map(|object| &object.bytes);
         let used: usize = held
@@ -285,12 +272,7 @@ impl State {
             .map(Bytes::len)
             .sum();
         if used as u64 > self.bytes_max {
-            let source = "over the limit".into();
-            return Err(StorageError::Full {
-                key: name,
-                action,
-                source,
-            });
+            return Err(refused(Problem::Full, "over the limit"));
         }
         for object in self.objects.values_mut() {
             object.durable = true;
@@ -303,7 +285,7 @@ impl State {
             durable,
             created,
         };
-        self.objects.insert(name, object);
+        self.objects.insert(key.clone(), object);
         Ok(())
     }
 }

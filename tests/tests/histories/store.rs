@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use chomp_store::objects::{Action, Key, SimulatedStorage, Storage, StorageError};
+use chomp_store::objects::{Action, Key, Problem, SimulatedStorage, Storage, StorageError};
 use fastrand::Rng;
 use tokio::time::sleep;
 
@@ -130,11 +130,7 @@ impl View {
         action: Action,
         call: impl Future<Output = Result<T, StorageError>>,
     ) -> Result<T, StorageError> {
-        let failed = |why: &str| StorageError::Failed {
-            key: key.clone(),
-            action,
-            source: why.into(),
-        };
+        let failed = |why: &str| StorageError::new(Problem::Failed, action, key, why);
         let slowest = match action {
             Action::Create | Action::Delete => self.slowest,
             Action::Read | Action::List => self.slowest / 20,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chomp_proto::v1::coordinator_server::Coordinator;
 use chomp_proto::v1::{self, complete_reply, complete_request, lease_reply};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
-use chomp_store::{Entry, Finders, Key, PartName, Placed, Storage, StorageError, published};
+use chomp_store::{Entry, Finders, Key, PartName, Placed, Problem, Storage, StoreError, published};
 use chomp_table::manifest::folder_name;
 use chomp_table::{Digest, Head, RangeSummary};
 use http::{Method, StatusCode};
@@ -280,7 +280,7 @@ impl Fake {
         }
         let bytes = match now(state.storage.read(key)) {
             Ok(bytes) => bytes,
-            Err(StorageError::NotFound { .. }) => {
+            Err(error) if error.problem == Problem::NotFound => {
                 return (StatusCode::NOT_FOUND, bytes::Bytes::new());
             }
             Err(error) => return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string().into()),
@@ -326,10 +326,10 @@ impl Fake {
         };
         match put {
             Ok(()) => StatusCode::CREATED,
-            Err(chomp_store::StoreError::Storage(StorageError::AlreadyExists { .. })) => {
+            Err(StoreError::Storage(error)) if error.problem == Problem::AlreadyExists => {
                 StatusCode::PRECONDITION_FAILED
             }
-            Err(chomp_store::StoreError::Storage(StorageError::Full { .. })) => {
+            Err(StoreError::Storage(error)) if error.problem == Problem::Full => {
                 StatusCode::INSUFFICIENT_STORAGE
             }
             Err(error) => panic!("{error}"),

@@ -2,7 +2,7 @@
 
 use object_store::Error;
 
-use super::super::{Action, Cause, Key, StorageError};
+use super::super::{Action, Cause, Key, Problem, StorageError};
 
 const DENIED: &str = "access is denied: check the credentials in the environment (AWS_ACCESS_KEY_ID and \
                       AWS_SECRET_ACCESS_KEY, GOOGLE_…, AZURE_STORAGE_…) and what they permit: to read, \
@@ -34,50 +34,30 @@ pub(super) fn sort(error: &Error) -> Knowledge {
 
 /// An answer that tells why nothing was done.
 pub(super) fn known(key: &Key, action: Action, error: Error) -> StorageError {
-    let key = key.clone();
-    match error {
-        error @ Error::NotFound { .. } if action == Action::Create || is_no_bucket(&error) => {
-            failed(key, action, NO_BUCKET, &error)
+    let problem = match &error {
+        Error::NotFound { .. } if action == Action::Create || is_no_bucket(&error) => {
+            return failed(key, action, NO_BUCKET, &error);
         }
-        error @ (Error::PermissionDenied { .. } | Error::Unauthenticated { .. })
-            if !is_full(&error) =>
-        {
-            failed(key, action, denial(&error), &error)
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } if !is_full(&error) => {
+            return failed(key, action, denial(&error), &error);
         }
-        error @ Error::NotFound { .. } => StorageError::NotFound {
-            key,
-            action,
-            source: error.into(),
-        },
-        error @ Error::AlreadyExists { .. } => StorageError::AlreadyExists {
-            key,
-            action,
-            source: error.into(),
-        },
-        error if is_denied(&error) => failed(key, action, denial(&error), &error),
-        error if is_full(&error) => StorageError::Full {
-            key,
-            action,
-            source: error.into(),
-        },
-        error => failed(key, action, UNREACHABLE, &error),
-    }
+        Error::NotFound { .. } => Problem::NotFound,
+        Error::AlreadyExists { .. } => Problem::AlreadyExists,
+        _ if is_denied(&error) => return failed(key, action, denial(&error), &error),
+        _ if is_full(&error) => Problem::Full,
+        _ => return failed(key, action, UNREACHABLE, &error),
+    };
+    StorageError::new(problem, action, key, error)
 }
 
 /// An answer that did not come, or tells nothing, when patience has ended.
 pub(super) fn unknown(key: &Key, action: Action, error: &Error) -> StorageError {
-    failed(key.clone(), action, UNREACHABLE, error)
+    failed(key, action, UNREACHABLE, error)
 }
 
-fn failed(key: Key, action: Action, what: &'static str, source: &Error) -> StorageError {
-    StorageError::Failed {
-        key,
-        action,
-        source: Cause::from(Explained {
-            what,
-            source: Said::of(source),
-        }),
-    }
+fn failed(key: &Key, action: Action, what: &'static str, source: &Error) -> StorageError {
+    let source = Said::of(source);
+    StorageError::new(Problem::Failed, action, key, Explained { what, source })
 }
 
 /// What to do about a failure, in front of what the server says.
@@ -102,24 +82,24 @@ impl Said {
 
 /// What the server says about the failure of a first request.
 pub(super) fn said(error: StorageError) -> Cause {
-    match error {
-        StorageError::Failed { source, .. } => match source.downcast::<Explained>() {
-            Ok(explained) => explained.source.into(),
-            Err(source) => source,
-        },
-        error => error.into(),
+    if error.problem != Problem::Failed {
+        return error.into();
+    }
+    match error.source.downcast::<Explained>() {
+        Ok(explained) => explained.source.into(),
+        Err(source) => source,
     }
 }
 
 /// What to do about the failure of a first request.
 pub(super) fn advice(error: &StorageError) -> &'static str {
-    match error {
-        StorageError::Failed { source, .. } => match source.downcast_ref::<Explained>() {
+    match error.problem {
+        Problem::Failed => match error.source.downcast_ref::<Explained>() {
             Some(explained) => explained.what,
             None => UNREACHABLE,
         },
-        StorageError::Full { .. } => "it has no space left: free some and run again",
-        StorageError::NotFound { .. } | StorageError::AlreadyExists { .. } => {
+        Problem::Full => "it has no space left: free some and run again",
+        Problem::NotFound | Problem::AlreadyExists => {
             "it does not keep what was created: use another server"
         }
     }

@@ -12,35 +12,44 @@ use chomp_files::sync_folder;
 
 use super::super::key::is_segment;
 use super::super::lock::{OpenError, failed};
-use super::super::{Cause, Key};
+use super::super::{Action, Key, Problem, StorageError};
 
 /// Why an object cannot be created, read or removed.
 #[derive(Debug)]
-pub(super) enum Failure {
-    /// It is not there.
-    Missing(io::Error),
-    /// It is there already.
-    Exists(io::Error),
-    /// Anything else.
-    Other(Cause),
+pub(super) struct Failure {
+    pub(super) problem: Problem,
+    source: io::Error,
 }
 
 impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        Failure::Other(error.into())
+    fn from(source: io::Error) -> Failure {
+        let problem = match source.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Problem::Full,
+            _ => Problem::Failed,
+        };
+        Failure::new(problem, source)
     }
 }
 
 impl Failure {
+    fn new(problem: Problem, source: io::Error) -> Failure {
+        Failure { problem, source }
+    }
+
     /// Of an action on a file that should be there. A folder is not an object, and a file has none in
     /// it.
-    pub(super) fn of_existing(error: io::Error) -> Failure {
-        match error.kind() {
+    pub(super) fn of_existing(source: io::Error) -> Failure {
+        match source.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
-                Failure::Missing(error)
+                Failure::new(Problem::NotFound, source)
             }
-            _ => error.into(),
+            _ => source.into(),
         }
+    }
+
+    /// The failure as that of an action on an object.
+    pub(super) fn of(self, action: Action, key: &Key) -> StorageError {
+        StorageError::new(self.problem, action, key, self.source)
     }
 }
 
@@ -49,15 +58,18 @@ pub(super) fn create(path: &Path, folder: &Path, bytes: &[u8]) -> Result<(), Fai
     match create_once(path, folder, bytes) {
         // Whoever takes a table over clears away what is not finished. Who has it from now on is for the
         // names to say.
-        Err(Failure::Missing(_)) => match create_once(path, folder, bytes) {
-            Err(Failure::Missing(error)) => Err(error.into()),
-            done => done,
-        },
+        Err(first) if first.problem == Problem::NotFound => {
+            let again = create_once(path, folder, bytes);
+            again.map_err(|failure| match failure.problem {
+                Problem::NotFound => failure.source.into(),
+                _ => failure,
+            })
+        }
         done => done,
     }
 }
 
-/// The same; [`Failure::Missing`] if the file lost its first name before it had its own.
+/// The same; [`Problem::NotFound`] if the file lost its first name before it had its own.
 fn create_once(path: &Path, folder: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let (first, file) = open_unfinished(path)?;
     let done = fill(&first, file, path, bytes).and_then(|()| Ok(sync_folder(folder)?));
@@ -85,10 +97,12 @@ fn fill(first: &Path, mut file: File, path: &Path, bytes: &[u8]) -> Result<(), F
     match fs::hard_link(first, path) {
         // A network file system that repeats a lost request meets the name that it has made itself.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => match file.metadata()?.nlink() {
-            1 => Err(Failure::Exists(error)),
+            1 => Err(Failure::new(Problem::AlreadyExists, error)),
             _ => Ok(()),
         },
-        Err(error) if error.kind() == ErrorKind::NotFound => Err(Failure::Missing(error)),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err(Failure::new(Problem::NotFound, error))
+        }
         linked => Ok(linked?),
     }
 }
@@ -248,12 +262,18 @@ mod tests {
         let (first, file) = open_unfinished(&path).unwrap();
         fs::remove_file(&first).unwrap();
         let filled = fill(&first, file, &path, b"content");
-        assert!(matches!(filled, Err(Failure::Missing(_))), "{filled:?}");
+        assert!(
+            matches!(&filled, Err(failure) if failure.problem == Problem::NotFound),
+            "{filled:?}"
+        );
 
         // Any other failure is none that is mended by writing again.
         let (first, file) = open_unfinished(&path).unwrap();
         let filled = fill(&first, file, &first.join("object"), b"content");
-        assert!(matches!(filled, Err(Failure::Other(_))), "{filled:?}");
+        assert!(
+            matches!(&filled, Err(failure) if failure.problem == Problem::Failed),
+            "{filled:?}"
+        );
     }
 
     #[test]

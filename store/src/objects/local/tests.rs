@@ -137,7 +137,7 @@ fn a_listing_is_bounded() {
     for number in 0..10 {
         fs::write(folder.join(number.to_string()), "").unwrap();
         let error = ready(storage.list(&parts)).unwrap_err();
-        let text = format!("{error}: {}", error.source().unwrap());
+        let text = format!("{error}: {}", error.source);
         let start = "cannot list work/parts: it has more than 100 objects";
         assert!(text.starts_with(start) && text.contains("Remove"), "{text}");
     }
@@ -221,10 +221,7 @@ async fn what_is_no_file_is_no_object() {
             .create(key, Bytes::from_static(b"x"))
             .await
             .unwrap_err();
-        assert!(
-            matches!(error, StorageError::AlreadyExists { .. }),
-            "{error:?}"
-        );
+        assert!(error.problem == Problem::AlreadyExists, "{error:?}");
     }
     // They go as objects do.
     let listed = storage.list(&key("work/parts")).await.unwrap();
@@ -276,13 +273,7 @@ async fn a_folder_that_cannot_be_made() {
         .await
         .unwrap_err();
     assert!(
-        matches!(
-            error,
-            StorageError::Failed {
-                action: Action::Create,
-                ..
-            }
-        ),
+        (error.problem, error.action) == (Problem::Failed, Action::Create),
         "{error:?}"
     );
 
@@ -311,17 +302,9 @@ fn full_disks_and_quotas_are_told_from_other_failures() {
         (PermissionDenied, false),
         (FileTooLarge, false),
     ] {
-        let error = error(&key("a"), Action::Create, io::Error::from(kind).into());
-        assert_eq!(
-            matches!(error, StorageError::Full { .. }),
-            full,
-            "{error:?}"
-        );
-        assert_eq!(
-            matches!(error, StorageError::Failed { .. }),
-            !full,
-            "{error:?}"
-        );
+        let error = Failure::from(io::Error::from(kind)).of(Action::Create, &key("a"));
+        assert_eq!(error.problem == Problem::Full, full, "{error:?}");
+        assert_eq!(error.problem == Problem::Failed, !full, "{error:?}");
     }
 }
 
@@ -345,7 +328,7 @@ async fn workers_share_it() {
     workers[0].create(&part, job.1.clone()).await.unwrap();
     let again = workers[1].create(&part, Bytes::new()).await;
     assert!(
-        matches!(again, Err(StorageError::AlreadyExists { .. })),
+        matches!(&again, Err(error) if error.problem == Problem::AlreadyExists),
         "{again:?}"
     );
     for storage in [&owner, &workers[1]] {
@@ -358,7 +341,7 @@ async fn workers_share_it() {
     let view = LocalStorage::view(directory.path()).unwrap();
     assert_eq!(view.read(&part).await.unwrap(), "abc");
     let error = view.create(&key("a"), Bytes::new()).await.unwrap_err();
-    assert_eq!(error.source().unwrap().to_string(), NOT_OURS);
+    assert_eq!(error.source.to_string(), NOT_OURS);
 }
 
 /// A file system of one mebibyte, unmounted at the end.
@@ -403,13 +386,7 @@ async fn a_full_disk() {
             .await
             .unwrap_err();
         assert!(
-            matches!(
-                error,
-                StorageError::Full {
-                    action: Action::Create,
-                    ..
-                }
-            ),
+            (error.problem, error.action) == (Problem::Full, Action::Create),
             "{error:?}"
         );
         assert_eq!(
