@@ -129,7 +129,7 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     }
     match cause.downcast_ref()? {
         OpenError::InUse { .. } | OpenError::Bucket { .. } => Some(Exit::Refused),
-        OpenError::Failed { .. } | OpenError::Lock(_) => None,
+        OpenError::File(_) => None,
     }
 }
 

@@ -1,8 +1,8 @@
 //! What can go wrong with a download, by what a caller can do about it.
 
-use std::io;
 use std::path::PathBuf;
 
+use chomp_files::FileError;
 use chomp_store::StorageError;
 use chomp_store::location::LocationError;
 use chomp_store::objects::OpenError;
@@ -97,19 +97,9 @@ pub enum DownloadError {
         /// The bytes that are left.
         free: u64,
     },
-    /// A file cannot be written, or the lock file be made.
+    /// A file or folder cannot be worked with: a full disk, a missing permission.
     #[error(transparent)]
-    File(chomp_files::FileError),
-    /// The file system does not let us: a full disk, a missing permission.
-    #[error("cannot {action} {}", path.display())]
-    Io {
-        /// What was being done.
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    File(#[from] FileError),
     /// The URL is none, or none that can be fetched from.
     #[error("{url:?} is not the URL of a server: {what}")]
     Url {

@@ -12,7 +12,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use chomp_files::{
-    FileError, Lock, free, make_folders, open_to_append, open_within, put, read_within, sync_folder,
+    FileError, Lock, failed, free, make_folders, open_to_append, open_within, put, read_within,
+    sync_folder,
 };
 use chomp_table::Digest;
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME};
@@ -44,15 +45,6 @@ pub(crate) struct Partial {
     hasher: Sha256,
 }
 
-/// Turns the error of an action on `path` into a [`DownloadError`].
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DownloadError {
-    move |source| DownloadError::Io {
-        action,
-        path: path.to_owned(),
-        source,
-    }
-}
-
 /// Runs work that blocks on a thread for it.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, DownloadError> + Send + 'static,
@@ -74,11 +66,11 @@ impl Target {
         // Never removed: whoever waits for a removed file locks another one than a newcomer.
         let lock = Lock::acquire(&out.join(LOCK)).map_err(|error| match error {
             FileError::InUse { path } => DownloadError::InUse { path },
-            error => DownloadError::File(error),
+            error => error.into(),
         })?;
         make_folders(&folder).map_err(failed("create the folder", &folder))?;
         // What an earlier attempt has named need not be on the disk yet, and is not written again.
-        synced(&folder)?;
+        sync_folder(&folder).map_err(failed("sync", &folder))?;
         Ok(Target {
             folder,
             _lock: lock,
@@ -95,7 +87,7 @@ impl Target {
         let found = match read_within(&path, MANIFEST_BYTES_MAX) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(failed("read", &path)(error)),
+            Err(error) => return Err(failed("read", &path)(error).into()),
         };
         if found == bytes {
             Ok(())
@@ -153,7 +145,7 @@ impl Target {
         let (file, metadata) = match open_within(&path) {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(failed("open", &path)(error)),
+            Err(error) => return Err(failed("open", &path)(error).into()),
         };
         if metadata.len() != length {
             return Ok(false);
@@ -190,7 +182,7 @@ impl Target {
         file.sync_all().map_err(failed("sync", &path))?;
         let named = self.folder.join(name);
         fs::rename(&path, &named).map_err(failed("rename a file to", &named))?;
-        synced(&self.folder)
+        Ok(sync_folder(&self.folder).map_err(failed("sync", &self.folder))?)
     }
 
     /// Writes a file, durably, unless it is there.
@@ -198,7 +190,7 @@ impl Target {
         if self.has(name, bytes.len() as u64, Digest::of(bytes))? {
             return Ok(());
         }
-        put(&self.folder.join(name), bytes).map_err(DownloadError::File)
+        Ok(put(&self.folder.join(name), bytes)?)
     }
 }
 
@@ -242,8 +234,4 @@ fn hash(mut file: &File) -> io::Result<(Sha256, u64)> {
         hasher.update(&buffer[..read]);
         length += read as u64;
     }
-}
-
-fn synced(folder: &Path) -> Result<(), DownloadError> {
-    sync_folder(folder).map_err(failed("sync", folder))
 }

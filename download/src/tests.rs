@@ -474,7 +474,7 @@ async fn another_table_and_another_owner_are_respected() {
     let file = out.path().join("file");
     write(&file, b"");
     let error = get(config(&server.url(), &file)).await.unwrap_err();
-    assert!(matches!(error, DownloadError::Io { .. }), "{error:?}");
+    assert!(matches!(error, DownloadError::File(_)), "{error:?}");
 }
 
 #[tokio::test]

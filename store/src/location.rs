@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use chomp_files::failed;
+
 use crate::objects::{
     Bucket, BucketStorage, Key, LocalStorage, OpenError, Routed, Service, Storage, TableLock,
 };
@@ -80,19 +82,13 @@ impl Location {
     ///
     /// # Errors
     ///
-    /// [`OpenError::Failed`] if the working directory is not known.
+    /// [`OpenError::File`] if the working directory is not known.
     pub fn absolute(self) -> Result<Location, OpenError> {
         Ok(match self {
-            Location::Directory(path) => match std::path::absolute(&path) {
-                Ok(path) => Location::Directory(path),
-                Err(source) => {
-                    return Err(OpenError::Failed {
-                        action: "find the absolute path of",
-                        path,
-                        source,
-                    });
-                }
-            },
+            Location::Directory(path) => {
+                let absolute = std::path::absolute(&path);
+                Location::Directory(absolute.map_err(failed("find the absolute path of", &path))?)
+            }
             bucket @ Location::Bucket(_) => bucket,
         })
     }
@@ -101,7 +97,7 @@ impl Location {
     ///
     /// # Errors
     ///
-    /// [`OpenError::Failed`] if the directory is missing or cannot be written;
+    /// [`OpenError::File`] if the directory is missing or cannot be written;
     /// [`OpenError::Bucket`] if what the environment says of the bucket is wrong. Whether the bucket can
     /// be reached turns out with the first object.
     pub fn open_shared(&self) -> Result<Arc<dyn Storage>, OpenError> {
@@ -129,7 +125,7 @@ impl Location {
     ///
     /// # Errors
     ///
-    /// [`OpenError::InUse`]; [`OpenError::Failed`]; [`OpenError::Bucket`].
+    /// [`OpenError::InUse`]; [`OpenError::File`]; [`OpenError::Bucket`].
     pub async fn open(&self, journal: Option<&Path>) -> Result<Arc<dyn Storage>, OpenError> {
         let local = |path: &Path| LocalStorage::open(TableLock::acquire(path)?);
         let rest: Arc<dyn Storage> = match (self, journal) {

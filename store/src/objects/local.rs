@@ -27,13 +27,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use chomp_files::{make_folder, sync_folder};
+use chomp_files::{FileError, failed, make_folder, sync_folder};
 use chomp_table::reader::TableName;
 use futures_util::{StreamExt, stream};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use self::files::{Failure, entries, remove_unfinished, sync_all};
-use super::lock::{OpenError, TableLock, failed};
+use super::lock::{OpenError, TableLock};
 use super::{Action, Key, LISTED_MAX, Problem, READS_MAX, Storage, StorageError};
 
 /// So many objects are read by a thread that the others need not wait for: a change of threads takes about as long as
@@ -92,7 +92,7 @@ impl LocalStorage {
     ///
     /// # Errors
     ///
-    /// [`OpenError::Failed`].
+    /// [`OpenError::File`].
     pub fn open(lock: TableLock) -> Result<LocalStorage, OpenError> {
         let root = absolute(lock.directory())?;
         let mut known = BTreeSet::new();
@@ -114,7 +114,7 @@ impl LocalStorage {
     ///
     /// # Errors
     ///
-    /// [`OpenError::Failed`] if the directory or its folder `work` is missing or cannot be written.
+    /// [`OpenError::File`] if the directory or its folder `work` is missing or cannot be written.
     pub fn shared(directory: &Path) -> Result<LocalStorage, OpenError> {
         let root = absolute(directory)?;
         let work = root.join("work");
@@ -127,7 +127,7 @@ impl LocalStorage {
     ///
     /// # Errors
     ///
-    /// [`OpenError::Failed`].
+    /// [`OpenError::File`].
     pub fn view(directory: &Path) -> Result<LocalStorage, OpenError> {
         let root = absolute(directory)?;
         Ok(LocalStorage::with(root, BTreeSet::new(), false, None))
@@ -166,7 +166,7 @@ impl LocalStorage {
     }
 }
 
-fn absolute(directory: &Path) -> Result<PathBuf, OpenError> {
+fn absolute(directory: &Path) -> Result<PathBuf, FileError> {
     fs::canonicalize(directory).map_err(failed("find the absolute path of", directory))
 }
 
@@ -243,7 +243,7 @@ impl Directory {
         Ok(objects)
     }
 
-    fn tidy(&self) -> Result<(), OpenError> {
+    fn tidy(&self) -> Result<(), FileError> {
         remove_unfinished(&self.root.join("work"))?;
         for (path, kind, name) in entries(&self.root).map_err(failed("list", &self.root))? {
             if kind.is_dir() && TableName::of(&name).is_some() {

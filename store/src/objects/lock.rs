@@ -1,10 +1,9 @@
 //! The directory of a table, and the lock that says who owns it.
 
 use std::error::Error;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use chomp_files::{FileError, Lock, make_folders};
+use chomp_files::{FileError, Lock, failed, make_folders};
 
 /// The file in a table's directory that its owner keeps locked.
 const LOCK: &str = "lock";
@@ -18,19 +17,9 @@ pub enum OpenError {
         /// The lock file.
         path: PathBuf,
     },
-    /// The file system does not let us.
-    #[error("cannot {action} {}", path.display())]
-    Failed {
-        /// What was being done.
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The lock file is no file, or cannot be made.
+    /// A file or folder cannot be worked with.
     #[error(transparent)]
-    Lock(FileError),
+    File(#[from] FileError),
     /// The bucket is not reached, or is not fit for a table.
     #[error("cannot use {bucket}: {what}")]
     Bucket {
@@ -41,15 +30,6 @@ pub enum OpenError {
         /// What the server says.
         source: Option<Box<dyn Error + Send + Sync>>,
     },
-}
-
-/// Turns the error of an action on `path` into an [`OpenError`].
-pub(super) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {
-    move |source| OpenError::Failed {
-        action,
-        path: path.to_owned(),
-        source,
-    }
 }
 
 /// The ownership of a table's directory, until it is dropped or the process ends in any way.
@@ -66,7 +46,7 @@ impl TableLock {
     ///
     /// # Errors
     ///
-    /// [`OpenError::InUse`] if it has one; [`OpenError::Failed`].
+    /// [`OpenError::InUse`] if it has one; [`OpenError::File`].
     pub fn acquire(directory: &Path) -> Result<TableLock, OpenError> {
         let directory = std::path::absolute(directory)
             .map_err(failed("find the absolute path of", directory))?;
@@ -76,7 +56,7 @@ impl TableLock {
         match Lock::acquire(&path) {
             Ok(lock) => Ok(TableLock { directory, lock }),
             Err(FileError::InUse { path }) => Err(OpenError::InUse { path }),
-            Err(error) => Err(OpenError::Lock(error)),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -8,10 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use chomp_files::sync_folder;
+use chomp_files::{FileError, failed, sync_folder};
 
 use super::super::key::is_segment;
-use super::super::lock::{OpenError, failed};
 use super::super::{Action, Key, Problem, StorageError};
 
 /// Why an object cannot be created, read or removed.
@@ -169,7 +168,7 @@ pub(super) fn list(
 }
 
 /// Makes the entries of `folder` and its subfolders durable.
-pub(super) fn sync_all(folder: &Path, known: &mut BTreeSet<PathBuf>) -> Result<(), OpenError> {
+pub(super) fn sync_all(folder: &Path, known: &mut BTreeSet<PathBuf>) -> Result<(), FileError> {
     for (path, kind, name) in entries(folder).map_err(failed("list", folder))? {
         if kind.is_dir() && is_segment(&name) {
             sync_all(&path, known)?;
@@ -181,7 +180,7 @@ pub(super) fn sync_all(folder: &Path, known: &mut BTreeSet<PathBuf>) -> Result<(
 }
 
 /// Removes unfinished files from `folder` and its subfolders, if it is there. That need not be durable.
-pub(super) fn remove_unfinished(folder: &Path) -> Result<(), OpenError> {
+pub(super) fn remove_unfinished(folder: &Path) -> Result<(), FileError> {
     let found = unless_gone(entries(folder)).map_err(failed("list", folder))?;
     for (path, kind, name) in found.unwrap_or_default() {
         if kind.is_dir() && is_segment(&name) {

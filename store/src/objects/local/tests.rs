@@ -41,7 +41,7 @@ fn a_file_is_not_a_directory() {
     fs::write(&path, "").unwrap();
     for path in [path.clone(), path.join("table")] {
         let error = TableLock::acquire(&path).unwrap_err();
-        assert!(matches!(error, OpenError::Failed { .. }), "{error:?}");
+        assert!(matches!(error, OpenError::File(_)), "{error:?}");
         assert!(error.to_string().contains("file"), "{error}");
     }
 }
@@ -249,7 +249,7 @@ fn a_lock_that_leads_elsewhere_is_refused() {
     let elsewhere = directory.path().join("elsewhere");
     symlink(&elsewhere, &lock).unwrap();
     let error = TableLock::acquire(directory.path()).unwrap_err();
-    assert!(matches!(error, OpenError::Lock(_)), "{error:?}");
+    assert!(matches!(error, OpenError::File(_)), "{error:?}");
     assert!(!elsewhere.exists());
     fs::remove_file(&lock).unwrap();
     assert!(
@@ -260,7 +260,7 @@ fn a_lock_that_leads_elsewhere_is_refused() {
             .success()
     );
     let error = TableLock::acquire(directory.path()).unwrap_err();
-    assert!(matches!(error, OpenError::Lock(_)), "{error:?}");
+    assert!(matches!(error, OpenError::File(_)), "{error:?}");
 }
 
 #[tokio::test]
@@ -312,10 +312,7 @@ fn full_disks_and_quotas_are_told_from_other_failures() {
 async fn workers_share_it() {
     let directory = tempfile::tempdir().unwrap();
     let shared = || LocalStorage::shared(directory.path());
-    assert!(
-        matches!(shared(), Err(OpenError::Failed { .. })),
-        "no table"
-    );
+    assert!(matches!(shared(), Err(OpenError::File(_))), "no table");
     let owner = open(directory.path());
     let job = (key("work/job"), Bytes::from_static(b"abc"));
     owner.create(&job.0, job.1.clone()).await.unwrap();
