@@ -211,11 +211,27 @@ impl BucketStorage {
 
     async fn delete_one(&self, key: &Key) -> Result<(), StorageError> {
         let path = self.path(key);
+        let delete = || async {
+            match self.store.delete(&path).await {
+                Err(Error::NotFound { .. }) => Ok(()),
+                done => done,
+            }
+        };
+        self.retry(key, Action::Delete, delete).await
+    }
+
+    /// Repeats a request until the server answers it, or patience ends.
+    async fn retry<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        key: &Key,
+        action: Action,
+        request: impl Fn() -> F,
+    ) -> Result<T, StorageError> {
         let mut patience = self.patience();
         loop {
-            match self.store.delete(&path).await {
-                Ok(()) | Err(Error::NotFound { .. }) => return Ok(()),
-                Err(error) => patience.again(key, Action::Delete, error).await?,
+            match request().await {
+                Ok(done) => return Ok(done),
+                Err(error) => patience.again(key, action, error).await?,
             }
         }
     }
@@ -284,38 +300,24 @@ impl Storage for BucketStorage {
 
     async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
         let path = self.path(key);
-        let mut patience = self.patience();
-        loop {
-            match self.get_whole(&path).await {
-                Ok(done) => return Ok(done),
-                Err(error) => patience.again(key, Action::Read, error).await?,
-            }
-        }
+        self.retry(key, Action::Read, || self.get_whole(&path))
+            .await
     }
 
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         let path = self.path(key);
-        let mut patience = self.patience();
-        loop {
-            match self.get(&path, &range).await {
-                Ok(done) => return Ok(done),
-                Err(error) => patience.again(key, Action::Read, error).await?,
-            }
-        }
+        self.retry(key, Action::Read, || self.get(&path, &range))
+            .await
     }
 
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
         let path = self.path(prefix);
-        let mut patience = self.patience();
-        loop {
-            match self.list_once(&path).await {
-                Ok(done) if done.len() > self.listed_max => {
-                    return Err(StorageError::too_many(prefix, self.listed_max));
-                }
-                Ok(done) => return Ok(done),
-                Err(error) => patience.again(prefix, Action::List, error).await?,
-            }
+        let list = || self.list_once(&path);
+        let objects = self.retry(prefix, Action::List, list).await?;
+        if objects.len() > self.listed_max {
+            return Err(StorageError::too_many(prefix, self.listed_max));
         }
+        Ok(objects)
     }
 
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
