@@ -8,17 +8,16 @@
 //! dropped cannot write into the next one.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use chomp_files::{
     FileError, Lock, failed, free, make_folders, open_to_append, open_within, put, read_within,
     sync_folder,
 };
-use chomp_table::Digest;
+use chomp_table::digest::{Digest, DigestBuilder};
 use chomp_table::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME};
 use chomp_table::reader::{ShardFileInfo, TableName};
-use sha2::{Digest as _, Sha256};
 
 use crate::error::DownloadError;
 
@@ -42,7 +41,7 @@ pub(crate) struct Partial {
     file: File,
     /// Its length.
     pub(crate) length: u64,
-    hasher: Sha256,
+    digest: DigestBuilder,
 }
 
 /// Runs work that blocks on a thread for it.
@@ -150,8 +149,8 @@ impl Target {
         if metadata.len() != length {
             return Ok(false);
         }
-        let (hasher, _) = hash(&file).map_err(failed("read", &path))?;
-        Ok(Digest(hasher.finalize().into()) == digest)
+        let (found, _) = hash(&file).map_err(failed("read", &path))?;
+        Ok(found.finish() == digest)
     }
 
     /// Opens the partial file of this name, to go on at its end; one that is longer than
@@ -163,12 +162,12 @@ impl Target {
         if metadata.len() > length_max {
             file.set_len(0).map_err(failed("cut", &path))?;
         }
-        let (hasher, length) = hash(&file).map_err(failed("read", &path))?;
+        let (digest, length) = hash(&file).map_err(failed("read", &path))?;
         Ok(Partial {
             path,
             file,
             length,
-            hasher,
+            digest,
         })
     }
 
@@ -200,7 +199,7 @@ impl Partial {
         self.file
             .write_all(bytes)
             .map_err(failed("write", &self.path))?;
-        self.hasher.update(bytes);
+        self.digest.push(bytes);
         self.length += bytes.len() as u64;
         Ok(())
     }
@@ -208,30 +207,21 @@ impl Partial {
     /// Begins anew.
     pub(crate) fn clear(&mut self) -> Result<(), DownloadError> {
         self.file.set_len(0).map_err(failed("cut", &self.path))?;
-        self.hasher = Sha256::new();
+        self.digest = DigestBuilder::default();
         self.length = 0;
         Ok(())
     }
 
     /// The digest of what is written.
     pub(crate) fn digest(&self) -> Digest {
-        Digest(self.hasher.clone().finalize().into())
+        self.digest.clone().finish()
     }
 }
 
 /// Hashes a file from its start to its end; returns its length too.
-fn hash(mut file: &File) -> io::Result<(Sha256, u64)> {
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; BUFFER_BYTES];
-    let mut length = 0;
-    loop {
-        let read = match file.read(&mut buffer) {
-            Ok(0) => return Ok((hasher, length)),
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        hasher.update(&buffer[..read]);
-        length += read as u64;
-    }
+fn hash(file: &File) -> io::Result<(DigestBuilder, u64)> {
+    let mut digest = DigestBuilder::default();
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
+    let length = io::copy(&mut reader, &mut digest)?;
+    Ok((digest, length))
 }

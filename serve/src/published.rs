@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata};
-use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -257,17 +257,11 @@ impl Shard {
     }
 }
 
-/// The digest of the first `bytes` bytes of a file.
+/// The digest of the first `bytes` bytes of a file that was just opened.
 fn digest(file: &File, bytes: u64) -> io::Result<Digest> {
     let mut digest = DigestBuilder::default();
-    let mut buffer = vec![0; CHECK_BYTES];
-    let mut at = 0;
-    while at < bytes {
-        let most = usize::try_from(bytes - at).map_or(CHECK_BYTES, |left| left.min(CHECK_BYTES));
-        file.read_exact_at(&mut buffer[..most], at)?;
-        digest.push(&buffer[..most]);
-        at += most as u64;
-    }
+    let mut reader = BufReader::with_capacity(CHECK_BYTES, file.take(bytes));
+    io::copy(&mut reader, &mut digest)?;
     Ok(digest.finish())
 }
 

@@ -1,6 +1,7 @@
 //! A SHA-256 digest: 32 bytes, written as 64 hexadecimal digits.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -44,6 +45,17 @@ impl DigestBuilder {
     /// The digest of all bytes.
     pub fn finish(self) -> Digest {
         Digest(self.0.finalize().into())
+    }
+}
+
+impl Write for DigestBuilder {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.push(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
