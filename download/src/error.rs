@@ -21,7 +21,7 @@ pub enum DownloadError {
         /// The last failure.
         source: Outage,
     },
-    /// The server does not want to.
+    /// The server refuses.
     #[error("{url} was refused with status {status}{}", if *status == 401 { ": a token is needed" } else { "" })]
     Refused {
         /// What was asked for.
@@ -53,7 +53,7 @@ pub enum DownloadError {
         /// Its digest.
         found: Digest,
     },
-    /// The server answered something that is no answer.
+    /// The server gave an answer that makes no sense.
     #[error("{url} was answered wrongly: {what}")]
     Wrong {
         /// What was asked for.
@@ -69,7 +69,7 @@ pub enum DownloadError {
         /// What is wrong with it.
         source: FormatError,
     },
-    /// All files came as the manifest says, and they are no table.
+    /// All files are as the manifest says, but they are not a table.
     #[error(transparent)]
     Table(#[from] TableError),
     /// There is another table where this one should go.
@@ -100,7 +100,7 @@ pub enum DownloadError {
     /// A file or folder cannot be worked with: a full disk, a missing permission.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The URL is none, or none that can be fetched from.
+    /// The text is not a URL, or not one that can be fetched from.
     #[error("{url:?} is not the URL of a server: {what}")]
     Url {
         /// The text.
@@ -108,7 +108,7 @@ pub enum DownloadError {
         /// What is wrong with it.
         what: String,
     },
-    /// The address of the bucket is none.
+    /// The address of the bucket is wrong.
     #[error(transparent)]
     Location(#[from] LocationError),
     /// The environment does not say how to reach the bucket.

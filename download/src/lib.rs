@@ -1,11 +1,11 @@
-//! Fetches a published table over HTTP or from a bucket, so that it is on disk as whoever made it published it.
+//! Fetches a published table over HTTP or from a bucket. The files on disk are those that were published, to the last
+//! byte.
 //!
-//! The manifest and `SHA256SUMS` come first: they say which files there are, and every byte that
-//! follows is checked against them. Shards are fetched some at a time, each into
-//! `<name>.partial`, which gets its name when it is complete, right, and synced. When the reader
-//! finds the whole table right, it gets its manifest, the last of its files. A download that was
-//! ended in any way goes on where it was: complete files are checked and kept, partial ones
-//! continued.
+//! The manifest and `SHA256SUMS` come first: they say which files there are, and every byte that follows is checked
+//! against them. Shards are fetched some at a time, each into `<name>.partial`, which becomes `<name>` when it is
+//! complete, checked and synced. When the reader has found all shards right, the manifest is written, as the last file.
+//! A download that ended in any way goes on where it was: it checks and keeps complete files, and continues partial
+//! ones.
 //!
 //! | module | holds |
 //! |---|---|

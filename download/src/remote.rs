@@ -1,5 +1,4 @@
-//! A table that stays where it is: of its shards only the indices and data frames are fetched that
-//! a question needs.
+//! A table that stays where it is. Only the indices and data frames of its shards that a question needs are fetched.
 //!
 //! The reader checks what comes against the manifest, as it does with files. Parts that are needed
 //! together are asked for together.

@@ -1,9 +1,9 @@
 //! The requests to a server, with their limits and their patience.
 //!
-//! A request is repeated when the connection fails or the server answers 5xx or 429, after a pause that
-//! grows and has some chance in it, until nothing has come for as long as the patience lasts.
-//! Any other refusal ends the download: asking again would not change it. So does an answer that leads
-//! elsewhere: who asks says where to, and a token is for nobody else.
+//! A request is repeated when the connection fails or the server answers 5xx or 429, after a pause that grows and has
+//! some chance in it, until nothing has come for as long as the patience lasts. Any other refusal ends the download:
+//! asking again would not change it. So does an answer that leads to another address: the user has named the server,
+//! and the token is for no other.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -34,7 +34,7 @@ const TARGET_BYTES_MAX: usize = 200;
 #[derive(Debug)]
 pub(crate) struct Server {
     client: Client,
-    /// Whether there is a certificate to know it by, so that nothing is said in the clear.
+    /// Whether the user gave a certificate for it. Then nothing is sent unencrypted.
     certified: bool,
     patience: Duration,
 }

@@ -1,20 +1,20 @@
 //! Files that are written for people, and files that strangers may have put there.
 //!
-//! [`NewFile`] is complete or absent: written under a random name that was free, synced, renamed, and
-//! the folder is synced. So nothing is written through a link that somebody has planted, and whatever
-//! goes wrong before, nothing is left; a process that is killed leaves a file whose name begins with a
-//! point and ends with `.partial`. [`put`] writes all at once, [`put_private`] a secret.
+//! [`NewFile`] is complete or absent: it is written under a random name that was free, synced and renamed, and then the
+//! folder is synced. So nothing is written through a link that somebody has planted. A failure leaves no file. A
+//! process that is killed leaves one whose name begins with a point and ends with `.partial`. [`put`] writes all at
+//! once, [`put_private`] a secret.
 //!
-//! [`open`] and [`open_within`] open files only, at once: no pipe is waited for, and in a folder that
-//! somebody else may have filled no link is followed.
+//! [`open`] and [`open_within`] open regular files only, and do not wait for a pipe. [`open_within`], for folders that
+//! somebody else may have filled, follows no link.
 //!
-//! [`Lock`] and [`Claim`] are what one process at a time may do.
+//! One process at a time has a [`Lock`], or a [`Claim`] to a file.
 //!
 //! # What always holds
 //!
 //! * A file gets a random name that was free; it is synced, renamed, and its folder is synced.
 //!   (`store` makes its objects itself.)
-//! * Only regular files are opened, and at once. In a table's folder no link is followed.
+//! * Only regular files are opened, without waiting. In a table's folder no link is followed.
 
 use std::io;
 use std::path::{Path, PathBuf};

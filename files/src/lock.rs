@@ -1,4 +1,4 @@
-//! What one process at a time may do.
+//! Locks, which one process at a time has.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -19,8 +19,8 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Whether the lock file is still to be found at its path. It is not when a folder above it was renamed or removed, or its
-    /// volume was detached. What the system cannot tell now it may tell later.
+    /// Whether the lock file is still to be found at its path. It is not if a folder above it was renamed or removed,
+    /// or its volume was detached. If the system cannot tell at the moment, it counts as found.
     pub fn is_in_place(&self) -> bool {
         match (self.file.metadata(), fs::symlink_metadata(&self.path)) {
             (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),

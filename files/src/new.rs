@@ -16,10 +16,9 @@ const MODE: u32 = 0o666;
 /// The rights of a file that holds secrets.
 const MODE_PRIVATE: u32 = 0o600;
 
-/// A file that is being written and has not its name yet.
+/// A file that is being written, and does not have its name yet.
 ///
-/// It is in the folder where it is to be, under a name that nobody can know before and that was
-/// free. Dropped, it leaves nothing.
+/// It is in its folder already, under a random name that was free. If it is dropped, nothing is left of it.
 #[derive(Debug)]
 pub struct NewFile {
     path: PathBuf,
@@ -192,7 +191,7 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The bytes that are left for this user where `path` is; of a file system without a size, more than anybody has.
+/// The bytes that are free for this user where `path` is; [`u64::MAX`] on a file system without a size.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! Opening what may have been put there by somebody else.
 //!
-//! A name in a table's folder may stand for anything: a link to a secret of whoever reads it, or a
-//! pipe from which nothing ever comes. Here only files are opened, and nothing is waited for.
+//! A name in a table's folder may stand for anything: a link to a secret of whoever reads it, or a pipe from which
+//! nothing ever comes. Here only regular files are opened, without waiting.
 
 use std::fmt;
 use std::fs::{self, File, FileType, Metadata, OpenOptions};
@@ -11,7 +11,7 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 
-/// Why what has a name is not used as a file. The text is what an [`io::Error`] says of it.
+/// Why something is not used as a file. An [`io::Error`] made of it has the same text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
     /// A symbolic link.
@@ -57,7 +57,7 @@ impl From<Unfit> for io::Error {
 }
 
 impl Unfit {
-    /// What makes a file unfit, if that is the error.
+    /// What makes a file unfit, if `error` was made of that.
     pub fn of(error: &io::Error) -> Option<Unfit> {
         error.get_ref()?.downcast_ref().copied()
     }
@@ -100,8 +100,8 @@ pub fn open_within(path: &Path) -> io::Result<(File, Metadata)> {
     open_as(File::options().read(true), path, Links::Refused)
 }
 
-/// What is in the file of this name, as [`open_within`] opens it; of one that is longer than `most`
-/// only so much and a byte.
+/// The content of the file, opened as by [`open_within`]. Of a file longer than `most` bytes it is the first `most` +
+/// 1.
 ///
 /// # Errors
 ///

@@ -29,7 +29,7 @@ pub fn problem(status: StatusCode, what: &str) -> Response {
     json(status, &Problem { error: what })
 }
 
-/// Nobody has the time for it now, but in so many seconds somebody may.
+/// The server is too busy: the client may try again in so many seconds.
 pub(crate) fn busy(what: &str, seconds: u64) -> Response {
     let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, what);
     response.headers_mut().insert(RETRY_AFTER, seconds.into());

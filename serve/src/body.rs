@@ -31,8 +31,8 @@ pub struct ChunkBody {
 }
 
 impl ChunkBody {
-    /// A body of `length` bytes, if that is known, which the task of `fill` sends. An empty chunk ends a body of unknown
-    /// length. A task that ends before the body does ends it with an error.
+    /// A body of `length` bytes, if that is known. The task of `fill` sends the bytes. An empty chunk ends a body of
+    /// unknown length. If the task ends before that, or before all `length` bytes, the body ends with an error.
     #[expect(
         clippy::disallowed_methods,
         reason = "ends with the body that it fills"

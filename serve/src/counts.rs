@@ -9,8 +9,8 @@ use chomp_table::{Table, TableError, Word};
 use serde::Serialize;
 use tokio::time::Instant;
 
-/// For each piece of the table that is counted, so many times as long nothing is done: whoever asks
-/// for positions meanwhile has most of a CPU.
+/// After each piece of the table that is counted, the thread rests so many times as long. So questions about positions
+/// have most of a CPU.
 const REST: u32 = 3;
 /// The longest rest.
 const REST_MAX: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! What is damaged is told to the owner, in the log, and to others only that there is something.
+//! Damage of tables: the log tells the owner where it is, and others learn only that there is some.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,7 +47,7 @@ impl DamageLog {
     }
 }
 
-/// The answer to whoever meets what the log tells of.
+/// The answer to a request that meets damage.
 pub(crate) fn damaged() -> Response {
     problem(
         StatusCode::INTERNAL_SERVER_ERROR,

@@ -1,5 +1,5 @@
-//! Connections, and what everybody may see of finished tables over HTTP: their files, answers to
-//! questions as JSON, and pages for people.
+//! The HTTP server: connections, and what everybody may see of finished tables: their files, answers to questions as
+//! JSON, and pages for people.
 //!
 //! | module | holds |
 //! |---|---|
@@ -25,11 +25,9 @@
 //! * Open routes never show more of the disk than the files that a manifest lists, with the digests
 //!   that it lists. Pages and descriptions are part of the program, and no path of a request
 //!   becomes a path of a file.
-//! * An answer is right, or an error. A damaged table gives status 500; the log says where the
-//!   damage is, and nobody else learns that.
-//! * What a peer may take of memory, connections and time before it shows a token is a named limit:
-//!   in `net/limits.rs`, and for questions at the top of `net/rate`, `lookups`, `status` and
-//!   `tables`.
+//! * An answer is right, or an error. A damaged table gives status 500. Only the log says where the damage is.
+//! * Named limits say how much memory, connections and time a peer may take before it shows a token: in
+//!   `net/limits.rs`, and for questions at the top of `net/rate`, `lookups`, `status` and `tables`.
 //! * The threads that serve calls read no table.
 //! * Each listener keeps only the newest status, so a slow reader delays nobody.
 //! * The pages are not built and load nothing from elsewhere. Texts become text, never HTML. They

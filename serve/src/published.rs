@@ -1,4 +1,4 @@
-//! Which files of finished tables are for everybody: those that a manifest lists, and nothing else.
+//! The files of finished tables that are for everybody: those that a manifest lists, and no others.
 
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata};

@@ -1,4 +1,4 @@
-//! All that is open, put together: tables and their files, the API, the pages.
+//! All that is open to everybody, put together: tables and their files, the API, the pages.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;

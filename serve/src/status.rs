@@ -1,8 +1,7 @@
 //! `/api/status`: how a job gets on, once or as events for as long as somebody listens.
 //!
-//! What is told is made once for all who listen. Each of them has the last that it was given, and
-//! gets the newest when its peer has taken that: whoever reads slowly misses what was told meanwhile,
-//! and whoever does not read is dropped with its connection.
+//! Each status is made once for all listeners. A listener gets the newest one when its peer has taken the one before:
+//! so a slow reader misses those between, and one that does not read is dropped with its connection.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ use tokio::time::sleep;
 use crate::answer::{busy, text};
 use crate::net::{Caller, Slot, Slots};
 
-/// Those who listen at a time. Each is the last that its connection has not sent yet.
+/// The listeners at a time. Each has one status in memory, which its connection has not sent yet.
 const LISTENERS_MAX: usize = 256;
 /// The same from one address, or one IPv6 network of 64 bits: nobody keeps all others out.
 const LISTENERS_PER_ADDRESS: usize = 32;

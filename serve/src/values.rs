@@ -1,4 +1,5 @@
-//! The table of values that answers: the finished one of the most tiles. Whoever asks looks whether there is another by now.
+//! The table of values that answers: the finished one of the most tiles. Each question looks whether there is a newer
+//! one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

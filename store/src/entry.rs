@@ -7,7 +7,7 @@ use crate::keys::PartName;
 use crate::merged::MergedShard;
 use crate::part::Placed;
 
-/// Something that a journal says.
+/// An entry of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
@@ -27,17 +27,18 @@ pub enum Entry {
         part: PartName,
         /// How many workers computed each of them alike.
         replicas: u32,
-        /// Who these are.
+        /// The participants of these workers.
         finders: Finders,
         /// The ranges.
         ranges: Vec<Placed>,
     },
-    /// Ranges were found wrong, or may be since they follow from such: they are not done any more.
+    /// Ranges were found wrong, or were computed from wrong ones: they are not done any more.
     Withdrawn {
         /// The ranges.
         heads: Vec<Head>,
     },
-    /// The records of ranges are lost: they are not done any more. What is in them stays known.
+    /// The records of ranges are lost: the ranges are not done any more. Their digests stay known, and a new record
+    /// must have the same.
     Lost {
         /// The ranges.
         heads: Vec<Head>,
@@ -46,14 +47,14 @@ pub enum Entry {
     Shard {
         /// The bits of the table, or the tiles.
         bits: u32,
-        /// Who merged it.
+        /// The participants that merged it.
         finders: Finders,
         /// The shard.
         merged: MergedShard,
     },
-    /// Ranges that are done were computed again, and are the same. Who found them before is of no interest any more.
+    /// Done ranges were computed again, with the same result. The finders here take the place of those before.
     Confirmed {
-        /// Who found them now.
+        /// The participants that computed them again.
         finders: Finders,
         /// The ranges.
         heads: Vec<Head>,

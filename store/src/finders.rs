@@ -1,15 +1,15 @@
-//! Who found what is done, so that it can be doubted when one of them turns out to be a liar.
+//! Which participants found a result, so that it can be doubted when one of them is found out.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Stands for whoever was not trusted any more after the result was settled. No participant has this number.
+/// Stands for a participant that lost its trust after the result was settled. No participant has this number.
 pub const DISTRUSTED: u32 = u32::MAX;
 
-/// The participants that found the content of a range or shard, by number, ascending. Nobody, if the coordinator
-/// computed it itself or the journal is older than such records.
+/// The participants that found the content of a range or shard, by number, ascending. None if the coordinator computed
+/// it itself, or if the entry is of a version without finders.
 ///
-/// There is one for each of a million ranges, and those of a part mostly share theirs.
+/// A ledger has finders for each of up to a million ranges. The ranges of a part mostly share theirs.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Finders(Option<Arc<Vec<u32>>>);
 
@@ -27,12 +27,12 @@ impl Finders {
         self.as_slice().iter().copied()
     }
 
-    /// Whether one of them was not trusted any more afterwards. Then it has to be computed again.
+    /// Whether one of them lost its trust. Then the range or shard has to be computed again.
     pub fn is_doubted(&self) -> bool {
         self.as_slice().last() == Some(&DISTRUSTED)
     }
 
-    /// The same when `participant` is not trusted any more; nothing if it is none of them.
+    /// The finders after `participant` has lost its trust; none if it is not among them.
     pub(crate) fn without(&self, participant: u32) -> Option<Finders> {
         let others = || self.iter().filter(|&one| one != participant);
         (others().count() < self.iter().len()).then(|| Finders::new(others().chain([DISTRUSTED])))

@@ -1,9 +1,9 @@
 //! The journal: the only record of what is done.
 //!
-//! Numbered segments, each created only if absent, each with the digest of the one before. So a journal
-//! has one writer: of two coordinators only one creates segment n, and the other finds out and ends. What
-//! a segment says is true once it is durable, and is acknowledged after that. Every so many segments a
-//! checkpoint holds what all segments before it add up to, so that nobody has to read them all.
+//! Segments are numbered. Each is created only if it is absent, and has the digest of the one before. So a journal has
+//! one writer: of two coordinators only one creates segment n, and the other finds out and ends. What a segment says is
+//! true once the segment is durable, and is acknowledged after that. Now and then the coordinator writes a checkpoint:
+//! what all segments before it add up to. So a start need not read all segments.
 //!
 //! # Bytes
 //!
@@ -22,17 +22,17 @@
 //! | kind | entry | fields |
 //! |---|---|---|
 //! | 1 | a coordinator took the table over | a random number of its own (8), bits of its job (4) |
-//! | 3 | ranges were wrong: they are not done any more | number of ranges (4), heads (8 each) |
-//! | 5 | everything before is forgotten: the table is published | |
 //! | 6 | ranges are done | lease of the part (8), replicas (4), [finders](crate::Finders), number of ranges (4), and for each: head, losing, stored positions (8 each), digest (32), offset and length of the record (4 each) |
+//! | 3 | ranges were wrong: they are not done any more | number of ranges (4), heads (8 each) |
 //! | 7 | a shard is done | bits of the table (4), finders, length (4), [`MergedShard`](crate::MergedShard) as JSON |
+//! | 5 | everything before is forgotten: the table is published | |
 //! | 9 | a participant was found out | its number (4), the serial of its credential (4), length (4), the reason as UTF-8 |
 //! | 10 | ranges that are done were found to be the same: these are their finders now | finders, number of ranges (4), heads (8 each) |
 //! | 11 | the records of ranges are lost: they are not done any more, but have to come out the same | number of ranges (4), heads (8 each) |
 //!
-//! Finders are their number (4) and the participants (4 each), ascending; none is the coordinator itself. Kinds 2 and 4
-//! of version 2 are 6 and 7 without the finders, and kind 8 of version 3 is 10 without them. Kind 3 of these versions stands
-//! for 11 too.
+//! Finders are their number (4) and the participants (4 each), ascending; an empty list stands for the coordinator
+//! itself. Kinds 2 and 4 of version 2 are 6 and 7 without the finders, and kind 8 of version 3 is 10 without them. Kind
+//! 3 of these versions stands for 11 too.
 //!
 //! A checkpoint begins with an entry of kind 3 without ranges, if ranges were ever wrong; then come those of kind 9; lost
 //! ranges, by entries of kind 6 and one of kind 11; and what is done, by entries of kind 6, with ranges of any layers, and
@@ -63,10 +63,9 @@ use crate::keys;
 use crate::ledger::Ledger;
 use crate::objects::{Key, Problem, Storage};
 
-/// There is a checkpoint after so many segments at the most.
+/// A checkpoint comes after so many segments at the latest.
 const CHECKPOINT_SEGMENTS: u64 = 1024;
-/// There is one after so many segments if they have one byte for each [`CHECKPOINT_SHARE`] of the last
-/// checkpoint.
+/// It comes after so many segments if these have one byte for each [`CHECKPOINT_SHARE`] bytes of the last checkpoint.
 const CHECKPOINT_SEGMENTS_MIN: u64 = if cfg!(test) { 4 } else { 64 };
 const CHECKPOINT_SHARE: u64 = 8;
 /// So many checkpoints are kept.
@@ -152,8 +151,8 @@ impl Journal {
         self.ledger.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes entries durable, all or none, in one segment. To be awaited to its end: a call that is
-    /// dropped may have written the segment, and the next one then takes it for another coordinator's.
+    /// Makes entries durable, all or none, in one segment. The caller must await it to its end: a call that is dropped
+    /// may have written the segment, which the next call then takes for another coordinator's.
     ///
     /// # Errors
     ///
@@ -220,9 +219,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Forgets all done ranges and removes all parts, if the published table of `bits` bits has all that
-    /// they hold; else none. May be repeated after any failure. Returns whether the table
-    /// allowed it.
+    /// Forgets all done ranges and removes all parts, if the published table of `bits` bits has all that they hold, and
+    /// returns whether it has. May be repeated after any failure.
     ///
     /// # Errors
     ///

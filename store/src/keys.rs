@@ -21,7 +21,7 @@ pub(crate) const SEGMENT_MAX: u64 = 9_999_999_999;
 pub struct PartName {
     /// The layer of its ranges.
     pub layer: u32,
-    /// The lease. No two tasks have the same, whoever coordinates them.
+    /// The lease. No two tasks have the same, under one coordinator or several.
     pub lease: u64,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn parts() -> Key {
     key("work/parts")
 }
 
-/// An object that only the layout of chomp 0.1 has: it is there for as long as there are any.
+/// An object that jobs of chomp 0.1 have, and no others.
 pub(crate) fn old_job() -> Key {
     key("work/job")
 }

@@ -1,4 +1,4 @@
-//! The ledger: what a journal adds up to. It lives in memory, of the coordinator and of each worker.
+//! The ledger: what a journal adds up to. The coordinator and each worker have one in memory.
 
 mod ranges;
 
@@ -20,7 +20,7 @@ pub struct Ledger {
     pub next: u64,
     /// The digest of the last segment.
     pub last: Digest,
-    /// Names the table; workers tell by it that they look at the right store.
+    /// Names the table. A worker sees by it that its store is the right one.
     pub table: u64,
     /// The kind of the table, and how it is cut into ranges.
     pub division: Division,
@@ -52,8 +52,8 @@ impl Ledger {
         self.ranges.below(Head(heads))
     }
 
-    /// The ranges among the first `heads` that have to come out the same when they are computed again, as their
-    /// records are lost; and who found each. Ascending.
+    /// The ranges among the first `heads` whose records are lost, ascending, with the finders of each. Computed again,
+    /// they have to come out the same.
     pub fn lost(&self, heads: u64) -> impl Iterator<Item = (Head, &Place, &Finders)> {
         self.lost.below(Head(heads))
     }
@@ -152,7 +152,7 @@ impl Ledger {
         }
     }
 
-    /// Notes in all that a participant found that it is not trusted any more.
+    /// Notes in the finders of each range and shard that a participant is not trusted any more.
     fn distrust(&mut self, participant: u32) {
         let shards = self.shards.values_mut().map(|(_, finders)| finders);
         let lost = self.lost.all_finders_mut();

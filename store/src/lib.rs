@@ -12,29 +12,28 @@
 //! | [`published`] | the shards and the manifest of a table |
 //! | `envelope`, `keys` | the frame of the journal's objects, and the names of all objects |
 //!
-//! Workers put parts and shards; the coordinator alone writes the journal. Nothing is done before a
-//! segment names it, and whoever reads a record compares its digest with the one in the journal.
+//! Workers put parts and shards. The coordinator alone writes the journal.
 //!
 //! # What always holds
 //!
 //! * An object is created whole, once, and never overwritten. `clippy.toml` bans the shortcuts.
-//! * The journal is the only record of what is done. Nothing is done before a segment names it, and
-//!   nobody reads a record without comparing its digest with the one in the journal.
+//! * The journal is the only record of what is done. No range or shard counts as finished before a segment says so. A
+//!   worker uses a record only after it has compared the digest with the one in the journal.
 //! * In a directory, no failed write is tried again by the same process: after a failed sync nobody
 //!   knows what the disk holds. In a bucket, a create whose outcome is not known is read back.
-//! * No decision about work.
+//! * The store decides nothing about work.
 //!
 //! # What a crash can do
 //!
 //! | object | says | a crash before it is durable | a crash after |
 //! |---|---|---|---|
-//! | `lock` | a process owns the directory; the system gives the lock back however the process ends | | |
+//! | `lock` | a process owns the directory | the next process makes it | the system has given the lock back, and the next process takes it |
 //! | `work/journal/<n>` | segment n: these ranges are in this part, found by these; these are withdrawn or confirmed; this shard is done; who was found out; a coordinator took over | nothing was acknowledged; the worker completes again | it is so |
-//! | `work/checkpoints/<n>` | what all segments below n add up to | segments are read instead | fewer segments are read |
-//! | `work/parts/<layer>/<lease>` | records of ranges of one layer, the result of one lease | the worker does not complete the task | it completes the task; if it dies first, nothing names the part, and publication removes it |
-//! | `table-<bits>/shard-<n>.zst` | the next losing positions | the shard is merged again | the worker completes the task. Equal bytes stay, others are replaced before the manifest |
-//! | `table-<bits>/SHA256SUMS` | the digests of the other files | made again | |
-//! | `table-<bits>/manifest.json` | there is a table | there is none: nobody reads what is there | the table is finished, and no byte of it is ever replaced |
+//! | `work/checkpoints/<n>` | what all segments below n add up to | the next coordinator reads the segments instead | it reads fewer segments |
+//! | `work/parts/<layer>/<lease>` | records of ranges of one layer, the result of one lease | the worker has not completed the task: another one computes it | the worker completes the task. If it dies first, no segment names the part, and publication removes it |
+//! | `table-<bits>/shard-<n>.zst` | the next losing positions | a worker merges the shard again | the worker completes the task. If it dies first, another one merges the shard again: equal bytes stay, others are replaced before the manifest |
+//! | `table-<bits>/SHA256SUMS` | the digests of the other files | the next coordinator makes it again | the next coordinator finds it right, and writes the manifest |
+//! | `table-<bits>/manifest.json` | there is a table | there is none: nobody reads the other files | the table is finished, and no byte of it is ever replaced |
 //!
 //! In a directory, an object is written under a name with a `#`, the file is synced, it is linked to its name (which
 //! fails if the name is taken), and the folder is synced. Folders are synced into their parents before they are used. So
@@ -42,8 +41,9 @@
 //! out when it starts.
 //!
 //! A damaged segment or checkpoint ends the coordinator with code 3 and the name of the object; an older checkpoint is
-//! used where there is one. When the table is published, parts and older checkpoints go. The segments of the journal stay,
-//! some 80 bytes a range: a coordinator that slept must not find an old number free.
+//! used where there is one. When the table is published, parts and older checkpoints go. The segments of the journal
+//! stay, some 80 bytes a range. If they went, a coordinator that was suspended meanwhile could create an old number
+//! again, and would believe that it still had the table.
 
 mod entry;
 mod envelope;
@@ -126,7 +126,7 @@ pub enum StoreError {
         /// The range.
         head: Head,
     },
-    /// The record of a range is not what the journal says. The range has to be computed again.
+    /// The record of a range is missing, or is not what the journal says. The range has to be computed again.
     #[error("the record of range {head} in {key} is lost or damaged: {what}")]
     Lost {
         /// The range.

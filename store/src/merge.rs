@@ -1,15 +1,15 @@
 //! The merge: ranges in the order of their heads become the words of one shard.
 //!
-//! Of each mirror pair the smaller word is stored. A shard has so many stored words, and answers for
-//! all losing words from right after the last stored word before it to its own last one; the last shard
-//! for all that are left. So each losing word of a table is counted once.
+//! Of each mirror pair the smaller word is stored. Each shard but the last has the same number of stored words. A shard
+//! answers for all losing words after the last stored word of the shard before it, up to its own last stored word; the
+//! last shard answers for all that are left. So each losing word of a table is counted once.
 //!
-//! The check sum of some words is the sum, with 64 bits, of a number for each: for a word smaller
-//! than its mirror image the hash of the word, for a larger one the hash of the mirror image with a
-//! minus, for one that is its own 0. The words of whole pairs have the sum 0 in any order. Others
-//! have it with a chance of one in 2^64, whatever went wrong by accident.
+//! The check sum of some words is the sum, in 64 bits, of a number for each: the hash of a word that is smaller than
+//! its mirror image; the hash of the mirror image, with a minus, if the word is larger; and 0 if the word is its own
+//! mirror image. The words of whole pairs have the sum 0, in any order. After an accident of any kind the sum is 0 with
+//! a chance of one in 2^64.
 //!
-//! Nothing here reads or writes: whoever merges brings the ranges. [`values`] does the same for Grundy values.
+//! Nothing here reads or writes: the caller brings the ranges. [`values`] does the same for Grundy values.
 
 pub mod values;
 

@@ -1,4 +1,4 @@
-//! What is said of a shard of a table that is being published.
+//! What a worker says of a shard of a table that is being published, and the journal keeps.
 
 use chomp_table::Division;
 use chomp_table::fingerprint::Leaf;
@@ -98,8 +98,7 @@ impl MergedValues {
     }
 }
 
-/// A shard of words, and what these add up to. The words of a shard
-/// come with those that follow the last stored word before them and are not stored themselves.
+/// A shard of words, and what the words add up to that it [answers for](crate::merge).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Merged {

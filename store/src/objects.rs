@@ -1,9 +1,9 @@
-//! Storage: immutable objects by key, and the only way to anything durable.
+//! Storage: immutable objects by key. Whatever is durable goes through it.
 //!
-//! An object is created once, whole, and never overwritten. When [`Storage::create`] returns, the
-//! object survives a crash of the process and of the machine; when it fails, the object may be
-//! there or not, but never in part. Nothing is retried here: after a failed sync nobody knows what
-//! the disk holds, and only a new start that reads it again finds out.
+//! An object is created once, whole, and never overwritten. When [`Storage::create`] returns, the object survives a
+//! crash of the process and of the machine; when it fails, the object may be there or not, but never in part. After a
+//! failed sync it is not known what the disk holds, and only a new start that reads it again finds out: so a directory
+//! does not try a write again.
 
 mod bucket;
 mod key;
@@ -31,7 +31,7 @@ pub use routed::Routed;
 #[cfg(any(test, feature = "simulation"))]
 pub use simulated::{Fault, Moment, SimulatedStorage};
 
-/// So many objects are read at a time.
+/// The number of objects that are read at a time.
 pub const READS_MAX: usize = 16;
 /// The most objects of a folder that are listed: twice as many as a job has ranges. Some 200 MB of keys.
 pub const LISTED_MAX: usize = 2 << HEAD_BITS_MAX;
@@ -86,8 +86,8 @@ pub trait Storage: Send + Sync + Debug + 'static {
     /// [`Problem::Failed`]; some may be removed then.
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError>;
 
-    /// Removes what interrupted creations have left that is no object, of whoever made it. For a
-    /// time when nobody creates any.
+    /// Removes the unfinished files that interrupted creations of any process have left. It is called only while no
+    /// process creates objects.
     ///
     /// # Errors
     ///
@@ -195,12 +195,13 @@ impl StorageError {
         StorageError::new(Problem::Failed, Action::List, folder, TooMany(most))
     }
 
-    /// Whether the store refuses what was asked for the reason of who asks, or has no such bucket: waiting does not help.
+    /// Whether the store does not accept the caller's credentials or rights, or has no such bucket. Waiting does not
+    /// help then.
     pub fn is_refusal(&self) -> bool {
         self.problem == Problem::Failed && bucket::is_refusal(&self.source)
     }
 
-    /// What is in the place of the object, if that is no object's file: the object is lost.
+    /// What has the name of the object, if that is no regular file. Then the object is lost.
     pub fn unfit(&self) -> Option<Unfit> {
         if self.problem != Problem::Failed {
             return None;

@@ -31,7 +31,7 @@ const HEADER: [u8; 16] = *b"chomppar\x02\0\0\0\0\0\0\0";
 /// What a part has before the first record.
 pub const HEADER_BYTES: u64 = HEADER.len() as u64;
 
-/// A range of a part, and where its record is in it.
+/// A range, and where its record is in a part: what a worker says of its part, and an entry of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// The range.
@@ -43,7 +43,7 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Whether a range of such a table can be this, and its record can be there.
+    /// Fails unless a table of this division can have such a range, with its record in such a place.
     ///
     /// # Errors
     ///
@@ -86,12 +86,12 @@ impl Placed {
     }
 }
 
-/// Where the record of a range is, and what is in it.
+/// What a ledger keeps of a done range: which part has its record, where in the part it is, and what is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The lease and the layer that its part is named for.
+    /// The lease that names the part.
     pub lease: u64,
-    /// The layer.
+    /// The layer of the range, which names the part too.
     pub layer: u32,
     /// The first byte of the record in the part.
     pub offset: u32,

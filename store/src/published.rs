@@ -1,5 +1,5 @@
-//! The objects of a published table: shards that workers write, then `SHA256SUMS`, and the manifest last: a
-//! table without a manifest is none.
+//! The objects of a published table: shards that workers write, then `SHA256SUMS`, and the manifest last: a folder
+//! without a manifest is no table.
 
 use bytes::Bytes;
 use chomp_table::manifest::MANIFEST_BYTES_MAX;

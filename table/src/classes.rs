@@ -10,12 +10,11 @@
 //!
 //! so every list of numbers has exactly one block.
 //!
-//! Why: about which word near a losing one is losing too, its low bits say much. Whole classes are
-//! empty: in a table's words some are impossible, and of others the mirror image is smaller. The
-//! classes that are left have densities of their own. And words that differ in their low bits
-//! alone are often a move apart. A list of all words shows nothing of this in its gaps; within a
-//! class the gaps are nearly as they would be by chance, in fewer places. This takes half a bit
-//! off each word. More than 6 bits gain little, and each class costs a wide gap.
+//! Why: the low bits of a word say much about whether it is losing. Whole classes are empty: in a table's words some
+//! are impossible, and of others the mirror image is smaller. The classes that are left have densities of their own.
+//! And words that differ in their low bits alone are often a move apart. A list of all words shows nothing of this in
+//! its gaps; within a class the gaps are nearly as they would be by chance, in fewer places. This takes half a bit off
+//! each word. More than 6 bits gain little, and each class costs a wide gap.
 //!
 //! Limits: numbers below 2^63. Version history: the formats that use blocks have versions.
 

@@ -1,7 +1,9 @@
 //! Divisions: into which ranges the positions of a table are cut, and which ranges draw on which.
 //!
-//! A job computes the ranges of a table layer by layer. It does not matter to it what a range holds, so what jobs of all kinds
-//! ask is here. A range is named by a number, its [`Head`]; numbers keep their meaning when a table grows.
+//! A job computes the ranges of a table layer by layer, and need not know what is in them. What it has to know of the
+//! ranges of each kind of table is here. Each range has a number, which names it in journals, messages and parts, and
+//! keeps its meaning when a table grows. The type of the number is [`Head`], after the ranges of words: the number of
+//! such a range is its [head], the high bits that its words share.
 //!
 //! | | outcomes | Grundy values |
 //! |---|---|---|
@@ -23,10 +25,10 @@ use crate::range::RangeSummary;
 use crate::values::record;
 use crate::{manifest, range, sources, values};
 
-/// The code of a division into ranks, less its bits: more than any range bits.
+/// The code of a division into ranks is this and the rank bits: more than any range bits.
 const RANKS_CODE: u32 = 1 << 8;
 
-/// A range of ranks has 2^b of them, the last of an area those that are left.
+/// The rank bits b: a range of values has 2^b ranks, and the last range of an area has those that are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RankBits(u8);
 

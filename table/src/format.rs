@@ -1,5 +1,4 @@
-//! What every format has in common: errors and how they are told, and reading integers from
-//! untrusted bytes.
+//! What all formats have in common: errors and their texts, and reading integers from untrusted bytes.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -48,9 +47,9 @@ pub fn describe(error: &dyn Error) -> String {
     text
 }
 
-/// `text` as it may stand on a terminal or in a log, whoever wrote it: what would command a terminal, or show words in
-/// another order than they have, is shown as an escape. All control characters are such, but those that are `kept`.
-/// Escapes have the form of JSON, so a text that is JSON stays the same JSON.
+/// `text` made safe for a terminal or a log, also if a stranger wrote it. Control characters, except those that are
+/// `kept`, become escapes, as do characters that show words in another order than they have. Escapes have the form of
+/// JSON, so a text that is JSON stays the same JSON.
 pub fn shown<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
     let commands = |char: char| {
         let reorders = matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}')

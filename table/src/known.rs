@@ -15,8 +15,8 @@ fn parse(line: &str) -> Option<(u32, Digest)> {
     Some((bits.parse().ok()?, fingerprint.parse().ok()?))
 }
 
-/// How many positions of 1, 2, … 100 tiles are losing. Up to 39 they are those of OEIS A112470; we found the others, and no
-/// terms published beyond.
+/// How many positions of 1, 2, … 100 tiles are losing. Up to 39 they are those of OEIS A112470. This program found the
+/// others; no source with terms beyond 39 is known to us.
 pub const LOSING_BY_TILES: [u64; 100] = [
     1, 0, 1, 0, 3, 0, 3, 2, 5, 2, 3, 10, 9, 10, 9, 14, 17, 14, 23, 42, 45, 28, 55, 74, 67, 96, 107,
     136, 177, 220, 241, 302, 315, 422, 421, 542, 641, 812, 877, 1022, 1221, 1490, 1655, 1970, 2173,

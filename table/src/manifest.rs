@@ -42,7 +42,7 @@ const LINEAR: u32 = 1;
 pub const SHARDS_MAX: usize = 1 << 16;
 /// The most numbers of bits that a table can tell of, from 0 on.
 const LENGTHS_MAX: usize = u64::BITS as usize + 1;
-/// Of a file name that is none, so much is shown.
+/// So many bytes of a wrong file name are shown.
 const NAME_CHARS_SHOWN: usize = 80;
 /// The most bytes of the name of a program.
 pub(crate) const SOFTWARE_BYTES_MAX: usize = 256;

@@ -1,4 +1,4 @@
-//! Positions by area: the partitions of n, in the order of their rows, and their numbers in it.
+//! Positions by area: the partitions of n, in the order of their rows, and the number of each in that order.
 //!
 //! A position of n tiles is a partition of n, its rows λ1 ≥ λ2 ≥ …. **Order**: partitions of the same n ascend
 //! lexicographically, so 1,1,…,1 is the first and the single row n is the last. The **rank** of a partition is the number

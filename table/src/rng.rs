@@ -1,4 +1,4 @@
-//! Numbers that look random and follow from a seed (splitmix64).
+//! Pseudo-random numbers from a seed (splitmix64).
 
 /// A number that looks as if it had nothing to do with `value`, and another for each value.
 #[inline]

@@ -24,9 +24,9 @@
 //! All integers are little-endian. Each data frame decodes alone. Stock zstd skips header and
 //! index: `zstd -d` gives the class blocks, `zstd -t` tests them.
 //!
-//! Trust flows from the manifest, which holds the SHA-256 of the shard and of its index frame, to
-//! the index, and from there to each data frame: what was read is checked before it is used. A shard
-//! without its manifest is found out about from its last 48 bytes, and vouches for itself alone.
+//! Trust flows from the manifest, which holds the SHA-256 of the shard and of its index frame, to the index, and from
+//! there to each data frame: what was read is checked before it is used. Without the manifest, the last 48 bytes of a
+//! shard tell where its index is; then nothing but the shard itself vouches for it.
 //!
 //! Limits: 1 to 8,192 words in a data frame, 1 to 4,194,304 in a shard, 1 MiB for the index; no data frame is longer than
 //! its words can make it (see `limits`). What this program writes is full: only the last frame of a shard and the last

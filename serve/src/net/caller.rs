@@ -1,4 +1,4 @@
-//! Who makes a request: what the answer may depend on besides the request itself.
+//! The caller of a request: what the answer may depend on besides the request itself.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
@@ -24,8 +24,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Who made the request with these extensions. A request that came over no connection is
-    /// nobody's.
+    /// The caller of the request with these extensions. A request that came over no connection has the address 0.0.0.0.
     pub fn of(extensions: &Extensions) -> Arc<Caller> {
         let caller = extensions.get::<Arc<Caller>>().cloned();
         caller.unwrap_or_else(|| Caller::at(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
@@ -45,8 +44,8 @@ impl Caller {
         network(self.address)
     }
 
-    /// The token of a call was good, and is this holder's: what strangers may take does not bind this one any
-    /// more. False if the holder has as many connections as it may have.
+    /// Notes that a call had a valid token of this holder: the limits of strangers do not bind the connection any more.
+    /// False if the holder has as many connections as it may have.
     pub fn admit(&self, holder: u64) -> bool {
         let permit = self.permit.upgrade();
         permit.is_none_or(|permit| permit.admit(holder))

@@ -1,4 +1,4 @@
-//! The places for connections, and who has how many.
+//! The places for connections, and how many each holder and address has.
 //!
 //! A connection is a stranger's until a call with a valid token comes over it. Strangers have a part
 //! of all places, and few from one address, so that those who have a token always find one. Where a

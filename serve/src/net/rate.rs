@@ -1,8 +1,8 @@
-//! How many requests somebody may make: an address, or whoever is told apart otherwise.
+//! How many requests a peer may make. Peers are told apart by address or otherwise.
 //!
-//! Each has a bucket of tokens, twice as many as it gets a second. What is kept of a bucket
-//! is the moment at which it will be full again, so a full one is the same as none, and is forgotten.
-//! What a request costs is known when it was answered: it takes the first token, and leaves a debt.
+//! Each has a bucket of tokens, twice as many as it gets a second. What is kept of a bucket is the moment at which it
+//! will be full again, so a full one is the same as none, and is forgotten. The cost of a request is known only after
+//! its answer: it takes one token at once, and the rest as a debt.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,10 +1,10 @@
-//! Who holds how many of what there is a number of.
+//! Places for things that are limited in number: how many each address holds.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Things that peers hold, by address. Clones share them.
+/// The places that peers hold, by address. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots {
     shared: Arc<Shared>,

@@ -1,7 +1,7 @@
 //! How a journal is found again.
 //!
-//! Segments are read by their numbers, from 0 or from a checkpoint on. So what a listing says matters only for
-//! how much has to be read: one that lags misses the last checkpoints, and more segments are read.
+//! Segments are read by their numbers, from 0 or from a checkpoint on. A listing only saves reading: one that lags
+//! lacks the last checkpoints, and then more segments are read.
 
 use bytes::Bytes;
 use chomp_table::head::HEAD_BITS_MAX;

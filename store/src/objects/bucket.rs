@@ -1,10 +1,9 @@
 //! A bucket of an object store as a storage: Amazon S3 and servers like it, Google, Azure.
 //!
-//! An object is created with the condition that its key has none. A request can end without an
-//! answer, or with one that another server gave for a first one: then nobody knows whether the object
-//! was created. So an attempt that follows such a one takes an object that is there with the same bytes
-//! for its own. All requests are repeated for as long as the patience lasts, with growing pauses; a
-//! refusal that time does not mend ends at once.
+//! An object is created with the condition that its key has none. A request can end without an answer, or with the
+//! error of a server on the way: then it is not known whether the object was created. So the attempt after it takes an
+//! object with the same bytes for its own. Requests are repeated with growing pauses for as long as the patience lasts.
+//! A refusal that time does not mend ends at once.
 //!
 //! Several servers accept the condition and ignore it, or lose a race: see [`BucketStorage::probe`].
 //! Credentials and addresses come from the environment, under the names that other programs use.

@@ -4,16 +4,14 @@
 //! (which fails if the name is taken), sync the folder, remove the first name. So a name never stands
 //! for a file in part. What a crash can leave is dealt with as follows:
 //!
-//! * A folder that another creation, or a process killed since, has made but not synced would be
-//!   taken for durable. Here a folder is used only after its entry was synced: by [`Folders`] when it
-//!   is made, by [`LocalStorage::open`] if found.
-//! * After a failed sync the system may say that all is well though the disk lacks what was written.
-//!   Here the first failure that is not a full disk or a name in use ends all writing until the next
-//!   start.
-//! * Files under their first names, and objects whose names are not yet durable.
-//!   [`LocalStorage::open`] syncs the second, before anybody relies on an object that is there to
-//!   see. It removes the first where the owner of the table alone writes; elsewhere they may belong to
-//!   a worker that is writing at this moment, and stay until [`Storage::tidy`].
+//! * A process that was killed may have made a folder and not synced it. A folder is used only after its entry was
+//!   synced: by [`Folders`] when the folder is made, by [`LocalStorage::open`] when it is found.
+//! * After a failed sync the system may say that all is well though the disk lacks what was written. So the first
+//!   failure that is not a full disk or a name in use ends all writing until the next start.
+//! * An object may have a name that is not yet durable. [`LocalStorage::open`] syncs it before anybody relies on the
+//!   object.
+//! * A file may have kept its first name. [`LocalStorage::open`] removes it where the owner of the table alone writes.
+//!   Elsewhere a worker may be writing it at this moment, and it stays until [`Storage::tidy`].
 
 mod files;
 
@@ -36,8 +34,8 @@ use self::files::{Failure, entries, remove_unfinished, sync_all};
 use super::lock::{OpenError, TableLock};
 use super::{Action, Key, LISTED_MAX, Problem, READS_MAX, Storage, StorageError};
 
-/// So many objects are read by a thread that the others need not wait for: a change of threads takes about as long as
-/// reading one that the system has in memory.
+/// The objects that one blocking thread reads, one after the other: to hand work to a thread takes about as long as to
+/// read an object that the system has in memory.
 const READS_AT_ONCE: usize = 4;
 
 /// Why nothing is written any more.

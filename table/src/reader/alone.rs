@@ -13,10 +13,9 @@ use crate::word::Word;
 
 /// A shard that is open for reading, of which no manifest is there.
 ///
-/// It has a digest for each of its bytes, so no damage goes unnoticed; that it is a shard of a true
-/// table, nobody vouches for. It knows about the positions whose representatives are between its
-/// first and its last word. The first shard of a table, which starts with the poison's word, 2,
-/// knows about all up to its last.
+/// It has a digest for each of its bytes, so no damage goes unnoticed. Nothing shows that it is a shard of a true
+/// table. It knows about the positions whose representatives are between its first and its last word. The first shard
+/// of a table, which starts with the poison's word, 2, knows about all up to its last.
 #[derive(Debug)]
 pub struct ShardFile {
     path: PathBuf,

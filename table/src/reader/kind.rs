@@ -1,4 +1,4 @@
-//! The two kinds of tables where either may be: the one place that tells them apart.
+//! Tables of either kind. No other module tells the two kinds apart.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -129,8 +129,8 @@ pub(super) fn read(path: &Path, range: Range<u64>) -> Result<Bytes, Failure> {
     Ok(bytes.into())
 }
 
-/// Adds the objects in `folder`, whose key is `prefix`, with their sizes. Folders below count as objects do, since links may
-/// lead around for ever: beyond `left` of both, which becomes `None`, nothing more is looked at.
+/// Adds the objects in `folder`, whose key is `prefix`, with their sizes. Each object and each folder takes one of
+/// `left`, since links may lead around for ever. When none are left, `left` becomes `None` and the listing ends.
 pub(super) fn list(
     folder: &Path,
     prefix: &str,
