@@ -1,5 +1,5 @@
-//! Results of others, found with programs of their own, and the comparison with them; and the
-//! fingerprints that this project has published.
+//! Results that others found with programs of their own, the comparison with them, and the
+//! fingerprints that this project published.
 
 use chomp_table::Digest;
 use chomp_table::known::LOSING_BY_TILES;
@@ -7,18 +7,19 @@ use chomp_table::known::LOSING_BY_TILES;
 use crate::survey::Survey;
 use crate::{CheckError, ensure};
 
-mod linear;
-pub mod openings;
-
 pub use chomp_table::known::fingerprints;
 
 /// The published [linear SHA-256](crate::linear) of tables, with their bits.
 pub fn linear_sha256() -> impl Iterator<Item = (u32, Digest)> {
-    let digest = |text: &str| text.parse().expect("a digest in its text form");
-    linear::LINEAR
-        .into_iter()
-        .map(move |(bits, text)| (bits, digest(text)))
+    LINEAR.lines().map(|line| {
+        let (bits, digest) = line.split_once(' ').expect("bits and a digest");
+        let digest = digest.parse().expect("a digest in its text form");
+        (bits.parse().expect("a number"), digest)
+    })
 }
+
+/// A line for each number of bits whose linear SHA-256 is in `docs/FORMAT.md` or `docs/RESULTS.md`.
+const LINEAR: &str = include_str!("known/linear.txt");
 
 /// Losing positions of at most k bits, from k = 25: S. Volodarsky, 2009.
 pub const BY_BITS: (u32, [u64; 8]) = (
@@ -61,11 +62,11 @@ pub const INSIDE_SQUARES: [(u32, u64); 4] = [
 /// How many numbers were compared, by source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// With [`BY_BITS`].
+    /// Numbers of [`BY_BITS`].
     pub by_bits: u64,
-    /// With [`BY_AREA`].
+    /// Numbers of [`BY_AREA`].
     pub by_area: u64,
-    /// With [`INSIDE_SMALL`] and [`INSIDE_SQUARES`].
+    /// Numbers of [`INSIDE_SMALL`] and [`INSIDE_SQUARES`].
     pub inside: u64,
 }
 
@@ -73,7 +74,7 @@ pub struct Compared {
 ///
 /// # Errors
 ///
-/// If a number is another.
+/// If a number differs.
 pub fn compare(survey: &Survey) -> Result<Compared, CheckError> {
     let mut compared = Compared::default();
     let equal = |what: &dyn Fn() -> String, found: u64, known: u64| {

@@ -13,8 +13,6 @@
 //! | [`sample`] | random positions, decided by the definition from what the table says of their moves | errors in a given share of all positions, or of those listed |
 //! | [`survey`] | counts, and holds the words to what is proved about all losing positions | wrong counts, misplaced words |
 //! | [`values`] | tables of Grundy values by the definition: all of few tiles, random ones of more | every wrong value, of few tiles; errors in a given share of the others |
-//! | [`catalogue`] | the words of squares in the byte layouts of another program, by their SHA-256 | any difference from what that program found |
-//! | [`openings`] | the winning first moves of rectangles | wrong words among what rectangles lead to |
 //! | [`known`] | results of others, published fingerprints, and the comparison with them | |
 //! | [`join`] | which of many positions a table lists, in one pass | |
 //! | [`progress`] | how far marking has come, as bytes for another day | |
@@ -39,14 +37,12 @@ use std::ops::ControlFlow;
 use chomp_table::{Table, TableError, Word};
 
 pub mod bytes;
-pub mod catalogue;
 mod explain;
 pub mod folder;
 pub mod join;
 pub mod known;
 pub mod linear;
 pub mod marking;
-pub mod openings;
 pub mod progress;
 pub mod report;
 pub mod sample;

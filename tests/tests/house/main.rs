@@ -53,10 +53,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
     ("chomp-query", &["chomp-table"]),
     ("chomp-games", &[]),
     ("chomp-thin", &["chomp-files", "chomp-table"]),
-    (
-        "chomp-verify",
-        &["chomp-export", "chomp-files", "chomp-table"],
-    ),
+    ("chomp-verify", &["chomp-files", "chomp-table"]),
     (
         "chomp-cli",
         &[

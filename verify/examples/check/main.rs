@@ -16,6 +16,8 @@
     reason = "it is a program for the command line"
 )]
 
+mod others;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -23,9 +25,10 @@ use std::time::Instant;
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::{Table, TableError};
 use chomp_verify::linear::LinearSha256;
-use chomp_verify::openings::{Opening, check_openings, openings};
 use chomp_verify::survey::Survey;
-use chomp_verify::{CheckError, catalogue, known};
+use chomp_verify::{CheckError, known};
+use others::catalogue;
+use others::openings::{Opening, check_openings, openings};
 
 const MIB: u64 = 1 << 20;
 

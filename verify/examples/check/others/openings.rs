@@ -1,20 +1,31 @@
 //! The winning first moves of rectangles.
 
 use chomp_table::{Cell, Position, Table, Word};
+use chomp_verify::join::{Query, join};
+use chomp_verify::{CheckError, UNWATCHED};
 
-use crate::join::{Query, join};
-use crate::known::openings as known;
-use crate::{CheckError, UNWATCHED, ensure};
+use super::ensure;
+
+/// The winning first moves of rectangles of up to 20 columns, as others have found them.
+///
+/// The first line has the rectangles of 3 rows and 4 to 20 columns, the second those of 4 rows and
+/// 5 to 20 columns, and so on. A move is `row,column`; the moves of a rectangle ascend, with a `+`
+/// between them.
+///
+/// They are from the picture `chomp_winning_moves_color.png` of the repository
+/// Kitatai/chomp-memoized-search, which counts from 0. It has the pairs that were known before:
+/// 8x10 (K. Thompson), 9x10 and 6x13.
+const MORE_COLUMNS: &str = include_str!("openings.txt");
 
 /// A rectangle and its winning first moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opening {
+pub(crate) struct Opening {
     /// Number of rows, at most that of the columns.
-    pub rows: u32,
+    pub(crate) rows: u32,
     /// Number of columns.
-    pub columns: u32,
+    pub(crate) columns: u32,
     /// The cells that lead to a losing position, ascending.
-    pub moves: Vec<Cell>,
+    pub(crate) moves: Vec<Cell>,
 }
 
 /// All rectangles that the table covers, without those of more rows than columns (which are mirror
@@ -23,7 +34,7 @@ pub struct Opening {
 /// # Errors
 ///
 /// If the table cannot be read.
-pub fn openings(table: &Table) -> Result<Vec<Opening>, CheckError> {
+pub(crate) fn openings(table: &Table) -> Result<Vec<Opening>, CheckError> {
     let bits = table.manifest().bits;
     let mut openings = Vec::new();
     let (mut moves, mut queries) = (Vec::new(), Vec::new());
@@ -59,7 +70,7 @@ pub fn openings(table: &Table) -> Result<Vec<Opening>, CheckError> {
 /// # Errors
 ///
 /// If a rectangle has other winning first moves.
-pub fn check_openings(openings: &[Opening]) -> Result<u64, CheckError> {
+pub(crate) fn check_openings(openings: &[Opening]) -> Result<u64, CheckError> {
     let mut compared = 0;
     for opening in openings {
         let (rows, columns) = (opening.rows, opening.columns);
@@ -86,7 +97,7 @@ pub fn check_openings(openings: &[Opening]) -> Result<u64, CheckError> {
         ensure(rows != 3 || found.len() == 1, || {
             wrong("three rows have exactly one")
         })?;
-        if let Some(known) = known::of(rows, columns) {
+        if let Some(known) = known(rows, columns) {
             ensure(found == known, || {
                 wrong(&format!("others have found {known:?}"))
             })?;
@@ -94,4 +105,19 @@ pub fn check_openings(openings: &[Opening]) -> Result<u64, CheckError> {
         }
     }
     Ok(compared)
+}
+
+/// The winning first moves that others have found, of a rectangle with more columns than rows, 3
+/// rows at least and 20 columns at most.
+fn known(rows: u32, columns: u32) -> Option<Vec<(u32, u32)>> {
+    let line = MORE_COLUMNS.lines().nth(rows.checked_sub(3)? as usize)?;
+    let moves = line
+        .split(' ')
+        .nth(columns.checked_sub(rows + 1)? as usize)?;
+    let number = |text: &str| text.parse().expect("a number");
+    let cell = |text: &str| {
+        let (row, column) = text.split_once(',').expect("a row and a column");
+        (number(row), number(column))
+    };
+    Some(moves.split('+').map(cell).collect())
 }

@@ -10,14 +10,15 @@ use std::ops::ControlFlow;
 
 use chomp_export::{ExportError, Filter, Format, Rectangle, Request, export};
 use chomp_table::{Digest, Table};
+use chomp_verify::CheckError;
+use chomp_verify::survey::Survey;
 
-use crate::survey::Survey;
-use crate::{CheckError, ensure};
+use super::ensure;
 
 /// SHA-256 sums of catalogues: the side of the square, and the sum. From `SHA256SUMS` (V5) and
 /// `20x20_V11_MANIFEST.json`. (An older one for 18x18 is of a faulty version, 38,331,741 positions,
 /// as its author says.)
-pub const CATALOGUES: [(u32, &str); 2] = [
+pub(crate) const CATALOGUES: [(u32, &str); 2] = [
     (
         19,
         "7fd428e2381a464b588dcc6b631d021f4003a0b79b84945006929f7e21f7e0fb",
@@ -30,7 +31,7 @@ pub const CATALOGUES: [(u32, &str); 2] = [
 
 /// SHA-256 sums of checkpoints: the side of the square, and the sum. From `verify_v8_8.py`,
 /// `18x18_V10_MANIFEST.json` and `SHA256SUMS` (V5).
-pub const CHECKPOINTS: [(u32, &str); 3] = [
+pub(crate) const CHECKPOINTS: [(u32, &str); 3] = [
     (
         8,
         "9e1779f0056efce30ac104fb10fb321afb649a467d314c3e5c257859c6ccd491",
@@ -47,21 +48,21 @@ pub const CHECKPOINTS: [(u32, &str); 3] = [
 
 /// A file of the other program that a table gives as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SameFile {
+pub(crate) struct SameFile {
     /// "catalogue" or "checkpoint".
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// The side of the square.
-    pub side: u32,
+    pub(crate) side: u32,
     /// The length of the file in bytes.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Its digest, the published one.
-    pub sha256: Digest,
+    pub(crate) sha256: Digest,
 }
 
-/// Compares with all published sums for squares that the table covers; `progress` hears of each
-/// that is the same.
+/// Compares with all published sums for squares that the table covers, and calls `progress` with
+/// each file that is the same.
 ///
-/// `memory` is in bytes, for the words that are sorted at a time.
+/// Sorting takes up to `memory` bytes.
 ///
 /// # Errors
 ///
@@ -71,7 +72,7 @@ pub struct SameFile {
 /// # Panics
 ///
 /// If the survey is not that of the table.
-pub fn check_published(
+pub(crate) fn check_published(
     table: &Table,
     survey: &Survey,
     memory: u64,
