@@ -10,6 +10,7 @@
 
 use serde::Serialize;
 
+use chomp_table::rng::mix;
 use chomp_table::{Table, Word};
 
 use crate::explain::contradiction;
@@ -293,9 +294,7 @@ pub(crate) struct Random(pub(crate) u64);
 impl Random {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        mix(self.0)
     }
 
     /// A number below `end`, which is not 0, each as likely as any other to 1 in 2^64 / `end`.
