@@ -8,7 +8,7 @@ use chomp_access::{Access, Holder, Issuer, Participants};
 use serde::Serialize;
 
 use crate::args::{AccessArgs, AccessCommand, IssueArgs};
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 use crate::machine;
 
 /// The secrets of a table's coordinator, in its directory.
@@ -23,14 +23,7 @@ const STDOUT: &str = "-";
 const OWNER_DAYS: u32 = 365;
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
-/// The credentials of the table in `home` cannot be given by this user here.
-#[derive(Debug, thiserror::Error)]
-#[error("no coordinator was ever started for the table in {}: start it first, or name the directory with --table", home.display())]
-pub(crate) struct NoSecrets {
-    home: PathBuf,
-}
-
-/// The secrets of the coordinator of the table in `home`, which are made if there are none.
+/// The secrets of the coordinator of the table in `home`. New ones are made if there are none.
 pub(crate) fn issuer(home: &Path) -> anyhow::Result<Issuer> {
     let now = machine::seconds_since_1970();
     Ok(Issuer::open(&home.join(SECRETS_NAME), now)?)
@@ -98,8 +91,10 @@ fn owned(home: &Path) -> anyhow::Result<&Path> {
     let secrets = home.join(SECRETS_NAME);
     let is_there = secrets.try_exists();
     if !is_there.with_context(|| format!("cannot look for {}", secrets.display()))? {
-        let home = home.to_owned();
-        return Err(NoSecrets { home }.into());
+        return Err(usage(format!(
+            "no coordinator was ever started for the table in {}: start it first, or name the directory with --table",
+            home.display()
+        )));
     }
     Ok(home)
 }

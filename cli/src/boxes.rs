@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::BoxArgs;
 use crate::events::Event;
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 use crate::machine;
 use crate::progress::Display;
 use crate::signals::stop_on_signals;
@@ -28,19 +28,7 @@ const SAVE_SHARE: u32 = 10;
 /// What the program takes besides bitmaps.
 const PROGRAM_BYTES: u64 = 32 << 20;
 
-/// The memory does not hold the box.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "--memory {} MiB is too small: this box needs at least {} MiB, or {} MiB with --scratch DIR, where its files take \
-     up to {} MiB",
-    given >> 20, needed.whole.div_ceil(1 << 20), needed.streamed.div_ceil(1 << 20), needed.whole.div_ceil(1 << 19)
-)]
-pub(crate) struct BoxMemory {
-    given: u64,
-    needed: Memory,
-}
-
-/// What is told in the end.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Solved {
     rows: usize,
@@ -70,7 +58,14 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<Exit
         .as_ref()
         .map_or(needed.whole, |_| needed.streamed.min(needed.whole));
     if least > given {
-        return Err(BoxMemory { given, needed }.into());
+        return Err(usage(format!(
+            "--memory {} MiB is too small: this box needs at least {} MiB, or {} MiB with --scratch DIR, where its \
+             files take up to {} MiB",
+            given >> 20,
+            needed.whole.div_ceil(1 << 20),
+            needed.streamed.div_ceil(1 << 20),
+            needed.whole.div_ceil(1 << 19)
+        )));
     }
     let stop = stop_on_signals()?;
     let (progress, watcher) = watch::channel(Stage::default());

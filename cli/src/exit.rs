@@ -22,6 +22,16 @@ pub enum Exit {
     Stopped = 75,
 }
 
+/// The command line asks for something that cannot be done: the program ends with [`Exit::Usage`].
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Usage(String);
+
+/// An error of wrong usage with this text.
+pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
+    Usage(text.into()).into()
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)

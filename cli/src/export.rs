@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use chomp_export::{ExportError, ExportProgress, Format, Report, Request, export, export_values};
+use chomp_export::{ExportError, ExportProgress, Report, Request, export, export_values};
 use chomp_files::{FileError, NewFile};
 use chomp_table::reader::{AnyTable, TableName};
 use indicatif::{HumanBytes, HumanCount};
@@ -16,25 +16,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::ExportArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 use crate::progress::Display;
 use crate::signals::stop_on_signals;
 
 /// The name of stdout.
 const STDOUT: &str = "-";
 
-/// The command line asks for what cannot be.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ExportUsage {
-    /// The format is of no use on stdout.
-    #[error("{0} is not for stdout: name a file with --out")]
-    NotForStdout(Format),
-    /// Both would be on stdout.
-    #[error("--json prints to stdout, where the positions go: name a file with --out")]
-    JsonOnStdout,
-}
-
-/// What was exported.
+/// The summary of an export.
 #[derive(Debug, Serialize)]
 struct Exported<'a> {
     out: &'a Path,
@@ -56,10 +45,15 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<E
     let start = Instant::now();
     let to_stdout = args.out == Path::new(STDOUT);
     if to_stdout && !args.format.is_text() {
-        return Err(ExportUsage::NotForStdout(args.format).into());
+        return Err(usage(format!(
+            "{} is not for stdout: name a file with --out",
+            args.format
+        )));
     }
     if to_stdout && args.json {
-        return Err(ExportUsage::JsonOnStdout.into());
+        return Err(usage(
+            "--json prints to stdout, where the positions go: name a file with --out",
+        ));
     }
     let stop = stop_on_signals()?;
     let request = args.request();

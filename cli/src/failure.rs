@@ -20,17 +20,8 @@ use chomp_verify::CheckError;
 use chomp_worker::ClientError;
 use chomp_worker::WorkerError;
 
-use crate::access::NoSecrets;
-use crate::boxes::BoxMemory;
-use crate::exit::Exit;
-use crate::export::ExportUsage;
-use crate::openings::NoBoard;
-use crate::query::LongLine;
-use crate::reach::NoCoordinator;
-use crate::serve::OneTable;
-use crate::source::OfValues;
+use crate::exit::{Exit, Usage};
 use crate::status::AskError;
-use crate::verify::VerifyError;
 
 /// The exit code for an error, from the first of its causes that says more than "failed".
 pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
@@ -101,17 +92,7 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         }
         _ => {}
     }
-    if cause.is::<NoCoordinator>()
-        || cause.is::<NoSecrets>()
-        || cause.is::<GameError>()
-        || cause.is::<NoBoard>()
-        || cause.is::<OfValues>()
-        || cause.is::<ExportUsage>()
-        || cause.is::<BoxMemory>()
-        || cause.is::<LongLine>()
-        || cause.is::<OneTable>()
-        || cause.is::<VerifyError>()
-    {
+    if cause.is::<Usage>() || cause.is::<GameError>() {
         return Some(Exit::Usage);
     }
     match cause.downcast_ref() {

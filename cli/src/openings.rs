@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::bail;
 use chomp_query::{Losing, Opening, drawing, of_board, opening, openings, with_boxes};
 use chomp_table::{Position, TableError};
 
 use crate::args::OpeningsArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 use crate::source::Source;
 
 pub(crate) async fn run(args: OpeningsArgs) -> anyhow::Result<Exit> {
@@ -70,11 +69,8 @@ fn sides(text: &str) -> anyhow::Result<(u32, u32)> {
         [columns, ..] if rows.iter().all(|length| length == columns) => {
             Ok((u32::try_from(rows.len())?, *columns))
         }
-        _ => bail!(NoBoard(text.to_owned())),
+        _ => Err(usage(format!(
+            "\"{text}\" is not a board: write rows x columns, as 8x10"
+        ))),
     }
 }
-
-/// A position that is no rectangle.
-#[derive(Debug, thiserror::Error)]
-#[error("\"{0}\" is not a board: write rows x columns, as 8x10")]
-pub(crate) struct NoBoard(String);

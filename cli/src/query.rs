@@ -16,7 +16,7 @@ use chomp_table::{Partition, Position, TableError};
 use serde::Serialize;
 
 use crate::args::QueryArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 use crate::source::{Asked, Source};
 
 /// The positions that are looked up together: each group reads every part of the table that it
@@ -28,11 +28,6 @@ const TOGETHER_WITH_MOVES: usize = 1 << 14;
 const LINE_BYTES_MAX: u64 = 64 << 10;
 /// What is read of stdin at a time.
 const BUFFER_BYTES: usize = 64 << 10;
-
-/// A line that is no position.
-#[derive(Debug, thiserror::Error)]
-#[error("line {0} of stdin has more than {LINE_BYTES_MAX} bytes")]
-pub(crate) struct LongLine(u64);
 
 pub(crate) async fn run(args: QueryArgs) -> anyhow::Result<Exit> {
     let asked = Asked::open(&args.source).await?;
@@ -180,7 +175,9 @@ fn read_line(input: &mut impl BufRead, number: u64) -> anyhow::Result<Option<Str
     let read = input.take(LINE_BYTES_MAX + 1).read_line(&mut line);
     let bytes = read.context("cannot read stdin")?;
     if bytes as u64 > LINE_BYTES_MAX {
-        return Err(LongLine(number).into());
+        return Err(usage(format!(
+            "line {number} of stdin has more than {LINE_BYTES_MAX} bytes"
+        )));
     }
     Ok((bytes > 0).then_some(line))
 }

@@ -6,14 +6,10 @@ use anyhow::Context;
 use chomp_access::{Access, local};
 
 use crate::args::ReachArgs;
+use crate::exit::usage;
 
-/// The arguments do not say which coordinator is meant.
-#[derive(Debug, thiserror::Error)]
-#[error("which coordinator? Give --access FILE, or --coordinator URL")]
-pub(crate) struct NoCoordinator;
-
-/// What the arguments say about a coordinator. Without an access file, that of a coordinator of this
-/// user on this machine is looked for.
+/// The access to the coordinator that the arguments name. Without `--access`, the file of a coordinator of this user on
+/// this machine is used if there is one.
 pub(crate) fn access(args: &ReachArgs) -> anyhow::Result<Access> {
     match (&args.access, &args.coordinator) {
         (Some(file), url) => {
@@ -24,7 +20,9 @@ pub(crate) fn access(args: &ReachArgs) -> anyhow::Result<Access> {
             Ok(access)
         }
         (None, Some(url)) => local_access(url),
-        (None, None) => Err(NoCoordinator.into()),
+        (None, None) => Err(usage(
+            "which coordinator? Give --access FILE, or --coordinator URL",
+        )),
     }
 }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 
 use crate::args::{RATE, ServeArgs};
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 use crate::machine;
 use crate::progress::Display;
 use crate::signals::stop_on_signals;
@@ -65,18 +65,8 @@ impl First {
     }
 }
 
-/// The directory given is one table itself.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "{} is the folder of one table: give the directory that it is in, so that others beside it are found",
-    path.display()
-)]
-pub(crate) struct OneTable {
-    path: PathBuf,
-}
-
-/// What connections may cost where nobody has a token. Without a rate, one address may be a proxy of
-/// everybody.
+/// The limits of connections where nobody has a token. If `rate` is 0, one address may have all connections: it may be
+/// a proxy for everybody.
 fn limits(rate: u32) -> Limits {
     let all = Limits::default();
     Limits {
@@ -101,7 +91,10 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
     let opened = tokio::task::spawn_blocking(move || First::open(&directory)).await;
     let first = opened.context("the table cannot be looked at")??;
     if first.table == args.table {
-        return Err(OneTable { path: args.table }.into());
+        return Err(usage(format!(
+            "{} is the folder of one table: give the directory that it is in, so that others beside it are found",
+            args.table.display()
+        )));
     }
     let listener = listen(args.http, "--http").await?;
     let url = format!("http://{}/", listener.local_addr()?);

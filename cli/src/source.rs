@@ -12,6 +12,7 @@ use chomp_table::values::Values;
 use chomp_table::{ShardFile, Table, TableError, Word};
 
 use crate::args::SourceArgs;
+use crate::exit::usage;
 use crate::reach;
 
 /// How long a server may give nothing.
@@ -31,22 +32,15 @@ pub(crate) enum Asked {
     Values(Box<Values>),
 }
 
-/// What is asked is not known to a table of values.
-#[derive(Debug, thiserror::Error)]
-#[error("{table} is a table of Grundy values, and this takes one of losing positions")]
-pub(crate) struct OfValues {
-    pub(crate) table: String,
-}
-
 impl Source {
     /// A table of losing positions.
     pub(crate) async fn open(args: &SourceArgs) -> anyhow::Result<Source> {
         match Asked::open(args).await? {
             Asked::Losing(source) => Ok(source),
-            Asked::Values(_) => {
-                let table = args.table.clone();
-                Err(OfValues { table }.into())
-            }
+            Asked::Values(_) => Err(usage(format!(
+                "{} is a table of Grundy values, and this takes one of losing positions",
+                args.table
+            ))),
         }
     }
 }

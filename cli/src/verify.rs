@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::VerifyArgs;
 use crate::events::Event;
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 use crate::progress::Display;
 use crate::signals::stop_on_signals;
 use crate::stage::Stage;
@@ -33,24 +33,7 @@ use checks::Checks;
 /// What the program takes besides shards, queries and windows.
 const PROGRAM_BYTES: u64 = 64 << 20;
 
-/// Why nothing is checked.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum VerifyError {
-    /// The memory does not hold what is checked at a time.
-    #[error(
-        "{} MiB of memory are too few: give at least {}MiB",
-        given >> 20, needed.div_ceil(1 << 20)
-    )]
-    Memory { given: u64, needed: u64 },
-    /// The report would change what it speaks of.
-    #[error(
-        "{} is in the folder of the table, which has the files of its manifest only: say --report FILE",
-        path.display()
-    )]
-    Inside { path: PathBuf },
-}
-
-/// What checks work with.
+/// The threads, the memory and the channels of the checks.
 #[derive(Clone, Debug)]
 struct Resources {
     threads: NonZeroUsize,
@@ -71,15 +54,12 @@ impl Resources {
         }
     }
 
-    /// How many threads check shards, each with one of at most so many bytes; one more shard waits to
-    /// be put to the others. Of all shards together so many bytes are kept.
-    fn shard_threads(&self, shard_bytes: u64, kept: u64) -> Result<usize, VerifyError> {
+    /// How many threads check shards. Each thread takes up to `shard_bytes`. One more shard waits until the others are
+    /// done, and `kept` bytes of all shards stay in memory.
+    fn shard_threads(&self, shard_bytes: u64, kept: u64) -> anyhow::Result<usize> {
         let room = self.memory_bytes.saturating_sub(PROGRAM_BYTES + kept);
         match room / shard_bytes.max(1) {
-            0 | 1 => Err(VerifyError::Memory {
-                given: self.memory_bytes,
-                needed: PROGRAM_BYTES + kept + 2 * shard_bytes,
-            }),
+            0 | 1 => Err(self.too_small(PROGRAM_BYTES + kept + 2 * shard_bytes)),
             shards => {
                 let shards = usize::try_from(shards - 1).unwrap_or(usize::MAX);
                 Ok(shards.min(self.threads.get()))
@@ -97,17 +77,23 @@ impl Resources {
         &self,
         sizes: &Sizes,
         window_bits: Option<u32>,
-    ) -> Result<marking::Plan, VerifyError> {
+    ) -> anyhow::Result<marking::Plan> {
         let (threads, memory) = (self.threads.get() as u64, self.rest_bytes());
         let plan = match window_bits {
             Some(window_bits) => sizes.plan_windows(window_bits, threads, memory),
             None => sizes.plan(threads, memory),
         };
         let least = || sizes.least_bytes(window_bits.unwrap_or_else(|| sizes.window_bits_min()));
-        plan.ok_or_else(|| VerifyError::Memory {
-            given: self.memory_bytes,
-            needed: PROGRAM_BYTES + least(),
-        })
+        plan.ok_or_else(|| self.too_small(PROGRAM_BYTES + least()))
+    }
+
+    /// The error that the memory does not hold the `needed` bytes that a check takes at a time.
+    fn too_small(&self, needed: u64) -> anyhow::Error {
+        usage(format!(
+            "{} MiB of memory are too few: give at least {}MiB",
+            self.memory_bytes >> 20,
+            needed.div_ceil(1 << 20)
+        ))
     }
 }
 
@@ -231,8 +217,10 @@ fn default_report(folder: &Path, level: Level) -> PathBuf {
 fn begin(path: &Path, folder: &Path) -> anyhow::Result<Claim> {
     let beside = std::fs::canonicalize(chomp_files::folder(path));
     if beside.is_ok_and(|beside| beside.starts_with(folder)) {
-        let path = path.to_owned();
-        return Err(VerifyError::Inside { path }.into());
+        return Err(usage(format!(
+            "{} is in the folder of the table, which has the files of its manifest only: say --report FILE",
+            path.display()
+        )));
     }
     Claim::begin(path).context("the report needs a place: name one with --report FILE")
 }
