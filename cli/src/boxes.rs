@@ -1,6 +1,5 @@
 //! `chomp box`: all rectangles of few rows and many columns.
 
-use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use chomp_query::{Opening, drawing};
@@ -168,9 +167,7 @@ impl Solved {
             text += line.trim_end();
             text.push('\n');
         }
-        let mut line = |name: &str, value: &str| {
-            writeln!(text, "  {name:<12} {value}").expect("writing to a string does not fail");
-        };
+        let mut line = |name: &str, value: &str| crate::add_line(&mut text, name, value);
         line("positions", &HumanCount(self.positions).to_string());
         line("losing", &HumanCount(self.losing).to_string());
         line("digest", &self.digest);

@@ -1,6 +1,5 @@
 //! `chomp export`: writes the losing positions of a finished table for other programs.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -172,19 +171,17 @@ impl Exported<'_> {
             TableName::Values(tiles) => format!("Values of a table of {tiles} tiles"),
         };
         let mut text = what + "\n";
-        let mut line = |name: &str, value: String| {
-            writeln!(text, "  {name:<12} {value}").expect("writing to a string does not fail");
-        };
-        line("positions", HumanCount(self.positions).to_string());
-        line("SHA-256", self.sha256.clone());
-        line("time", format!("{:.2} s", self.seconds));
+        let mut line = |name: &str, value: &str| crate::add_line(&mut text, name, value);
+        line("positions", &HumanCount(self.positions).to_string());
+        line("SHA-256", &self.sha256);
+        line("time", &format!("{:.2} s", self.seconds));
         let out = if self.out == Path::new(STDOUT) {
             "stdout".into()
         } else {
             self.out.display().to_string()
         };
         let size = HumanBytes(self.bytes);
-        line("file", format!("{out} ({}, {size})", self.format));
+        line("file", &format!("{out} ({}, {size})", self.format));
         text
     }
 }

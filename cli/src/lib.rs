@@ -49,6 +49,7 @@ mod trial;
 mod verify;
 mod worker;
 
+use std::fmt::Write as _;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -205,7 +206,12 @@ fn print_as<T: serde::Serialize>(
     print(&text)
 }
 
-/// Prints a part of a result on stdout, whoever its words come from; false if the reader went away, and wants no more.
+/// Adds a line of a result to `text`: a name and its value.
+fn add_line(text: &mut String, name: &str, value: &str) {
+    writeln!(text, "  {name:<12} {value}").expect("writing to a string does not fail");
+}
+
+/// Prints a part of a result on stdout, with control characters escaped. False if the reader went away and wants no more.
 fn try_print(text: &str) -> anyhow::Result<bool> {
     let text = shown(text, LAYOUT);
     let mut stdout = std::io::stdout().lock();

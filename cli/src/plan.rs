@@ -2,7 +2,6 @@
 //!
 //! The [forecast](chomp_plan::forecast) with the costs of this machine, measured now.
 
-use std::fmt::Write;
 use std::num::NonZeroUsize;
 
 use anyhow::Context;
@@ -333,9 +332,7 @@ impl JobPlan {
             "All Chomp positions of at most {} bits, in ranges of 2^{}\n",
             self.bits, self.range_bits
         );
-        let mut line = |name: &str, value: String| {
-            writeln!(text, "  {name:<12} {value}").expect("writing to a string does not fail");
-        };
+        let mut line = |name: &str, value: String| crate::add_line(&mut text, name, &value);
         line("positions", HumanCount(self.positions).to_string());
         line(
             "losing",

@@ -19,7 +19,7 @@ use crate::local::{self, Resources};
 use crate::progress::Display;
 use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
-use crate::summary::{Cost, Meter, Summary, ValuesSummary};
+use crate::summary::{Cost, Meter, Summary};
 
 pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> anyhow::Result<Exit> {
     let meter = Meter::start();
@@ -127,15 +127,7 @@ pub(crate) fn report(
     table: PathBuf,
     cost: Cost,
 ) -> anyhow::Result<Exit> {
-    match published {
-        AnyManifest::Losing(manifest) => {
-            let summary = Summary::new(manifest, size, table, cost);
-            crate::print_as(json, &summary, Summary::text)?;
-        }
-        AnyManifest::Values(manifest) => {
-            let summary = ValuesSummary::new(manifest, size, table, cost);
-            crate::print_as(json, &summary, ValuesSummary::text)?;
-        }
-    }
+    let summary = Summary::new(published, size, table, cost);
+    crate::print_as(json, &summary, Summary::text)?;
     Ok(Exit::Done)
 }

@@ -160,8 +160,7 @@ fn text(status: &Status) -> String {
     let mut text = format!("{}, {}\n", crate::progress::size(status), phase(status));
     let mut line = |name: &str, value: String| {
         // Reasons and names come from others, and each is one line.
-        let value = shown(&value, &[]);
-        writeln!(text, "  {name:<12} {value}").expect("writing to a string does not fail");
+        crate::add_line(&mut text, name, &shown(&value, &[]));
     };
     if let Some(reason) = &status.waiting_for {
         line("waiting", reason.clone());

@@ -1,6 +1,5 @@
 //! `chomp verify`: checks a published table, and writes down what was checked.
 
-use std::fmt::Write;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -229,9 +228,7 @@ fn begin(path: &Path, folder: &Path) -> anyhow::Result<Claim> {
 fn text(report: &Report, path: &Path) -> String {
     let (folder, level) = (report.folder.display(), report.level);
     let mut text = format!("{folder} passed all checks of the level {level}\n");
-    let mut line = |name: &str, value: &str| {
-        writeln!(text, "  {name:<12} {value}").expect("writing to a string does not fail");
-    };
+    let mut line = |name: &str, value: &str| crate::add_line(&mut text, name, value);
     for check in &report.checks {
         line(&check.check.to_string(), &check.what);
     }
