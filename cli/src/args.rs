@@ -52,10 +52,12 @@ pub(crate) struct Args {
 const TABLE_VARIABLE: &str = "CHOMP_TABLE";
 
 impl Args {
-    /// The arguments of this process. Ends it if they are wrong, or if they ask for help.
-    pub(crate) fn read() -> Args {
+    /// The command of this process, and its name. Ends the process if the arguments are wrong, or if they ask for help.
+    pub(crate) fn read() -> (Command, String) {
         let matches = Args::with_variables().get_matches();
-        Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        let name = matches.subcommand_name().unwrap_or_default();
+        (args.command, name.to_owned())
     }
 
     /// The command line, with a variable for each flag: `CHOMP_<COMMAND>_<FLAG>`. What is meant for one
@@ -119,30 +121,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Its name on the command line.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Command::Run(_) => "run",
-            Command::Grundy(_) => "grundy",
-            Command::Coordinator(_) => "coordinator",
-            Command::Worker(_) => "worker",
-            Command::Access(_) => "access",
-            Command::Plan(_) => "plan",
-            Command::Status(_) => "status",
-            Command::Download(_) => "download",
-            Command::Verify(_) => "verify",
-            Command::Export(_) => "export",
-            Command::Query(_) => "query",
-            Command::Openings(_) => "openings",
-            Command::Box(_) => "box",
-            Command::Game(_) => "game",
-            Command::Serve(_) => "serve",
-            Command::Completions(_) => "completions",
-            Command::Man(_) => "man",
-        }
-    }
-
-    /// Whether it goes on for a while and programs listen.
+    /// Whether the command takes long and programs are to hear how it goes on.
     pub(crate) fn tells_events(&self) -> bool {
         match self {
             Command::Run(args) => args.job.table.json,

@@ -7,9 +7,9 @@ use serde::Serialize;
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event {
-    /// The program looks at what there is.
-    Started { command: &'static str },
-    /// Ranges are missing.
+    /// The program has started.
+    Started { command: String },
+    /// The job goes on: ranges are missing.
     Progress(HowFar),
     /// Another layer, or more, is complete.
     Layer { layers_done: u32, layers: u32 },

@@ -82,13 +82,11 @@ const LAYOUT: &[char] = &['\n', '\t'];
 
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
-    let args = Args::read();
-    let display = Display::new(args.command.tells_events());
-    display.tell(&Event::Started {
-        command: args.command.name(),
-    });
-    start_log(&display, &args.command);
-    match execute(args.command, &display) {
+    let (command, name) = Args::read();
+    let display = Display::new(command.tells_events());
+    display.tell(&Event::Started { command: name });
+    start_log(&display, &command);
+    match execute(command, &display) {
         Ok(exit) => {
             match exit {
                 Exit::Done => display.tell(&Event::Finished),
