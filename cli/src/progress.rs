@@ -22,6 +22,9 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 /// The length of the bar: the job's work is so many steps.
 const BAR_STEPS: u64 = 1000;
 
+/// The form of the bar of a job or a stage.
+const STAGE_BAR: &str = "{prefix} [{wide_bar}] {percent:>3} % {msg}";
+
 /// The place on stderr where progress, log lines and errors go. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Display {
@@ -86,9 +89,8 @@ impl Display {
 
     /// Shows how the job goes on, for as long as it is polled.
     pub(crate) async fn follow(&self, status: watch::Receiver<Arc<Status>>) {
-        if self.terminal {
-            self.show_bar();
-        }
+        self.bar.set_length(BAR_STEPS);
+        self.show_bar(STAGE_BAR);
         let mut lines = tokio::time::interval(LINE_EVERY);
         lines.tick().await;
         let mut bar = tokio::time::interval(BAR_EVERY);
@@ -137,13 +139,7 @@ impl Display {
             let (shards, size) = (now.shards_total, HumanBytes(now.bytes_total));
             self.line(&format!("the table has {size} in {shards} shards"));
         }
-        if self.terminal {
-            let template =
-                "{msg} [{wide_bar}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
-            let style = ProgressStyle::with_template(template).expect("a valid template");
-            self.bar.set_style(style.progress_chars("=> "));
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
+        self.show_bar("{msg} [{wide_bar}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left");
         loop {
             let now = *progress.borrow();
             let shards = format!("shards {}/{}", now.shards, now.shards_total);
@@ -172,9 +168,8 @@ impl Display {
         stages: watch::Receiver<Stage>,
         event: fn(Stage, Option<f64>) -> Event,
     ) {
-        if self.terminal {
-            self.show_bar();
-        }
+        self.bar.set_length(BAR_STEPS);
+        self.show_bar(STAGE_BAR);
         let mut lines = tokio::time::interval(LINE_EVERY);
         lines.tick().await;
         let mut bar = tokio::time::interval(BAR_EVERY);
@@ -209,12 +204,7 @@ impl Display {
         &self,
         progress: watch::Receiver<chomp_export::ExportProgress>,
     ) {
-        if self.terminal {
-            let template = "words [{wide_bar}] {percent:>3} %, {eta} left";
-            let style = ProgressStyle::with_template(template).expect("a valid template");
-            self.bar.set_style(style.progress_chars("=> "));
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
+        self.show_bar("words [{wide_bar}] {percent:>3} %, {eta} left");
         loop {
             tokio::time::sleep(if self.terminal { BAR_EVERY } else { LINE_EVERY }).await;
             let chomp_export::ExportProgress { read, total } = *progress.borrow();
@@ -230,12 +220,13 @@ impl Display {
         }
     }
 
-    fn show_bar(&self) {
-        let style = ProgressStyle::with_template("{prefix} [{wide_bar}] {percent:>3} % {msg}")
-            .expect("a valid template");
-        self.bar.set_style(style.progress_chars("=> "));
-        self.bar.set_length(BAR_STEPS);
-        self.bar.set_draw_target(ProgressDrawTarget::stderr());
+    /// Shows a bar of this form, if stderr is a terminal.
+    fn show_bar(&self, template: &str) {
+        if self.terminal {
+            let style = ProgressStyle::with_template(template).expect("a valid template");
+            self.bar.set_style(style.progress_chars("=> "));
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
     }
 
     /// Takes the bar away.
