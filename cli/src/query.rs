@@ -8,7 +8,7 @@ use std::{iter, thread};
 
 use anyhow::Context;
 use chomp_query::{
-    Answer, Losing, ValueAnswer, Verdict, answers, drawing, value_answers, valued, verdicts,
+    Answer, Losing, ValueAnswer, Valued, Verdict, answers, drawing, value_answers, valued, verdicts,
 };
 use chomp_table::position::PositionError;
 use chomp_table::values::Values;
@@ -198,25 +198,14 @@ fn tell<T: Tells>(source: &T, style: Style, positions: &[T::Position]) -> anyhow
 }
 
 fn texts(source: &impl Losing, style: Style, positions: &[Position]) -> Result<String, TableError> {
-    let mut text = String::new();
-    if style.moves {
-        for (position, answer) in positions.iter().zip(answers(source, positions)?) {
-            if style.json {
-                tell_json(&mut text, &answer);
-            } else {
-                tell_answer(&mut text, position, &answer, style.drawn);
-            }
-        }
+    Ok(if style.moves {
+        let answers = answers(source, positions)?;
+        told(style, positions, answers, |position, answer| {
+            answer_text(position, answer, style.drawn)
+        })
     } else {
-        for (position, verdict) in positions.iter().zip(verdicts(source, positions)?) {
-            if style.json {
-                tell_json(&mut text, &verdict);
-            } else {
-                tell_verdict(&mut text, position, &verdict);
-            }
-        }
-    }
-    Ok(text)
+        told(style, positions, verdicts(source, positions)?, verdict_text)
+    })
 }
 
 fn value_texts(
@@ -224,67 +213,69 @@ fn value_texts(
     style: Style,
     positions: &[Partition],
 ) -> Result<String, TableError> {
-    let mut text = String::new();
-    if style.moves {
-        for (position, answer) in positions.iter().zip(value_answers(table, positions)?) {
-            if style.json {
-                tell_json(&mut text, &answer);
-            } else {
-                tell_value(&mut text, position, &answer);
-            }
-        }
+    Ok(if style.moves {
+        let answers = value_answers(table, positions)?;
+        told(style, positions, answers, value_answer_text)
     } else {
-        for (position, valued) in positions.iter().zip(valued(table, positions)?) {
-            if style.json {
-                tell_json(&mut text, &valued);
-            } else {
-                let name = drawing::name_of(position);
-                writeln!(text, "{name} has the value {}", valued.value)
-                    .expect("a string takes any text");
-            }
+        told(style, positions, valued(table, positions)?, value_text)
+    })
+}
+
+/// The answers to all positions: a line of JSON each, or the text that `text` makes of it.
+fn told<P, A: Serialize>(
+    style: Style,
+    positions: &[P],
+    answers: Vec<A>,
+    text: impl Fn(&P, &A) -> String,
+) -> String {
+    let told = positions.iter().zip(answers).map(|(position, answer)| {
+        if style.json {
+            serde_json::to_string(&answer).expect("numbers and lists become JSON") + "\n"
+        } else {
+            text(position, &answer)
         }
-    }
-    Ok(text)
+    });
+    told.collect()
 }
 
-fn tell_json(text: &mut String, answer: &impl Serialize) {
-    *text += &serde_json::to_string(answer).expect("numbers and lists become JSON");
-    text.push('\n');
+fn value_text(position: &Partition, valued: &Valued) -> String {
+    let name = drawing::name_of(position);
+    format!("{name} has the value {}\n", valued.value)
 }
 
-fn tell_value(text: &mut String, position: &Partition, answer: &ValueAnswer) {
+fn value_answer_text(position: &Partition, answer: &ValueAnswer) -> String {
     let (name, value) = (drawing::name_of(position), answer.valued.value);
     let told = match value {
         0 => "losing, no move wins",
         _ => "winning, with moves to",
     };
-    writeln!(text, "{name} has the value {value}: it is {told}").expect("a string takes any text");
+    let mut text = format!("{name} has the value {value}: it is {told}\n");
     for (value, moves) in answer.moves_by_value.iter().enumerate() {
         let moves = drawing::moves(moves);
         writeln!(text, "  {value:<3} {moves}").expect("a string takes any text");
     }
+    text
 }
 
-fn tell_verdict(text: &mut String, position: &Position, verdict: &Verdict) {
+fn verdict_text(position: &Position, verdict: &Verdict) -> String {
     let said = if verdict.losing { "losing" } else { "winning" };
-    writeln!(text, "{} is {said}", drawing::name(position)).expect("a string takes any text");
+    format!("{} is {said}\n", drawing::name(position))
 }
 
-fn tell_answer(text: &mut String, position: &Position, answer: &Answer, drawn: bool) {
+fn answer_text(position: &Position, answer: &Answer, drawn: bool) -> String {
     let name = drawing::name(position);
-    let mut told = if answer.verdict.losing {
-        format!("{name} is losing: no move wins")
+    let mut text = if answer.verdict.losing {
+        format!("{name} is losing: no move wins\n")
     } else if answer.winning_moves.is_empty() {
-        format!("{name} is won: the other one took the poison")
+        format!("{name} is won: the other one took the poison\n")
     } else {
         let moves = drawing::moves(&answer.winning_moves);
-        format!("{name} is winning, with {moves}")
+        format!("{name} is winning, with {moves}\n")
     };
-    told.push('\n');
     if drawn {
-        told += &drawing::draw(position, &answer.winning_moves);
+        text += &drawing::draw(position, &answer.winning_moves);
     }
-    text.push_str(&told);
+    text
 }
 
 #[cfg(test)]
