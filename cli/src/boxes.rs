@@ -117,7 +117,7 @@ fn solve(
     let mut wait = Duration::ZERO;
     let mut saved = Instant::now();
     while !solver.is_finished() {
-        if !solver.advance(None, &control)? {
+        if !solver.advance(&control)? {
             return Ok(None);
         }
         if saved.elapsed() >= wait {

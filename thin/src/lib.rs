@@ -86,7 +86,6 @@ pub use bounds::{Bounds, COLUMNS_MAX, ROWS_MAX};
 pub use run::{Control, Memory, Solver};
 pub use scratch::{RowReader, RowWriter, Scratch};
 pub use summary::Summary;
-pub use tally::Listener;
 
 /// Why nothing is computed.
 #[derive(Debug, thiserror::Error)]

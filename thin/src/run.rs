@@ -1,5 +1,7 @@
 //! All first rows, one after the other.
 
+#[cfg(test)]
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +12,7 @@ use crate::layout::{Layout, SLACK};
 use crate::scratch::{RowReader, Scratch};
 use crate::summary::Summary;
 use crate::sweep::{Sweep, Tables};
-use crate::tally::{Listener, Part};
+use crate::tally::Part;
 
 mod column;
 
@@ -80,6 +82,9 @@ pub struct Solver {
     /// The columns whose state is in the scratch.
     saved: usize,
     done: AtomicU64,
+    /// The ranks of the losing positions.
+    #[cfg(test)]
+    pub(crate) ranks: BTreeSet<u64>,
 }
 
 impl Solver {
@@ -116,6 +121,8 @@ impl Solver {
             second: (0..=columns).map(|_| Cell::default()).collect(),
             saved: 0,
             done: AtomicU64::new(0),
+            #[cfg(test)]
+            ranks: BTreeSet::new(),
             tables: Tables::new(bounds),
         };
         solver.saved = solver.summary.columns();
@@ -163,18 +170,14 @@ impl Solver {
     /// # Errors
     ///
     /// If the scratch fails.
-    pub fn advance(
-        &mut self,
-        listener: Option<Listener<'_>>,
-        control: Control<'_>,
-    ) -> Result<bool, ThinError> {
+    pub fn advance(&mut self, control: Control<'_>) -> Result<bool, ThinError> {
         if self.tables.inner.rows() < ROWS_STEPPED {
-            let mut sweep = Sweep::new(&self.tables, 0, listener);
+            let mut sweep = Sweep::new(&self.tables, 0);
             sweep.all();
             let parts = sweep.tally.parts();
             for columns in 1..=self.tables.bounds.columns() {
                 let of_it: Vec<&Part> = parts.iter().filter(|part| part.first == columns).collect();
-                self.summary.add(&of_it);
+                self.add(&of_it);
             }
             return Ok(true);
         }
@@ -184,17 +187,24 @@ impl Solver {
             cells.for_each(|cell| drop(take(cell)));
             self.is_streamed = true;
         }
-        let Some(parts) = Column::new(self).run(listener, control)? else {
+        let Some(parts) = Column::new(self).run(control)? else {
             return Ok(false);
         };
-        self.summary.add(&parts.iter().collect::<Vec<_>>());
+        self.add(&parts.iter().collect::<Vec<_>>());
         if self.is_streamed && !self.is_finished() {
             self.commit()?;
         }
         Ok(true)
     }
 
-    /// Writes the state into the scratch, if there is one and there is a state to go on from.
+    /// Adds the losing positions of the next column.
+    fn add(&mut self, parts: &[&Part]) {
+        #[cfg(test)]
+        self.ranks.extend(parts.iter().flat_map(|part| &part.ranks));
+        self.summary.add(parts);
+    }
+
+    /// Writes the state into the scratch, if there is a scratch, and a later run could continue from this state.
     ///
     /// # Errors
     ///

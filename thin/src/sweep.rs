@@ -3,7 +3,7 @@
 use crate::bounds::Bounds;
 use crate::last::{self, Last, MASK_WORDS, SMALL, load, store};
 use crate::layout::{ATOM, Layout, SLACK};
-use crate::tally::{Cut, Listener, Tally};
+use crate::tally::{Cut, Tally};
 
 /// Positions of so many rows are taken at once: blocks.
 pub(crate) const BLOCK: usize = ATOM + 1;
@@ -66,11 +66,7 @@ pub(crate) struct Sweep<'a> {
 
 impl<'a> Sweep<'a> {
     /// A sweep that begins with `first` rows given: F of the others is its own, and that of the last given one too.
-    pub(crate) fn new(
-        tables: &'a Tables,
-        first: usize,
-        listener: Option<Listener<'a>>,
-    ) -> Sweep<'a> {
+    pub(crate) fn new(tables: &'a Tables, first: usize) -> Sweep<'a> {
         let (rows, columns) = (tables.inner.rows(), tables.inner.columns());
         let block = tables.layout.size(BLOCK, columns) + SLACK;
         let own_from = first.max(1);
@@ -79,7 +75,7 @@ impl<'a> Sweep<'a> {
         own.push(vec![0; last::bits(columns).div_ceil(8) + SLACK]);
         Sweep {
             tables,
-            tally: Tally::new(&tables.bounds, listener),
+            tally: Tally::new(&tables.bounds),
             rows: vec![0; rows - BLOCK],
             own,
             own_from,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
 
 use chomp_table::digest::Digest;
 use chomp_table::{Position, Word, definition};
@@ -21,12 +20,10 @@ fn threads(threads: usize) -> NonZeroUsize {
 /// Everything that is known in the end, and the ranks of the losing positions.
 fn solve(rows: usize, columns: usize) -> (Summary, BTreeSet<u64>) {
     let mut solver = Solver::new(bounds(rows, columns), threads(2), u64::MAX, None).unwrap();
-    let ranks = Mutex::new(BTreeSet::new());
-    let listener = |found: &[u64]| ranks.lock().unwrap().extend(found);
     while !solver.is_finished() {
-        assert!(solver.advance(Some(&listener), &|_| true).unwrap());
+        assert!(solver.advance(&|_| true).unwrap());
     }
-    (solver.summary().clone(), ranks.into_inner().unwrap())
+    (solver.summary().clone(), solver.ranks)
 }
 
 /// All positions of at most so many rows and columns, in their order, and whether they are losing, by the

@@ -13,7 +13,7 @@ use crate::ThinError;
 use crate::layout::Layout;
 use crate::scratch::{RowReader, RowWriter};
 use crate::sweep::Sweep;
-use crate::tally::{Listener, Part};
+use crate::tally::Part;
 
 use super::{Control, Solver, lock, meaning, take};
 
@@ -54,15 +54,11 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// All of them; nothing if it was stopped.
-    pub(super) fn run(
-        self,
-        listener: Option<Listener<'_>>,
-        control: Control<'_>,
-    ) -> Result<Option<Vec<Part>>, ThinError> {
+    /// Solves the column. None if `control` stopped it.
+    pub(super) fn run(self, control: Control<'_>) -> Result<Option<Vec<Part>>, ThinError> {
         let thread = || {
             let _guard = Guard(&self);
-            let mut sweep = Sweep::new(&self.solver.tables, 3, listener);
+            let mut sweep = Sweep::new(&self.solver.tables, 3);
             let worked = self.work(&mut sweep, control);
             worked.inspect_err(|_| self.stop())?;
             Ok(sweep.tally.parts())

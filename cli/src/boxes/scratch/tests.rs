@@ -23,7 +23,7 @@ fn solver(rows: usize, columns: usize, memory: u64, folder: Option<&Path>) -> So
 /// Everything that is known in the end.
 fn finish(mut solver: Solver) -> Summary {
     while !solver.is_finished() {
-        assert!(solver.advance(None, &|_| true).unwrap());
+        assert!(solver.advance(&|_| true).unwrap());
         solver.save().unwrap();
     }
     solver.summary().clone()
@@ -48,7 +48,7 @@ fn files_of_others_stay() {
     }
     let mut solver = solver(8, 12, u64::MAX, Some(folder.path()));
     for _ in 0..2 {
-        assert!(solver.advance(None, &|_| true).unwrap());
+        assert!(solver.advance(&|_| true).unwrap());
     }
     solver.save().unwrap();
     let there = names.map(|name| folder.path().join(name).try_exists().unwrap());
@@ -66,9 +66,9 @@ fn it_goes_on_from_what_was_left() {
         // The last column leaves nothing to go on from.
         let mut solver = solver(8, 12, u64::MAX, Some(folder.path()));
         assert_eq!(solver.summary().columns(), columns - 1);
-        assert!(solver.advance(None, &|_| true).unwrap());
+        assert!(solver.advance(&|_| true).unwrap());
         solver.save().unwrap();
-        assert!(!solver.advance(None, &|_| false).unwrap());
+        assert!(!solver.advance(&|_| false).unwrap());
     }
     let summary = finish(solver(8, 12, u64::MAX, Some(folder.path())));
     assert_eq!(summary, expected);
@@ -93,7 +93,7 @@ fn boards_larger_than_the_memory_are_streamed() {
     let mut streamed = solver(8, 12, whole, Some(folder.path()));
     while streamed.summary().columns() < 10 {
         assert_eq!(streamed.is_streamed(), streamed.summary().columns() > 9);
-        assert!(streamed.advance(None, &|_| true).unwrap());
+        assert!(streamed.advance(&|_| true).unwrap());
     }
     assert!(streamed.is_streamed());
     drop(streamed);
@@ -107,7 +107,7 @@ fn a_damaged_file_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let mut left = solver(8, 12, u64::MAX, Some(folder.path()));
     while left.summary().columns() < 5 {
-        assert!(left.advance(None, &|_| true).unwrap());
+        assert!(left.advance(&|_| true).unwrap());
     }
     left.save().unwrap();
     drop(left);
@@ -126,7 +126,7 @@ fn a_damaged_file_is_found() {
             chomp_files::put(&path, content).unwrap();
             let scratch = Folder::open(folder.path()).unwrap();
             let solver = Solver::new(bounds(8, 12), threads(2), memory, Some(Box::new(scratch)));
-            let error = solver.and_then(|mut solver| solver.advance(None, &|_| true));
+            let error = solver.and_then(|mut solver| solver.advance(&|_| true));
             assert!(
                 matches!(error, Err(ThinError::Damaged { .. })),
                 "{name}: {error:?}"
