@@ -76,10 +76,10 @@ pub(crate) fn write_catalogue(
     out: &mut dyn Write,
 ) -> Result<u64, ExportError> {
     let within = the_box(words);
-    let tally = words.tally()?;
+    let totals = words.totals()?;
     out.write_all(b"CHOMPP02")?;
-    out.write_all(&tally.words.to_le_bytes())?;
-    out.write_all(&tally.largest.to_le_bytes())?;
+    out.write_all(&totals.words.to_le_bytes())?;
+    out.write_all(&totals.largest.to_le_bytes())?;
     out.write_all(&within.columns().to_le_bytes())?;
     out.write_all(&within.rows().to_le_bytes())?;
     npy::write_words(words, out)
@@ -106,10 +106,10 @@ pub(crate) fn write_checkpoint(
         class_of[rows as usize][columns as usize].filter(|_| word.bits() > CHECKPOINT_SEED_BITS)
     };
 
-    let counts = words.counts(classes.len(), class_of)?;
+    let counts = words.len_by_place(classes.len(), class_of)?;
     out.write_all(b"CHOMPCP2")?;
     let mut written = 0;
-    let count = words.each_place(&counts, class_of, |class, words| {
+    let count = words.for_each_place(&counts, class_of, |class, words| {
         // Classes without words have their headers too.
         for &empty in &classes[written..class] {
             write_class(empty, &[], out)?;

@@ -19,7 +19,7 @@ const PREFIX_BYTES: usize = 10;
 const ALIGNMENT: usize = 64;
 
 pub(crate) fn write(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
-    let count = words.count()?;
+    let count = words.len()?;
     out.write_all(&preamble("'<u8'", count))?;
     write_words(words, out)
 }
@@ -38,7 +38,7 @@ pub(crate) fn preamble(kind: &str, count: u64) -> Vec<u8> {
 /// The words, 8 bytes each.
 pub(crate) fn write_words(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     let mut bytes = Vec::new();
-    words.each(|piece| {
+    words.for_each_piece(|piece| {
         bytes.clear();
         bytes.extend(piece.iter().flat_map(|word| word.to_le_bytes()));
         Ok(out.write_all(&bytes)?)

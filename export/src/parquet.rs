@@ -159,14 +159,14 @@ pub(crate) fn write<W: Write + Send>(
     words: &mut Words<'_>,
     out: &mut W,
 ) -> Result<u64, ExportError> {
-    if words.count_max() > GROUPS_MAX * GROUP_ROWS as u64 {
+    if words.len_max() > GROUPS_MAX * GROUP_ROWS as u64 {
         return Err(ExportError::Unsuited {
             format: Format::Parquet,
             what: "has at most 34,358,689,792 positions in a file: ask for less with --bits",
         });
     }
     let layout = (SCHEMA, properties(1, "word"), GROUP_ROWS);
-    write_groups(out, layout, write_group, |take| words.each(take))
+    write_groups(out, layout, write_group, |take| words.for_each_piece(take))
 }
 
 /// The positions of a table of values.
@@ -175,7 +175,9 @@ pub(crate) fn write_values<W: Write + Send>(
     out: &mut W,
 ) -> Result<u64, ExportError> {
     let layout = (VALUES_SCHEMA, properties(2, "rank"), VALUES_GROUP_ROWS);
-    write_groups(out, layout, write_values_group, |take| rows.each(take))
+    write_groups(out, layout, write_values_group, |take| {
+        rows.for_each_piece(take)
+    })
 }
 
 /// Takes rows in pieces.

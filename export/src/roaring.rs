@@ -16,7 +16,7 @@ use crate::ExportError;
 use crate::words::Words;
 
 pub(crate) fn write(words: &mut Words<'_>, mut out: &mut dyn Write) -> Result<u64, ExportError> {
-    let blocks = words.tally()?.blocks.len() as u64;
+    let blocks = words.totals()?.blocks.len() as u64;
     out.write_all(&blocks.to_le_bytes())?;
     let mut key = 0;
     let mut block = RoaringBitmap::new();
@@ -27,7 +27,7 @@ pub(crate) fn write(words: &mut Words<'_>, mut out: &mut dyn Write) -> Result<u6
         }
         Ok(())
     };
-    let count = words.each(|piece| {
+    let count = words.for_each_piece(|piece| {
         for &word in piece {
             let high = u32::try_from(word >> 32).expect("the high half");
             if high != key {

@@ -30,8 +30,8 @@ pub(crate) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// How many there are.
-    pub(crate) fn count(&self) -> u64 {
+    /// The number of positions.
+    pub(crate) fn len(&self) -> u64 {
         let positions = self.tiles.clone().flat_map(|tiles| {
             let mut position = Partition::first(tiles);
             (0..count(tiles)).map(move |_| {
@@ -45,8 +45,8 @@ impl Rows<'_> {
             .count() as u64
     }
 
-    /// Gives all of them to `visit`, in pieces; says how many there were.
-    pub(crate) fn each(
+    /// Calls `visit` with all positions, in pieces. Returns their number.
+    pub(crate) fn for_each_piece(
         &mut self,
         mut visit: impl FnMut(&[Row]) -> Result<(), ExportError>,
     ) -> Result<u64, ExportError> {

@@ -11,7 +11,7 @@ use crate::words::Words;
 pub(crate) fn write_words(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     out.write_all(b"word\n")?;
     let mut lines = Vec::new();
-    words.each(|piece| {
+    words.for_each_piece(|piece| {
         lines.clear();
         for word in piece {
             writeln!(lines, "{word}")?;
@@ -24,7 +24,7 @@ pub(crate) fn write_words(words: &mut Words<'_>, out: &mut dyn Write) -> Result<
 pub(crate) fn write_rows(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     out.write_all(b"word,bits,area,rows\n")?;
     let (mut lines, mut rows) = (Vec::new(), Vec::new());
-    words.each(|piece| {
+    words.for_each_piece(|piece| {
         lines.clear();
         for &word in piece {
             rows.clear();

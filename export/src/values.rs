@@ -78,7 +78,7 @@ fn areas(filter: &Filter, table_tiles: u32) -> Result<RangeInclusive<u32>, Expor
 fn write_rows(rows: &mut Rows<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     out.write_all(b"tiles,rank,rows,value\n")?;
     let mut lines = Vec::new();
-    rows.each(|piece| {
+    rows.for_each_piece(|piece| {
         lines.clear();
         for row in piece {
             let Row {
@@ -95,9 +95,9 @@ fn write_rows(rows: &mut Rows<'_>, out: &mut dyn Write) -> Result<u64, ExportErr
 
 fn write_npy(rows: &mut Rows<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     let fields = "[('tiles', '|u1'), ('rank', '<u4'), ('value', '|u1')]";
-    out.write_all(&npy::preamble(fields, rows.count()))?;
+    out.write_all(&npy::preamble(fields, rows.len()))?;
     let mut bytes = Vec::new();
-    rows.each(|piece| {
+    rows.for_each_piece(|piece| {
         bytes.clear();
         for row in piece {
             bytes.push(row.tiles);

@@ -26,12 +26,12 @@ pub(crate) struct Words<'a> {
     memory: u64,
     watch: &'a mut dyn FnMut(ExportProgress) -> ControlFlow<()>,
     progress: ExportProgress,
-    tally: Option<Tally>,
+    totals: Option<Totals>,
 }
 
 /// What one pass over the table counts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct Totals {
     /// The number of words.
     pub(crate) words: u64,
     /// The largest word; 0 if there are none.
@@ -55,7 +55,7 @@ impl<'a> Words<'a> {
             memory,
             watch,
             progress: ExportProgress::default(),
-            tally: None,
+            totals: None,
         }
     }
 
@@ -63,64 +63,64 @@ impl<'a> Words<'a> {
         self.selection
     }
 
-    /// There are no more words than these.
-    pub(crate) fn count_max(&self) -> u64 {
+    /// No selection has more words than this, as the manifest tells.
+    pub(crate) fn len_max(&self) -> u64 {
         self.table.manifest().losing_by_bits[self.selection.bits() as usize]
     }
 
     /// The number of words.
-    pub(crate) fn count(&mut self) -> Result<u64, ExportError> {
+    pub(crate) fn len(&mut self) -> Result<u64, ExportError> {
         if self.selection.is_as_stored() {
             Ok(self.stored())
         } else {
-            Ok(self.tally()?.words)
+            Ok(self.totals()?.words)
         }
     }
 
-    /// What there is to know about the words beforehand, from a pass of its own.
-    pub(crate) fn tally(&mut self) -> Result<Tally, ExportError> {
-        if let Some(tally) = &self.tally {
-            return Ok(tally.clone());
+    /// Counts the words in a pass of its own, when they are asked for the first time.
+    pub(crate) fn totals(&mut self) -> Result<Totals, ExportError> {
+        if let Some(totals) = &self.totals {
+            return Ok(totals.clone());
         }
-        let mut tally = Tally::default();
+        let mut totals = Totals::default();
         let shift = self.selection.bits().saturating_sub(PLACE_BITS);
         if !self.selection.is_of_stored() {
-            tally.places = vec![0; 1 << PLACE_BITS];
+            totals.places = vec![0; 1 << PLACE_BITS];
         }
         let mut last = None;
         // Another pass follows.
         self.expect_passes(2);
-        self.each_image(|word| {
+        self.for_each_unsorted(|word| {
             let word = word.get();
-            tally.words += 1;
-            tally.largest = tally.largest.max(word);
-            if let Some(place) = tally.places.get_mut(place(word, shift)) {
+            totals.words += 1;
+            totals.largest = totals.largest.max(word);
+            if let Some(place) = totals.places.get_mut(place(word, shift)) {
                 *place += 1;
             }
             let block = u32::try_from(word >> 32).expect("the high half of a word");
             if last.replace(block) != Some(block) {
-                tally.blocks.insert(block);
+                totals.blocks.insert(block);
             }
         })?;
-        self.tally = Some(tally.clone());
-        Ok(tally)
+        self.totals = Some(totals.clone());
+        Ok(totals)
     }
 
     /// Calls `visit` with all words, ascending, in pieces. Returns their number.
-    pub(crate) fn each(
+    pub(crate) fn for_each_piece(
         &mut self,
         mut visit: impl FnMut(&[u64]) -> Result<(), ExportError>,
     ) -> Result<u64, ExportError> {
         if !self.selection.is_of_stored() {
-            let places = self.tally()?.places;
+            let places = self.totals()?.places;
             let shift = self.selection.bits().saturating_sub(PLACE_BITS);
             let place_of = |word: Word| Some(place(word.get(), shift));
-            return self.each_place(&places, place_of, |_, words| visit(words));
+            return self.for_each_place(&places, place_of, |_, words| visit(words));
         }
         let (selection, mut count) = (self.selection, 0);
         let mut chosen = Vec::new();
         self.expect_passes(1);
-        self.each_piece(|piece| {
+        self.for_each_stored_piece(|piece| {
             let words = if selection.is_as_stored() {
                 piece
             } else {
@@ -138,9 +138,9 @@ impl<'a> Words<'a> {
     }
 
     /// Calls `visit` with each place that has words, in order, and with these words, ascending.
-    /// `counts` has the number of words at each place, as [`counts`](Words::counts) tells it.
+    /// `counts` has the number of words at each place, as [`len_by_place`](Words::len_by_place) tells it.
     /// Returns the number of all words.
-    pub(crate) fn each_place(
+    pub(crate) fn for_each_place(
         &mut self,
         counts: &[u64],
         place_of: impl Fn(Word) -> Option<usize>,
@@ -158,7 +158,7 @@ impl<'a> Words<'a> {
                 end += usize::try_from(count).expect("words that are to fit in memory");
             }
             let mut words = vec![0; end];
-            self.each_image(|word| {
+            self.for_each_unsorted(|word| {
                 if let Some(place) = place_of(word).filter(|place| pass.contains(place)) {
                     let next = &mut next[place - pass.start];
                     words[*next] = word.get();
@@ -182,14 +182,14 @@ impl<'a> Words<'a> {
     }
 
     /// The number of words at each of so many places.
-    pub(crate) fn counts(
+    pub(crate) fn len_by_place(
         &mut self,
         places: usize,
         place_of: impl Fn(Word) -> Option<usize>,
     ) -> Result<Vec<u64>, ExportError> {
         let mut counts = vec![0; places];
         self.expect_passes(2);
-        self.each_image(|word| {
+        self.for_each_unsorted(|word| {
             if let Some(place) = place_of(word) {
                 counts[place] += 1;
             }
@@ -197,10 +197,10 @@ impl<'a> Words<'a> {
         Ok(counts)
     }
 
-    /// Calls `visit` with all words, each stored one before its mirror image.
-    fn each_image(&mut self, mut visit: impl FnMut(Word)) -> Result<(), ExportError> {
+    /// Calls `visit` with all words, unsorted: each stored one before its mirror image.
+    fn for_each_unsorted(&mut self, mut visit: impl FnMut(Word)) -> Result<(), ExportError> {
         let selection = self.selection;
-        self.each_piece(|piece| {
+        self.for_each_stored_piece(|piece| {
             for &word in piece {
                 selection.images(Word::new(word)).for_each(&mut visit);
             }
@@ -209,7 +209,7 @@ impl<'a> Words<'a> {
     }
 
     /// Calls `visit` with the stored words of no more bits than the selection, ascending, in pieces.
-    fn each_piece(
+    fn for_each_stored_piece(
         &mut self,
         mut visit: impl FnMut(&[u64]) -> Result<(), ExportError>,
     ) -> Result<(), ExportError> {

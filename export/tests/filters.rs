@@ -259,11 +259,15 @@ fn a_table_whose_manifest_counts_otherwise_is_not_exported() {
     manifest.losing_by_bits[9] += 2;
     write_manifest(&folder, &manifest);
     let table = Table::open(&folder).unwrap();
-    for (format, _) in &Format::ALL[..5] {
+    let needs_box = |format| matches!(format, Format::ChompFast | Format::ChompFastCheckpoint);
+    for (format, _) in Format::ALL {
+        if needs_box(format) {
+            continue;
+        }
         let mut filter = Filter::default();
-        bytes_with(&table, *format, filter, 0).unwrap();
+        bytes_with(&table, format, filter, 0).unwrap();
         filter.bits = Some(9);
-        let error = bytes_with(&table, *format, filter, 0).unwrap_err();
+        let error = bytes_with(&table, format, filter, 0).unwrap_err();
         assert!(
             matches!(&error, ExportError::Table(TableError::Damaged { file, .. }) if file.ends_with("manifest.json")),
             "{error}"
