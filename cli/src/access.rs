@@ -1,4 +1,4 @@
-//! `chomp access`: who has a credential of a table.
+//! `chomp access`: gives, lists and revokes the credentials of a table.
 
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,11 @@ use crate::machine;
 
 /// The secrets of a table's coordinator, in its directory.
 const SECRETS_NAME: &str = "secrets.json";
-/// Who has a credential, in the same place.
+/// The list of participants, in the same place.
 const PARTICIPANTS_NAME: &str = "participants.json";
 /// The access file of the owner, in the same place.
 pub(crate) const ACCESS_NAME: &str = "access.json";
-/// Stands for stdout where a file is to be written.
+/// The name of stdout, in place of a file.
 const STDOUT: &str = "-";
 /// How many days the token of the owner is good.
 const OWNER_DAYS: u32 = 365;
@@ -29,12 +29,12 @@ pub(crate) fn issuer(home: &Path) -> anyhow::Result<Issuer> {
     Ok(Issuer::open(&home.join(SECRETS_NAME), now)?)
 }
 
-/// Where the list of those who have a credential is.
+/// The file with the list of participants.
 pub(crate) fn list_file(home: &Path) -> PathBuf {
     home.join(PARTICIPANTS_NAME)
 }
 
-/// What opens a coordinator at `url` to the owner of the table in `home`.
+/// The access of the owner of the table in `home` to the coordinator at `url`.
 pub(crate) fn of_owner(
     home: &Path,
     issuer: &Issuer,

@@ -1,4 +1,4 @@
-//! The command line. Every flag may come from the environment, from a variable of its command's.
+//! The command line. An environment variable can set each flag of a command.
 
 mod access;
 mod boxes;
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-/// The variable for `--table` of all commands, as that means one thing: where the table is.
+/// The variable for `--table` of all commands, as that flag means the same in all of them.
 const TABLE_VARIABLE: &str = "CHOMP_TABLE";
 
 impl Args {
@@ -60,8 +60,8 @@ impl Args {
         (args.command, name.to_owned())
     }
 
-    /// The command line, with a variable for each flag: `CHOMP_<COMMAND>_<FLAG>`. What is meant for one
-    /// command says nothing to another.
+    /// The command line, with an environment variable for each flag: `CHOMP_<COMMAND>_<FLAG>`. The variable of one
+    /// command has no effect on another.
     pub(crate) fn with_variables() -> clap::Command {
         Args::command().mut_subcommands(|command| of_command(command, "CHOMP"))
     }

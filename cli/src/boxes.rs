@@ -21,10 +21,10 @@ mod scratch;
 
 use scratch::Folder;
 
-/// So much longer than saving takes, nothing is saved again.
+/// After a save, the next one waits so many times as long as the save took.
 const SAVE_SHARE: u32 = 10;
 
-/// What the program takes besides bitmaps.
+/// The memory that the program takes besides bitmaps.
 const PROGRAM_BYTES: u64 = 32 << 20;
 
 /// The result.
@@ -90,13 +90,13 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<Exit
     Ok(Exit::Done)
 }
 
-/// What programs are told meanwhile.
+/// The event of a stage.
 fn told(stage: Stage, seconds_left: Option<f64>) -> Event {
     let done = stage.done;
     Event::Solving { done, seconds_left }
 }
 
-/// All columns; nothing if it was stopped.
+/// Solves all columns. None if the solver was stopped.
 #[expect(
     clippy::disallowed_methods,
     reason = "how often the state is saved depends on what that takes"

@@ -1,11 +1,11 @@
-//! What the parts of a job cost here and now, measured on samples.
+//! Measures on samples what the parts of a job cost on this machine.
 //!
-//! * **Evaluation:** some ranges of the size in question, with sources that are made up but as full as is
-//!   expected. Their times give one cost for the bitmaps, which every range has, and one for each
-//!   position that is scattered into them.
-//! * **Coding:** a small table, evaluated for real: its ranges and shards written and read.
+//! * **Evaluation:** some ranges of the job's size are evaluated, with invented sources that have as many losing positions
+//!   as is expected. Their times give the cost of a bitmap, which every range has, and the cost of each position
+//!   that is scattered into it.
+//! * **Coding:** the ranges and shards of a small true table are written and read.
 //!
-//! The rest shows in [trial jobs](crate::trial) only.
+//! Only [trial jobs](crate::trial) show the other costs.
 
 use std::time::Duration;
 
@@ -19,20 +19,20 @@ use chomp_plan::forecast::{Costs, Forecast, as_f64, entropy_bytes, positions, ro
 
 /// The small table: its bits and range bits.
 const SAMPLE: (u32, u32) = (26, 20);
-/// Ranges beyond this are not tried out: their bitmaps are far larger than a core's cache, so that
-/// each position costs the same.
+/// The range bits of the largest range that is tried out. The bitmaps of larger ranges are far larger than a core's cache
+/// too, so each position costs the same.
 const TRIED_RANGE_BITS_MAX: u32 = 26;
-/// The heads that are tried out beside the shortest, as bits to be cut to length.
+/// The heads that are tried out beside the shortest. Their bits are cut to the length of the job's heads.
 const TRIED: [u64; 2] = [0xd9b2_6c35_a5c9_3a6d, 0xe5a9_c6d3_9a53_6ac9];
 /// How often each sample is measured; the least time counts.
 const TRIES: usize = 2;
-/// The made up sources, so that not all reads are from the same memory.
+/// The number of invented sources. Several, so that not all reads are from the same memory.
 const SOURCES: usize = 8;
 
-/// Tells the CPU time that the caller has taken.
+/// Returns the CPU time that the caller has taken.
 pub(crate) type Clock<'a> = &'a mut dyn FnMut() -> Duration;
 
-/// Measures, in less than a second for the range bits of most tables.
+/// Measures the costs. It takes less than a second for the range bits of most tables.
 pub(crate) fn measure(bits: u32, range_bits: RangeBits, isa: Isa, clock: Clock) -> Costs {
     let mut costs = coding(isa, clock);
     let tried = range_bits.get().min(TRIED_RANGE_BITS_MAX);
@@ -66,7 +66,7 @@ fn evaluation(range_bits: RangeBits, head_bits: u32, isa: Isa, clock: Clock) -> 
     (each / as_f64(range_bits.positions()), scattered)
 }
 
-/// How many sources' worth of positions is scattered, if all have the same number.
+/// How many sources' worth of positions an evaluation scatters, if all sources have the same number.
 fn scattered_of_equals(head: Head) -> f64 {
     let starts = chomp_table::sources::starts(head);
     starts
@@ -78,7 +78,7 @@ fn scattered_of_equals(head: Head) -> f64 {
         .sum()
 }
 
-/// The line through samples: where it begins and how it rises, neither negative.
+/// The line through samples: its value at 0 and its slope, neither negative.
 fn line(samples: &[(f64, f64)]) -> (f64, f64) {
     let count = as_f64(samples.len() as u64);
     let mean_x = samples.iter().map(|(x, _)| x).sum::<f64>() / count;

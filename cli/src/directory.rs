@@ -1,4 +1,4 @@
-//! The store of a table: opened for a job, and tidied up after it.
+//! Opens the store of a table for a job, and removes working files after it.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ use crate::progress::Display;
 pub(crate) struct Directory {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) division: Division,
-    /// What the published table is, if it has the bits, or tiles, of the job. Every byte of it was checked, if it is in
-    /// a directory.
+    /// The manifest of the published table, if that has the bits, or tiles, of the job. If it is in a directory, every
+    /// byte of it was checked.
     pub(crate) finished: Option<AnyManifest>,
     /// Where the store is, for workers and for people.
     pub(crate) location: Location,
@@ -101,7 +101,7 @@ impl Directory {
         }
     }
 
-    /// What the published table of this size is, or a larger one that was there before.
+    /// The manifest of the published table of this size, or of a larger one that was there before.
     pub(crate) async fn manifest(&self, size: u32) -> anyhow::Result<AnyManifest> {
         if let Some(finished) = &self.finished {
             return Ok(finished.clone());
@@ -121,7 +121,7 @@ impl Directory {
     }
 }
 
-/// What the published table of this size is, if there is one.
+/// The manifest of the published table of this size, if there is one.
 pub(crate) async fn published(
     storage: &dyn Storage,
     division: Division,
@@ -132,12 +132,12 @@ pub(crate) async fn published(
     Ok(bytes.map(parse).transpose()?)
 }
 
-/// The store names its objects by their keys, which are paths within it.
+/// The context of an error of the store, which names objects by their paths within it.
 pub(crate) fn in_table(location: &Location) -> String {
     format!("in the table {location}")
 }
 
-/// Removes the working files of a table that is published. It is finished whatever comes of this.
+/// Removes the working files of a published table. If that fails, the table is finished all the same.
 pub(crate) async fn prune(journal: &Journal, size: u32, display: &Display) {
     if let Err(error) = journal.prune(size).await {
         display.say(&format!(
@@ -147,7 +147,7 @@ pub(crate) async fn prune(journal: &Journal, size: u32, display: &Display) {
     }
 }
 
-/// What the published table is, if it is of this size or larger. Then every byte of it is checked.
+/// The manifest of the published table, if it is of this size or larger, after a check of every byte.
 fn finished(
     directory: &Path,
     division: Division,

@@ -1,4 +1,4 @@
-//! What is written to stderr with `--json`: one JSON object a line, each with the name of its event.
+//! The events that `--json` writes to stderr: one JSON object a line, each with the name of its event.
 
 use chomp_coordinator::status::{JobPhase, Status};
 use serde::Serialize;
@@ -13,7 +13,7 @@ pub(crate) enum Event {
     Progress(HowFar),
     /// Another layer, or more, is complete.
     Layer { layers_done: u32, layers: u32 },
-    /// All ranges are there, and shards are written.
+    /// All ranges are done, and workers write shards.
     Publishing(HowFar),
     /// A download goes on.
     Downloading {
@@ -41,11 +41,11 @@ pub(crate) enum Event {
     Message { text: String },
     /// A line of the log.
     Log { text: String },
-    /// It was stopped early; all that is committed is kept.
+    /// The program was stopped early. Everything committed is kept.
     Interrupted,
-    /// It failed. The exit code says how.
+    /// The program failed. The exit code says why.
     Failed { error: String },
-    /// It is done, and the summary follows on stdout.
+    /// The program is done, and the summary follows on stdout.
     Finished,
 }
 

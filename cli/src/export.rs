@@ -150,7 +150,7 @@ impl Job {
         Ok(Some((table.name(), report)))
     }
 
-    /// Prints to stdout. Nothing to report if whoever read it has seen enough.
+    /// Prints to stdout. None if the reader of stdout went away.
     fn print(&self) -> anyhow::Result<Option<(TableName, Report)>> {
         let table = AnyTable::open(&self.table)?;
         match self.export(&table, &mut io::stdout()) {

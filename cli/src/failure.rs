@@ -1,4 +1,4 @@
-//! Which exit code a failure gets: the one place that knows all errors.
+//! Chooses the exit code for an error. Only this module knows all errors.
 
 use chomp_access::participants::ChangeError;
 use chomp_coordinator::arbiter::ArbiterError;

@@ -1,10 +1,10 @@
-//! What Slurm granted this process of its machine, as its variables say it.
+//! The CPUs and the memory that Slurm grants this process, as Slurm's variables say.
 //!
-//! Not every Slurm holds tasks to it by CPU masks and control groups; where it does, those count too.
+//! Slurm can also enforce its grant by CPU masks and control groups. `machine` takes these into account.
 
 use std::num::NonZeroUsize;
 
-/// The CPUs and the memory of one task; none where Slurm says nothing.
+/// The CPUs and the memory of one task. None where the variables say nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) cpus: Option<NonZeroUsize>,
@@ -12,13 +12,13 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    /// That of this process.
+    /// The grant of this process.
     pub(crate) fn here() -> Grant {
         Grant::of(|name| std::env::var(name).ok())
     }
 
-    /// That of a process with these variables. What a job has on a node is shared by the tasks that one step has there;
-    /// a batch script, which is no such task, has all of it.
+    /// The grant of a process with these variables. The tasks of a step share what the job has on their node. A batch
+    /// script is no such task, and has all of it.
     fn of(variable: impl Fn(&str) -> Option<String>) -> Grant {
         let number = |name| variable(name)?.parse::<usize>().ok();
         let node = number("SLURM_NODEID").unwrap_or(0);

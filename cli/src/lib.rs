@@ -1,20 +1,21 @@
 //! The program `chomp`: arguments, progress, printing.
 //!
-//! Results go to stdout, everything else to stderr. [`exit`] has the exit codes, `failure` which error gets which. Each command has a module of its name (`run` is
-//! `grundy` too, `box` is in `boxes`); `args` has the flags. What they share:
+//! Results go to stdout, everything else to stderr. [`exit`] has the exit codes, and `failure` chooses the code for an
+//! error. Each command has a module of its name; `grundy` is in `run`, and `box` is in `boxes`. `args` has the flags.
+//! The commands share these modules:
 //!
 //! | module | holds |
 //! |---|---|
 //! | `directory`, `local` | the store of a table, opened for a job; a coordinator for a worker of this process |
-//! | `trial`, `costs` | small jobs that show what a range costs, and what a table costs |
-//! | `events`, `progress`, `stage`, `summary` | what programs and people are told |
-//! | `reach`, `source` | how to get at a coordinator; a table to ask, wherever it is |
-//! | `machine`, `grant` | what this computer has, and what Slurm lets the process have of it |
-//! | `signals` | when to stop |
+//! | `trial`, `costs` | measurements of what the parts of a job cost on this machine |
+//! | `events`, `progress`, `stage`, `summary` | events, the progress bar, and summaries, for programs and people |
+//! | `reach`, `source` | how to reach a coordinator; a table to query, wherever it is |
+//! | `machine`, `grant` | the CPUs and memory of this computer, and the part that Slurm grants this process |
+//! | `signals` | stopping on SIGINT and SIGTERM |
 //!
 //! # What always holds
 //!
-//! * Nothing here that another crate would want. Errors become exit codes in one place, `failure`.
+//! * No other crate needs code of this one. Errors become exit codes in one place, `failure`.
 //! * No control character of others reaches a terminal or a log: `format::shown` escapes them.
 
 mod access;
@@ -74,7 +75,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The most threads for calls and the store; evaluation has its own.
 const IO_THREADS: usize = 2;
 
-/// How long work in the background has when the program ends.
+/// How long the program waits at its end for work in the background.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The control characters with which results and messages are laid out.

@@ -1,4 +1,4 @@
-//! A coordinator and what a worker in the same process needs to join it, over gRPC on loopback.
+//! A coordinator for a worker in the same process, which joins it over gRPC on loopback.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use chomp_table::shard::ShardSize;
 use chomp_worker::{Config, Evaluation, StoreChoice, WorkerError};
 use tokio::net::TcpListener;
 
-/// What the worker computes with.
+/// The share of this machine that the worker computes with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resources {
     pub(crate) threads: NonZeroUsize,
@@ -23,12 +23,12 @@ pub(crate) struct Resources {
     pub(crate) isa: Isa,
 }
 
-/// What a coordinator takes of the memory besides its ranges.
+/// The memory that a coordinator takes besides its ranges.
 const COORDINATOR_BYTES: u64 = 128 << 20;
-/// What it keeps of each range: its place in the plan and in the journal.
+/// The memory that a coordinator takes for each range: its place in the plan and in the journal.
 pub(crate) const COORDINATOR_RANGE_BYTES: u64 = 250;
 
-/// What is left to the worker of so many bytes of memory for both.
+/// The memory for the worker, if the worker and the coordinator share so many bytes.
 ///
 /// # Errors
 ///
@@ -45,8 +45,7 @@ pub(crate) fn worker_memory(
     Ok(memory_bytes - coordinator)
 }
 
-/// Starts the coordinator of a job for one worker of this process, with `pages` for everybody if
-/// somebody wants them.
+/// Starts the coordinator of a job for one worker of this process. With `pages`, it serves pages to everybody.
 pub(crate) async fn start(
     storage: Arc<dyn Storage>,
     size: u32,

@@ -1,4 +1,4 @@
-//! What this machine has, and the range bits that suit it.
+//! The CPUs, the memory and the names of this machine, and the range bits that suit it.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -18,14 +18,14 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::grant::Grant;
 
-/// Ranges of 2^24 words have bitmaps that fit a core's cache; smaller ones cost more each.
+/// The bitmap of a range of 2^24 words fits a core's cache. Smaller ranges cost more for each position.
 const RANGE_BITS_USUAL: u32 = 24;
-/// Larger ranges draw less on each other, but their bitmaps are slower than what that saves.
+/// Still larger ranges have fewer sources, but their slow bitmaps cost more than that saves.
 const RANGE_BITS_LARGE: u32 = 26;
-/// The ranges of a middling layer for each thread, so that threads rarely wait.
+/// An average layer has so many ranges for each thread, so that threads rarely wait.
 const RANGES_PER_THREAD: u64 = 3;
 
-/// What is kept of a machine's name: the coordinator takes names of up to 64 bytes.
+/// The longest machine name in a worker's name: the coordinator takes names of up to 64 bytes.
 const HOST_BYTES_MAX: usize = 48;
 
 /// One thread for each CPU that the process may use: its mask, the quota of its control groups, and Slurm say how many.
@@ -46,7 +46,7 @@ pub(crate) fn memory_bytes() -> anyhow::Result<u64> {
     Ok(system.available_memory().min(free).min(granted) / 4 * 3)
 }
 
-/// The limits of this process's control group and those above it; if they cannot be told, the limits of the container.
+/// The limits of this process's control group and of those above it. If these cannot be read, the limits of the container.
 fn control_group(system: &mut System) -> Option<CGroupLimits> {
     let here = Pid::from_u32(std::process::id());
     let only = ProcessesToUpdate::Some(&[here]);
@@ -64,7 +64,7 @@ pub(crate) fn host_name() -> String {
     )
 }
 
-/// What tells this process from others, for people: the machine and the number of the process.
+/// A name for this process: the machine and the number of the process.
 pub(crate) fn process_name() -> String {
     let mut host = host_name();
     host.truncate(host.floor_char_boundary(HOST_BYTES_MAX));
@@ -92,7 +92,7 @@ pub(crate) fn seconds_since_1970() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-/// What the time is, in UTC, as in RFC 3339.
+/// The present date and time, in UTC, as in RFC 3339.
 pub(crate) fn date() -> String {
     let seconds = i64::try_from(seconds_since_1970()).unwrap_or(0);
     let date = OffsetDateTime::from_unix_timestamp(seconds);
@@ -101,7 +101,7 @@ pub(crate) fn date() -> String {
         .expect("a date with a year of four digits has this form")
 }
 
-/// A number that nobody else has, to name a coordinator or a table by.
+/// A random number that names a coordinator or a table.
 pub(crate) fn random() -> u64 {
     fastrand::u64(..)
 }

@@ -1,4 +1,4 @@
-//! `chomp completions` and `chomp man`: what shells and readers want to know of the command line.
+//! `chomp completions` and `chomp man`: shell completions and manual pages, made from the command line's definition.
 
 use anyhow::Context;
 use clap::Command;

@@ -53,7 +53,7 @@ fn find(source: &Source, args: &OpeningsArgs) -> anyhow::Result<Vec<Opening>> {
     boards.iter().map(one).collect()
 }
 
-/// The rows and columns of a board, which a box may have though no table does.
+/// The rows and columns of a board. Boards of `chomp box` may be larger than those of any table.
 fn sides(text: &str) -> anyhow::Result<(u32, u32)> {
     let number = |digits: &str| {
         let side = digits.parse::<u8>().ok().filter(|&side| side > 0);

@@ -1,6 +1,6 @@
-//! `chomp plan`: what a table will take, before anything is computed.
+//! `chomp plan`: predicts the time, memory, disk and network that a table takes, before anything is computed.
 //!
-//! The [forecast](chomp_plan::forecast) with the costs of this machine, measured now.
+//! It measures what the parts of a job cost on this machine, and gives that to the [forecast](chomp_plan::forecast).
 
 use std::num::NonZeroUsize;
 
@@ -18,17 +18,17 @@ use crate::exit::Exit;
 use crate::local::COORDINATOR_RANGE_BYTES;
 use crate::{coordinator, costs, local, machine, trial};
 
-/// Threads help as long as the job takes at most so many times its CPU time, shared among them.
+/// Threads help as long as the wall time is at most so many times the CPU time divided by the threads.
 const STILL_HELPS: f64 = 2.0;
 /// The most jobs that are simulated to find how many threads help.
 const SIMULATIONS_MAX: u32 = 10;
 /// The same for a job with more ranges than [`RANGES_MANY`].
 const SIMULATIONS_OF_MANY_MAX: u32 = 3;
 const RANGES_MANY: u64 = 1 << 17;
-/// What the coordinator's process takes before it has a job.
+/// The memory that the coordinator's process takes before it has a job.
 const COORDINATOR_BYTES: u64 = 64 << 20;
-/// The bytes of the store for each range: its entry in a segment of the journal and in a checkpoint;
-/// and for each task: the header of its part, and a segment, at the most.
+/// How many bytes the store takes for each range, beside its record: an entry in a segment of the journal and one in a
+/// checkpoint. And for each task, at most: the header of its part, and a segment.
 const WORK_FILE_BYTES: [u64; 2] = [64 + 80, 16 + 150];
 
 /// The plan of a job. Times are in seconds, memory and disk in bytes.
@@ -41,13 +41,13 @@ struct JobPlan {
     ranges: u64,
     /// The most ranges of one layer.
     widest_layer: u64,
-    /// Expected.
+    /// The expected number.
     losing: u64,
-    /// Expected: one of each mirror pair.
+    /// The expected number, one of each mirror pair.
     stored: u64,
-    /// Nothing for `chomp run`.
+    /// Null for `chomp run`.
     workers: Option<u32>,
-    /// Of each worker.
+    /// The threads of each worker.
     threads: usize,
     coordinator_threads: u32,
     cpu: Cpu,
@@ -61,9 +61,9 @@ struct JobPlan {
     network: Network,
     /// With so many threads, the wall time is at most twice the CPU time divided by the threads.
     threads_that_help: u64,
-    /// The workers that have them.
+    /// The workers that have these threads.
     workers_that_help: u32,
-    /// The seconds that the measurement of this machine came to, for each unit.
+    /// The measured seconds for each unit.
     costs: CostsOfThisMachine,
 }
 
@@ -91,11 +91,11 @@ struct Path {
 
 #[derive(Debug, Serialize)]
 struct Memory {
-    /// With less, a worker refuses the job.
+    /// With less memory, a worker refuses the job.
     worker_least: u64,
-    /// With more, a worker reads nothing less.
+    /// More memory does not save a worker any reading.
     worker_useful: u64,
-    /// What the simulated workers have.
+    /// The memory of each simulated worker.
     worker: u64,
     coordinator: u64,
 }
@@ -111,7 +111,7 @@ struct Disk {
 #[derive(Debug, Serialize)]
 struct Network {
     total: u64,
-    /// On average.
+    /// The average.
     each_worker: u64,
     /// From the store to workers.
     fetched: u64,
@@ -167,7 +167,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What things cost while so many threads are at work: they share caches, and maybe cores.
+/// Measures the costs in so many threads at the same time, as they share caches, and maybe cores.
 fn measure(bits: u32, range_bits: RangeBits, isa: Isa, threads: NonZeroUsize) -> Costs {
     let measured: Vec<Costs> = std::thread::scope(|scope| {
         let measure = || costs::measure(bits, range_bits, isa, &mut machine::thread_cpu_time);
@@ -180,7 +180,7 @@ fn measure(bits: u32, range_bits: RangeBits, isa: Isa, threads: NonZeroUsize) ->
     Costs::mean(&measured)
 }
 
-/// The plan, from what things cost.
+/// The plan of a job with these costs.
 fn plan(
     args: &PlanArgs,
     range_bits: RangeBits,
@@ -277,8 +277,8 @@ fn plan(
 }
 
 /// The most workers with which the job takes at most [`STILL_HELPS`] times its CPU time divided
-/// by their threads: found by doubling or halving, and then between the last two. `first` is what came of
-/// `cluster`.
+/// by their threads. The search doubles or halves the workers, and then looks between the last two numbers. `first` is
+/// the prediction for `cluster`.
 fn scan(job: &Job, ranges: u64, cluster: Cluster, first: &Prediction) -> anyhow::Result<u32> {
     let simulations = if ranges > RANGES_MANY {
         SIMULATIONS_OF_MANY_MAX
@@ -320,7 +320,7 @@ fn scan(job: &Job, ranges: u64, cluster: Cluster, first: &Prediction) -> anyhow:
     Ok(enough)
 }
 
-/// A number between two, as many times one as the other is times it.
+/// The geometric mean of two numbers.
 fn middle(low: u32, high: u32) -> u32 {
     let root = (u64::from(low) * u64::from(high)).isqrt();
     u32::try_from(root).unwrap_or(u32::MAX)

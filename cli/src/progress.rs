@@ -57,7 +57,7 @@ impl Display {
         }
     }
 
-    /// Says something to people; as an event when programs listen.
+    /// Shows a message to people, or sends it as an event with `--json`.
     pub(crate) fn say(&self, text: &str) {
         if self.json {
             let text = text.to_owned();
@@ -67,7 +67,7 @@ impl Display {
         }
     }
 
-    /// Tells an event, if programs listen.
+    /// Sends an event, with `--json` only.
     pub(crate) fn tell(&self, event: &Event) {
         if self.json {
             self.event(event);
@@ -79,7 +79,7 @@ impl Display {
         self.line(&line);
     }
 
-    /// Prints a line, above the bar if there is one, whoever its words come from.
+    /// Prints a line, above the bar if there is one, with control characters escaped.
     fn line(&self, line: &str) {
         let line = shown(line, crate::LAYOUT);
         // When stderr is gone there is nobody left to tell.
@@ -161,8 +161,8 @@ impl Display {
         }
     }
 
-    /// Shows how the stages of some work go on, for as long as it is polled. Programs are told this event, with the
-    /// seconds that are left of the stage.
+    /// Shows how the stages of some work go on, for as long as it is polled. `event` makes the event for `--json` of a
+    /// stage and the seconds that are left of it.
     pub(crate) async fn follow_stages(
         &self,
         stages: watch::Receiver<Stage>,
@@ -258,7 +258,7 @@ pub(crate) fn size(status: &Status) -> String {
     }
 }
 
-/// What the job is at.
+/// The layer that the job has reached, or the shards that it has written.
 fn stage(status: &Status) -> String {
     let size = size(status);
     if status.phase == JobPhase::Publishing {
@@ -290,7 +290,8 @@ fn pace(status: &Status) -> String {
     }
 }
 
-/// So many of `all` steps are a part from 0 to 1. All of them only when all is done.
+/// How many of `all` steps are done, if this part of the work is, from 0 to 1. The last step is done only when all the
+/// work is.
 fn steps(part: f64, all: u64) -> u64 {
     if part >= 1.0 {
         return all;

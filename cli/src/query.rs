@@ -1,4 +1,4 @@
-//! `chomp query`: what a table says of positions.
+//! `chomp query`: looks up positions in a table.
 
 use std::fmt::Write;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
@@ -19,10 +19,9 @@ use crate::args::QueryArgs;
 use crate::exit::{Exit, usage};
 use crate::source::{Asked, Source};
 
-/// The positions that are looked up together: each group reads every part of the table that it
-/// needs once.
+/// How many positions are looked up together. A group reads each part of the table that it needs once.
 const TOGETHER: usize = 1 << 18;
-/// The same with their moves, which take 5 KB a position.
+/// How many are looked up together with their moves, which take 5 KB a position.
 const TOGETHER_WITH_MOVES: usize = 1 << 14;
 /// The longest line of stdin: no position of a table takes a hundredth of it.
 const LINE_BYTES_MAX: u64 = 64 << 10;
@@ -39,7 +38,7 @@ pub(crate) async fn run(args: QueryArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What is told of positions by a table of some kind.
+/// A table of some kind that answers queries.
 trait Tells {
     type Position: FromStr<Err = PositionError> + Send + 'static;
 
@@ -113,8 +112,8 @@ fn all<T: Tells>(source: &T, args: &QueryArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Answers one position a line. While a group is looked up, another thread reads the next: a slow
-/// writer has each answer at once, a fast one large groups.
+/// Answers one position a line. While a group is looked up, another thread reads the next one. So a slow writer gets
+/// each answer at once, and a fast writer gets large groups.
 fn from_lines<T: Tells>(
     source: &T,
     style: Style,
@@ -182,7 +181,7 @@ fn read_line(input: &mut impl BufRead, number: u64) -> anyhow::Result<Option<Str
     Ok((bytes > 0).then_some(line))
 }
 
-/// Prints what the table says of `positions`; false if nobody listens any more.
+/// Prints the answers for `positions`. False if the reader of stdout went away.
 fn tell<T: Tells>(source: &T, style: Style, positions: &[T::Position]) -> anyhow::Result<bool> {
     match source.texts(style, positions) {
         Ok(text) => crate::try_print(&text),

@@ -49,8 +49,8 @@ pub(crate) fn local_access(url: &str) -> anyhow::Result<Access> {
     })
 }
 
-/// The address of a coordinator that has a certificate, however it was written: who names a port of this machine
-/// means what listens there, and never to say something in the clear.
+/// The address of a coordinator that has a certificate, always with https: the user may write http, but nothing is to be
+/// sent in the clear.
 fn encrypted(url: &str) -> String {
     match url.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => format!("https://{rest}"),

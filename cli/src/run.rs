@@ -113,13 +113,13 @@ async fn work(
     (outcome, worker)
 }
 
-/// Says that the job may go on at another time.
+/// Tells the user that the same command continues the job.
 pub(crate) fn stopped(display: &Display) -> Exit {
     display.say("stopped early: what is done so far is kept, run the same command again to go on");
     Exit::Stopped
 }
 
-/// Prints what there is now.
+/// Prints the summary of the published table.
 pub(crate) fn report(
     json: bool,
     size: u32,

@@ -1,4 +1,4 @@
-//! `chomp serve`: a finished table for everybody, as files, answers and pages.
+//! `chomp serve`: serves finished tables as files, answers and pages.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -18,7 +18,7 @@ use crate::machine;
 use crate::progress::Display;
 use crate::signals::stop_on_signals;
 
-/// What is served, and where.
+/// The tables that are served, and the address.
 #[derive(Debug, Serialize)]
 struct Served<'a> {
     url: &'a str,
@@ -38,7 +38,7 @@ struct First {
 }
 
 impl First {
-    /// Opens the table of the directory: what is wrong with it is found.
+    /// Opens the first table of the directory, which finds damage before anybody asks.
     fn open(directory: &Path) -> Result<First, TableError> {
         let folder = locate(directory)?;
         let table = AnyTable::open(directory)?;
@@ -124,7 +124,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
     Ok(Exit::Done)
 }
 
-/// What is open of the tables in `directory`, where nobody says otherwise.
+/// The default options for serving the tables in `directory`.
 pub(crate) fn usual(directory: PathBuf) -> Options {
     Options {
         directory,
@@ -133,7 +133,7 @@ pub(crate) fn usual(directory: PathBuf) -> Options {
     }
 }
 
-/// Listens on `address`, which `flag` gave.
+/// Listens on `address`, the value of `flag`.
 pub(crate) async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
     listener.with_context(|| format!("cannot listen on {address}: choose another with {flag}"))

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::Exit;
 
-/// What comes of `work`, or nothing if `stop` is cancelled first: then it is dropped where it waits.
+/// The result of `work`, or none if `stop` is cancelled first. Then `work` is dropped where it waits.
 pub(crate) async fn unless_stopped<T>(
     stop: &CancellationToken,
     work: impl Future<Output = T>,

@@ -1,4 +1,4 @@
-//! A table to ask, wherever it is: a directory, one shard, a server, a bucket.
+//! A table to query, wherever it is: in a directory, on a server, in a bucket; or one shard of it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::args::SourceArgs;
 use crate::exit::usage;
 use crate::reach;
 
-/// How long a server may give nothing.
+/// How long the program waits for more bytes from a server.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What answers whether positions are losing.
+/// A table, or a shard, that says whether positions are losing.
 #[derive(Debug)]
 pub(crate) enum Source {
     Table(Box<Table>),
@@ -33,7 +33,7 @@ pub(crate) enum Asked {
 }
 
 impl Source {
-    /// A table of losing positions.
+    /// Opens a table of losing positions.
     pub(crate) async fn open(args: &SourceArgs) -> anyhow::Result<Source> {
         match Asked::open(args).await? {
             Asked::Losing(source) => Ok(source),

@@ -12,7 +12,7 @@ pub(crate) struct Stage {
     pub(crate) done: f64,
 }
 
-/// The time that a stage still takes, if it goes on as it did since `before` of it was done.
+/// The time that a stage still takes, if it goes on as fast as in the time `since`, when the part `before` was done.
 pub(crate) fn time_left(before: f64, done: f64, since: Duration) -> Option<Duration> {
     let gone = since.as_secs_f64();
     let left = (1.0 - done).max(0.0) / (done - before) * gone;
@@ -21,7 +21,7 @@ pub(crate) fn time_left(before: f64, done: f64, since: Duration) -> Option<Durat
         .flatten()
 }
 
-/// What is shown of a stage besides its bar.
+/// The text beside the bar of a stage.
 pub(crate) fn pace(left: Option<Duration>) -> String {
     left.map_or_else(
         || "starting".to_owned(),

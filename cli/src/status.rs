@@ -1,4 +1,4 @@
-//! `chomp status`: how a job gets on, or what there is of a table.
+//! `chomp status`: shows the progress of a job, or what a directory has of a table.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -30,10 +30,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The longest answer: that of a job with many thousand workers.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// The most of what a coordinator says for a reason that is shown.
+/// The longest reason of a coordinator that is shown.
 const REASON_CHARS_MAX: usize = 300;
 
-/// Why a coordinator does not tell.
+/// Why a coordinator gives no status.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
     #[error(
@@ -51,7 +51,7 @@ pub(crate) enum AskError {
     },
 }
 
-/// What a coordinator answers when it does not do what is asked.
+/// The answer of a coordinator that refuses.
 #[derive(Deserialize)]
 struct Problem {
     error: String,
@@ -80,7 +80,7 @@ pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Asks the coordinator that owns the table in `directory`, if one does just now.
+/// Asks the coordinator that owns the table in `directory`, if there is one now.
 async fn ask_owner(directory: &Path) -> anyhow::Result<Option<Status>> {
     let file = directory.join(ACCESS_NAME);
     let is_there = file.try_exists();
@@ -97,7 +97,7 @@ async fn ask_owner(directory: &Path) -> anyhow::Result<Option<Status>> {
     }
 }
 
-/// Asks a coordinator, and nobody else.
+/// Asks a coordinator. Redirections are not followed, so nobody else gets the token.
 async fn ask(access: &Access) -> anyhow::Result<Status> {
     let url = &access.coordinator;
     let refused = |reason: String| AskError::Refused {
@@ -245,7 +245,7 @@ fn describe(worker: &WorkerStatus) -> String {
     )
 }
 
-/// What there is of a table that nobody works on.
+/// The published tables and working files in a directory without a coordinator.
 #[derive(Debug, Serialize)]
 struct Found {
     /// The bits of the largest published table.
@@ -257,7 +257,7 @@ struct Found {
     work: Option<Work>,
 }
 
-/// The working files of a table, as its journal tells.
+/// The working files of a table, from its journal.
 #[derive(Debug, Serialize)]
 struct Work {
     /// The bits of a range, of words or of ranks.
@@ -268,7 +268,7 @@ struct Work {
     segments: u64,
     ranges_done: u64,
     losing: u64,
-    /// The bytes of their records.
+    /// The bytes of the records of these ranges.
     record_bytes: u64,
 }
 
@@ -291,7 +291,7 @@ async fn look(directory: &Path) -> anyhow::Result<Found> {
     })
 }
 
-/// What there is, if there is something.
+/// The opened table, or none if there is no table.
 fn found<T>(opened: Result<T, TableError>) -> Result<Option<T>, TableError> {
     match opened {
         Ok(found) => Ok(Some(found)),

@@ -1,4 +1,4 @@
-//! What a finished table is, in a few lines or as JSON.
+//! The summary of a run and its finished table, in a few lines or as JSON.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -84,7 +84,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Begins now. A process that became this program, as cargo's does, may have taken CPU time before.
+    /// Begins now. The process may have taken CPU time before: `cargo run` becomes this program in the same process.
     #[expect(
         clippy::disallowed_methods,
         reason = "the summary tells what the run took"
@@ -96,7 +96,7 @@ impl Meter {
         }
     }
 
-    /// What was taken since the start.
+    /// The time since the start.
     pub(crate) fn cost(&self) -> Cost {
         Cost {
             wall: self.start.elapsed(),

@@ -1,5 +1,5 @@
-//! What the way of a result to the disk costs, and how long it takes: a small job, run for real in a directory of
-//! its own, and some objects that are written and read.
+//! Measures what it costs, and how long it takes, to bring a result to the disk. It runs a small job in a directory of
+//! its own, and writes and reads some objects.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -18,22 +18,21 @@ use tokio_util::sync::CancellationToken;
 use crate::local::{self, Resources};
 use crate::machine;
 
-/// The job, by bits and range bits: many small ranges, so that what each costs besides its positions shows.
+/// The bits and range bits of the job. Its many small ranges show what a range costs besides its positions.
 const BITS: u32 = 23;
 const RANGE_BITS: u32 = 13;
-/// Enough for all of it.
+/// The memory of the job, which is more than it needs.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// So many objects are written and read; what the middle one takes counts.
+/// How many objects are written and read. The median time counts.
 const OBJECTS: u64 = 9;
-/// The bytes of each of them: about those of a part.
+/// The bytes of each object: about those of a part.
 const OBJECT_BYTES: usize = 64 << 10;
-/// The part of a range's cost that is the coordinator's; the rest is its worker's. Measured with processes of
-/// their own.
+/// The coordinator's part of the cost of a range; the rest is the worker's. It was measured with separate processes.
 const COORDINATOR_SHARE: f64 = 0.25;
-/// The ranges of a task of the trial job, about.
+/// About how many ranges a task of the job has.
 const TASK_RANGES: f64 = 4.0;
 
-/// Completes `costs` by what trials in a new directory below `parent` take.
+/// Adds to `costs` what trials in a new directory below `parent` take.
 pub(crate) async fn complete(
     costs: &mut Costs,
     threads: NonZeroUsize,
@@ -63,7 +62,7 @@ pub(crate) async fn complete(
     Ok(())
 }
 
-/// How long it takes to write an object, and to read one, and the CPU time of reading.
+/// Measures how long it takes to write an object and to read one, and the CPU time of reading.
 async fn latencies(costs: &mut Costs, storage: &dyn Storage) -> anyhow::Result<()> {
     let (mut writes, mut reads) = (Vec::new(), Vec::new());
     let mut reading = Duration::ZERO;
@@ -94,7 +93,7 @@ fn middle(mut seconds: Vec<f64>) -> f64 {
     seconds[seconds.len() / 2]
 }
 
-/// What a range costs besides its positions.
+/// Measures what a range costs besides its positions.
 async fn job(
     costs: &mut Costs,
     storage: Arc<dyn Storage>,

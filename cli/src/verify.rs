@@ -1,4 +1,4 @@
-//! `chomp verify`: checks a published table, and writes down what was checked.
+//! `chomp verify`: checks a published table, and writes a report.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -29,7 +29,7 @@ mod values;
 
 use checks::Checks;
 
-/// What the program takes besides shards, queries and windows.
+/// The memory that the program takes besides shards, queries and windows.
 const PROGRAM_BYTES: u64 = 64 << 20;
 
 /// The threads, the memory and the channels of the checks.
@@ -66,12 +66,13 @@ impl Resources {
         }
     }
 
-    /// What is left for queries or windows.
+    /// The memory that is left for queries or windows.
     fn rest_bytes(&self) -> u64 {
         self.memory_bytes.saturating_sub(PROGRAM_BYTES)
     }
 
-    /// How all positions of a table are marked, in windows of a size that is given by what was done before.
+    /// The plan to mark all positions of a table. If an earlier run has marked some, `window_bits` has the size of its
+    /// windows.
     fn marking_plan(
         &self,
         sizes: &Sizes,
@@ -143,7 +144,7 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
     conclude(came, &report, claim, json, display)
 }
 
-/// What programs are told of a stage.
+/// The event of a stage.
 fn told(stage: Stage, seconds_left: Option<f64>) -> Event {
     let Stage { name: stage, done } = stage;
     Event::Checking {
@@ -153,7 +154,7 @@ fn told(stage: Stage, seconds_left: Option<f64>) -> Event {
     }
 }
 
-/// Writes the report and prints it, if the checks have come to a result.
+/// Writes and prints the report, if the checks have a result.
 fn conclude(
     came: anyhow::Result<()>,
     report: &Report,
@@ -205,7 +206,7 @@ fn software() -> String {
     format!("chomp {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Beside the folder of the table, which is to have the files of its manifest only.
+/// The usual place of the report: beside the folder of the table, which has the files of its manifest only.
 fn default_report(folder: &Path, level: Level) -> PathBuf {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_prefix("table-").unwrap_or(&name);

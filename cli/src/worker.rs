@@ -15,7 +15,7 @@ use crate::reach;
 use crate::signals::stop_on_signals;
 use crate::summary::Meter;
 
-/// What a worker did, for programs.
+/// The report of a worker, as JSON.
 #[derive(Debug, Serialize)]
 struct Done {
     /// Whether the table is finished.

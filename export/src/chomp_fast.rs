@@ -70,7 +70,7 @@ fn the_box(words: &Words<'_>) -> Rectangle {
     within.expect("the request was checked for it")
 }
 
-/// The catalogue of a box.
+/// Writes the catalogue of a box.
 pub(crate) fn write_catalogue(
     words: &mut Words<'_>,
     out: &mut dyn Write,
@@ -85,7 +85,7 @@ pub(crate) fn write_catalogue(
     npy::write_words(words, out)
 }
 
-/// The checkpoint of a square.
+/// Writes the checkpoint of a square.
 pub(crate) fn write_checkpoint(
     words: &mut Words<'_>,
     out: &mut dyn Write,

@@ -11,18 +11,18 @@ const SIDE_MAX: u32 = 64;
 /// The most cells that a position of 64 bits has: those of the square of 32.
 const AREA_MAX: u32 = 1024;
 
-/// What a position must be like. Without any wish, every losing position of the table is exported,
-/// one of each mirror pair.
+/// Which positions are exported. The default filter takes every losing position of the table, one of
+/// each mirror pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// At most so many bits.
+    /// Positions of at most so many bits.
     pub bits: Option<u32>,
-    /// So many cells.
+    /// Positions of so many cells.
     pub areas: Option<Areas>,
-    /// Inside this box. Of a mirror pair the one that fits is exported; if both do, and one is
-    /// wanted, the one with the smaller word.
+    /// Positions inside this box. Of a mirror pair, the position that fits is exported. If both fit,
+    /// and `both` is not set, the one with the smaller word is exported.
     pub within: Option<Rectangle>,
-    /// Both of each mirror pair, as far as each meets the other wishes.
+    /// Both positions of each mirror pair, as far as each meets the other conditions.
     pub both: bool,
 }
 
@@ -112,7 +112,7 @@ impl FromStr for Rectangle {
     }
 }
 
-/// A filter that a table can answer.
+/// A filter whose positions are all in the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Selection {
     bits: u32,
@@ -120,7 +120,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// The positions of `filter`, if a table of `table_bits` bits has them all.
+    /// The selection of `filter`, if a table of `table_bits` bits has all its positions.
     pub(crate) fn new(filter: Filter, table_bits: u32) -> Result<Selection, ExportError> {
         // The position of one row has the most bits of those of its area.
         let of_areas = filter.areas.map(|areas| areas.most + 1);
@@ -136,17 +136,17 @@ impl Selection {
         })
     }
 
-    /// No position has more bits.
+    /// No position of the selection has more bits.
     pub(crate) fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// The box.
+    /// The box that the positions are inside of.
     pub(crate) fn within(&self) -> Option<Rectangle> {
         self.filter.within
     }
 
-    /// Whether the stored words of so many bits are what is asked for.
+    /// Whether the selection is exactly the stored words of at most its bits.
     pub(crate) fn is_as_stored(&self) -> bool {
         let Filter {
             bits: _,
@@ -157,12 +157,13 @@ impl Selection {
         areas.is_none() && within.is_none() && !both
     }
 
-    /// Whether nothing but stored words is asked for.
+    /// Whether the selection has stored words only.
     pub(crate) fn is_of_stored(&self) -> bool {
         !self.filter.both && self.filter.within.is_none_or(Rectangle::is_square)
     }
 
-    /// The words that the stored `word`, which has no more bits than the selection, stands for.
+    /// Of `word` and its mirror image, those that the selection has. The table stores `word`, and it has
+    /// no more bits than the selection.
     pub(crate) fn images(&self, word: Word) -> impl Iterator<Item = Word> {
         let has_area = |areas: Areas| (areas.least..=areas.most).contains(&word.area());
         let mirror = word.mirror();

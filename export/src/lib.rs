@@ -1,21 +1,21 @@
 //! The losing positions of a published table in the file formats of other programs.
 //!
-//! Whatever the format, words ascend, and what is held in memory is bounded: a table need not fit.
+//! Words ascend in every format. The memory of an export is bounded, so a table need not fit into it.
 //! `docs/EXPORT.md` describes the files for those who read them.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`filter`] | which positions: of so many bits, of so many cells, inside a box; one or both of a mirror pair |
-//! | [`words`] | the stored words of a table turned into the words of an export, ascending |
-//! | [`values`] | the same for tables of Grundy values; `rows` has their positions |
+//! | [`filter`] | which positions are exported: of so many bits, of so many cells, inside a box; one or both of a mirror pair |
+//! | [`words`] | turns the stored words of a table into the words of an export, ascending |
+//! | [`values`], `rows` | the export of tables of Grundy values, and the positions of such an export |
 //! | [`text`], [`npy`], [`parquet`], [`roaring`], [`chomp_fast`] | the formats |
 //!
 //! # What always holds
 //!
 //! * Words ascend in every format, so the same request gives the same bytes. Mirror images are
 //!   sorted in passes over the table, as many as the memory asks for.
-//! * Of a table, only the stream of its words and its manifest. Nothing of the table is held but
-//!   what is sorted, one piece, and what a format needs: a block of a bitmap, a row group.
+//! * An export reads only the manifest of a table and the stream of its words. It holds the words
+//!   that it sorts, one piece of the stream, and what a format needs: a block of a bitmap, a row group.
 //! * No network, no threads, no clock, no async.
 
 use std::fmt;
@@ -60,9 +60,9 @@ pub enum Format {
     Parquet,
     /// A Roaring bitmap of 64 bits with the words.
     Roaring,
-    /// The catalogue of the program chomp-fast: all of a box.
+    /// The catalogue of the program chomp-fast: all losing positions of a box.
     ChompFast,
-    /// The checkpoint of the program chomp-fast: all of a square that it does not know beforehand.
+    /// The checkpoint of the program chomp-fast: the positions of a square that chomp-fast has to find.
     ChompFastCheckpoint,
 }
 
@@ -78,7 +78,7 @@ impl Format {
         (Format::ChompFastCheckpoint, "chomp-fast-checkpoint"),
     ];
 
-    /// Whether it is text, a line for each position, of which a part is of use.
+    /// Whether the file is text with a line for each position. A part of such a file is of use.
     pub fn is_text(self) -> bool {
         matches!(self, Format::Words | Format::Rows)
     }
@@ -111,9 +111,9 @@ pub struct Request {
     pub format: Format,
     /// Which positions.
     pub filter: Filter,
-    /// The bytes that the words which are sorted at a time may take. Less memory is more passes over
-    /// the table. The words of one place are always taken: one 65,536th of all, or one class of a
-    /// checkpoint. Nothing is sorted when the table has the words in order already.
+    /// How many bytes the words that are sorted at a time may take. Less memory means more passes
+    /// over the table. The words of one place are always sorted together: one 65,536th of all, or one
+    /// class of a checkpoint. If the table has the words in order already, nothing is sorted.
     pub memory: u64,
 }
 
@@ -122,7 +122,7 @@ pub struct Request {
 pub struct ExportProgress {
     /// The stored words read so far, in all passes.
     pub read: u64,
-    /// How many will be read, as far as it is known: more passes may turn out to be needed.
+    /// How many will be read, as far as that is known. It grows if more passes are needed.
     pub total: u64,
 }
 
@@ -137,7 +137,7 @@ pub struct Report {
     pub sha256: Digest,
 }
 
-/// Why there is no export.
+/// Why an export failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The table cannot be read.
@@ -153,7 +153,7 @@ pub enum ExportError {
         /// The bits that the table covers.
         table_bits: u32,
     },
-    /// The table of values is too small.
+    /// The table of Grundy values is too small.
     #[error(
         "this needs a table of the values of {needed} tiles, and there is one of {table_tiles}: make or download a larger one, or ask for less with --area"
     )]
@@ -163,7 +163,7 @@ pub enum ExportError {
         /// The tiles that the table covers.
         table_tiles: u32,
     },
-    /// The values of an area are not to be held in so much memory.
+    /// The memory does not hold the values of an area.
     #[error("the values of the largest area take {} MiB: give more with --memory, or ask for less with --area", needed.div_ceil(1 << 20))]
     Memory {
         /// In bytes.
@@ -180,13 +180,13 @@ pub enum ExportError {
     /// The disk is full.
     #[error("no space left; free some and run again")]
     Full,
-    /// Whatever takes the bytes did not take them.
-    #[error("the bytes are not taken")]
+    /// The output failed.
+    #[error("the output failed")]
     Write(#[source] io::Error),
     /// The Parquet library found something wrong with what it was given.
     #[error("cannot be put into Parquet")]
     Parquet(#[source] ::parquet::errors::ParquetError),
-    /// It was told to stop.
+    /// `watch` ended the export.
     #[error("the export was stopped: run it again to have it")]
     Stopped,
 }
@@ -210,8 +210,8 @@ fn selection(request: &Request, table_bits: u32) -> Result<Selection, ExportErro
     Selection::new(filter, table_bits)
 }
 
-/// Writes the positions of the request to `out`. After each piece that was read, `watch` hears how
-/// far it is, and says whether to go on.
+/// Writes the positions of the request to `out`. After each piece of the table, `watch` hears how much
+/// was read, and says whether to go on.
 ///
 /// # Errors
 ///

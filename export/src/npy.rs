@@ -13,7 +13,7 @@ use std::io::Write;
 use crate::ExportError;
 use crate::words::Words;
 
-/// What comes before the dictionary.
+/// The bytes before the dictionary.
 const PREFIX_BYTES: usize = 10;
 /// The words begin at a multiple of this.
 const ALIGNMENT: usize = 64;
@@ -24,7 +24,7 @@ pub(crate) fn write(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, E
     write_words(words, out)
 }
 
-/// Everything before the elements, for so many of them, whose type Python writes so.
+/// The bytes before the elements. `kind` is the type of an element as Python writes it, `count` their number.
 pub(crate) fn preamble(kind: &str, count: u64) -> Vec<u8> {
     let fields = format!("{{'descr': {kind}, 'fortran_order': False, 'shape': ({count},), }}");
     let width = (PREFIX_BYTES + fields.len() + 1).next_multiple_of(ALIGNMENT) - PREFIX_BYTES - 1;
@@ -35,7 +35,7 @@ pub(crate) fn preamble(kind: &str, count: u64) -> Vec<u8> {
     header
 }
 
-/// The words, 8 bytes each.
+/// Writes the array of the words, 8 bytes each.
 pub(crate) fn write_words(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     let mut bytes = Vec::new();
     words.for_each_piece(|piece| {

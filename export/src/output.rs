@@ -1,11 +1,11 @@
-//! Where an export goes: counts and hashes what passes.
+//! The output of an export: it counts and hashes the bytes that pass.
 
 use std::io::{self, Write};
 
 use chomp_table::Digest;
 use chomp_table::digest::DigestBuilder;
 
-/// Passes bytes on. It is given large pieces.
+/// Counts and hashes bytes, and passes them on. Callers give it large pieces.
 pub(crate) struct Output<'a> {
     to: &'a mut (dyn Write + Send),
     digest: DigestBuilder,
@@ -21,7 +21,7 @@ impl Output<'_> {
         }
     }
 
-    /// The number of bytes that were taken, and their digest.
+    /// The number of bytes that passed, and their digest.
     pub(crate) fn digest(&self) -> (u64, Digest) {
         (self.bytes, self.digest.clone().finish())
     }

@@ -49,13 +49,13 @@ const VALUES_SCHEMA: &str = "message values {
     required int32 value (INTEGER(8, false));
 }";
 
-/// The rows of a row group. Their words are held, and their columns compressed.
+/// The rows of a row group. The memory holds their words and their compressed columns.
 const GROUP_ROWS: usize = 1 << 20;
-/// The same of values, whose positions take more memory.
+/// The rows of a row group of values, whose positions take more memory.
 const VALUES_GROUP_ROWS: usize = 1 << 17;
-/// Parquet has no more row groups in a file.
+/// The most row groups of a Parquet file.
 const GROUPS_MAX: u64 = 32_767;
-/// The rows that are taken apart at a time.
+/// How many rows are split into columns at a time.
 const BATCH_ROWS: usize = 1 << 13;
 
 const ZSTD_LEVEL: i32 = 1;
@@ -63,7 +63,7 @@ const ZSTD_LEVEL: i32 = 1;
 /// A batch of values of a column.
 struct Batch<T> {
     values: Vec<T>,
-    /// In a column of lists: for each value, 0 if it begins one, else 1.
+    /// In a column of lists: for each value, 0 if it begins a list, else 1.
     levels: Option<Vec<i16>>,
 }
 
@@ -137,7 +137,8 @@ fn write_column<T: DataType, W: Write + Send, E>(
     column.close()
 }
 
-/// Rows ascend by the first columns, so many of them; the last of these is kept as differences.
+/// Properties of a file whose rows ascend by the first `sorted` columns. The last of these, `word`, is kept as
+/// differences.
 fn properties(sorted: i32, word: &str) -> WriterProperties {
     let word = ColumnPath::from(word);
     let sorted = (0..sorted).map(|column_idx| SortingColumn {
@@ -169,7 +170,7 @@ pub(crate) fn write<W: Write + Send>(
     write_groups(out, layout, write_group, |take| words.for_each_piece(take))
 }
 
-/// The positions of a table of values.
+/// Writes the positions of a table of values.
 pub(crate) fn write_values<W: Write + Send>(
     rows: &mut Rows<'_>,
     out: &mut W,
@@ -183,7 +184,7 @@ pub(crate) fn write_values<W: Write + Send>(
 /// Takes rows in pieces.
 type Take<'a, E> = &'a mut dyn FnMut(&[E]) -> Result<(), ExportError>;
 
-/// Writes the rows that `each` gives, in groups of so many.
+/// Writes the rows that `each` gives, in row groups.
 fn write_groups<E: Clone, W: Write + Send>(
     out: W,
     (schema, properties, group_rows): (&str, WriterProperties, usize),

@@ -1,4 +1,4 @@
-//! The positions of a table of Grundy values that a request is about.
+//! The positions of a table of Grundy values that a request asks for.
 
 use std::ops::{ControlFlow, RangeInclusive};
 
@@ -9,7 +9,7 @@ use chomp_table::values::Values;
 use crate::filter::{Filter, Rectangle};
 use crate::{ExportError, ExportProgress};
 
-/// The positions that are given on at a time.
+/// The positions of a piece.
 const PIECE_ROWS: usize = 1 << 13;
 
 /// A position and its value.

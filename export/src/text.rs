@@ -7,7 +7,7 @@ use chomp_table::Word;
 use crate::ExportError;
 use crate::words::Words;
 
-/// One column, `word`.
+/// Writes one column, `word`.
 pub(crate) fn write_words(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     out.write_all(b"word\n")?;
     let mut lines = Vec::new();
@@ -20,7 +20,7 @@ pub(crate) fn write_words(words: &mut Words<'_>, out: &mut dyn Write) -> Result<
     })
 }
 
-/// The columns `word`, `bits`, `area`, and `rows` in quotes, as `"5,4,2,1"`.
+/// Writes the columns `word`, `bits`, `area`, and `rows` in quotes, as `"5,4,2,1"`.
 pub(crate) fn write_rows(words: &mut Words<'_>, out: &mut dyn Write) -> Result<u64, ExportError> {
     out.write_all(b"word,bits,area,rows\n")?;
     let (mut lines, mut rows) = (Vec::new(), Vec::new());

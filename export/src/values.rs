@@ -1,7 +1,7 @@
-//! The positions of a table of Grundy values with their values, by tiles, then by rank.
+//! Exports the positions of a table of Grundy values with their values, by tiles, then by rank.
 //!
-//! The values of one area are in memory at a time, a byte for each position: so a mirror image is found as fast as what is stored for
-//! it.
+//! The memory holds the values of one area at a time, a byte for each position. So the value of a mirror image is found as
+//! fast as that of the stored position.
 //!
 //! | format | holds |
 //! |---|---|
@@ -20,8 +20,8 @@ use crate::output::Output;
 use crate::rows::{Row, Rows};
 use crate::{BUFFER_BYTES, ExportError, ExportProgress, Format, Report, Request, npy, parquet};
 
-/// Writes the positions of the request to `out`. After each area that was written, `watch` hears how far it is, and
-/// says whether to go on.
+/// Writes the positions of the request to `out`. After each area, `watch` hears how much was read, and says whether to go
+/// on.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub fn export_values(
     crate::finish(out, positions)
 }
 
-/// The areas that are asked for, if a table of `table_tiles` tiles has them all.
+/// The areas that the filter asks for, if a table of `table_tiles` tiles has them all.
 fn areas(filter: &Filter, table_tiles: u32) -> Result<RangeInclusive<u32>, ExportError> {
     // A square has the most tiles of all that have as many bits.
     let of_bits = filter.bits.map(|bits| (bits / 2) * bits.div_ceil(2));

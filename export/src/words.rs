@@ -1,9 +1,9 @@
 //! The stored words of a table turned into the words of an export, ascending.
 //!
-//! A table stores the smaller word of each mirror pair. As long as nothing else is asked for, its
-//! words pass through in their order. Mirror images are in no order: the words are then counted by
-//! their high bits, their **place**, in one pass over the table, and collected and sorted in further
-//! ones, as many places at a time as fit in memory.
+//! A table stores the smaller word of each mirror pair. If an export needs only these, they pass
+//! through in their order. Mirror images come in no order. Their high bits are their **place**: a
+//! first pass over the table counts the words at each place, and each further pass collects and sorts
+//! the words of as many places as fit in memory.
 
 use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range};
@@ -18,18 +18,18 @@ use crate::{ExportError, ExportProgress};
 /// Places are told apart by so many high bits.
 const PLACE_BITS: u32 = 16;
 
-/// The words of a selection, which can be gone through any number of times.
+/// The words of a selection. Each method that visits them reads the table again.
 pub(crate) struct Words<'a> {
     table: &'a Table,
     selection: Selection,
-    /// In bytes, for words that are sorted.
+    /// How many bytes the words that are being sorted may take.
     memory: u64,
     watch: &'a mut dyn FnMut(ExportProgress) -> ControlFlow<()>,
     progress: ExportProgress,
     totals: Option<Totals>,
 }
 
-/// What one pass over the table counts.
+/// What one pass over the table tells about the words of a selection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
     /// The number of words.
@@ -239,7 +239,7 @@ impl<'a> Words<'a> {
         Err(TableError::Damaged { file, what }.into())
     }
 
-    /// From here on, so many passes are made.
+    /// Tells the progress that so many passes over the table follow.
     fn expect_passes(&mut self, passes: u64) {
         self.progress.total = self.progress.read + passes * self.stored();
     }

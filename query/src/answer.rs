@@ -1,4 +1,4 @@
-//! All that is to be said of one position.
+//! All answers about one position.
 
 use chomp_table::{Cell, Position, TableError, Word};
 use serde::Serialize;
@@ -16,12 +16,12 @@ pub struct Verdict {
     pub bits: u32,
     /// The number of its cells.
     pub area: u32,
-    /// Whether who is to move loses against perfect play.
+    /// Whether the player to move loses against perfect play.
     pub losing: bool,
 }
 
-/// A position, and what a table says of it. As JSON, a cell is `[row, column]`, and the fields of
-/// the verdict stand beside the others.
+/// The answer about a position. As JSON, a cell is `[row, column]`, and the fields of the verdict stand
+/// beside the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Answer {
     /// The position, and whether it is losing.
@@ -29,10 +29,10 @@ pub struct Answer {
     pub verdict: Verdict,
     /// The moves that leave a losing position, by row, then by column.
     pub winning_moves: Vec<(u32, u32)>,
-    /// The rows of what these moves leave, in the same order: all losing positions that are one
-    /// move away.
+    /// The rows of the positions that these moves leave, in the same order: all losing positions that are
+    /// one move away.
     pub losing_positions: Vec<Vec<u32>>,
-    /// What a perfect player takes: see [`reply`]. There is none on the empty board.
+    /// The move of a perfect player: see [`reply`]. There is none on the empty board.
     pub reply: Option<(u32, u32)>,
 }
 
@@ -60,7 +60,7 @@ pub fn verdicts(table: &impl Losing, positions: &[Position]) -> Result<Vec<Verdi
         .collect())
 }
 
-/// What `table` says of `position`.
+/// The answer of `table` about `position`.
 ///
 /// # Errors
 ///
@@ -70,7 +70,7 @@ pub fn answer(table: &impl Losing, position: &Position) -> Result<Answer, TableE
     Ok(answers.pop().expect("one answer for one position"))
 }
 
-/// What `table` says of `positions`, in their order. The moves of all are looked up together.
+/// The answers of `table` about `positions`, in their order. The moves of all are looked up together.
 ///
 /// # Errors
 ///
@@ -103,8 +103,8 @@ pub fn answers(table: &impl Losing, positions: &[Position]) -> Result<Vec<Answer
     Ok(answers.collect())
 }
 
-/// For each of `words` the moves that leave a losing position, and what they leave, by row, then
-/// by column.
+/// For each of `words` the moves that leave a losing position, with that position, by row, then by
+/// column.
 ///
 /// # Errors
 ///
@@ -125,12 +125,10 @@ pub fn winning_moves(
     Ok(winning.collect())
 }
 
-/// The move of a perfect player who knows the `winning` moves: the first of them. If there is
-/// none, every move loses, and it takes the single cell that is farthest from the edges of the
-/// board: the most is left to go wrong for the other one.
-///
-/// Farthest is the corner of the border with the largest min(row, column), then the largest
-/// row + column, then the smallest row.
+/// The move of a perfect player: the first of the `winning` moves. If there is none, every move loses,
+/// and the player takes a single cell, so that the other player has most chances to go wrong. It is the
+/// cell that is farthest from the edges of the board: the corner of the border with the largest
+/// min(row, column), then the largest row + column, then the smallest row.
 pub fn reply(position: &Position, winning: &[Cell]) -> Option<Cell> {
     let rows = position.rows();
     let corner = |(index, &column): (usize, &u32)| {

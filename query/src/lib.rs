@@ -1,17 +1,16 @@
-//! What people ask a table: whether a position is losing, which moves win, what a perfect player
-//! does, and how to open on a rectangle.
+//! Answers from a table: whether a position is losing, which moves win, the move of a perfect player,
+//! and the winning first moves of rectangles.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`answer`](mod@answer) | all that is to be said of one position |
+//! | [`answer`](mod@answer) | all answers about one position |
 //! | [`openings`](mod@openings) | the winning first moves of rectangles |
 //! | [`drawing`] | a board as lines of text |
-//! | [`values`] | what a table of Grundy values says of positions |
+//! | [`values`] | answers from a table of Grundy values |
 //!
 //! # What always holds
 //!
-//! * Answers are functions of which positions are losing. Where that is known from (`Losing`) is
-//!   the caller's business.
+//! * An answer depends only on which positions are losing. The caller gives a source of that, [`Losing`].
 
 pub mod answer;
 pub mod drawing;
@@ -24,7 +23,7 @@ pub use values::{ValueAnswer, Valued, value_answers, valued};
 
 use chomp_table::{ShardFile, Table, TableError, Word};
 
-/// What knows which positions are losing, up to some number of bits.
+/// A source that knows which positions are losing, up to some number of bits.
 pub trait Losing {
     /// Whether the positions of `words` are losing, in their order.
     ///

@@ -74,7 +74,7 @@ pub fn openings(table: &impl Losing) -> Result<Vec<Opening>, TableError> {
 }
 
 impl Opening {
-    /// That of the board with rows and columns exchanged.
+    /// The opening of the board with rows and columns exchanged.
     #[must_use]
     pub fn mirror(self) -> Opening {
         let mut moves: Vec<_> = self.moves.into_iter().map(|(r, c)| (c, r)).collect();
@@ -86,7 +86,7 @@ impl Opening {
         }
     }
 
-    /// Whether these are moves on the board, ascending, and some unless it is 1x1.
+    /// Whether the moves are cells of the board and ascend. Only 1x1 may have none.
     fn is_possible(&self) -> bool {
         let is_there = |&(row, column): &(u32, u32)| {
             (1..=self.rows).contains(&row) && (1..=self.columns).contains(&column)
@@ -97,18 +97,18 @@ impl Opening {
     }
 }
 
-/// What `chomp box --json` prints, as far as it is about openings.
+/// The part about openings of the output of `chomp box --json`.
 #[derive(Debug, Deserialize)]
 struct Solved {
     rows: u32,
     columns: u32,
-    /// That of the losing positions: whoever has the same has found the same openings.
+    /// The digest of the losing positions. Boxes with the same digest have the same openings.
     #[serde(rename = "digest")]
     _digest: Digest,
     openings: Vec<Opening>,
 }
 
-/// The openings of all boards of a box, by rows, then by columns, from what `chomp box --json` printed.
+/// The openings of all boards of a box, by rows, then by columns, from the output of `chomp box --json`.
 ///
 /// # Errors
 ///
@@ -130,12 +130,12 @@ pub fn of_box(json: &[u8]) -> Result<Vec<Opening>, String> {
     }
 }
 
-/// Adds to the openings of a table those of boxes: of the files `box-….json` that the directory of the table may have, each with
-/// what `chomp box --json` printed. All have rows <= columns, and are ordered by rows, then by columns.
+/// Adds the openings of boxes to those of a table. The directory of the table may have files `box-….json`, each with the
+/// output of `chomp box --json`. The result has boards with rows <= columns, by rows, then by columns.
 ///
 /// # Errors
 ///
-/// If such a file cannot be read, is something else, or says something else of a board than the table or another file.
+/// If such a file cannot be read, is no such output, or contradicts the table or another file.
 pub fn with_boxes(known: Vec<Opening>, directory: &Path) -> Result<Vec<Opening>, TableError> {
     let place = |opening: &Opening| (opening.rows, opening.columns);
     let mut all: BTreeMap<_, _> = known.into_iter().map(|one| (place(&one), one)).collect();
@@ -161,7 +161,7 @@ pub fn with_boxes(known: Vec<Opening>, directory: &Path) -> Result<Vec<Opening>,
     Ok(all.into_values().collect())
 }
 
-/// That of a board among openings with rows <= columns.
+/// The opening of a board, from openings with rows <= columns.
 pub fn of_board(all: &[Opening], rows: u32, columns: u32) -> Option<Opening> {
     let sides = (rows.min(columns), rows.max(columns));
     let found = all.iter().find(|one| (one.rows, one.columns) == sides)?;

@@ -1,4 +1,4 @@
-//! What a table of Grundy values says of positions.
+//! Answers from a table of Grundy values.
 
 use chomp_table::values::Values;
 use chomp_table::{Cell, Partition, TableError};
@@ -15,7 +15,7 @@ pub struct Valued {
     pub area: u32,
     /// Its value. The poison alone has the value 0.
     pub value: u8,
-    /// Whether the value is 0: who is to move loses against perfect play.
+    /// Whether the value is 0: the player to move loses against perfect play.
     pub losing: bool,
 }
 
@@ -28,8 +28,8 @@ pub struct ValueAnswer {
     pub valued: Valued,
     /// The moves that leave a losing position, by row, then by column.
     pub winning_moves: Vec<(u32, u32)>,
-    /// Index v holds the moves that leave a position with the value v, for each v below that of the position:
-    /// there is at least one.
+    /// Index v holds the moves that leave a position with the value v, for each v below the value of the position.
+    /// There is at least one for each v.
     pub moves_by_value: Vec<Vec<(u32, u32)>>,
 }
 
@@ -57,7 +57,7 @@ pub fn valued(table: &Values, positions: &[Partition]) -> Result<Vec<Valued>, Ta
     Ok(valued.collect())
 }
 
-/// What `table` says of `positions`, in their order. The moves of all are looked up together.
+/// The answers of `table` about `positions`, in their order. The moves of all are looked up together.
 ///
 /// # Errors
 ///

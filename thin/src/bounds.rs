@@ -1,4 +1,4 @@
-//! How large boards are, and the numbers of their positions.
+//! The largest rows and columns of the boards, and the ranks of their positions.
 
 use crate::ThinError;
 
@@ -6,7 +6,7 @@ use crate::ThinError;
 pub const ROWS_MAX: usize = 32;
 /// The most columns.
 pub const COLUMNS_MAX: usize = 250;
-/// The most positions: ranks and sizes are computed in 64 bits, and nobody has the time for more.
+/// The most positions, so that ranks and sizes fit 64 bits. More positions would take far too long anyway.
 const POSITIONS_MAX: u64 = 1 << 60;
 
 /// All positions of at most so many rows and columns.
@@ -67,8 +67,8 @@ impl Bounds {
         self.binomials[length][below]
     }
 
-    /// The number of a position among all of at most so many rows, in lexicographic order. `rows` has the
-    /// length of every row, 0 for those that are empty.
+    /// The number of a position among all positions, in lexicographic order. `rows` has the length of every row, 0
+    /// for an empty one.
     pub fn rank(&self, rows: &[u8]) -> u64 {
         assert_eq!(rows.len(), self.rows, "every row has a length");
         let lengths = (1..=self.rows).rev();

@@ -41,10 +41,10 @@ const fn low(count: usize) -> u64 {
 
 /// The largest bound for whose triples the first words of a mask are enough.
 const MIDDLE: usize = 9;
-/// These words.
+/// The number of these words.
 const MIDDLE_WORDS: usize = bits(MIDDLE).div_ceil(64);
 
-/// What is known of triples.
+/// Tables about triples.
 #[derive(Debug)]
 pub(crate) struct Last {
     /// The triples in their order, and how many of their numbers are not 0.
@@ -84,7 +84,7 @@ impl Last {
         self.triples[index][3].into()
     }
 
-    /// The losing triples of a small bound, of those that are free when only moves in other rows are looked at.
+    /// Finds the losing triples of a small bound. `free` has the triples that no move in another row excludes.
     pub(crate) fn solve_small(&self, mut free: u64, mut found: impl FnMut(usize)) -> u64 {
         let mut losing = 0;
         while free != 0 {

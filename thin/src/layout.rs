@@ -1,4 +1,4 @@
-//! Where the bits of tails lie.
+//! The layout of bitmaps with a bit for each tail.
 //!
 //! A bitmap of **level** j and bound x has one bit for each non-increasing sequence of j numbers from 0 to x. That of
 //! level 3, an **atom**, has the bit of (a, b, v) at binom(a+2, 3) + binom(b+1, 2) + v, and ends with the
@@ -13,7 +13,7 @@ use crate::last;
 /// The level of atoms.
 pub(crate) const ATOM: usize = 3;
 
-/// What may be read and written behind a bitmap, and means nothing.
+/// The bytes behind a bitmap that may be read and written, and mean nothing.
 pub(crate) const SLACK: usize = 64;
 
 /// Sizes of bitmaps.
@@ -53,8 +53,8 @@ impl Layout {
         vec![0; 1 + SLACK]
     }
 
-    /// Where `bytes` from `at` on have S for all tails of a bound, they get it for those of a bound larger by 1: of
-    /// a tail with longer rows it is that of the tail cut to the bound.
+    /// `bytes` have, from `at` on, S for all tails of a bound. Adds S for the tails of a bound larger by 1: S of such a
+    /// tail is that of the tail cut to the bound.
     pub(crate) fn grow(&self, bytes: &mut [u8], at: usize, level: usize, bound: usize) {
         if level == ATOM {
             return last::grow(&mut bytes[at..], bound);

@@ -1,7 +1,7 @@
 //! All losing positions of at most M rows and C columns, for boards of few rows and many columns.
 //!
-//! A table of k bits has the boards with rows + columns ≤ k. Here the two have limits of their own, so that boards of
-//! ten rows and sixty columns can be reached, which are far outside of any table.
+//! A table of k bits has the boards with rows + columns ≤ k. Here rows and columns have separate limits. So this crate can
+//! solve boards of ten rows and sixty columns, which are far outside of any table.
 //!
 //! # The mathematics
 //!
@@ -43,16 +43,17 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `bounds` | how large boards are, and the numbers of their positions |
+//! | `bounds` | the largest rows and columns, and the ranks of positions |
 //! | `layout` | where the bits of tails lie, and how new tails get theirs |
 //! | `last` | the last three rows |
-//! | `sweep` | one thread's way through the positions that begin with given rows |
-//! | `tally`, `summary` | what is told of losing positions: counts, digests, winning first moves |
+//! | `sweep` | goes through the positions that begin with given rows, in one thread |
+//! | `tally`, `summary` | counts, digests and winning first moves of losing positions |
 //! | `run` | the first rows, one after the other, and the threads |
-//! | `scratch` | what keeps the state between two first rows, which others do |
+//! | `scratch` | the interface to a store of the state between two first rows; other crates implement it |
 //!
-//! Between two first rows the state is `F_1`. That is by far the largest bitmap: `binom(C + M − 1, M − 1)` bits and a
-//! tenth more, for parts of bytes. It is read and written once for each first row, in order, so it may be in files: see [`Scratch`].
+//! Between two first rows the state is `F_1`. That is by far the largest bitmap: `binom(C + M − 1, M − 1)` bits, and a tenth
+//! more because each atom ends at a whole byte. It is read and written once for each first row, in order, so it may be in
+//! files: see [`Scratch`].
 //!
 //! # What always holds
 //!
@@ -60,7 +61,7 @@
 //!   shared with the kernel.
 //! * The result depends on rows and columns alone: not on threads, memory, or where it was
 //!   interrupted.
-//! * What is kept outside is the state of a whole column.
+//! * A scratch keeps states after whole columns only.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -87,10 +88,10 @@ pub use run::{Control, Memory, Solver};
 pub use scratch::{RowReader, RowWriter, Scratch};
 pub use summary::Summary;
 
-/// Why nothing is computed.
+/// Why boards cannot be solved.
 #[derive(Debug, thiserror::Error)]
 pub enum ThinError {
-    /// There are limits.
+    /// The boards are too large.
     #[error(
         "{rows} rows and {columns} columns are beyond the limits: 1 to {ROWS_MAX} rows, 1 to {COLUMNS_MAX} columns, \
          and 2^60 positions"
@@ -101,19 +102,19 @@ pub enum ThinError {
         /// The columns.
         columns: usize,
     },
-    /// A file is not what was written.
+    /// A file has changed since it was written.
     #[error("{} is damaged: remove the folder, and begin again", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
     },
-    /// What is kept belongs to other boards.
+    /// The scratch belongs to other boards.
     #[error("the folder has boards of {found} rows: take another one")]
     Rows {
         /// Their rows.
         found: usize,
     },
-    /// A file cannot be worked with.
+    /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
 }

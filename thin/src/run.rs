@@ -1,4 +1,4 @@
-//! All first rows, one after the other.
+//! Goes through all first rows, one after the other.
 
 #[cfg(test)]
 use std::collections::BTreeSet;
@@ -21,13 +21,13 @@ use column::Column;
 /// From so many rows on the first three are gone through in steps, by several threads.
 const ROWS_STEPPED: usize = 7;
 
-/// Told how many positions are done; says whether to go on.
+/// Hears how many positions are done, and says whether to go on.
 pub type Control<'a> = &'a (dyn Fn(u64) -> bool + Sync);
 
 /// A bitmap, or nothing.
 type Cell = Mutex<Vec<u8>>;
 
-/// The bytes that a solver takes at most.
+/// The most bytes that a solver takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// With F of the first row in memory.
@@ -37,7 +37,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Of boards of at most so many rows and columns, with so many threads.
+    /// The memory for these boards with so many threads.
     pub fn of(bounds: &Bounds, threads: NonZeroUsize) -> Memory {
         Memory::of_tables(&Tables::new(bounds.clone()), bounds.columns(), threads)
     }
@@ -88,12 +88,12 @@ pub struct Solver {
 }
 
 impl Solver {
-    /// With a scratch, it goes on from what was left there, and streams F of the first row when it takes more memory
-    /// than this.
+    /// A solver for these boards. With a scratch, it continues from the state there, and streams F of the first row through
+    /// the scratch if the memory is too small.
     ///
     /// # Errors
     ///
-    /// If that cannot be used.
+    /// If the scratch cannot be used.
     pub fn new(
         bounds: Bounds,
         threads: NonZeroUsize,
@@ -141,12 +141,12 @@ impl Solver {
         Ok(solver)
     }
 
-    /// What is known.
+    /// The summary of the columns that are done.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
 
-    /// Whether everything is known.
+    /// Whether all columns are done.
     pub fn is_finished(&self) -> bool {
         self.summary.columns() >= self.tables.bounds.columns()
     }
@@ -164,8 +164,8 @@ impl Solver {
             && Memory::of_tables(&self.tables, next, self.threads).whole > self.memory
     }
 
-    /// Goes on to the next column, or of few rows through all; false if `control` said so before that was done. Then
-    /// this is of no more use.
+    /// Solves the next column, or all columns if there are few rows. False if `control` stopped it. After that the
+    /// solver must not be used.
     ///
     /// # Errors
     ///
@@ -258,17 +258,17 @@ impl Solver {
     }
 }
 
-/// The bytes of a bitmap that mean something.
+/// The bytes of a bitmap without the slack behind it.
 fn meaning(bitmap: &[u8]) -> &[u8] {
     &bitmap[..bitmap.len() - SLACK]
 }
 
-/// What is in a cell, which is empty then.
+/// Takes the bitmap out of a cell.
 fn take(cell: &Cell) -> Vec<u8> {
     std::mem::take(&mut lock(cell))
 }
 
-/// What a thread that panicked has left is not used: the panic goes on where all are joined.
+/// Locks a mutex, even after a panic of another thread: that panic continues where all threads are joined.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

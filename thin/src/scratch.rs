@@ -1,25 +1,25 @@
-//! What keeps F of the first row between two columns, if the memory does not: somewhere outside of this crate.
+//! The interface to a store outside of this crate. It keeps F of the first row between two columns, if the memory cannot.
 
 use std::fmt::Debug;
 
 use crate::ThinError;
 use crate::summary::Summary;
 
-/// Keeps, for some number n of columns, what is known of them, and for each second row from 0 to n the bitmaps of the third
-/// rows from 0 to that one.
+/// Keeps the state after n columns: their summary, and for each second row from 0 to n the bitmaps of the third rows from
+/// 0 to that one.
 pub trait Scratch: Debug + Send + Sync {
-    /// What was committed last, if anything was.
+    /// The summary that was committed last, if there is one.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or is not what was written.
+    /// If it cannot be read, or has changed since it was written.
     fn summary(&self) -> Result<Option<Summary>, ThinError>;
 
-    /// Says that all bitmaps of so many columns are there; those of other columns are of no more use.
+    /// Declares that all bitmaps of the summary's columns are written. Bitmaps of other columns may be removed.
     ///
     /// # Errors
     ///
-    /// If it cannot be written. Then what was committed before still holds.
+    /// If the summary cannot be written. Then the state that was committed before is still valid.
     fn commit(&self, summary: &Summary) -> Result<(), ThinError>;
 
     /// Reads the bitmaps of a second row.
@@ -56,7 +56,7 @@ pub trait RowWriter {
     /// If it cannot be written.
     fn write(&mut self, third: usize, bitmap: &[u8]) -> Result<(), ThinError>;
 
-    /// Makes what was written last.
+    /// Makes the written bitmaps durable.
     ///
     /// # Errors
     ///

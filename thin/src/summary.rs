@@ -1,4 +1,4 @@
-//! What is known of the positions of at most so many columns.
+//! The counts, digests and winning first moves of all positions of at most so many columns.
 
 use chomp_table::digest::{Digest, DigestBuilder};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounds::Bounds;
 use crate::tally::{Cut, Part};
 
-/// What is known of the positions of at most so many columns.
+/// The counts, digests and winning first moves of all positions of at most so many columns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
@@ -16,12 +16,12 @@ pub struct Summary {
     counts: Vec<Vec<u64>>,
     /// Index n: the digest of the losing positions of at most n columns.
     pub digests: Vec<Digest>,
-    /// Ascending.
+    /// The winning first moves, ascending.
     cuts: Vec<Cut>,
 }
 
 impl Summary {
-    /// Of no column.
+    /// The summary of no column.
     pub(crate) fn new(bounds: &Bounds) -> Summary {
         Summary {
             rows: bounds.rows(),
@@ -31,7 +31,7 @@ impl Summary {
         }
     }
 
-    /// Whether its parts fit each other, as they do unless it comes from outside.
+    /// Whether its parts fit each other. A summary that was read from a file may fail this.
     pub fn is_sound(&self) -> bool {
         let columns = self.counts.len();
         columns > 0
@@ -46,12 +46,13 @@ impl Summary {
                 .all(|cut| usize::from(cut.columns) < columns)
     }
 
-    /// The columns up to which everything is known.
+    /// The number of columns.
     pub fn columns(&self) -> usize {
         self.counts.len() - 1
     }
 
-    /// Takes the positions with one column more, those with the same second row together, as far as there are any.
+    /// Adds the losing positions of one more column. Each part has those with the same second row; parts without a
+    /// position are missing.
     pub(crate) fn add(&mut self, parts: &[&Part]) {
         let columns = self.counts.len();
         let mut counts = vec![0; self.rows + 1];

@@ -5,17 +5,17 @@ use crate::last::{self, Last, MASK_WORDS, SMALL, load, store};
 use crate::layout::{ATOM, Layout, SLACK};
 use crate::tally::{Cut, Tally};
 
-/// Positions of so many rows are taken at once: blocks.
+/// The rows of a block. A sweep decides all positions at once that differ in so many last rows only.
 pub(crate) const BLOCK: usize = ATOM + 1;
-/// Bytes of bitmaps are united so many at a time.
+/// How many bytes of bitmaps are united at a time.
 const PIECE: usize = 32;
 
-/// What all threads know.
+/// The tables that all threads share.
 #[derive(Debug)]
 pub(crate) struct Tables {
     /// The positions that are asked for.
     pub(crate) bounds: Bounds,
-    /// Those that are computed: a block has four rows.
+    /// The positions that are computed: at least as many rows as a block has.
     pub(crate) inner: Bounds,
     pub(crate) layout: Layout,
     last: Last,
@@ -42,7 +42,7 @@ impl Tables {
     }
 }
 
-/// The sets F of the rows that a sweep goes through, and what it needs besides.
+/// The state of a sweep: the sets F of its rows, and its buffers.
 pub(crate) struct Sweep<'a> {
     tables: &'a Tables,
     pub(crate) tally: Tally<'a>,
@@ -60,7 +60,7 @@ pub(crate) struct Sweep<'a> {
     found: Vec<u32>,
     /// How many of them have a row of an atom's first, second, third rank.
     by_rows: [u64; ATOM + 1],
-    /// F of rows before this one is not needed any more.
+    /// F of the rows before this one is no longer written, as nobody reads it again.
     pub(crate) write_from: usize,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Everything below the first three rows; `shared` is F of the first two for these.
+    /// Goes through all positions with these first three rows. `shared` is F of the first two for these.
     pub(crate) fn step(&mut self, shared: &mut [&mut [u8]], rows: [usize; 3], may_grow: bool) {
         let (level, third) = (self.tables.inner.rows() - 3, rows[2]);
         let mut rank = 0;
@@ -107,7 +107,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// All positions.
+    /// Goes through all positions.
     pub(crate) fn all(&mut self) {
         self.below(&mut [], 0, self.tables.inner.columns(), 0);
     }
@@ -119,7 +119,8 @@ impl<'a> Sweep<'a> {
         self.tables.inner.sequences(left, length)
     }
 
-    /// All positions that begin with the first `given` rows as they are, the last of which has the length `bound`.
+    /// Goes through all positions that begin with the first `given` rows as they are. The last of these has the length
+    /// `bound`.
     fn below(&mut self, shared: &mut [&mut [u8]], given: usize, bound: usize, rank: u64) {
         let tables = self.tables;
         let level = tables.inner.rows() - given;
@@ -141,7 +142,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// The positions whose last four rows are not given.
+    /// Goes through the positions of a block, whose last four rows are not given.
     fn block(&mut self, shared: &mut [&mut [u8]], bound: usize, rank: u64) {
         let size = self
             .tables
@@ -209,7 +210,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Finds those of an atom that is larger than a word.
+    /// Finds the losing positions of an atom that is larger than a word.
     fn atom(&mut self, length: usize, before: usize) {
         let (last, at) = (&self.tables.last, self.tables.layout.start(BLOCK, length));
         let set = self.own.last_mut().expect("that of atoms");
@@ -233,7 +234,7 @@ impl<'a> Sweep<'a> {
         });
     }
 
-    /// Tells of the losing positions of a block.
+    /// Gives the losing positions of a block to the tally.
     fn tell(&mut self, rank: u64) {
         let ranks = self.found.iter().map(|&place| rank + u64::from(place));
         let by_rows = std::mem::take(&mut self.by_rows);

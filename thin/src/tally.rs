@@ -1,4 +1,4 @@
-//! What is told of the losing positions that begin with the same two rows.
+//! Counts, digests and winning first moves of the losing positions that begin with the same two rows.
 
 use chomp_table::digest::{Digest, DigestBuilder};
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ impl Cut {
 pub(crate) struct Part {
     pub(crate) first: usize,
     pub(crate) second: usize,
-    /// How many have so many rows.
+    /// At index m: how many of them have m rows.
     pub(crate) by_rows: Vec<u64>,
     pub(crate) cuts: Vec<Cut>,
     pub(crate) digest: Digest,
@@ -96,7 +96,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Takes ranks.
+    /// Adds ranks.
     pub(crate) fn extend(&mut self, ranks: impl Iterator<Item = u64>) {
         self.ranks.extend(ranks);
         if self.ranks.len() >= RANKS {
@@ -104,7 +104,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Counts positions with so many rows, whose ranks are taken apart from that.
+    /// Counts positions with so many rows. Their ranks are added by [`extend`](Tally::extend).
     pub(crate) fn count(&mut self, rows: usize, positions: u64) {
         self.open.by_rows[rows] += positions;
     }
@@ -114,7 +114,7 @@ impl<'a> Tally<'a> {
         self.open.cuts.extend(Cut::leading_to(position));
     }
 
-    /// Takes a position of at most so many rows, and does all of that.
+    /// Adds one position: its count, its rank, and the first move that leads to it.
     pub(crate) fn take(&mut self, position: &[u8]) {
         let second = position.get(1).copied().unwrap_or(0);
         self.begin(position[0].into(), second.into());
@@ -133,7 +133,7 @@ impl<'a> Tally<'a> {
         self.hash.push(&self.bytes);
     }
 
-    /// All parts since the last call, but those without a position.
+    /// All parts since the last call that have a position.
     pub(crate) fn parts(&mut self) -> Vec<Part> {
         // No position begins with such rows.
         self.begin(0, 1);

@@ -1,8 +1,8 @@
-//! One pass over every byte of a table. Nothing that its manifest says of its content is taken for
-//! true: counts and fingerprints are made again from the words.
+//! One pass over every byte of a table. The check does not believe what the manifest says of the
+//! content: it makes counts and fingerprints again from the words.
 //!
-//! Shards are independent, so [`check_shard`] may be called by many threads; what it gives is put
-//! together in the order of the shards by [`check_all`].
+//! Shards are independent, so many threads may call [`check_shard`]. [`check_all`] puts the results
+//! together in the order of the shards.
 
 use chomp_table::fingerprint::{FingerprintBuilder, Fingerprints, LEAF_WORDS, Leaf, LeafBuilder};
 use chomp_table::{Digest, Table};
@@ -11,7 +11,7 @@ use crate::linear::LinearSha256;
 use crate::survey::{Counter, Survey};
 use crate::{CheckError, Watch, known, tell};
 
-/// The most that a frame of 8,192 words and an index take while they are decoded.
+/// The most bytes that a frame of 8,192 words and an index take while they are decoded.
 const FRAME_BYTES: u64 = 4 << 20;
 
 /// A shard of which every byte was checked.
@@ -22,14 +22,14 @@ pub struct CheckedShard<'a> {
     counted: Counter<'a>,
 }
 
-/// What the words of a table give, which is what its manifest says.
+/// The fingerprints and counts that the words of a table give. They agree with its manifest.
 #[derive(Debug)]
 pub struct Content {
     /// Fingerprints and numbers of words, for each number of bits.
     pub fingerprints: Fingerprints,
     /// Index k holds the [linear SHA-256](crate::linear) of the words of at most k bits.
     pub linear_sha256: Vec<Digest>,
-    /// The losing positions, counted.
+    /// The counts of the losing positions.
     pub survey: Survey,
 }
 
@@ -41,8 +41,9 @@ pub fn shard_bytes(table: &Table) -> u64 {
     largest.unwrap_or(0) + FRAME_BYTES
 }
 
-/// Checks one shard, counted from 0: its digest, its index, each of its frames, that its words
-/// ascend and are the smaller ones of their mirror pairs, and what is proved about each.
+/// Checks one shard, counted from 0: its digest, its index and each of its frames. Its words must
+/// ascend, be the smaller ones of their mirror pairs, and agree with what is proved about losing
+/// positions.
 ///
 /// # Errors
 ///
@@ -64,10 +65,10 @@ pub fn check_shard(table: &Table, number: usize) -> Result<CheckedShard<'_>, Che
     })
 }
 
-/// Puts together what [`check_shard`] gave for all shards of `table`, in their order, and compares
-/// it with the manifest: counts and fingerprints for every number of bits. That the mirror image of
-/// each losing position is counted, and that positions which are their own are one for each even
-/// number of bits, follows from two ways to count that must agree.
+/// Puts together the results of [`check_shard`] for all shards of `table`, in their order, and compares
+/// counts and fingerprints with the manifest, for every number of bits. The losing positions are counted
+/// in two ways: word by word with mirror images, and by the formula that each even number of bits has one
+/// position that is its own mirror image. Both must give the same.
 ///
 /// # Errors
 ///
@@ -114,12 +115,11 @@ pub fn check_all<'a>(
 }
 
 impl Content {
-    /// Compares with the fingerprints that are published, of both versions; returns how many there were to
-    /// compare.
+    /// Compares the fingerprints of both versions with the published ones. Returns how many were compared.
     ///
     /// # Errors
     ///
-    /// If one is another.
+    /// If a fingerprint differs.
     pub fn check_known_fingerprints(&self) -> Result<u64, CheckError> {
         let linear = known::linear_sha256();
         let linear = linear.map(|known| ("linear SHA-256", known, &self.linear_sha256));

@@ -6,8 +6,8 @@ use chomp_table::{Position, Table, Word};
 
 use crate::CheckError;
 
-/// How messages name the position of `word`: its rows, its word, and where the table has it, or
-/// would have it.
+/// The name of the position of `word` in messages: its rows, its word, and the place in the table where
+/// the word is or would be.
 pub(crate) fn name(table: &Table, word: Word) -> String {
     let (position, number) = (Position::from(word), word.get());
     let representative = word.representative().get();
@@ -24,8 +24,8 @@ pub(crate) fn name(table: &Table, word: Word) -> String {
     format!("the position {position} (word {number}{stored}{place})")
 }
 
-/// The error for a position about which the table contradicts itself: it lists the position and one
-/// that a move leads to, or lists neither the position nor any that a move leads to.
+/// The error for a position about which the table contradicts itself. The table lists the position and
+/// another one that a move leads to; or it lists neither the position nor any that a move leads to.
 pub(crate) fn contradiction(table: &Table, word: Word, listed: bool) -> CheckError {
     let name = name(table, word);
     if word == Word::EMPTY {
@@ -54,7 +54,7 @@ pub(crate) fn contradiction(table: &Table, word: Word, listed: bool) -> CheckErr
     ))
 }
 
-/// The table was read twice.
+/// The error that the table was not the same when it was read a second time.
 fn changed(name: &str) -> CheckError {
     CheckError::Wrong(format!(
         "reading the table twice gave different answers about {name} and its moves"

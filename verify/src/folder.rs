@@ -1,5 +1,5 @@
-//! The files of a table, before any of them is believed: the digest of the manifest against the list
-//! of digests, and what is in the folder that the manifest does not know.
+//! The first checks of a table's folder: the manifest has the digest that the list of digests says, and
+//! the folder has no files that the manifest does not know.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use chomp_table::{Digest, TableError};
 
 /// `SHA256SUMS` has a line of about 80 bytes for each shard, and there are at most 65,536.
 const SHA256SUMS_BYTES_MAX: u64 = 8 << 20;
-/// So many unknown files are named; of more it is said how many.
+/// At most so many unknown files are named. Of the others only their number is told.
 const STRANGERS_MAX: usize = 20;
 
 /// The two lists of a table, found to be in agreement about the manifest.
@@ -28,8 +28,8 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Reads both lists in `folder`. That the manifest is the one whose digest `SHA256SUMS` has is
-    /// checked before anything in it is looked at, even the number of its format.
+    /// Reads both lists in `folder`. The digest of the manifest is compared with that in `SHA256SUMS`
+    /// before anything else in the manifest is looked at, even the number of its format.
     ///
     /// # Errors
     ///
@@ -68,8 +68,8 @@ impl Lists {
     }
 }
 
-/// Warnings about what is in the folder of a table and is neither one of its `shards` nor one of its lists. Files that are
-/// missing are found when they are opened.
+/// Warnings about files in the folder of a table that are neither its `shards` nor its lists. Missing files are found
+/// when they are opened.
 ///
 /// # Errors
 ///

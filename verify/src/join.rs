@@ -1,4 +1,4 @@
-//! Which of many positions a table lists: both sorted, in one pass over the table.
+//! Finds which of many positions a table lists, in one pass over the table. Positions and words are sorted.
 
 use chomp_table::{Table, Word};
 
@@ -9,7 +9,7 @@ use crate::{CheckError, Watch, each_piece};
 pub struct Query {
     /// The smaller of its word and its mirror image.
     representative: u64,
-    /// What the one who asks knows it by.
+    /// The number by which the caller knows the query.
     tag: u32,
 }
 

@@ -1,35 +1,36 @@
-//! Other ways to know which positions are losing, to check published tables by.
+//! Checks of published tables, by other ways to know which positions are losing.
 //!
-//! Nothing here evaluates ranges, and nothing is shared with what does: a mistake there would have
-//! to be made here a second time, in other words, to stay unnoticed. All that is used of a table
-//! is its stream of words, and where the reader found each.
+//! This crate shares no code with the kernel, which computes tables. So a mistake of the kernel stays
+//! unnoticed only if the same mistake was made here too. A check uses only the stream of a table's
+//! words, and where the reader found each word.
 //!
 //! | module | holds | finds |
 //! |---|---|---|
 //! | [`folder`] | the files of a table, and the digests of its two lists | missing files, changed lists |
 //! | [`bytes`] | one pass over every byte of a table | changed bytes, a manifest that is not that of its words |
-//! | [`linear`] | the fingerprint as it was before version 2 | what was published then |
+//! | [`linear`] | the fingerprint as it was before version 2 | words that differ from the tables published then |
 //! | [`marking`] | a second algorithm: the predecessors of losing positions are winning | every wrong word |
 //! | [`sample`] | random positions, decided by the definition from what the table says of their moves | errors in a given share of all positions, or of those listed |
-//! | [`survey`] | counts, and holds the words to what is proved about all losing positions | wrong counts, misplaced words |
+//! | [`survey`] | counts of the words, and what is proved about all losing positions | wrong counts, misplaced words |
 //! | [`values`] | tables of Grundy values by the definition: all of few tiles, random ones of more | every wrong value, of few tiles; errors in a given share of the others |
 //! | [`known`] | results of others, published fingerprints, and the comparison with them | |
 //! | [`join`] | which of many positions a table lists, in one pass | |
-//! | [`progress`] | how far marking has come, as bytes for another day | |
-//! | [`report`] | what was checked and what came of it, for people and programs | |
+//! | [`progress`] | how far marking has come, as bytes that a later run reads | |
+//! | [`report`] | what was checked, and the results | |
 //!
 //! A check returns what it saw, or a [`CheckError`]: the first thing that is wrong, with its
-//! position. Checks that take long tell a [`Watch`] how far they are, and stop if it says so.
+//! position. A check that takes long tells a [`Watch`] how far it is, and stops if the `Watch` says so.
 //!
 //! # What always holds
 //!
-//! * Nothing of the kernel, of heads, sources or ranges: of a table, only the stream of its words,
+//! * A check knows nothing of the kernel, of heads, sources or ranges. It knows the words of a table,
 //!   and which shard and frame has a word.
-//! * Nothing is written here. What is kept of a check names the table by its digests and the
-//!   program by its version, has a digest of its own, and is not believed otherwise.
-//! * A check that takes long tells how far it is and may be stopped. Parts that do not depend on
-//!   each other (shards, windows) may be checked by many threads, which are the caller's.
-//! * A table is read in one pass, or a known number of passes, in bounded memory.
+//! * This crate writes no file. The bytes of a [`progress`] name the table by its digests and the
+//!   program by its version, and have a digest of their own. A check ignores bytes that name another
+//!   table or program, or that have changed.
+//! * Shards do not depend on each other, and windows do not: the threads of the caller may check many at
+//!   the same time.
+//! * A check reads the table in a known number of passes, in bounded memory.
 //! * No network, no threads, no clock, no async.
 
 use std::ops::ControlFlow;
@@ -58,7 +59,7 @@ pub enum CheckError {
     /// The table says something that is false.
     #[error("{0}; whatever made this table computes wrongly: do not use it, and report this")]
     Wrong(String),
-    /// Whoever watches the check has stopped it.
+    /// The [`Watch`] stopped the check.
     #[error("stopped before the check was done")]
     Stopped,
 }
@@ -79,7 +80,7 @@ fn tell(watch: Watch<'_>, done: u64, all: u64) -> Result<(), CheckError> {
     }
 }
 
-/// `Wrong`, unless `holds`.
+/// Returns [`CheckError::Wrong`] unless `holds`.
 fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), CheckError> {
     if holds {
         Ok(())

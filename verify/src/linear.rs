@@ -1,6 +1,6 @@
 //! The fingerprint as it was before version 2: one SHA-256 of all stored words, ascending, each as 8 bytes
-//! little-endian. It takes the words from the first to the last, so nothing else computes it; it is here because it
-//! was published for many tables, and because tables of manifest format 1 have it.
+//! little-endian. It was published for many tables, and tables of manifest format 1 have it. One thread has to hash
+//! all words in their order, so newer tables have another fingerprint.
 
 use chomp_table::digest::DigestBuilder;
 use chomp_table::{Digest, Word};
@@ -34,7 +34,7 @@ impl LinearSha256 {
         self.by_bits
     }
 
-    /// Takes note that all words of fewer than `bits` bits were pushed.
+    /// Ends the digests of all numbers of bits below `bits`, whose words were all pushed.
     fn complete(&mut self, bits: u32) {
         let length = self.by_bits.len().max(bits as usize);
         self.by_bits

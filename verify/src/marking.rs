@@ -1,19 +1,18 @@
-//! A second algorithm: mark what has a move to a losing position.
+//! A second algorithm: it marks each position that has a move to a losing position.
 //!
-//! Words ascend along moves taken back, so in ascending order the lowest word that is not marked is
-//! losing; all positions with a move to it are marked, and so on. One bit a position, no ranges,
-//! layers or edges, and moves are taken backwards, not forwards.
+//! A move leads to a smaller word. So the lowest word without a mark is losing; the algorithm marks all
+//! positions with a move to it, and goes on with the next word without a mark. It keeps one bit for each
+//! position, has no ranges, layers or edges, and takes moves backwards, not forwards.
 //!
-//! The bitmap is that of a **tile** of 2^20 words that share their high bits, which stays in the cache. What is
-//! losing below a tile comes from the table itself; it has to be checked as well, tile by tile, in
-//! any order and by anyone. If every tile of a table agrees, so does the table: the first wrong
-//! word would have been found in its tile.
+//! The bitmap covers a **tile** of 2^20 words that share their high bits, and stays in the CPU's cache. The losing
+//! words below a tile come from the table itself, and are checked in their own tiles. Tiles may be checked in any
+//! order. If every tile agrees, the table is right: the first wrong word would have been found in its tile.
 //!
-//! A **band** of 2^b words is all that is checked before the table is read again. The losing words of those
-//! parts of the table to which a move leads from it are kept in memory, two bytes each. Its tiles are checked
-//! in **windows**, of which each is told when it is done.
+//! A **band** of 2^b words is checked between two readings of the table. The memory holds the losing words of
+//! those parts of the table to which a move leads from the band, two bytes each. The tiles of a band are checked
+//! in **windows**: the progress counts windows.
 //!
-//! The module `moves` says which moves lead to a word, `tile` how those within a tile are taken back.
+//! The module `moves` finds the moves that lead to a word, and `tile` takes back those within a tile.
 
 use std::collections::BTreeSet;
 
@@ -31,17 +30,17 @@ mod lists;
 mod moves;
 mod tile;
 
-/// A tile has 2^20 words: a bitmap of 64 KiB, and a megabyte of tables that are the same for all.
+/// A tile has 2^20 words: a bitmap of 64 KiB. All tiles use the same megabyte of tables.
 const TILE_BITS: u32 = 20;
 
-/// There are at least 16 windows of a large table, so that it is seen how the work goes on, and four for each thread.
+/// A large table has at least 16 windows, so that progress shows, and at least four for each thread.
 const WINDOWS_USUAL_BITS: u32 = 4;
 const WINDOWS_FOR_THREAD_BITS: u32 = 2;
 
 /// The memory for a tile, and the tables for all.
 const TILE_BYTES: u64 = 4 << 20;
 
-/// What agreed.
+/// The counts of a window that agreed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WindowReport {
     /// The positions of the window, the empty one included.
@@ -61,7 +60,7 @@ pub struct Plan {
     pub threads: u64,
 }
 
-/// What tells how much memory bands take.
+/// The sizes that tell how much memory bands take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sizes {
     bits: u32,
@@ -69,7 +68,7 @@ pub struct Sizes {
     losing: Vec<u64>,
 }
 
-/// A band, and all losing words that it takes to check it.
+/// A band, and all losing words that its check needs.
 #[derive(Debug)]
 pub struct Band<'a> {
     table: &'a Table,
@@ -91,13 +90,13 @@ pub fn window_bits_min(bits: u32) -> u32 {
 }
 
 impl Sizes {
-    /// For the table that was surveyed.
+    /// The sizes for the table that was surveyed.
     pub fn new(survey: &Survey) -> Sizes {
         Sizes::of(survey.bits(), survey.regions().to_vec())
     }
 
-    /// For a table of `bits` bits with so many losing words in each of its smallest bands, of 2^[`window_bits_min`]
-    /// words.
+    /// The sizes for a table of `bits` bits with so many losing words in each of its smallest bands, of
+    /// 2^[`window_bits_min`] words.
     pub fn of(bits: u32, losing: Vec<u64>) -> Sizes {
         Sizes { bits, losing }
     }
@@ -107,12 +106,12 @@ impl Sizes {
         window_bits_min(self.bits)
     }
 
-    /// The least memory, in bytes, that windows of 2^`window_bits` words take: that of one thread, and of a band of
-    /// one window.
+    /// The least memory, in bytes, that checks in windows of 2^`window_bits` words take: one thread, and a band of one
+    /// window.
     ///
     /// # Panics
     ///
-    /// If that is less than [`window_bits_min`], or more than the whole table.
+    /// If `window_bits` is less than [`window_bits_min`], or a window is larger than the whole table.
     pub fn least_bytes(&self, window_bits: u32) -> u64 {
         TILE_BYTES + self.band_bytes(window_bits)
     }
@@ -132,7 +131,7 @@ impl Sizes {
         most.unwrap_or(0)
     }
 
-    /// How to check the table with at most `threads` threads within `memory` bytes. Nothing, if not even one of the
+    /// The plan to check the table with at most `threads` threads within `memory` bytes. None if not even one of the
     /// smallest bands fits.
     pub fn plan(&self, threads: u64, memory: u64) -> Option<Plan> {
         let (bits, least) = (self.bits, window_bits_min(self.bits));
@@ -148,7 +147,7 @@ impl Sizes {
         })
     }
 
-    /// The same for windows of a given size.
+    /// The plan with windows of a given size.
     pub fn plan_windows(&self, window_bits: u32, threads: u64, memory: u64) -> Option<Plan> {
         // Less memory for threads leaves more for the band, but not much.
         let threads = threads.min(memory / 4 / TILE_BYTES).max(1);
@@ -171,7 +170,8 @@ impl Plan {
 }
 
 impl<'a> Band<'a> {
-    /// Reads the table twice up to the end of a band, counted from 0, of 2^`band_bits` words.
+    /// Gathers the losing words for a band, counted from 0, of 2^`band_bits` words. Reads the table twice up to the end
+    /// of the band.
     ///
     /// # Errors
     ///
@@ -213,11 +213,12 @@ impl<'a> Band<'a> {
         })
     }
 
-    /// Compares a window of the table, of the band and counted from 0, word for word with what marking finds.
+    /// Compares a window of the band, word for word, with the words that marking finds. Windows are counted from 0 in the
+    /// whole table.
     ///
     /// # Errors
     ///
-    /// If a word in the window is wrong: the lowest is named; [`CheckError::Stopped`].
+    /// If a word in the window is wrong: the error names the lowest; [`CheckError::Stopped`].
     ///
     /// # Panics
     ///
@@ -264,7 +265,7 @@ impl<'a> Band<'a> {
     }
 }
 
-/// Marks all words of a tile with a move to a losing word below the tile.
+/// Marks all words of a tile that have a move to a losing word below the tile.
 fn mark_from_below(tile: &mut Tile, tile_bits: u32, losing: &Lists) {
     let first = tile.first();
     let number = first.checked_shr(tile_bits).unwrap_or(0);
@@ -301,8 +302,8 @@ fn mark_from_below(tile: &mut Tile, tile_bits: u32, losing: &Lists) {
     }
 }
 
-/// The words of all losing positions of at most `bits` bits, both of a mirror pair, ascending:
-/// found by marking alone. Takes ten bytes of memory for each word, and what a tile takes.
+/// The words of all losing positions of at most `bits` bits, both of a mirror pair, ascending. Marking alone
+/// finds them. It takes ten bytes of memory for each word, besides a tile.
 ///
 /// # Panics
 ///

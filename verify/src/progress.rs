@@ -1,4 +1,4 @@
-//! How far marking has come, as bytes that are kept for another day.
+//! How far marking has come, as bytes that a later run reads.
 //!
 //! ```text
 //! 64 hexadecimal digits   SHA-256 of what follows the line feed
@@ -6,10 +6,10 @@
 //! JSON                    the fields of `CheckProgress`
 //! ```
 //!
-//! A window that agreed once agrees for ever, as long as the table and the program are the same. So
-//! both are named, and bytes that name others, or are not as they were written, are not believed.
+//! A window that agreed once always agrees, as long as the table and the program are the same. So the
+//! bytes name both. Bytes that name others, or that have changed, are refused.
 //!
-//! Limits: 8 MiB, which is more than 65,536 windows take.
+//! The bytes are at most 8 MiB, which is more than 65,536 windows take.
 //!
 //! Version history: format 1 is the first.
 
@@ -29,7 +29,7 @@ pub const PROGRESS_BYTES_MAX: u64 = 8 << 20;
 
 const FORMAT: u32 = 1;
 
-/// What marking is done of, by which program.
+/// The table that is marked, and the program that marks it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subject {
@@ -39,7 +39,7 @@ pub struct Subject {
     pub bits: u32,
     /// Its fingerprint.
     pub fingerprint: Digest,
-    /// SHA-256 of its manifest, which vouches for every byte of it.
+    /// SHA-256 of its manifest, which has the digests of all its bytes.
     pub manifest_sha256: Digest,
 }
 
@@ -48,7 +48,7 @@ pub struct Subject {
 #[serde(deny_unknown_fields)]
 pub struct CheckProgress {
     format: u32,
-    /// What is marked.
+    /// The table and the program.
     pub subject: Subject,
     /// The windows have 2^`window_bits` words.
     pub window_bits: u32,
@@ -61,7 +61,7 @@ pub struct CheckProgress {
 }
 
 impl Subject {
-    /// What marking `table`, whose lists are `lists`, is about.
+    /// The subject of marking `table`, whose lists are `lists`, by `software`.
     pub fn new(table: &Table, lists: &Lists, software: String) -> Subject {
         Subject {
             software,
@@ -73,7 +73,7 @@ impl Subject {
 }
 
 impl CheckProgress {
-    /// Nothing is done yet.
+    /// The progress before the first window.
     pub fn new(subject: Subject, window_bits: u32) -> CheckProgress {
         CheckProgress {
             format: FORMAT,
@@ -101,7 +101,7 @@ impl CheckProgress {
     ///
     /// # Errors
     ///
-    /// If the bytes are not as they were written, or are about something else.
+    /// If the bytes have changed, or are about something else.
     pub fn parse(bytes: &[u8], subject: &Subject) -> Result<CheckProgress, Damage> {
         let not_ours = || Damage::new("it is not as it was written");
         let line = bytes.iter().position(|&byte| byte == b'\n');
@@ -143,11 +143,11 @@ impl CheckProgress {
         windows(self.subject.bits, self.window_bits)
     }
 
-    /// What marking has found, when no window is left.
+    /// The result of marking, when no window is left.
     ///
     /// # Errors
     ///
-    /// If the windows do not have as many losing positions together as the table.
+    /// If the windows together have another number of losing positions than the table.
     ///
     /// # Panics
     ///

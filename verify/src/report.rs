@@ -1,4 +1,4 @@
-//! What was checked and what came of it. `docs/FORMAT.md` describes the fields.
+//! The report of a check: what was checked, and the results. `docs/FORMAT.md` describes the fields.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,11 +16,11 @@ use crate::sample::SampleReport;
 
 const FORMAT: u32 = 2;
 
-/// How much is checked. Each level has the checks of those before it.
+/// How much is checked. Each level has the checks of the levels before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// Every byte of the table; of values, those of few tiles by the definition.
+    /// Every byte of the table; in a table of values also the values of few tiles, by the definition.
     Quick,
     /// Random positions, by the definition.
     Sample,
@@ -55,7 +55,7 @@ impl FromStr for Level {
 pub enum Check {
     /// The files that are there, and the two lists of digests.
     Files,
-    /// Every byte of every shard; what the words give, against the manifest; what is proved.
+    /// Every byte of every shard, compared with the manifest and with what is proved.
     Shards,
     /// Published fingerprints, and results of others.
     Known,
@@ -83,21 +83,21 @@ impl fmt::Display for Check {
 /// A check that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// Which one.
+    /// The check.
     pub check: Check,
-    /// Whether everything was as it should be.
+    /// Whether it passed.
     pub passed: bool,
     /// What was looked at, or what is wrong.
     pub what: String,
 }
 
-/// What came of all.
+/// The result of all checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// All checks of the level passed.
     Passed,
-    /// A check failed, and those after it were not made.
+    /// A check failed, and the checks after it were not made.
     Damaged,
 }
 
@@ -114,8 +114,8 @@ pub struct ShardLine {
     pub sha256: Digest,
 }
 
-/// What the report speaks of: the table, as its manifest describes it. If all checks passed, this is
-/// what the bytes are.
+/// A table of losing positions, as its manifest describes it. If all checks passed, the bytes of the
+/// table agree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TableFacts {
     bits: u32,
@@ -123,10 +123,10 @@ pub struct TableFacts {
     losing: u64,
     stored: u64,
     losing_by_bits: Vec<u64>,
-    /// Of version 2. The manifest of a table of format 1 does not have it, so there is none before all words were
-    /// read.
+    /// The fingerprint of version 2. The manifest of a table of format 1 does not have it, so it is missing until all
+    /// words are read.
     fingerprint: Option<Digest>,
-    /// The [linear one](crate::linear), which the manifest of other tables does not have.
+    /// The [linear fingerprint](crate::linear), which the manifest of a newer table does not have.
     linear_sha256: Option<Digest>,
     manifest_sha256: Digest,
     sha256sums_sha256: Digest,
@@ -135,7 +135,7 @@ pub struct TableFacts {
     shards: Vec<ShardLine>,
 }
 
-/// The same of a table of values.
+/// A table of values, as its manifest describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ValuesFacts {
     tiles: u32,
@@ -149,7 +149,7 @@ pub struct ValuesFacts {
     shards: Vec<ShardLine>,
 }
 
-/// Of a table of either kind.
+/// A table of either kind, as its manifest describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Facts {
@@ -159,7 +159,7 @@ pub enum Facts {
     Values(ValuesFacts),
 }
 
-/// The marking of all positions.
+/// The result of marking all positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FullReport {
     /// The positions, the empty one included.
@@ -174,23 +174,23 @@ pub struct FullReport {
     pub windows_before: u64,
 }
 
-/// What was checked and what came of it.
+/// The report of a check.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     format: u32,
     /// The program that checked, with its version.
     pub software: String,
-    /// The level.
+    /// How much was checked.
     pub level: Level,
-    /// What came of it.
+    /// The result of all checks.
     pub result: Verdict,
     /// What is wrong, if something is.
     pub damage: Option<String>,
     /// When the check ended, in UTC, as in RFC 3339.
     pub date: String,
-    /// Wall time, in seconds; of earlier runs too that this one went on from.
+    /// Wall time, in seconds. If this run continued earlier ones, their time counts too.
     pub seconds: f64,
-    /// CPU time, likewise.
+    /// CPU time, in seconds, counted in the same way.
     pub cpu_seconds: f64,
     /// The folder of the table.
     pub folder: PathBuf,
@@ -198,7 +198,7 @@ pub struct Report {
     pub table: Option<Facts>,
     /// The checks that were made, in this order.
     pub checks: Vec<Line>,
-    /// What is unusual and no damage.
+    /// Texts about things that are unusual but no damage.
     pub warnings: Vec<String>,
     /// The random positions, if they were decided and passed.
     pub sample: Option<SampleReport>,
@@ -207,7 +207,7 @@ pub struct Report {
 }
 
 impl TableFacts {
-    /// The content of `table`, whose lists are `lists`.
+    /// The facts about `table`, whose lists are `lists`.
     pub fn new(table: &Table, lists: &Lists) -> TableFacts {
         let manifest = table.manifest();
         let shards = manifest.shards.iter();
@@ -234,7 +234,7 @@ impl TableFacts {
         }
     }
 
-    /// Adds the fingerprints that all words gave.
+    /// Adds the fingerprints that were computed from all words.
     pub fn add(&mut self, content: &Content) {
         self.fingerprint = content.fingerprints.by_bits.last().copied();
         self.linear_sha256 = content.linear_sha256.last().copied();
@@ -242,7 +242,7 @@ impl TableFacts {
 }
 
 impl ValuesFacts {
-    /// The content of `table`, whose lists are `lists`.
+    /// The facts about `table`, whose lists are `lists`.
     pub fn new(table: &Values, lists: &Lists) -> ValuesFacts {
         let manifest = table.manifest();
         let shards = manifest.shards().map(|shard| ShardLine {
@@ -266,7 +266,7 @@ impl ValuesFacts {
 }
 
 impl Report {
-    /// Nothing was checked yet.
+    /// A report without checks yet.
     pub fn new(software: String, level: Level, folder: PathBuf) -> Report {
         Report {
             format: FORMAT,
@@ -286,12 +286,12 @@ impl Report {
         }
     }
 
-    /// Takes down what a check has said: what it looked at, or what is wrong. An error that does not
-    /// say that the table is wrong, such as a file that cannot be read, leaves no line.
+    /// Adds the line of a check: what it looked at, or what is wrong. An error that does not say that the
+    /// table is wrong, such as a file that cannot be read, adds no line.
     ///
     /// # Errors
     ///
-    /// The error that was taken down.
+    /// The error of the check.
     pub fn take<T>(
         &mut self,
         check: Check,

@@ -1,12 +1,12 @@
-//! Random positions, decided by the definition: a position is losing exactly when none of its
-//! moves leads to a losing one, so the table must list it exactly when it lists none of those.
+//! Decides random positions by the definition: a position is losing exactly when none of its moves
+//! leads to a losing one. So the table must list it exactly when it lists none of the positions that
+//! its moves lead to.
 //!
-//! Few positions are losing, so half of them only are drawn from all. A quarter are drawn from those
-//! that the table lists, by their place in it, and a quarter differ by one cell from such a one:
-//! where words are written wrongly, both are met.
+//! Few positions are losing, so only half of the sample is drawn from all positions. A quarter is drawn
+//! from the positions that the table lists, and a quarter differs by one cell from such a position: a
+//! word that was written wrongly is met by both.
 //!
-//! The moves of many positions are looked up together, in one pass over the table, so that the
-//! table is read once for each batch that fits in memory.
+//! The table is read once for each batch of positions whose moves fit in memory.
 
 use serde::Serialize;
 
@@ -19,24 +19,24 @@ use crate::{CheckError, Watch, tell};
 
 /// No position has more moves: the square of 64 bits.
 const MOVES_MAX: usize = 1024;
-/// So many listed positions are picked in one pass.
+/// One pass picks at most so many listed positions.
 const PICKS_MAX: u64 = 1 << 20;
-/// Tells the draws from the listed positions from the draws from all, which have the same seed.
+/// Makes the draws from the listed positions differ from the draws from all, which have the same seed.
 const LISTED_STREAM: u64 = 0x6c69_7374_6564_2121;
 
-/// Which positions are decided, and with how much memory.
+/// Which random positions are decided, and with how much memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// How many positions are drawn, with repetition.
     pub positions: u64,
     /// Equal seeds draw equal positions from equal tables, whatever the memory.
     pub seed: u64,
-    /// The bytes that queries may take, but no less than 64 KiB. Besides, listed positions that are
-    /// being picked take up to 32 MiB.
+    /// How many bytes queries may take; 64 KiB is the least. The listed positions that are being picked
+    /// take up to 32 MiB more.
     pub memory: u64,
 }
 
-/// What was looked at.
+/// The sample that was decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SampleReport {
     /// The seed.
@@ -47,29 +47,29 @@ pub struct SampleReport {
     pub of_all: u64,
     /// How many were drawn from the listed positions and their mirror images.
     pub of_listed: u64,
-    /// How many differ by one cell from one that was drawn from those.
+    /// How many differ by one cell from a position that was drawn from the listed ones.
     pub beside_listed: u64,
     /// How many of the positions are losing.
     pub losing: u64,
-    /// Their moves.
+    /// How many moves the positions have.
     pub moves: u64,
     /// How many times the table was read.
     pub passes: u64,
-    /// n, if it would have been noticed with a probability of 99 % that more than 1 in n of all
-    /// positions contradict their moves; at least 1.
+    /// The number n for which this holds: if more than 1 in n of all positions contradicted their moves, the
+    /// sample would have met one with a probability of 99 %. At least 1.
     pub one_in_of_all: u64,
-    /// The same for the listed positions.
+    /// The same number for the listed positions.
     pub one_in_of_listed: u64,
 }
 
-/// The n for which one contradiction in n is met with a probability of 99 % by `draws` draws: these
-/// all miss a share p with the probability (1-p)^draws, at most e^(-p draws), and e^-4.6052 is 1 %.
+/// The number n for which `draws` draws meet one contradiction in n with a probability of 99 %. All draws
+/// miss a share p with the probability (1-p)^draws, at most e^(-p draws), and e^-4.6052 is 1 %.
 pub(crate) fn one_in(draws: u64) -> u64 {
     let n = u128::from(draws) * 10_000 / 46_052;
     u64::try_from(n.max(1)).expect("less than the draws")
 }
 
-/// Decides random positions and compares.
+/// Decides random positions by the definition, and compares the table with that.
 ///
 /// # Errors
 ///
@@ -135,9 +135,9 @@ pub fn check_sample(
 struct Pick {
     /// The place of its word among those that the table stores.
     rank: u64,
-    /// Whether one that differs from it by one cell is decided instead.
+    /// Whether a position that differs from it by one cell is decided instead.
     beside: bool,
-    /// Chooses between it and its mirror image, and the cell.
+    /// The random number that chooses between the position and its mirror image, and chooses the cell.
     rng: u64,
 }
 
@@ -178,8 +178,8 @@ fn pick(table: &Table, picks: &[Pick], watch: Watch<'_>) -> Result<Vec<Word>, Ch
 
 /// One of the positions of at most `bits` bits that differ from that of `word` by one cell.
 ///
-/// A cell is put on or taken off where a 0 and a 1 stand side by side, by exchanging them. A 0 before
-/// the word and a 1 after it are the row below the last and the column beside the first row.
+/// Exchanging a 0 and a 1 that stand side by side puts a cell on or takes one off. A 0 before the word
+/// and a 1 after it stand for the row below the last and the column beside the first row.
 fn beside(word: Word, bits: u32, rng: u64) -> Word {
     let path = u128::from(word.get()) << 1 | 1;
     let changed = (0..=word.bits())
@@ -199,13 +199,13 @@ struct Batch<'a> {
     table: &'a Table,
     /// All positions that are to be decided.
     all: u64,
-    /// The most queries, of which each position has one for itself and one for each of its moves.
+    /// The most queries. Each position has one for itself and one for each of its moves.
     limit: usize,
     watch: Watch<'a>,
     words: Vec<Word>,
     queries: Vec<Query>,
     report: SampleReport,
-    /// The part of the listed positions that were picked. It takes about as long as to decide all.
+    /// The part of the listed positions that is picked. Picking all takes about as long as deciding all.
     picked: f64,
 }
 
@@ -230,13 +230,13 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The part of all positions that is decided, when `part` of the next `these` is too.
+    /// The part of all positions that is decided when `part` of the next `these` is.
     fn decided(&self, these: u64, part: f64) -> f64 {
         part_of(self.report.positions, these, self.all, part)
     }
 
-    /// Takes a position. The tag of a query is the number of the position doubled; its own query has
-    /// 1 more.
+    /// Adds a position. The tag of its queries is twice its number; the tag of the query for the position
+    /// itself is 1 more.
     fn push(&mut self, word: Word) -> Result<(), CheckError> {
         let tag = 2 * u32::try_from(self.words.len()).expect("a batch has fewer positions");
         self.words.push(word);
@@ -281,13 +281,13 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The part of `all` that is done, when `part` of `these` is, after `before`.
+/// The part of `all` that is done when `before` and `part` of `these` are.
 #[expect(clippy::cast_precision_loss, reason = "it is shown to people")]
 pub(crate) fn part_of(before: u64, these: u64, all: u64, part: f64) -> f64 {
     (before as f64 + these as f64 * part) / all as f64
 }
 
-/// Random numbers by `SplitMix64`: equal seeds give equal numbers, everywhere and for ever.
+/// Random numbers by `SplitMix64`. Equal seeds give equal numbers, in every version of the program.
 #[derive(Debug)]
 pub(crate) struct Random(pub(crate) u64);
 

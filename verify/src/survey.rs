@@ -1,16 +1,16 @@
-//! One pass over a table: its losing positions counted by rows, columns and area, and held to what
-//! is proved about all losing positions.
+//! One pass over a table. It counts losing positions by rows, columns and area, and compares them with
+//! what is proved about all losing positions.
 //!
-//! Proved, and checked of every table:
+//! The pass checks of every table:
 //!
-//! * Of a mirror pair the smaller word is stored, so each pair once; words ascend and are even.
+//! * The table stores the smaller word of each mirror pair, each pair once. Words ascend and are even.
 //! * No rectangle is losing but 1x1: if taking the last cell does not win, some answer to it does,
 //!   and that answer is a move that the first player can make at once.
 //! * A position with as many rows as columns is losing only if it is a hook with equal arms: if it
 //!   has the cell (2,2), taking that leaves such a hook. All those hooks are losing, one for each
-//!   even number of bits. Nothing else that is losing is its own mirror image.
-//! * Two rows: (a, a-1) and nothing else. Three rows, the third of 1: (3,1,1) and (2,2,1); the third
-//!   of 2: all (a, a-2, 2).
+//!   even number of bits. No other losing position is its own mirror image.
+//! * The losing positions of two rows are (a, a-1). Those of three rows are (3,1,1) and (2,2,1) if the
+//!   third row has one cell, and all (a, a-2, 2) if it has two.
 
 use std::collections::BTreeSet;
 
@@ -24,17 +24,17 @@ use crate::{CheckError, UNWATCHED, each_piece, ensure, rows_and_columns};
 const REGIONS_MAX_BITS: u32 = 16;
 const REGION_BITS_MIN: u32 = 20;
 
-/// More rows than a position has.
+/// No position has so many rows.
 const SIDES: usize = 65;
 
-/// What was counted: losing positions, both of a mirror pair.
+/// The counts of the losing positions of a table, both of each mirror pair.
 #[derive(Clone, Debug)]
 pub struct Survey {
     bits: u32,
     stored: u64,
-    /// At [rows][columns].
+    /// At [rows][columns]: the losing positions of exactly so many.
     classes: Vec<[u64; SIDES]>,
-    /// At the area, which is less than the bits.
+    /// By area, for areas below the bits of the table.
     areas: Vec<u64>,
     /// By the bits of the word from [`region_bits`] up.
     regions: Vec<u64>,
@@ -45,7 +45,7 @@ pub struct Survey {
 pub struct Counter<'a> {
     table: &'a Table,
     survey: Survey,
-    /// All words to come are at least this; those so far are below.
+    /// All further words must be at least this. The words so far are below.
     least: u64,
     first: Option<u64>,
     /// The rows of the losing positions of few rows.
@@ -53,7 +53,7 @@ pub struct Counter<'a> {
 }
 
 impl<'a> Counter<'a> {
-    /// A counter of words of `table`, which has seen none of them.
+    /// A counter for words of `table`, which has counted none yet.
     pub fn new(table: &'a Table) -> Counter<'a> {
         let bits = table.manifest().bits;
         Counter {
@@ -86,7 +86,7 @@ impl<'a> Counter<'a> {
         Ok(())
     }
 
-    /// Adds what `later` has counted, whose words follow.
+    /// Adds the counts of `later`, whose words follow the words of this counter.
     ///
     /// # Errors
     ///
@@ -114,11 +114,11 @@ impl<'a> Counter<'a> {
         Ok(())
     }
 
-    /// What was counted, when all words were.
+    /// The counts, after all words of the table.
     ///
     /// # Errors
     ///
-    /// If it contradicts what is proved, or what the manifest says.
+    /// If a count contradicts what is proved, or what the manifest says.
     pub fn finish(self) -> Result<Survey, CheckError> {
         check_few_rows(self.survey.bits, &self.few_rows)?;
         self.survey.check_counts(self.table)?;
@@ -181,7 +181,7 @@ impl<'a> Counter<'a> {
 }
 
 impl Survey {
-    /// Reads a table once.
+    /// Reads a table once, and counts its losing positions.
     ///
     /// # Errors
     ///
@@ -193,7 +193,7 @@ impl Survey {
         counter.finish()
     }
 
-    /// Whether the manifest has the same counts, and there are all hooks with equal arms.
+    /// Checks that the manifest has the same counts, and that the table has all hooks with equal arms.
     fn check_counts(&self, table: &Table) -> Result<(), CheckError> {
         let manifest = table.manifest();
         for side in 1..=self.bits / 2 {
@@ -242,8 +242,8 @@ impl Survey {
         self.classes.iter().enumerate().map(row).sum()
     }
 
-    /// Losing positions inside the box of so many rows and columns, or nothing if the table does
-    /// not cover it.
+    /// The losing positions inside the box of so many rows and columns, or none if the table does not
+    /// cover the box.
     pub fn inside(&self, rows: u32, columns: u32) -> Option<u64> {
         let row = |class: &[u64; SIDES]| class[..=columns as usize].iter().sum::<u64>();
         (rows + columns <= self.bits).then(|| self.classes[..=rows as usize].iter().map(row).sum())
@@ -255,8 +255,8 @@ impl Survey {
         *row.and_then(|row| row.get(columns as usize)).unwrap_or(&0)
     }
 
-    /// Index n holds the number of losing positions of n cells: losing partitions of n. The table
-    /// covers all partitions of fewer numbers than its bits, and these are the indices.
+    /// Index n holds the number of losing positions of n cells: losing partitions of n. The indices go up
+    /// to the bits of the table less 1, as the table covers all positions of so few cells.
     pub fn by_area(&self) -> &[u64] {
         &self.areas
     }
@@ -267,7 +267,7 @@ impl Survey {
     }
 }
 
-/// The words of a table of `bits` bits are counted by regions of 2 to the power of so many words.
+/// The bits of a region of a table of `bits` bits: a region has 2^`region_bits` words.
 pub fn region_bits(bits: u32) -> u32 {
     let least = bits.saturating_sub(REGIONS_MAX_BITS);
     least.max(REGION_BITS_MIN).min(bits)

@@ -1,11 +1,11 @@
-//! Tables of Grundy values, held to the definition: the value of a position is the least number that is not the value of what
-//! some move leaves.
+//! Checks tables of Grundy values by the definition: the value of a position is the least number that is not the value of a
+//! position that one move leads to.
 //!
-//! Moves are made on the rows, and the values of what they leave are taken from the table. So nothing is evaluated here. Who
-//! checks all positions of the fewest tiles first finds every wrong value: the first wrong one contradicts right ones.
+//! A check makes moves on the rows, and takes the values of the positions after them from the table. A check of all positions,
+//! those of the fewest tiles first, finds every table with a wrong value: the first wrong value contradicts right ones.
 //!
-//! [`gather`] keeps the values of small areas in memory, and [`Areas::check`] holds each of them to the definition. Of the areas above,
-//! [`check_sample`] looks up what the moves of random positions leave, in one pass over the table for each batch.
+//! [`gather`] keeps the values of small areas in memory, and [`Areas::check`] compares each of them with the definition.
+//! [`check_sample`] does the same for random positions of the larger areas, in one pass over the table for each batch.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ use crate::{CheckError, Watch, ensure, tell};
 /// All positions of at most so many tiles are always checked.
 pub const TILES_CHECKED: u32 = 40;
 
-/// So many ranks are checked by a thread at a time.
+/// A thread checks so many ranks at a time.
 const PIECE_RANKS: usize = 1 << 14;
 /// No position of 120 tiles has more moves.
 const MOVES_MAX: usize = 120;
@@ -32,7 +32,7 @@ pub fn shard_bytes(table: &Values) -> u64 {
     largest.unwrap_or(0) + (1 << 20)
 }
 
-/// The positions of 1 to so many tiles: a byte of memory each.
+/// The number of positions of 1 to so many tiles. [`Areas`] takes a byte of memory for each.
 pub fn positions(tiles: u32) -> u64 {
     (1..=tiles).map(count).sum()
 }
@@ -48,8 +48,8 @@ pub struct Piece {
     ranks: Range<u64>,
 }
 
-/// Takes what [`Values::read_shard`] gave for each shard of `table`, in order, and keeps the values of at most
-/// `tiles` tiles.
+/// Takes the values of each shard of `table` from [`Values::read_shard`], in order, and keeps those of positions of at
+/// most `tiles` tiles.
 ///
 /// # Errors
 ///
@@ -92,8 +92,8 @@ impl Areas {
         (1..tiles).flat_map(pieces).collect()
     }
 
-    /// Compares each value of a piece with the definition. Of a mirror pair, whose values are one in the
-    /// table, one is looked at. Returns for how many positions that stands.
+    /// Compares each value of a piece with the definition. The table has one value for a mirror pair, so one
+    /// position of the pair is checked. Returns the number of positions, both of a pair counted.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ fn bit(value: u8) -> u128 {
     1 << value
 }
 
-/// `Wrong`, unless `value` is the least that is not among those that are led to.
+/// Returns [`CheckError::Wrong`] unless `value` is the least number that the moves do not lead to.
 fn compare(
     table: &Values,
     position: &Partition,
@@ -142,11 +142,12 @@ fn compare(
     })
 }
 
-/// Compares the number of losing positions of each area with what others found; returns how many there were to compare.
+/// Compares the number of losing positions of each area with the numbers that others found. Returns how many were
+/// compared.
 ///
 /// # Errors
 ///
-/// If a number is another.
+/// If a number differs.
 pub fn check_known(table: &Values) -> Result<u64, CheckError> {
     let mut compared = 0;
     for (area, &known) in table.manifest().areas.iter().zip(BY_AREA) {
@@ -162,8 +163,8 @@ pub fn check_known(table: &Values) -> Result<u64, CheckError> {
     Ok(compared)
 }
 
-/// Decides random positions of more than [`TILES_CHECKED`] tiles, each as likely as any other; of all, if the
-/// table has no others.
+/// Decides random positions of more than [`TILES_CHECKED`] tiles, each as likely as any other. If the table has no
+/// such positions, all positions may be drawn.
 ///
 /// # Errors
 ///
@@ -226,7 +227,7 @@ fn numbered(mut number: u64) -> Partition {
 struct Query {
     /// Tiles and rank.
     place: (u32, u64),
-    /// Twice the number of the position that asks; 1 more if it asks for itself.
+    /// Twice the number of the position that is decided; 1 more if its own value is looked up.
     tag: u64,
 }
 
@@ -272,7 +273,7 @@ impl Batch {
     }
 }
 
-/// Tells the value for each of `queries`, which ascend.
+/// Calls `tell_value` with the tag and the value of each of `queries`, which ascend.
 fn look_up(
     table: &Values,
     queries: &[Query],

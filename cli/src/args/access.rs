@@ -27,7 +27,7 @@ pub(crate) enum AccessCommand {
     Revoke(RevokeArgs),
     /// Give a participant another credential instead of those that it had, and trust it from now on
     Renew(IssueArgs),
-    /// Use secrets that you copied here from another disk: a coordinator refuses copies, which others may have
+    /// Use secrets that you copied here from another disk; a coordinator refuses copies otherwise, as others may have them
     Adopt(AdoptArgs),
 }
 

@@ -32,19 +32,19 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
 
-    /// Only positions of at most this many bits (first row + number of rows)
+    /// Export only positions of at most this many bits (first row + number of rows)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=BITS_MAX))]
     pub(crate) bits: Option<u32>,
 
-    /// Only positions of this many cells
+    /// Export only positions of this many cells
     #[arg(long, value_name = "A or A-B")]
     pub(crate) area: Option<Areas>,
 
-    /// Only positions inside a rectangle of this many rows and columns
+    /// Export only positions inside a rectangle of this many rows and columns
     #[arg(long = "box", value_name = "RxC")]
     pub(crate) within: Option<Rectangle>,
 
-    /// Both of each mirror pair, not only the one with the smaller word, or rank
+    /// Export both of each mirror pair, not only the one with the smaller word, or rank
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) both: bool,
 

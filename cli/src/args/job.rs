@@ -31,7 +31,8 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The value of a position is the least number that no move leads to; the poison is never taken, so it has the value 0 alone.
+The value of a position is the least number that no move leads to; the poison is never taken, so the single
+poisoned cell has the value 0.
 
 Examples:
   chomp grundy --tiles 60
@@ -95,7 +96,7 @@ pub(crate) struct CoordinatorArgs {
         value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) replicas: u32,
 
-    /// Have a second participant check one in N ranges before it counts; 0: none [default: 4; 16 while all
+    /// Have a second participant check one in N ranges before the range counts; 0: none [default: 4; 16 while all
     /// workers are one participant's]
     #[arg(long, value_name = "N")]
     pub(crate) check_one_in: Option<u32>,
@@ -109,8 +110,8 @@ pub(crate) struct CoordinatorArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) access: Option<PathBuf>,
 
-    /// Listen without TLS. Others on the network can then read and change tokens and data; on loopback, whoever takes
-    /// the port when this process has ended
+    /// Listen without TLS. Others on the network can then read and change tokens and data. On loopback only a process that
+    /// takes the port after this one has ended can
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) no_tls: bool,
 
@@ -119,7 +120,7 @@ pub(crate) struct CoordinatorArgs {
     pub(crate) exit_when_done: bool,
 }
 
-/// What these flags want, of which one kind is there.
+/// The table that the flags ask for. The flags of one kind are given.
 pub(crate) fn wanted(words: Option<&WordsArgs>, values: Option<&ValuesArgs>) -> Wanted {
     let values = values.and_then(|values| {
         Some(Wanted {
@@ -189,7 +190,7 @@ Examples:
   chomp plan --bits 40
   chomp plan --bits 44 --workers 20 --threads 16 --memory 32GiB --bandwidth 1GiB")]
 pub(crate) struct PlanArgs {
-    /// Take all positions of at most this many bits (first row + number of rows)
+    /// Plan for all positions of at most this many bits (first row + number of rows)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
     pub(crate) bits: u32,
 

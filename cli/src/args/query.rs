@@ -8,7 +8,7 @@ use clap::builder::BoolishValueParser;
 #[derive(Debug, clap::Args)]
 pub(crate) struct SourceArgs {
     /// The table: its directory, one of its shards as a file, or the address of a coordinator, of
-    /// `chomp serve`, or of a bucket, as `s3://bucket/tables`, of which only what is needed is read
+    /// `chomp serve`, or of a bucket, as `s3://bucket/tables`. Only the parts that are needed are read
     #[arg(long, value_name = "DIR|FILE|URL", default_value = "chomp-table")]
     pub(crate) table: String,
 
@@ -38,7 +38,7 @@ pub(crate) struct QueryArgs {
     #[arg(value_name = "POSITION")]
     pub(crate) positions: Vec<String>,
 
-    /// Say only whether a position is losing, or its value, without the moves: much faster for many positions
+    /// Say only whether a position is losing, or its value, without the moves; much faster for many positions
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) no_moves: bool,
 

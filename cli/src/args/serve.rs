@@ -18,8 +18,8 @@ Examples:
 All of it is open and in plain HTTP: for TLS put a reverse proxy before it.
 docs/SERVING.md has the routes and the limits.")]
 pub(crate) struct ServeArgs {
-    /// The directory of the table; of several finished tables in it, that of the most bits answers, and for Grundy
-    /// values that of the most tiles
+    /// The directory of the tables. The table of the most bits answers questions about losing positions, that of the
+    /// most tiles those about Grundy values
     #[arg(long, value_name = "DIR", default_value = "chomp-table")]
     pub(crate) table: PathBuf,
 
@@ -41,6 +41,6 @@ pub(crate) struct ServeArgs {
     pub(crate) json: bool,
 }
 
-/// The requests of one address a second, where nobody says otherwise: a page makes a few, a program
-/// that asks one after the other some thousands at the most.
+/// The default limit of requests a second from one address. A page makes a few. A program that asks one after the other
+/// makes some thousands at most.
 pub(crate) const RATE: u32 = 1000;

@@ -1,4 +1,4 @@
-//! What several commands are told.
+//! Flags that several commands have.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -19,11 +19,11 @@ pub(super) const BITS_MIN: u32 = 2;
 /// The most bits of a table: beyond, even the largest ranges are more than a plan can hold.
 pub(super) const BITS_MAX: u32 = RangeBits::MAX + HEAD_BITS_MAX;
 
-/// What to compute: positions of which kind, and how many.
+/// The table to compute.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) table: TableName,
-    /// The ranges that were asked for.
+    /// The division into ranges that was asked for.
     pub(crate) division: Option<Division>,
 }
 
@@ -33,7 +33,8 @@ impl Wanted {
         self.table.size()
     }
 
-    /// The ranges to work on, if there are none yet: what was said, or what suits so many threads with so much memory.
+    /// The division into ranges for a new table: the one that was asked for, or one that suits so many threads with so
+    /// much memory.
     pub(crate) fn division(self, threads: NonZeroUsize, memory_bytes: u64) -> Division {
         let suitable = || match self.table {
             TableName::Losing(bits) => machine::range_bits(bits, threads, memory_bytes).into(),
@@ -42,7 +43,7 @@ impl Wanted {
         self.division.unwrap_or_else(suitable)
     }
 
-    /// Whether a table that is there may be gone on with.
+    /// Whether the job may continue a table with this division.
     pub(crate) fn fits(self, there: Division) -> bool {
         let kind = match there {
             Division::Words(_) => Kind::Losing,
@@ -52,10 +53,10 @@ impl Wanted {
     }
 }
 
-/// Which positions are losing.
+/// A table of losing positions.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WordsArgs {
-    /// Take all positions of at most this many bits (first row + number of rows)
+    /// Compute all positions of at most this many bits (first row + number of rows)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
     pub(crate) bits: Option<u32>,
 
@@ -64,10 +65,10 @@ pub(crate) struct WordsArgs {
     pub(crate) range_bits: Option<RangeBits>,
 }
 
-/// Grundy values.
+/// A table of Grundy values.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ValuesArgs {
-    /// Take all positions of at most this many tiles, from 1 to 120
+    /// Compute all positions of at most this many tiles, from 1 to 120
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=i64::from(AREA_MAX)))]
     pub(crate) tiles: Option<u32>,
 
@@ -92,7 +93,8 @@ pub(crate) struct TableArgs {
     #[arg(long, value_name = "DIR", requires = "store")]
     pub(crate) journal: Option<PathBuf>,
 
-    /// Keep the finished ranges when the table is published. Without them an extension computes them again
+    /// Keep the finished ranges when the table is published. Otherwise extending the table recomputes
+    /// all ranges
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub(crate) keep_parts: bool,
 
@@ -135,7 +137,7 @@ impl ShareArgs {
     }
 }
 
-/// What to evaluate with.
+/// How to evaluate positions.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MachineArgs {
     #[command(flatten)]

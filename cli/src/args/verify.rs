@@ -13,7 +13,7 @@ Levels, each with the checks of those before it:
   quick   every byte: digests, order, counts, fingerprints, published results
   sample  random positions, decided by the rules of the game from what the table says of their moves
   full    every position, by a second algorithm; goes on where it was stopped
-Of a table of Grundy values quick decides all positions of at most 40 tiles too, and full begins anew.
+Of a table of Grundy values quick decides all positions of at most 40 tiles too, and full cannot resume.
 
 Examples:
   chomp verify --table chomp-table
@@ -24,8 +24,8 @@ Examples:
 Exit codes: 0 all checks passed; 3 the table is damaged or wrong, and the message says where;
 75 stopped early, run the same command again to go on.")]
 pub(crate) struct VerifyArgs {
-    /// The directory of a table, of which the published table of the most bits is checked, or of the most tiles
-    /// if all have Grundy values; or the folder of one published table
+    /// The folder of a published table, or a directory with several. Of these the table of the most bits is checked, or,
+    /// if all have Grundy values, that of the most tiles
     #[arg(long, value_name = "DIR", default_value = "chomp-table")]
     pub(crate) table: PathBuf,
 

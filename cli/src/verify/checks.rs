@@ -1,4 +1,4 @@
-//! The checks of `chomp verify`, one after the other, and what the report says of each.
+//! Makes the checks of `chomp verify`, one after the other, and writes their lines of the report.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub(super) struct Checks {
 }
 
 impl Checks {
-    /// Checks all that the level asks for, up to the first damage. `path` is where the report will be.
+    /// Makes all checks of the level, up to the first damage. `path` is the place of the report.
     pub(super) fn run(&mut self, path: &Path) -> anyhow::Result<()> {
         match self.files()? {
             (AnyTable::Losing(table), lists) => self.losing(&table, &lists, path),
@@ -52,7 +52,7 @@ impl Checks {
         Ok(())
     }
 
-    /// The report, with the time that is now.
+    /// The report, with the present date.
     pub(super) fn finish(mut self) -> Report {
         self.report.date = machine::date();
         self.report.seconds += self.resources.start.elapsed().as_secs_f64();
@@ -125,7 +125,7 @@ impl Checks {
         Ok(content)
     }
 
-    /// Random positions, as many as are asked for.
+    /// Checks the random positions.
     pub(super) fn sample(
         &mut self,
         check: impl FnOnce(Sample, Watch<'_>) -> Result<SampleReport, CheckError>,

@@ -1,5 +1,5 @@
-//! The level `full`: all windows of a table, by several threads. After each window the progress is
-//! written to a file beside the report, so that the same command goes on another day.
+//! The level `full`: several threads check all windows of a table. After each window the progress is
+//! written to a file beside the report, so that the same command continues after an interruption.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -28,7 +28,7 @@ pub(super) struct Times {
     pub(super) cpu: Duration,
 }
 
-/// Marking that goes on from what was done before.
+/// Marking that continues from earlier runs.
 pub(super) struct Marking<'a> {
     resources: &'a Resources,
     path: PathBuf,
@@ -39,7 +39,7 @@ pub(super) struct Marking<'a> {
     earlier: Times,
 }
 
-/// Why a window is not taken for done.
+/// Why a window does not count as done.
 #[derive(Debug, thiserror::Error)]
 enum WindowError {
     #[error(transparent)]
@@ -49,7 +49,7 @@ enum WindowError {
 }
 
 impl<'a> Marking<'a> {
-    /// Goes on from the progress beside the report at `report`, if it is about `subject`, whose windows have these
+    /// Continues from the progress beside the report at `report`, if that is about `subject`, whose windows have these
     /// sizes.
     pub(super) fn begin(
         resources: &'a Resources,
@@ -97,12 +97,12 @@ impl<'a> Marking<'a> {
         })
     }
 
-    /// What earlier runs took.
+    /// The time that earlier runs took.
     pub(super) fn earlier(&self) -> Times {
         self.earlier
     }
 
-    /// Checks the windows that are left. The outer error is that the progress cannot be kept.
+    /// Checks the windows that are left. The outer error says that the progress cannot be written.
     pub(super) fn run(
         &mut self,
         table: &Table,
@@ -136,13 +136,13 @@ impl<'a> Marking<'a> {
         }
     }
 
-    /// All is done: there is nothing to go on from.
+    /// Removes the progress, as all windows are done.
     pub(super) fn end(self) -> Result<(), FileError> {
         chomp_files::remove(&self.path)
     }
 }
 
-/// What is in the file of the progress, if there is one.
+/// The bytes of the file of the progress, if there is one.
 fn progress_at(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     match chomp_files::read_within(path, PROGRESS_BYTES_MAX) {
         Ok(bytes) => Ok(Some(bytes)),

@@ -1,5 +1,5 @@
-//! The threads of `chomp verify`: shards are checked side by side and put together in their order;
-//! windows are checked side by side and each is told when it is done.
+//! The threads of `chomp verify`. Several threads check shards, whose results are taken in the order of the shards.
+//! Several threads check windows, and report each window that is done.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -11,8 +11,8 @@ use chomp_table::Table;
 use chomp_verify::marking::{Band, Plan, WindowReport};
 use chomp_verify::{CheckError, Watch};
 
-/// Gives `take` what `make` makes of the numbers below `count`, in their order, by so many threads.
-/// Each has at most one that is not taken yet.
+/// Several threads call `make` with the numbers below `count`. `take` gets the results in the order of the
+/// numbers. A thread has at most one result that is not taken yet.
 pub(super) fn in_order<T: Send, R>(
     threads: usize,
     count: usize,
@@ -43,7 +43,7 @@ pub(super) fn in_order<T: Send, R>(
     })
 }
 
-/// Hears of each thread which window it is at and which part of that is done; says whether to go on.
+/// Hears the window of each thread, with the part of it that is done, and says whether to go on.
 pub(super) type Parts<'a> = &'a (dyn Fn(&[(u64, f64)]) -> ControlFlow<()> + Sync);
 
 /// The windows that are left, and how far those under way are.
@@ -58,12 +58,12 @@ struct Windows<'a> {
     parts: Mutex<Vec<(u64, f64)>>,
 }
 
-/// Checks the windows with these numbers, which ascend, band by band; tells `done` of each one
-/// that agreed, in this thread, `reading` of what is read for a band, and `watch` of the work that is done of all.
+/// Checks the windows with these numbers, which ascend, band by band. This thread calls `done` for each window that
+/// agreed. `reading` hears how much of a band is read, and `watch` how far the windows are.
 ///
 /// # Errors
 ///
-/// The error of the lowest window that has one; that of `done`.
+/// The error of the lowest window that has one, or the error of `done`.
 pub(super) fn check_windows<E: From<CheckError>>(
     table: &Table,
     plan: Plan,

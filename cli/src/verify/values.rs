@@ -1,4 +1,4 @@
-//! The checks of a table of Grundy values, and what the report says of each.
+//! Makes the checks of a table of Grundy values, and writes their lines of the report.
 
 use chomp_table::values::Values;
 use chomp_verify::Watch;
@@ -11,7 +11,7 @@ use super::checks::{Checks, count_shards};
 use super::lanes::in_order;
 
 impl Checks {
-    /// Checks all that the level asks for, up to the first damage.
+    /// Makes all checks of the level, up to the first damage.
     pub(super) fn values(&mut self, table: &Values) -> anyhow::Result<()> {
         let all = table.manifest().tiles;
         let tiles = match self.args.level {
@@ -29,7 +29,7 @@ impl Checks {
         Ok(())
     }
 
-    /// Every byte. Returns the values of at most `tiles` tiles.
+    /// Checks every byte. Returns the values of at most `tiles` tiles.
     fn value_shards(&mut self, table: &Values, tiles: u32) -> anyhow::Result<Areas> {
         let shards = table.manifest().shards().count();
         let kept = values::positions(tiles);

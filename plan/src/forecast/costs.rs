@@ -1,10 +1,10 @@
-//! What the parts of a job cost.
+//! The costs of the parts of a job.
 
 use chomp_table::Head;
 
 use super::{Forecast, as_f64};
 
-/// What things cost: seconds of one thread, seconds of waiting, and bytes.
+/// The costs of the parts of a job: seconds of one thread, seconds of waiting, and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Costs {
     /// Evaluation, for each position of a range. CPU time.
@@ -19,22 +19,22 @@ pub struct Costs {
     pub record_bytes: f64,
     /// Merging and compressing shards, for each losing position, mirror images counted. CPU time.
     pub shard: f64,
-    /// The bytes of shards, beside the entropy of their positions.
+    /// The bytes of shards, as a multiple of the entropy of their positions.
     pub shard_factor: f64,
-    /// What a worker does for each range besides. CPU time.
+    /// Other work of a worker for each range. CPU time.
     pub range: f64,
-    /// What a worker does for each record that it reads from the store, besides decoding. CPU time.
+    /// The work of a worker for each record that it reads from the store, without decoding. CPU time.
     pub read: f64,
-    /// What the coordinator does for each task, and as much again for each range of it. CPU time.
+    /// The work of the coordinator for each task, and as much again for each range of it. CPU time.
     pub control: f64,
-    /// How long it takes until a new object of the store is durable, its bytes not counted.
+    /// How long a new object of the store takes to become durable, without the time to send its bytes.
     pub commit: f64,
-    /// How long it takes until a record arrives that is read, its bytes not counted.
+    /// How long a record takes to arrive from the store, without the time to send its bytes.
     pub fetch: f64,
 }
 
 impl Costs {
-    /// The mean of what several threads measured at the same time.
+    /// The mean of the costs that several threads measured at the same time.
     ///
     /// # Panics
     ///

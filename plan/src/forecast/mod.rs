@@ -1,21 +1,19 @@
-//! The forecast: how many losing positions to expect in each range, and what follows from it for
-//! CPU time, bytes and the wall time of a job that has not been run.
+//! The forecast estimates how many losing positions each range has, and from that the CPU time, the bytes and
+//! the wall time of a job that has not been run.
 //!
 //! # The law
 //!
-//! Of the positions of at most k bits about the share [`SHARE`] / k² is losing. For all k from 23
-//! to 36 the true number is within 15 % of that, for k from 27 to 36 within 10 %, and nothing in
-//! the sequence suggests another trend for larger k; the parity of k and chance make the rest.
-//! (The 191,372,350 of 36 bits are 0.3 % more than the law says.)
+//! About the share [`SHARE`] / k² of the positions of at most k bits is losing. The true number is within 15 % of
+//! that for all k from 23 to 36, and within 10 % from 27 on. The sequence shows no other trend for larger k; the
+//! parity of k and chance cause the differences. (The 191,372,350 of 36 bits are 0.3 % more than the law says.)
 //!
-//! A range gets its part by two facts. Words that begin with 101 are not losing, but for those of two rows. And elsewhere
-//! the density falls with the number of moves: it goes with 1 / A, where A is the area that a position
-//! of the range has on average. These two explain nine tenths of how the ranges of 36 bits
-//! differ, with 26 range bits.
+//! Two facts give the part of each range. Words that begin with 101 are not losing, but for those of two rows.
+//! Elsewhere the density is proportional to 1 / A, where A is the average area of the positions of the range: a
+//! larger area means more moves. These two facts explain nine tenths of the differences between the ranges of 36
+//! bits, with 26 range bits.
 //!
-//! A record takes about as many bytes for each losing position, whatever the range: that is measured. A
-//! shard of n stored positions among p takes about n (log2(p/n) + log2 e) bits times a factor that
-//! is measured too.
+//! In all ranges a record takes about the same number of bytes for each losing position. A shard of n stored
+//! positions among p takes about n (log2(p/n) + log2 e) bits times a factor. Both numbers are measured.
 
 mod costs;
 pub mod simulation;
@@ -33,9 +31,9 @@ pub use work::Work;
 pub const SHARE: f64 = 7.2;
 /// The bytes of a record besides its frame.
 const HEADER_BYTES: f64 = 80.0;
-/// What a range in memory takes besides its positions, of two bytes each, and its buckets.
+/// The bytes of a range in memory besides its positions, of two bytes each, and its buckets.
 const RANGE_BYTES: u64 = 256;
-/// The positions of a bucket, of which the place takes four bytes.
+/// The positions of a bucket. The place of a bucket takes four bytes.
 const BUCKET_POSITIONS: u64 = 1 << 16;
 
 /// How many positions of at most `bits` bits are expected to be losing.
@@ -44,7 +42,7 @@ pub fn losing_total(bits: u32) -> f64 {
     2f64.powf(k - 1.0) * SHARE / (k * k)
 }
 
-/// What is expected of each range of a table.
+/// The expected losing positions of each range of a table.
 #[derive(Clone, Debug)]
 pub struct Forecast {
     bits: u32,
@@ -125,8 +123,8 @@ impl Forecast {
         factor * entropy_bytes(losing_total(self.bits) / 2.0, positions(self.bits))
     }
 
-    /// The bytes that a worker needs to keep each range from when it is computed until the last
-    /// that draws on it is: the most at any layer, and no more is of use to a cache.
+    /// The bytes that a worker needs to keep each range until the last range that draws on it is computed: the most
+    /// at any layer. A cache has no use for more.
     pub fn useful_bytes(&self) -> u64 {
         let layers = head::layer_count(self.bits, self.range_bits);
         let mut last_use = vec![0; self.losing.len()];
@@ -154,13 +152,13 @@ impl Forecast {
         kept.max().unwrap_or(0).cast_unsigned()
     }
 
-    /// What a range takes of a worker's cache: ranges have many sizes, so what is forgotten leaves holes that
+    /// The bytes that a range takes of a worker's cache. Ranges have many sizes, so removed ranges leave holes that
     /// are not all filled.
     fn cache_bytes(&self, head: Head) -> u64 {
         self.memory_bytes(head) / 4 * 5
     }
 
-    /// What a range takes in a worker's memory.
+    /// The bytes that a range takes in a worker's memory.
     fn memory_bytes(&self, head: Head) -> u64 {
         RANGE_BYTES
             + 2 * round(self.losing(head))
@@ -168,8 +166,7 @@ impl Forecast {
     }
 }
 
-/// How many positions a range has that are losing, but for a factor that all ranges of a table
-/// share.
+/// How many losing positions a range has, but for a factor that is the same for all ranges of a table.
 fn weight(head: Head, range_bits: RangeBits) -> f64 {
     open_share(head) / mean_area(head, range_bits)
 }
@@ -196,7 +193,7 @@ fn mean_area(head: Head, range_bits: RangeBits) -> f64 {
     f64::from(area) + to_index + index_bits * (index_bits - 1.0) / 8.0 + index_bits / 2.0
 }
 
-/// The bytes that tell which `losing` of `positions` are, if they are anywhere with equal chance.
+/// The least bytes that list `losing` among `positions`, if every place is equally likely.
 pub fn entropy_bytes(losing: f64, positions: f64) -> f64 {
     if losing <= 0.0 {
         return 0.0;
@@ -209,7 +206,7 @@ pub fn positions(bits: u32) -> f64 {
     2f64.powf(f64::from(bits) - 1.0)
 }
 
-/// A count, as forecasts calculate with it.
+/// A count as a floating-point number.
 #[expect(clippy::cast_precision_loss, reason = "a forecast need not be exact")]
 pub fn as_f64(number: u64) -> f64 {
     number as f64

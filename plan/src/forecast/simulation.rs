@@ -1,19 +1,19 @@
-//! A job in virtual time: the true [`Plan`], with workers whose tasks take as long as forecast.
+//! Simulates a job in virtual time: the true [`Plan`], with workers whose tasks take as long as forecast.
 //!
-//! What is simulated, for each task:
+//! The simulation of a task:
 //!
-//! 1. A lane, of which a worker has two for each thread, gets the task. It reads what its worker lacks
-//!    of the journal.
-//! 2. It reads the sources that the worker does not remember, some at a time, over the worker's own link
-//!    to the store; a few lanes share it, and the others wait for their turn. A source that another lane is
-//!    reading is waited for.
+//! 1. A lane gets the task; a worker has two lanes for each thread. The lane reads the new segments of the
+//!    journal for its worker.
+//! 2. It reads the sources that the worker does not have, some at a time, over the worker's link to the store.
+//!    A few lanes share the link, and the others wait for their turn. The lane waits for a source that another
+//!    lane is reading.
 //! 3. The task is computed on the next free thread of the worker.
 //! 4. The result goes over the link and becomes durable.
-//! 5. One of the coordinator's threads takes it in. All that has come while the journal was
-//!    written goes into its next segment, and is done when that is durable.
+//! 5. One of the coordinator's threads takes it in. All results that came while a segment of the journal was
+//!    written go into the next segment, and are done when that is durable.
 //!
-//! Checks, merges and reading back are tasks like evaluations; a merge reads all its records from the store. What is
-//! not simulated: heartbeats, faults, slow machines, and so no speculative leases.
+//! Checks, merges and reading back are tasks like evaluations; a merge reads all its records from the store. The
+//! simulation has no heartbeats, faults or slow machines, and so no speculative leases.
 
 mod job;
 mod path;

@@ -1,22 +1,22 @@
-//! Work: what ranges take in proportion to each other, so that the time left is told from what is left
-//! to do and not from the number of ranges.
+//! The work of each range in proportion to the others. So the coordinator estimates the time left from the work that
+//! is left, and not from the number of ranges.
 //!
-//! The unit is one position that is scattered into a bitmap, some nanoseconds. Only proportions
-//! count, and those of one machine will do for another: if one of them is wrong by half, the
-//! work of a layer is wrong by a few percent.
+//! The unit is one position that is scattered into a bitmap, some nanoseconds. Only proportions count. They were
+//! measured on one machine and serve for all: if one of them is wrong by half, the work of a layer is wrong by a
+//! few percent.
 
 use chomp_table::partition::count;
 use chomp_table::{Division, Head, RangeBits, head};
 
 use super::{Forecast, as_f64, losing_total, round};
 
-/// The positions of a bitmap that are as much work as one unit.
+/// So many positions of a bitmap are one unit of work.
 const POSITIONS_PER_UNIT: f64 = 16.0;
 /// The work of encoding, checking and writing each losing position.
 const CODING: f64 = 20.0;
 /// The work of publishing each losing position, all by one thread.
 const PUBLICATION: f64 = 8.0;
-/// The ranges of a layer that stand for all.
+/// How many ranges of a layer are sampled.
 const SAMPLES: usize = 16;
 
 /// The work of a job.
@@ -28,7 +28,7 @@ pub struct Work {
     pub publication: u64,
 }
 
-/// What publishing a Grundy value takes in proportion to evaluating it: measured, 16 ns to 60.
+/// The evaluation of a Grundy value takes so many times as long as its publication: 60 ns and 16 ns, measured.
 const VALUES_PER_PUBLICATION: u64 = 4;
 
 impl Work {

@@ -74,7 +74,7 @@ impl<'a> Column<'a> {
         Ok((!is_stopped).then(|| parts.concat()))
     }
 
-    /// Takes second rows, each behind the one before.
+    /// Takes second rows, one after the other, until none is left.
     fn work(&self, sweep: &mut Sweep<'_>, control: Control<'_>) -> Result<(), ThinError> {
         let inner = &self.solver.tables.inner;
         loop {
@@ -152,7 +152,7 @@ impl<'a> Column<'a> {
         Ok(())
     }
 
-    /// The files of a second row. What the last one reads is made by the one before, in memory.
+    /// The files of a second row. The last second row reads nothing: the row before it leaves its F in memory.
     fn files(&self, second: usize) -> Result<Files, ThinError> {
         let scratch = self
             .solver
@@ -169,7 +169,7 @@ impl<'a> Column<'a> {
         })
     }
 
-    /// Waits until the second row before has done this third one, or all that it has; false if it is stopped.
+    /// Waits until the second row before has done this third row, or all its third rows. False if the column is stopped.
     fn wait(&self, second: usize, third: usize) -> bool {
         let waits = |steps: &mut Steps| {
             let before = second.checked_sub(1);
@@ -186,7 +186,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Lets nobody wait for a thread that panics.
+/// Stops the other threads when this thread panics, as they would wait for it.
 struct Guard<'a>(&'a Column<'a>);
 
 impl Drop for Guard<'_> {

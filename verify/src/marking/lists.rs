@@ -1,7 +1,7 @@
 //! Losing words in memory, two bytes each.
 //!
-//! All words of a **bucket** share the bits from 17 up. Of a table only those regions are kept that a band
-//! draws on.
+//! All words of a **bucket** share the bits from 17 up. For a band, only the regions are kept that a move
+//! leads to from it.
 
 use chomp_table::word::mask;
 use chomp_table::{Table, Word};
@@ -11,7 +11,7 @@ use crate::{CheckError, Watch, ensure, tell};
 
 /// The words of a bucket, which are even, differ in 16 bits.
 const BUCKET_BITS: u32 = 17;
-/// How often it is told how far the sorting is: some milliseconds of work.
+/// The sorting tells how far it is after so many buckets, which take some milliseconds.
 const TELL_BUCKETS: usize = 1 << 10;
 
 /// The losing words of some regions.
@@ -29,7 +29,8 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// The words of a table in these regions, which ascend, each of 2^`region_bits` words, up to `last`.
+    /// Gathers the words of a table up to `last` that lie in these regions. The regions ascend, and each has
+    /// 2^`region_bits` words.
     pub(crate) fn gather(
         table: &Table,
         (region_bits, tile_bits): (u32, u32),
@@ -75,7 +76,7 @@ impl Lists {
         Ok(lists)
     }
 
-    /// No words yet of a table of `bits` bits.
+    /// Lists for all words of a table of `bits` bits, still empty.
     pub(crate) fn begin(bits: u32, tile_bits: u32) -> Lists {
         Lists::new(bits, tile_bits, &[0])
     }
@@ -105,7 +106,7 @@ impl Lists {
         self.starts.resize(buckets + 1, self.lows.len());
     }
 
-    /// Bytes for so many words in so many regions.
+    /// How many bytes so many words in so many regions take.
     pub(crate) fn bytes(region_bits: u32, regions: u64, words: u64) -> u64 {
         let buckets = regions << region_bits.saturating_sub(BUCKET_BITS);
         8 * (buckets + 2) + 2 * words
@@ -163,7 +164,7 @@ impl Lists {
     }
 }
 
-/// What counts or numbers things in memory.
+/// A number of something in memory, as an index.
 pub(crate) fn index(number: u64) -> usize {
     usize::try_from(number).expect("a number of things in memory")
 }

@@ -1,12 +1,13 @@
-//! The bitmap of a tile, and how all of it is marked from what its own losing words mark.
+//! The bitmap of a tile, and the marks that the losing words of the tile make in it.
 //!
-//! A number of the bitmap, a **chunk**, has a bit for each even number among 128 that share their high bits. Of
-//! moves taken back to a losing word of the tile (see `moves` for the parts of a move), those whose
-//! block
+//! A **chunk** is a number of 64 bits in the bitmap: it has a bit for each even word among 128 that share their
+//! high bits. A losing word marks the words from which a move leads to it. The block of that move (see `moves`)
+//! may be in three places:
 //!
-//! * lies in the chunk are in a table by the losing word;
-//! * lies above it lead from the same places of other chunks, so whole numbers are joined;
-//! * reaches across its end are in tables by the losing word too, one for each [`kind`] of such blocks.
+//! * It lies in the chunk of the losing word: a table has the marks by the losing word.
+//! * It lies above the chunk: the marks are at the same places of other chunks, so whole chunks are joined.
+//! * It reaches across the end of the chunk: further tables have the marks by the losing word, one for each
+//!   [`kind`] of such blocks.
 //!
 //! Which chunks these are is the same for all tiles of a size, and is found once.
 
@@ -32,8 +33,8 @@ const ACROSS: usize = CHUNK - 1;
 /// of the word from bit `from` on, and 0 elsewhere.
 type Patterns = [[[u64; CHUNK]; CHUNK]; CHUNK + 1];
 
-/// Which words of a tile have a move to a losing one, as far as those were met; where it is solved,
-/// which are losing.
+/// Which words of a tile have a move to one of the losing words met so far. A chunk that is solved has its losing
+/// words instead.
 #[derive(Debug)]
 pub(crate) struct Tile {
     /// It has 2^`size_bits` words.
@@ -45,13 +46,13 @@ pub(crate) struct Tile {
     joins: Joins,
 }
 
-/// What a losing word marks in a chunk, by the word's place in its own.
+/// The words that a losing word marks in a chunk, by the losing word's place in its own chunk.
 #[derive(Debug)]
 struct Tables {
     patterns: Patterns,
-    /// In its own chunk.
+    /// The words that it marks in its own chunk.
     inside: [u64; WORDS],
-    /// In another one, by the [`kind`] of blocks across the end of that.
+    /// The words that it marks in another chunk, by the [`kind`] of blocks across the end of that chunk.
     across: [[u64; WORDS]; 2 * ACROSS],
     /// The places of words that mark anything.
     across_any: [u64; 2 * ACROSS],
@@ -60,11 +61,11 @@ struct Tables {
 /// The chunks of a tile to which a move leads from each of its chunks.
 #[derive(Debug)]
 struct Joins {
-    /// By moves whose block lies above the chunk.
+    /// The chunks that are reached by moves whose block lies above the chunk.
     above: Vec<u16>,
-    /// By moves whose block reaches across its end, with the [`kind`] of these.
+    /// The chunks that are reached by moves whose block reaches across the end, with the [`kind`] of the block.
     across: Vec<(u16, u8)>,
-    /// How many there are of both for the chunks up to each one.
+    /// For each chunk: where its entries end in both lists.
     ends: Vec<(u32, u32)>,
 }
 
@@ -122,7 +123,7 @@ impl Tile {
                 losing |= 1 << place;
                 marks |= self.tables.inside[place as usize];
                 if self.first == 0 {
-                    // Only there are words and those that are longer by some bits in one tile.
+                    // Only the first tile has both a word and words that are longer by some bits.
                     self.mark_longer(start + 2 * u64::from(place));
                     marks |= self.numbers[chunk];
                 }
@@ -133,7 +134,7 @@ impl Tile {
         Ok(())
     }
 
-    /// What losing words of the chunks before mark in this one.
+    /// The words of this chunk that losing words of the chunks before it mark.
     fn joined(&self, chunk: usize) -> u64 {
         let (above, across) = self.joins.of(chunk);
         let mut marks = 0;
@@ -228,7 +229,7 @@ impl Joins {
     }
 }
 
-/// Which of the tables is for blocks across the end of a chunk with `fewer` and `after`, as [`across`] has them. None
+/// The index of the table for blocks across the end of a chunk with these `fewer` and `after` (see [`across`]). None
 /// if there can be no such block.
 fn kind(fewer: u32, after: u32) -> Option<u8> {
     let kind = 2 * fewer + u32::from(after > 0);

@@ -13,7 +13,7 @@ use crate::{PlanError, Settings};
 pub struct Job {
     pub(super) settings: Settings,
     pub(super) costs: Costs,
-    /// By head: the expected losing positions, the seconds of its evaluation, what it takes of a cache.
+    /// By head: the expected losing positions, the seconds of its evaluation, and its bytes in a cache.
     pub(super) losing: Vec<f64>,
     pub(super) evaluation: Vec<f64>,
     pub(super) weights: Vec<u64>,
@@ -24,7 +24,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// The job that is forecast, with what it costs.
+    /// The job of this forecast, with these costs.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl Job {
         self.losing(head) * self.costs.record_bytes + HEADER_BYTES
     }
 
-    /// The heads from which the words of a shard are taken that begins in the range `first`.
+    /// The heads of the ranges that have the words of a shard. The shard begins in the range `first`.
     pub(super) fn merged(&self, shard: u32, first: Head) -> Range<usize> {
         let words = as_f64(self.settings.shard_words) * 2.0;
         let end = (f64::from(shard) + 1.0) * words;

@@ -1,4 +1,4 @@
-//! What no number of workers can shorten.
+//! The critical path, which no number of workers can shorten.
 
 use chomp_table::{Head, head};
 
@@ -8,13 +8,13 @@ use crate::forecast::{Costs, Forecast, as_f64, losing_total};
 /// least the number of layers times what a range takes from its sources to the journal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CriticalPath {
-    /// The layers.
+    /// The number of layers.
     pub layers: f64,
-    /// A range's evaluation, and writing its record, on average.
+    /// The average seconds to evaluate a range and encode its record.
     pub evaluation: f64,
-    /// Until its part is durable, and then the segment of the journal that names it.
+    /// The seconds until its part is durable, and then the segment of the journal that names it.
     pub commit: f64,
-    /// Until a source arrives.
+    /// The seconds until a source arrives.
     pub fetch: f64,
 }
 
@@ -33,7 +33,7 @@ impl CriticalPath {
         }
     }
 
-    /// The sum.
+    /// The seconds of the whole path.
     pub fn seconds(&self) -> f64 {
         self.layers * (self.evaluation + self.commit + self.fetch)
     }

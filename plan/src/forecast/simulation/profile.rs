@@ -1,4 +1,4 @@
-//! What a simulated job took.
+//! The time and the bytes that a simulated job took.
 
 use chomp_table::Head;
 
@@ -7,7 +7,7 @@ use super::{Nanos, seconds};
 use crate::Work;
 use crate::forecast::as_f64;
 
-/// What came of a simulated job. Seconds are CPU time but for the first two.
+/// The time and the bytes that a simulated job took. Seconds are CPU time but for the first two.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Prediction {
     /// The seconds until the table is published.
@@ -28,7 +28,7 @@ pub struct Prediction {
     pub coding_seconds: f64,
     /// Writing shards, and reading them back.
     pub shard_seconds: f64,
-    /// The coordinator's part.
+    /// The coordinator's work.
     pub coordinator_seconds: f64,
 }
 
@@ -42,7 +42,7 @@ impl Prediction {
     }
 }
 
-/// The SHA-256 of a byte of a shard that is read back. CPU time, with the instructions that CPUs have for it.
+/// The CPU time for the SHA-256 of a byte of a shard that is read back, on a CPU with instructions for it.
 pub(in super::super) const HASH: f64 = 1e-9;
 
 #[derive(Debug, Default)]

@@ -1,12 +1,12 @@
-//! Reading: what goes over the links of the workers, and when it is there.
+//! Reading over the links of the workers.
 
 use super::{Simulation, Step, nanos, serving};
 
-/// The tasks that read sources at a time, of each worker.
+/// How many tasks of a worker read sources at a time.
 const READERS_MAX: u32 = 4;
 
 impl Simulation<'_> {
-    /// Has a lane read as soon as it is its turn.
+    /// Lets a lane read as soon as it is its turn.
     pub(super) fn take_turn(&mut self, lane: u32) {
         let worker = self.worker_of(lane);
         if self.lane(lane).takes_turns {
@@ -53,7 +53,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// A lane has read what it had to read; others may wait for that.
+    /// Notes that a lane has read its sources. Other lanes may wait for them.
     pub(super) fn has_read(&mut self, lane: u32) {
         let worker = self.worker_of(lane) as usize;
         if std::mem::take(&mut self.lane(lane).takes_turns) {
@@ -71,7 +71,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Something that a lane waits for is there. If that was all, its task is computed.
+    /// Notes that something has come that a lane waits for. If nothing else is missing, its task is computed.
     pub(super) fn come(&mut self, lane: u32) {
         self.lane(lane).waits -= 1;
         if self.lane(lane).waits > 0 {

@@ -1,11 +1,11 @@
-//! What serves in virtual time: threads, and links.
+//! Threads and links in virtual time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{Nanos, nanos, seconds};
 
-/// Something that serves one after the other: the threads of a machine.
+/// The threads of a machine. Each does one piece of work after the other.
 #[derive(Debug)]
 pub(super) struct Servers(BinaryHeap<Reverse<Nanos>>);
 
@@ -14,7 +14,7 @@ impl Servers {
         Servers((0..count.max(1)).map(|_| Reverse(0)).collect())
     }
 
-    /// When work that comes at `now` and takes `seconds` is done.
+    /// The time when work that comes at `now` and takes `seconds` is done.
     pub(super) fn serve(&mut self, now: Nanos, seconds: f64) -> Nanos {
         let Reverse(free) = self.0.pop().expect("there is a server");
         let done = free.max(now) + nanos(seconds);
@@ -28,13 +28,13 @@ impl Servers {
 pub(super) struct Link {
     /// Bytes a second.
     bandwidth: f64,
-    /// The bytes that each transfer would have got that was always under way.
+    /// The bytes that a transfer would have got that was under way all the time.
     served: f64,
     at: Nanos,
-    /// The transfers under way: how much is served when they end, as ordered bits of a number that is
-    /// not negative, and whose they are.
+    /// The transfers under way. For each: the value of `served` at its end, as ordered bits of a number that is not
+    /// negative; and the lane that it is for.
     transfers: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Counts the changes: what was expected before one does not happen.
+    /// Counts the changes. An end that was expected before a change does not happen.
     changes: u64,
 }
 
@@ -57,7 +57,7 @@ impl Link {
         self.changes += 1;
     }
 
-    /// When the next transfer ends, if none begins before, and the number of the last change.
+    /// The time when the next transfer ends, if none begins before, and the number of the last change.
     pub(super) fn next(&self) -> Option<(Nanos, u64)> {
         let &Reverse((end, _)) = self.transfers.peek()?;
         let left = (f64::from_bits(end) - self.served).max(0.0);
@@ -66,7 +66,7 @@ impl Link {
         Some((self.at + wait, self.changes))
     }
 
-    /// Ends a transfer that is through, if nothing has changed since `changes`.
+    /// Ends a transfer whose bytes have all gone, if nothing has changed since `changes`.
     pub(super) fn end(&mut self, now: Nanos, changes: u64) -> Option<u32> {
         if changes != self.changes {
             return None;

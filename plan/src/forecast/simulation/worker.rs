@@ -1,4 +1,4 @@
-//! A worker in virtual time: its threads, its links and what it remembers.
+//! A worker in virtual time: its threads, its links and the ranges in its cache.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -32,24 +32,24 @@ impl Bits {
 /// Whether a worker has a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// It has.
+    /// The worker has the range.
     Here,
-    /// This lane of it is reading the range.
+    /// This lane of the worker is reading the range.
     Coming(u32),
-    /// It has not.
+    /// The worker does not have the range.
     Missing,
 }
 
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) threads: Servers,
-    /// From the store to it, and back; without a bandwidth, none.
+    /// The links from the store to the worker and back. None if the bandwidth is unlimited.
     pub(super) down: Option<Link>,
     pub(super) up: Option<Link>,
-    /// How many of its lanes read sources, and those that wait for their turn.
+    /// How many lanes read sources, and the lanes that wait for their turn.
     pub(super) readers: u32,
     pub(super) in_line: VecDeque<u32>,
-    /// The segments of the journal that it has read, and when it is through with reading them.
+    /// How many segments of the journal it has read, and when it is done with reading them.
     pub(super) journal: (u64, Nanos),
     cache: Cache,
     /// By head: the lane that is reading the range.
@@ -57,8 +57,8 @@ pub(super) struct Worker {
     is_coming: Bits,
 }
 
-/// The ranges that a worker has. What was drawn on since it was looked at last stays when there
-/// is no room, and else goes.
+/// The ranges that a worker has. When there is no room, a range goes if nothing has drawn on it since it was
+/// considered last.
 #[derive(Debug)]
 struct Cache {
     has: Bits,
@@ -89,7 +89,7 @@ impl Worker {
         }
     }
 
-    /// Whether the worker has a range, which is noted if it has.
+    /// Whether the worker has a range. If it has, the use of the range is noted.
     pub(super) fn look(&mut self, head: Head) -> Look {
         let index = index(head);
         if self.is_coming.get(index) {
@@ -102,13 +102,13 @@ impl Worker {
         Look::Missing
     }
 
-    /// Has a lane read a range.
+    /// Notes that a lane reads a range.
     pub(super) fn read(&mut self, head: Head, lane: u32) {
         self.is_coming.set(index(head));
         self.coming.insert(key(head), lane);
     }
 
-    /// Has the worker keep a range that it has read or evaluated. `weights` are by head.
+    /// Keeps a range that the worker has read or evaluated. `weights` are by head.
     pub(super) fn keep(&mut self, head: Head, weights: &[u64]) {
         if self.coming.remove(&key(head)).is_some() {
             self.is_coming.clear(index(head));
