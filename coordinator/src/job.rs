@@ -4,7 +4,7 @@
 //! [`Handle`]; effects run beside it and come back as events. Participants take turns in the queue of
 //! commands.
 //!
-//! The journal is written one segment at a time: what is settled while one is under way, and for a short time after
+//! The journal is written one segment at a time: what is agreed while one is under way, and for a short time after
 //! it, goes into the next. So thousands of workers cost no more syncs than a few.
 
 mod desk;

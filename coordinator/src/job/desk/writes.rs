@@ -1,9 +1,9 @@
-//! How results come into the journal: one segment at a time, with all that was settled meanwhile.
+//! How results come into the journal: one segment at a time, with all that was agreed meanwhile.
 //!
-//! A segment costs the same whatever is in it. So as long as all workers have something in hand, the next one
-//! begins no sooner than [`WRITE_EVERY_MS`] after the last. And after each the journal pauses for [`PAUSE`] times as
-//! long as that took, though somebody waits: a coordinator that is slow because it has much to do writes fewer and
-//! larger segments, and at one that is fast nobody notices.
+//! A segment costs the same whatever is in it. So while all workers have tasks, the next segment begins no sooner than
+//! [`WRITE_EVERY_MS`] after the last one. After each segment the journal pauses for [`PAUSE`] times as long as the write
+//! took, even if a worker waits: a busy coordinator then writes fewer and larger segments, and a fast one pauses for
+//! hardly any time.
 
 use std::collections::VecDeque;
 use std::mem::take;
@@ -159,7 +159,7 @@ impl Desk {
                     merged: (**merged).clone(),
                 }),
                 WorkerResult::Ranges(_) => {
-                    let heads = group.iter().filter_map(|settled| match settled.unit {
+                    let heads = group.iter().filter_map(|agreed| match agreed.unit {
                         Unit::Range(head) => Some(head),
                         Unit::Shard(_) => None,
                     });
