@@ -1,15 +1,13 @@
 //! `chomp export` as a process: what it writes, what it refuses, and what it leaves.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::common::{end, files, number, program, run, start, wait};
 use chomp_table::{Digest, Table};
-use common::{end, files, number, program, run, start, wait};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -197,9 +195,9 @@ fn a_signal_ends_it_and_leaves_nothing() {
     let out = directory.path().join("out");
     // So many passes that it is not done before the signal comes.
     let mut child = start(&mut export(&out, "--format npy --both --memory 1B"));
-    let begun = common::wait_until(&mut child, || !names(directory.path()).is_empty());
+    let begun = crate::common::wait_until(&mut child, || !names(directory.path()).is_empty());
     assert!(begun);
-    common::send(child.id(), Signal::SIGTERM);
+    crate::common::send(child.id(), Signal::SIGTERM);
     wait(child).refuses(75, &["the export was stopped"]);
     assert_eq!(names(directory.path()), [""; 0]);
 }

@@ -1,17 +1,14 @@
 //! Credentials of real processes: they come, are renewed and taken back, and one holder is one voice.
 
-mod common;
-mod peers;
-
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::common::{FINGERPRINT_24, end};
+use crate::peers::client::{Client, Offer};
+use crate::peers::lies::{Deeds, Speech, work};
+use crate::peers::{Job, assert_content, block_on};
 use chomp_access::Access;
 use chomp_table::Range;
-use common::{FINGERPRINT_24, end};
-use peers::client::{Client, Offer};
-use peers::lies::{Deeds, Speech, work};
-use peers::{Job, assert_content, block_on};
 use tonic::Code;
 
 const BITS: u32 = 24;
@@ -150,7 +147,7 @@ fn the_list_says_who_has_access_and_mistakes_are_told() {
     cluster.change_access("revoke", "bob", None);
     let table = cluster.table();
     let run = |args: &[&str]| {
-        let mut command = common::program();
+        let mut command = crate::common::program();
         command.arg("access").args(args).arg("--table").arg(&table);
         end(&mut command)
     };
@@ -179,7 +176,7 @@ fn the_list_says_who_has_access_and_mistakes_are_told() {
         assert_eq!(refused.code, Some(code), "{refused:?}");
         assert!(refused.stderr.contains(why), "{refused:?}");
     }
-    let mut elsewhere = common::program();
+    let mut elsewhere = crate::common::program();
     elsewhere.args(["access", "add", "dora", "--table", "/nowhere"]);
     let refused = end(&mut elsewhere);
     assert_eq!(refused.code, Some(2), "{refused:?}");
@@ -208,7 +205,7 @@ fn credentials_expire() {
     in_days(365, expiry(&cluster.credential("ann")));
     for (what, days) in [("add", 30), ("renew", 3)] {
         let out = cluster.table().join("bob.json");
-        let mut command = common::program();
+        let mut command = crate::common::program();
         command.args(["access", what, "bob", "--days", &days.to_string()]);
         command.arg("--table").arg(cluster.table());
         let ended = end(command.arg("--out").arg(&out));

@@ -1,20 +1,18 @@
 //! `chomp grundy`, alone and as a cluster: the values are those of the definition, whatever happens meanwhile.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::common::cluster::{Cluster, Member};
+use crate::common::random::Random;
+use crate::common::{
+    digests, end, files, fingerprint, number, program, ranges_done, run, start, wait_until,
+};
 use chomp_table::partition::{Partition, count};
 use chomp_table::values::Values;
 use chomp_table::{Digest, known};
-use common::cluster::{Cluster, Member};
-use common::random::Random;
-use common::{
-    digests, end, files, fingerprint, number, program, ranges_done, run, start, wait_until,
-};
 use serde_json::{Value, json};
 
 /// `chomp grundy` with ranges of 2^8 values.

@@ -1,14 +1,12 @@
 //! A table is the same whatever it was made with: range bits, threads, instruction set, memory,
 //! in one go or in steps. Small tables agree with the definition position by position.
 
-mod common;
-
 use std::path::Path;
 
-use chomp_table::{Table, Word, definition};
-use common::{
+use crate::common::{
     FINGERPRINT_20, FINGERPRINT_24, FINGERPRINT_32, end, fingerprint, number, run, run_in,
 };
+use chomp_table::{Table, Word, definition};
 
 /// Runs in an empty directory.
 fn fresh<T>(run: impl FnOnce(&Path) -> T) -> T {
@@ -26,7 +24,7 @@ fn any_range_bits_threads_and_instruction_sets() {
         (20, 24, "2", "avx512"),
     ] {
         fresh(|table| {
-            let mut command = common::program();
+            let mut command = crate::common::program();
             command.args(["run", "--json", "--bits", &bits.to_string()]);
             command.args(["--range-bits", &range_bits.to_string(), "--isa", isa]);
             command.args(["--threads", threads, "--table"]).arg(table);

@@ -2,14 +2,12 @@
 //! times, end with the fingerprint of an undisturbed run; and so do those that are left when others are
 //! killed while shards are written.
 
-mod common;
-
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::cluster::{Cluster, Process, wait_for};
-use common::random::Random;
-use common::{FINGERPRINT_30, fingerprint};
+use crate::common::cluster::{Cluster, Process, wait_for};
+use crate::common::random::Random;
+use crate::common::{FINGERPRINT_30, fingerprint};
 use nix::sys::signal::Signal;
 
 const BITS: u32 = 30;

@@ -1,12 +1,10 @@
 //! `chomp game`: what it prints, what it lists, and what it refuses.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{Ended, end, program};
+use crate::common::{Ended, end, program};
 use serde_json::{Value, json};
 
 /// All losing positions to 3 x 150 are there in seconds, also in a program that is not optimised.

@@ -1,18 +1,16 @@
 //! What the program refuses, and how: exit codes, what the messages name, what goes to which
 //! stream, and that nothing is spoiled by it.
 
-mod common;
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use chomp_table::Digest;
-use common::{
+use crate::common::{
     FINGERPRINT_20, FINGERPRINT_24, end, files, fingerprint, number, pause, program, run, run_in,
     send, start, wait, wait_until,
 };
+use chomp_table::Digest;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 

@@ -1,12 +1,10 @@
 //! The manifests and units in `deploy/`, by the tools that others check them with.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{PROGRAM, files, needs};
+use crate::common::{PROGRAM, files, needs};
 
 /// The versions of Kubernetes whose schemas the manifests have to fit.
 const VERSIONS: [&str; 3] = ["1.35", "1.36", "1.37"];
@@ -57,7 +55,7 @@ fn manifests_with_their_components_fit_too() {
     let folder = tempfile::tempdir().unwrap();
     let with = |components: &str| {
         let kustomization = folder.path().join("kubernetes/kustomization.yaml");
-        common::copy(&deploy("kubernetes"), &folder.path().join("kubernetes"));
+        crate::common::copy(&deploy("kubernetes"), &folder.path().join("kubernetes"));
         let text = fs::read_to_string(&kustomization).unwrap();
         fs::write(
             &kustomization,

@@ -1,21 +1,18 @@
 //! A worker lies where no other computes the same: the checks that others make find it, what it
 //! delivered goes, and the table is right.
 
-mod common;
-mod peers;
-
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::common::FINGERPRINT_24;
+use crate::peers::client::{Client, Offer};
+use crate::peers::lies::{Deeds, Speech, flip, work};
+use crate::peers::{Job, assert_content, block_on};
 use chomp_proto::v1;
 use chomp_proto::v1::complete_request::Result as Said;
 use chomp_proto::v1::task::Work;
 use chomp_table::Range;
 use chomp_table::rng::Rng;
-use common::FINGERPRINT_24;
-use peers::client::{Client, Offer};
-use peers::lies::{Deeds, Speech, flip, work};
-use peers::{Job, assert_content, block_on};
 
 const BITS: u32 = 24;
 

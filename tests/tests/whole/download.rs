@@ -1,18 +1,16 @@
 //! A download that is killed again and again ends complete; a bit that flips is not accepted; and what was downloaded can
 //! be extended.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::Ordering;
 
+use crate::common::cluster::{Cluster, Process, wait_for};
+use crate::common::proxy::Proxy;
+use crate::common::random::Random;
+use crate::common::{Ended, FINGERPRINT_30, FINGERPRINT_32, end, fingerprint, run};
 use chomp_table::Table;
-use common::cluster::{Cluster, Process, wait_for};
-use common::proxy::Proxy;
-use common::random::Random;
-use common::{Ended, FINGERPRINT_30, FINGERPRINT_32, end, fingerprint, run};
 
 const BITS: u32 = 30;
 const SHARD: &str = "shard-0000.zst";
@@ -82,7 +80,7 @@ impl Source {
                 "{file} is another"
             );
         }
-        assert_eq!(common::files(&folder(out)).len(), FILES.len());
+        assert_eq!(crate::common::files(&folder(out)).len(), FILES.len());
     }
 }
 

@@ -2,15 +2,13 @@
 //! writes. Nothing is waited for, nothing elsewhere is shown or written, and each command says what is
 //! in its way.
 
-mod common;
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::cluster::Cluster;
-use common::{end, files, fingerprint, program, run_in};
+use crate::common::cluster::Cluster;
+use crate::common::{end, files, fingerprint, program, run_in};
 use tempfile::TempDir;
 
 const BITS: u32 = 14;

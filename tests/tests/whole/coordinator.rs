@@ -1,16 +1,14 @@
 //! `chomp coordinator`, `chomp worker` and `chomp status` as people meet them: exit codes, messages,
 //! signals, secrets, and who owns a table.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::cluster::{Cluster, Process, at_home, free_port, wait_for};
-use common::http::{Response, bearer};
-use common::{Ended, FINGERPRINT_24, FINGERPRINT_30, copy, end, fingerprint, number, run};
+use crate::common::cluster::{Cluster, Process, at_home, free_port, wait_for};
+use crate::common::http::{Response, bearer};
+use crate::common::{Ended, FINGERPRINT_24, FINGERPRINT_30, copy, end, fingerprint, number, run};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -128,7 +126,7 @@ fn a_table_that_is_put_back_is_finished() {
     fs::rename(&before_more, cluster.table()).unwrap();
     worker.send(Signal::SIGCONT);
     end(&mut cluster.coordinator(LONG.0, LONG.1)).refuses(1, &["chomp access adopt"]);
-    let mut adopt = at_home(common::program(), cluster.home());
+    let mut adopt = at_home(crate::common::program(), cluster.home());
     adopt.args(["access", "adopt", "--table"]);
     assert_eq!(end(adopt.arg(cluster.table())).code, Some(0));
 
@@ -147,7 +145,7 @@ fn who_may_not_join_is_told_why() {
     let coordinator = begin(&cluster, SHORT);
     let url = cluster.url();
     let by_address = |command: &str| {
-        let mut command_line = at_home(common::program(), stranger.path());
+        let mut command_line = at_home(crate::common::program(), stranger.path());
         command_line.args([command, "--coordinator", &url]);
         command_line
     };
@@ -158,7 +156,7 @@ fn who_may_not_join_is_told_why() {
     }
 
     let with = |access: &Path| {
-        let mut command = at_home(common::program(), stranger.path());
+        let mut command = at_home(crate::common::program(), stranger.path());
         command.args(["worker", "--access"]).arg(access);
         command
     };

@@ -2,8 +2,6 @@
 //! time; a volume that comes back under another path, or is detached from processes that use it. The table is that of an
 //! undisturbed run.
 
-mod common;
-
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,10 +11,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::cluster::{Cluster, Process, wait_for};
-use common::http::serve;
-use common::random::Random;
-use common::{Ended, FINGERPRINT_24, FINGERPRINT_30, end, files, fingerprint, needs, ranges_done};
+use crate::common::cluster::{Cluster, Process, wait_for};
+use crate::common::http::serve;
+use crate::common::random::Random;
+use crate::common::{
+    Ended, FINGERPRINT_24, FINGERPRINT_30, end, files, fingerprint, needs, ranges_done,
+};
 use nix::sys::signal::Signal;
 
 const BITS: &str = "30";
@@ -99,7 +99,7 @@ impl Deployment {
             fs::rename(&self.volume, &volume).unwrap();
         }
         self.volume = volume;
-        let port = common::cluster::free_port();
+        let port = crate::common::cluster::free_port();
         let address = format!("127.0.1.{}:{port}", self.starts);
         let mut command = self.cluster.program();
         command.args(["coordinator", "--json", "--exit-when-done"]);

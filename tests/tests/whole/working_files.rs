@@ -2,16 +2,14 @@
 //! the ranges that were kept. Tables of the first version are read and extended; its unfinished jobs are
 //! refused.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use chomp_table::Table;
-use common::{
+use crate::common::{
     FINGERPRINT_20, FINGERPRINT_24, end, files, fingerprint, left_by_the_first_version, number,
     program, ranges_done, run, run_in, start, wait, wait_until,
 };
+use chomp_table::Table;
 
 const RANGE_BITS: u32 = 13;
 

@@ -4,17 +4,15 @@
 //! Needs the packages of `examples/requirements.txt`, in the Python that `CHOMP_PYTHON` names, or in
 //! `python3`. Where they are not there is nothing to test, unless `CHOMP_REQUIRE_PYTHON=1`.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
+use crate::common::values::{SMALL, areas, publish};
+use crate::common::{end, needs, program, run};
 use chomp_table::partition::count;
 use chomp_table::{Partition, Table, Word};
-use common::values::{SMALL, areas, publish};
-use common::{end, needs, program, run};
 use tempfile::TempDir;
 
 const BITS: u32 = 28;

@@ -1,7 +1,5 @@
 //! Somebody else on the coordinator's port: another user of the machine, who waited for its death.
 
-mod common;
-
 use std::collections::HashSet;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -10,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::common::cluster::{Cluster, Process, wait_for};
+use crate::common::http::bearer;
+use crate::common::{FINGERPRINT_30, end, fingerprint, number};
 use chomp_access::Issuer;
-use common::cluster::{Cluster, Process, wait_for};
-use common::http::bearer;
-use common::{FINGERPRINT_30, end, fingerprint, number};
 use rustls::{ServerConfig, ServerConnection};
 use serde_json::Value;
 
@@ -142,7 +140,7 @@ fn who_takes_the_port_learns_nothing() {
     let worker = cluster.start(&mut cluster.worker("faithful"));
     wait_for("work", || number(&status(&cluster), "ranges_done") > 0);
     coordinator.kill();
-    let done = common::ranges_done(&cluster.table());
+    let done = crate::common::ranges_done(&cluster.table());
     assert!(done < 1 << (BITS - RANGE_BITS), "{done}");
 
     // It looks like the coordinator in all that does not need its secrets.

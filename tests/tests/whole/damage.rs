@@ -2,13 +2,11 @@
 //! which are computed again; of a journal and a published table, the same command makes them whole when what is damaged
 //! is removed.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
+use crate::common::{end, files, fingerprint, run_in};
 use chomp_table::Table;
-use common::{end, files, fingerprint, run_in};
 use tempfile::TempDir;
 
 const BITS: u32 = 14;
@@ -62,7 +60,10 @@ fn a_damaged_part_costs_its_ranges() {
             let ended = end(&mut run_in(table, BITS, RANGE_BITS));
             let summary = ended.summary();
             assert_eq!(fingerprint(&summary), expected, "{number}");
-            assert!(common::number(&summary, "ranges_evaluated") > 0, "{number}");
+            assert!(
+                crate::common::number(&summary, "ranges_evaluated") > 0,
+                "{number}"
+            );
             let name = part.strip_prefix(table).unwrap().to_str().unwrap();
             assert!(ended.stderr.contains(name), "no {name} in {ended:?}");
             Table::open(table).unwrap().verify_bytes().unwrap();
@@ -111,7 +112,7 @@ fn the_program_names_a_published_file_and_makes_the_table_again() {
         fs::remove_dir_all(&folder).unwrap();
         let summary = end(&mut run_in(table, BITS, RANGE_BITS)).summary();
         assert_eq!(fingerprint(&summary), expected);
-        assert_eq!(common::number(&summary, "ranges_evaluated"), 0);
+        assert_eq!(crate::common::number(&summary, "ranges_evaluated"), 0);
         Table::open(table).unwrap().verify_bytes().unwrap();
     }
 }
@@ -130,7 +131,7 @@ fn the_program_reads_every_byte_of_a_published_table_before_it_answers() {
     let run = || end(&mut run_in(directory.path(), BITS, RANGE_BITS));
     let summary = run().summary();
     assert_eq!(fingerprint(&summary), expected);
-    assert_eq!(common::number(&summary, "ranges_evaluated"), 0);
+    assert_eq!(crate::common::number(&summary, "ranges_evaluated"), 0);
 
     // That run has removed the working files, so the next repair takes more.
     flip_the_middle(&folder.join("shard-0000.zst"));
@@ -138,5 +139,5 @@ fn the_program_reads_every_byte_of_a_published_table_before_it_answers() {
     fs::remove_dir_all(&folder).unwrap();
     let summary = run().summary();
     assert_eq!(fingerprint(&summary), expected);
-    assert_eq!(common::number(&summary, "ranges_evaluated"), 4);
+    assert_eq!(crate::common::number(&summary, "ranges_evaluated"), 4);
 }

@@ -1,16 +1,14 @@
 //! The table of 32 bits, as the program publishes it, says what others have found before: counts,
 //! fingerprints, winning first moves, and the theorems about small and symmetric positions.
 
-mod common;
-
 use std::fs;
 use std::sync::OnceLock;
 
-use chomp_table::rng::Rng;
-use chomp_table::{Cell, Digest, Position, Table, Word};
-use common::{
+use crate::common::{
     FINGERPRINT_20, FINGERPRINT_24, FINGERPRINT_32, end, fingerprint, number, program, run,
 };
+use chomp_table::rng::Rng;
+use chomp_table::{Cell, Digest, Position, Table, Word};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -130,7 +128,7 @@ fn fingerprints() {
 /// What README shows is what the program prints, but for the time.
 #[test]
 fn the_readme_tells_the_truth() {
-    let page = include_str!("../../README.md");
+    let page = include_str!("../../../README.md");
     let printed = |command: &str| {
         let (_, rest) = page.split_once(&format!("$ {command}\n")).unwrap();
         rest.split("\n$ ").next().unwrap().lines()
@@ -327,6 +325,6 @@ fn the_catalogue_of_16_by_16() {
     assert!(fs::read(&out).unwrap() == file);
     let digest = Digest::of(&file).to_string();
     assert_eq!(summary["sha256"], digest);
-    let page = include_str!("../../docs/RESULTS.md");
+    let page = include_str!("../../../docs/RESULTS.md");
     assert!(page.contains(&digest), "{digest}");
 }

@@ -1,8 +1,6 @@
 //! What `chomp query` and `chomp openings` say is what the definition says, wherever the table is;
 //! what they cannot know they refuse.
 
-mod common;
-
 use std::collections::HashSet;
 use std::fs;
 use std::io::Write;
@@ -10,12 +8,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
+use crate::common::cluster::Cluster;
+use crate::common::random::seed;
+use crate::common::{Ended, end, program, run, wait};
 use chomp_table::definition::{self, index_of};
 use chomp_table::rng::Rng;
 use chomp_table::{Digest, Position, Word};
-use common::cluster::Cluster;
-use common::random::seed;
-use common::{Ended, end, program, run, wait};
 use serde_json::{Value, json};
 
 /// As far as the definition reaches in a few seconds.
@@ -34,7 +32,7 @@ fn path(table: &Path) -> &str {
 /// What a command says to `input`.
 fn ask(command: &mut Command, input: String) -> Ended {
     command.stdin(Stdio::piped());
-    let mut child = common::start(command);
+    let mut child = crate::common::start(command);
     let mut stdin = child.stdin.take().expect("a pipe");
     let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
     let ended = wait(child);

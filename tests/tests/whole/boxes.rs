@@ -1,13 +1,11 @@
 //! `chomp box`: what it finds is what a table says; it goes on after it was killed; and what it refuses.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{end, number, program, run, send, start, wait, wait_until};
+use crate::common::{end, number, program, run, send, start, wait, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 

@@ -1,10 +1,8 @@
 //! `chomp plan` beside runs of the same tables: what is not a time has to be near what comes out.
 
-mod common;
-
 use std::fs;
 
-use common::{end, files, number, program, run_in};
+use crate::common::{end, files, number, program, run_in};
 use serde_json::Value;
 
 fn plan(arguments: &[&str]) -> Value {

@@ -1,14 +1,12 @@
 //! A disk that runs full stops the run with an error that says so, spoils nothing, and once there
 //! is room the same command finishes. An export leaves nothing there, and a download does not begin. Needs the permission to mount small file systems.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
+use crate::common::cluster::{Process, free_port, wait_for};
+use crate::common::{FINGERPRINT_24, end, files, fingerprint, needs, program, ranges_done, run_in};
 use chomp_table::Table;
-use common::cluster::{Process, free_port, wait_for};
-use common::{FINGERPRINT_24, end, files, fingerprint, needs, program, ranges_done, run_in};
 use tempfile::TempDir;
 
 const BITS: u32 = 24;

@@ -1,20 +1,18 @@
 //! A run that is killed again and again, at any moment, ends with the same table, and nothing that
 //! was committed is evaluated again. SIGINT and SIGTERM stop it in good order.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-use chomp_table::Table;
-use chomp_table::rng::Rng;
-use common::random::seed;
-use common::{
+use crate::common::random::seed;
+use crate::common::{
     Ended, files, fingerprint, is_whole, number, ranges_done, run_in, send, start, wait, wait_until,
 };
+use chomp_table::Table;
+use chomp_table::rng::Rng;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -232,7 +230,7 @@ fn stopped_while_it_publishes_and_gone_on_with_other_means() {
         fs::remove_dir_all(table.join(format!("table-{BITS}"))).unwrap();
     }
     assert_eq!(stopped, 1);
-    let mut command = common::program();
+    let mut command = crate::common::program();
     command.args(["run", "--json", "--threads", "1", "--memory", "384MiB"]);
     command.args(["--keep-parts", "--bits", &BITS.to_string(), "--table"]);
     check_end(&wait(start(command.arg(table))), RANGES);

@@ -1,18 +1,18 @@
 //! `chomp verify`: what is right passes at every level, what is not is named with its place and exit
 //! code 3, and the marking of all positions goes on where it was stopped or killed.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::common::random::Random;
+use crate::common::{
+    Ended, FINGERPRINT_30, files, number, program, run, send, start, wait, wait_until,
+};
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::{Manifest, folder_name, sha256sums};
 use chomp_table::shard::{ShardSize, ShardWriter};
 use chomp_table::{RangeBits, Table, Word};
-use common::random::Random;
-use common::{Ended, FINGERPRINT_30, files, number, program, run, send, start, wait, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -29,7 +29,7 @@ fn verify(table: &Path, level: &str) -> Command {
 }
 
 fn end(command: &mut Command) -> Ended {
-    common::end(command)
+    crate::common::end(command)
 }
 
 fn finished(bits: u32) -> TempDir {

@@ -1,8 +1,6 @@
 //! Tables of Grundy values as processes have them: checked, asked, exported, served and fetched. What they say is what the definition
 //! says, and a wrong value is named.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -10,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::common::cluster::{Process, at_home, free_port, wait_for};
+use crate::common::values::{SMALL, areas, publish};
+use crate::common::{Ended, end, files, number, program, run};
 use chomp_table::partition::count;
 use chomp_table::{Digest, Partition};
-use common::cluster::{Process, at_home, free_port, wait_for};
-use common::values::{SMALL, areas, publish};
-use common::{Ended, end, files, number, program, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -378,9 +376,9 @@ fn tables_are_served_asked_and_fetched() {
         (&served["tiles"], &served["bits"]),
         (&json!(22), &Value::Null)
     );
-    let list = common::http::get(port, "/", &[]);
+    let list = crate::common::http::get(port, "/", &[]);
     assert_eq!(list.text(), "[{\"tiles\":22,\"path\":\"/values-022/\"}]\n");
-    let answer = common::http::get(port, "/api/value/5,4,2,1", &[]);
+    let answer = crate::common::http::get(port, "/api/value/5,4,2,1", &[]);
     let expected = done(&mut chomp("query", path(&folder), "--json 5,4,2,1")).stdout;
     let [answer, expected]: [Value; 2] =
         [answer.text(), expected].map(|text| serde_json::from_str(&text).unwrap());
@@ -422,15 +420,15 @@ fn tables_are_served_asked_and_fetched() {
     let mut bytes = fs::read(&shard).unwrap();
     bytes[40] ^= 1;
     fs::write(&shard, bytes).unwrap();
-    let file = common::http::get(port, "/values-022/shard-0021.zst", &[]);
+    let file = crate::common::http::get(port, "/values-022/shard-0021.zst", &[]);
     assert_eq!(file.status, 500);
     assert_eq!(
-        common::http::get(port, "/values-022/../lock", &[]).status,
+        crate::common::http::get(port, "/values-022/../lock", &[]).status,
         404
     );
     // The table of the most tiles answers, as long as it is there.
     let of_row = |expected: Option<u64>| {
-        let answer = common::http::get(port, "/api/value/23", &[]);
+        let answer = crate::common::http::get(port, "/api/value/23", &[]);
         let found = serde_json::from_str::<Value>(&answer.text()).ok();
         assert_eq!(found.and_then(|found| found["value"].as_u64()), expected);
         assert_eq!(answer.status, if expected.is_some() { 200 } else { 400 });

@@ -1,0 +1,33 @@
+//! Tests of the whole that may run beside each other, in one program, which is linked once.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../peers/mod.rs"]
+mod peers;
+
+mod boxes;
+mod checks;
+mod cluster;
+mod coordinator;
+mod damage;
+mod deploy;
+mod download;
+mod evicted;
+mod export;
+mod failures;
+mod full_disk;
+mod games;
+mod grundy;
+mod impostor;
+mod interrupted;
+mod known_results;
+mod participants;
+mod plan;
+mod planted;
+mod python;
+mod query;
+mod refusals;
+mod same_table;
+mod values;
+mod verify;
+mod working_files;
