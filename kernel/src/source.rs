@@ -1,7 +1,7 @@
 //! A range in the form in which others draw on it.
 //!
-//! Losing positions are about one in 150 to 400, so the high bits of their indices say little: they
-//! are kept once for each *bucket* of 2^16 consecutive indices, and the low 16 bits for each. That takes
+//! Losing positions are rare, so the high bits of their indices say little: they are kept once for each *bucket* of
+//! 2^16 consecutive indices, and the low 16 bits for each index. That takes
 //! half the memory of a list of indices, and a bucket's bits of a bitmap, 8 KiB, stay in the
 //! first-level cache while they are set.
 

@@ -13,17 +13,17 @@
 //!  …   …  the lows of all buckets: count bytes
 //! ```
 //!
-//! All integers are little-endian. An index is the low bits of a word, halved; a range has 2^(b-1), and so
-//! n = 2^(b-17) buckets, at least one. Losing indices are in the Elias-Fano form: the low is the last byte of an index,
-//! the high is the rest of where it is in its bucket. The highs of a bucket are one bit string: for each high from 0
-//! to the greatest that the bucket has room for, a 1 for each losing index that has it, and then a 0. It is filled
-//! up with 0s to whole bytes, and the least bit of a byte comes first.
+//! All integers are little-endian. An index is the low bits of a word, halved; a range has 2^(b-1) indices, and so
+//! n = 2^(b-17) buckets, at least one. Losing indices are in the Elias-Fano form. The 16 bits of an index within its
+//! bucket have two bytes: the last one is its **low**, the other one its **high**. The highs of a bucket are one bit
+//! string: for each high from 0 to the greatest of the bucket, a 1 for each losing index that has it, and then a 0. The
+//! string is filled up with 0s to whole bytes, and the least bit of a byte comes first.
 //!
-//! Losing positions are about one in 150 to 400, so there are one or two for each high, and each takes 10 to 11 bits, where
-//! 9 to 10 would do for a set without structure. A table with an entry for each byte of highs is all that reading needs.
+//! Of 150 to 400 positions about one is losing, so each high has one or two losing indices, and an index takes 10 to 11
+//! bits. A set without structure would take 9 to 10. To read the highs takes one table, with an entry for each byte.
 //!
-//! The digest of a range is the SHA-256 of its record. There is one record for each content, so whoever
-//! evaluates a range gets the same digest.
+//! The digest of a range is the SHA-256 of its record. There is one record for each content, so all workers that
+//! evaluate a range get the same digest.
 //!
 //! Limits: b from 12 to 32, count at most [`losing_max`], a record at most [`max_record_len`] bytes.
 //!
@@ -70,9 +70,9 @@ pub struct RangeSummary {
 /// The losing positions of a range by buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Buckets {
-    /// The low 16 bits of all indices, ascending within each bucket.
+    /// All indices within their buckets, each as its last 16 bits; they ascend within each bucket.
     pub lows: Vec<u16>,
-    /// Where in `lows` each bucket begins, and where the last one ends.
+    /// The positions in `lows` at which the buckets begin, and the one at which the last bucket ends.
     pub first: Vec<u32>,
 }
 
@@ -83,8 +83,8 @@ pub struct Contents {
     pub head: Head,
     /// The edges of the [`Range`].
     pub edges: u64,
-    /// What the record says of the losing positions that are not larger than their mirror image. It is not
-    /// counted here.
+    /// The number of losing positions that are not larger than their mirror image, as the record claims: reading does
+    /// not count them.
     pub stored: u64,
     /// The losing positions.
     pub losing: Buckets,
