@@ -1,7 +1,7 @@
 //! The kernel's fingerprint: the digest of known ranges and Grundy values, evaluated here and now.
 //!
-//! Whoever evaluates them correctly gets the same digest, so a program or a CPU that does not is
-//! found before it computes anything that matters. It is the SHA-256 over, for each sample, its
+//! Every correct program and CPU gets the same digest. A worker computes it when it joins, so most workers that would
+//! compute something else are refused before they compute anything that matters. It is the SHA-256 over, for each sample, its
 //! range bits (4 bytes), and for each of its ranges the head (8), the edges (8), the number of losing
 //! positions (8) and their indices (4 each), all little-endian; and at the end the values, one byte each, by area and rank.
 
@@ -15,9 +15,10 @@ use chomp_table::{Digest, Head, Range, RangeBits, head};
 use crate::grundy::{Evaluation, Lower};
 use crate::{Evaluator, Isa, Source};
 
-/// Whole tables, as bits and range bits: ranges of so few and so many chunks that every height of
-/// a pyramid occurs, and dense ones, which only small heads have.
-const TABLES: [(u32, u32); 2] = [(17, 12), (19, 16)];
+/// Whole tables, as bits and range bits: dense ranges, which only small heads have, of 4, of 64 and of 256 chunks. So
+/// pyramids of all heights up to eight occur, the tall ones that are finished by pieces among them, and sets of whole
+/// buckets.
+const TABLES: [(u32, u32); 3] = [(17, 12), (19, 16), (19, 18)];
 
 /// Heads of longer words, evaluated with all that they depend on, and range bits: sparse ranges,
 /// with long runs in their sources.
@@ -164,7 +165,7 @@ mod tests {
         }
         assert_eq!(
             known.to_string(),
-            "affca985c0c41e69fd8e53c74fb2b24af8004d322146c452a1db9c4d9aca720e",
+            "1a23fce6b32263fbd33e2fff516da19826126b3e4b91720584f62b45d76c6814",
             "workers of other versions compare with it"
         );
         for end in ends {
