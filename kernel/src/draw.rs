@@ -8,7 +8,7 @@
 //!
 //! * d < `ones`: every losing index 1^j r of the source, j ≥ d, puts r into `N_j[d]`;
 //! * d ≥ `ones`, one source for all such d (at d = `ones` both cases of Lemma 3 are the same): every losing index
-//!   0^x 1^c r, c ≥ `ones`, puts r into `N_{x+c}[ones + x]`;
+//!   0^e 1^c r, c ≥ `ones`, puts r into `N_{e+c}[ones + e]`;
 //! * moves that end at the last 0 of the word: if the path that they lead to is losing, an *edge* of the same source,
 //!   all indices with d - 1 0s are marked, as the last 0 is one of the d that the move takes.
 //!
@@ -123,11 +123,11 @@ impl<'a> Crossing<'a> {
         Ok(())
     }
 
-    /// Puts r into `N_d`, d ≤ q, for each losing index 0^x 1^(d-x) r (Lemma 3).
+    /// Puts r into `N_d`, d ≤ q, for each losing index 0^e 1^(d-e) r (Lemma 3).
     #[inline(always)]
-    fn add(&mut self, source: &'a Source, x: usize, d: usize) {
+    fn add(&mut self, source: &'a Source, e: usize, d: usize) {
         let q = self.s + CHUNK_BITS;
-        let end: u64 = 1 << (q - x);
+        let end: u64 = 1 << (q - e);
         let first = end - (1 << (q - d));
         if d + BUCKET_BITS <= q {
             self.parts.push((d, SourceTail { source, first }));

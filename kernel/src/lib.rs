@@ -4,8 +4,9 @@
 //!
 //! A **path** is a string of 0s and 1s. It draws the border of a Young diagram, from the end of the first column to
 //! the end of the first row: 1 is a step along a row, 0 a step up to the next row. Leading 0s and trailing 1s draw no
-//! cell, so many paths stand for one position. The [word](chomp_table::word) of the position is the one that begins
-//! with 1 and ends with 0.
+//! cell and have no part in a move, so all paths with the same bits between them stand for one position, and have the
+//! same W. The [word](chomp_table::word) of a position is the path that begins with 1 and ends with 0; that of the
+//! empty position has no bits.
 //!
 //! A **segment** of a path is a run of adjacent bits. A **move** picks a segment that begins with 1 and ends with 0,
 //! and *sorts* it: it writes all 0s of the segment first, then all its 1s. These are the moves of Chomp. For a cell is
@@ -27,7 +28,7 @@
 //! | X0, X1 | the **halves**: all paths of one length that begin with X 0, with X 1 |
 //! | m | the number of bits after that 1 |
 //! | x | all m bits that follow the 1 |
-//! | t, u, r, r' | parts of x |
+//! | t, u, r, r' | parts of x, or of an index |
 //! | j, z | the length of t, and its number of 0s |
 //! | i, y | the length of u, and its number of 0s |
 //! | P | the strings p of m bits for which X 0 p is losing |
@@ -35,7 +36,7 @@
 //! | 0·S, 1·S | the strings of the set S, each with a 0 or a 1 put before it |
 //! | b, q | the bits of a word that follow its head; those of an index, b - 1 |
 //! | g | the bits of a head from a 1 on, `ones` of which are 1s |
-//! | d | in a range, the number of 0s of t |
+//! | d | the number of 0s that a move from the head takes from the bits after the head |
 //! | s | the index bits above a chunk, q - 9 for a whole range |
 //!
 //! # One half into the other
@@ -51,8 +52,8 @@
 //!   `R_j[0]` be empty: sorting 1 t changes nothing if t has no 0;
 //! * `M_j[z]`, for 0 ≤ z ≤ j ≤ m, be the strings r of m - j bits that have the form u r' with r' in `R_{j+i}[z+y]`.
 //!
-//! In words: r is in `M_j[z]` exactly if sorting 1 t, or 1 t and some of the bits after it, makes X 1 t r a losing
-//! path. That holds for every t of j bits with z 0s or for none.
+//! In words: r is in `M_j[z]` exactly if X 1 t r has a move to a losing path that sorts 1 t, or 1 t and some of the bits
+//! after it. That holds for every t of j bits with z 0s or for none.
 //!
 //! **Lemma 2.** `M_j[z] = R_j[z] ∪ 0·M_{j+1}[z+1] ∪ 1·M_{j+1}[z]` *for j < m, and* `M_m[z] = R_m[z]`. Proof: u is
 //! empty, or begins with 0, or begins with 1. ∎
@@ -77,14 +78,14 @@
 //! "losing" about the word with its last 0.
 //!
 //! **Solving.** `solve` takes the positions of a half X0, lifts them into X1, and takes those of X1; it does the same
-//! within each half. *When it takes the paths that begin with X, it marks each path X x before it reaches it, if a move
-//! that starts in x and ends before the last 0 leads to a losing path.* Proof by induction on the length of x: a move of X 0 x' that
-//! starts in 0 x' starts in x', and the claim holds for the half X0. A move of X 1 x' starts at this 1, and the lift
-//! has seen it, as the half X0 was finished; or it starts in x', and the claim holds for X1. ∎
+//! within each half. So it takes positions in ascending order. *When it takes a position, this is marked exactly if it
+//! is winning.* Proof by induction on the number that the position is, as moves lead to smaller numbers: the marks of
+//! moves that start in the head, or end at the last 0, are set before (see below). Any other move starts at a 1 of the
+//! index. Let X be the bits before that 1. The half X0 is finished, and right by induction, so by the theorem its lift
+//! has set the mark. And a mark is set only for a move to a losing position. ∎
 //!
-//! With X the whole head, these are all moves that start in the index and end before the last 0. The two kinds of
-//! moves below are marked besides. Positions are taken in ascending order and moves lead to smaller numbers, so a
-//! position that is not marked when it is reached is losing. [`solve`] does this without recursion.
+//! [`solve`] does this without recursion. Once a chunk of the bitmap is solved, its losing positions stand there in
+//! place of its marks.
 //!
 //! **Lemma 3.** *Let a 1 of the head be given: X is what stands before it in the head, g the bits from it to the end
 //! of the head, and the index t r with d ≥ 1 0s in t. Sorting g t leads, if d ≤ `ones`, to the head that has the 0s
@@ -92,16 +93,23 @@
 //! `0^(d-ones) 1^(j-d+ones)` r. All moves that start at this 1 and end in the index are of this kind.* Proof: g t has
 //! |g| - `ones` + d 0s, and the first |g| bits are the head's. A move sorts g t for a t that ends with 0. ∎
 //!
-//! Again only j and d matter. Let `N_j[d]` be the strings r of q - j bits for which, with some 1 of the head, the path
-//! of Lemma 3 is losing. [`draw`] collects them from the sources of the range. They take the place of `R_j[z]`, and
-//! Lemma 2 turns them into marks. Moves that end within the head leave the index as it is: [`draw`] ORs the losing
-//! positions of their sources into the bitmap.
+//! Again only j and d matter. Let `N_j[d]`, for 1 ≤ d ≤ j ≤ q, be the strings r of q - j bits for which, with some 1 of
+//! the head, the path of Lemma 3 is losing, and `N_j[0]` be empty. With N in place of R, Lemma 2 gives sets `M_j[z]`
+//! again, and `M_0[0]` is the set of the indices from which a move that starts in the head and ends in the index leads
+//! to a losing position: as in the theorem, but by Lemma 3. [`draw`] collects the sets N from the sources of the range.
+//! Moves that end within the head leave the index as it is: [`draw`] ORs the losing positions of their sources into the
+//! bitmap.
 //!
-//! **The last 0.** A move that ends at it leads to a path that ends with 1s. Without these it is a word of fewer bits,
-//! in a range of a lower layer; in the range of the empty head, in that range itself. If the move starts in the index,
-//! [`trailing`] marks it. If it starts in the head, what it leads to is an *edge* of the source of Lemma 3: the path
-//! of that head, some 0s, and 1s to the end. The [record](chomp_table::range) of each range tells which of its edges
-//! are losing, and [`draw`] marks all indices with the right number of 0s.
+//! **The last 0.** A move that ends at it leads to a path that ends with c ≥ 1 1s. Without these the path is a word of
+//! fewer bits with the same W, as trailing 1s draw no cell.
+//!
+//! * If the move starts in the index, the path has the head of the range, so its word is in the range head >> c, of a
+//!   lower layer. The [evaluator](Evaluator) reads the losing words of these *trimmed* heads, and [`trailing`] marks the
+//!   positions that move to them. In the range of the empty head that word is in the range itself. There a losing
+//!   position marks what moves to it by its longer paths as soon as it is found, which is in time: that is larger.
+//! * If the move starts in the head, the path is an *edge* of the source of Lemma 3: its head, some 0s, and 1s to the
+//!   end. The [record](chomp_table::range) of each range tells which of its edges are losing. Such a move takes d 0s,
+//!   the last 0 among them, and [`draw`] marks all indices with d - 1 0s.
 //!
 //! [`pyramid`] is Lemma 2 on bitmaps. The 512 indices that have all but their lowest nine bits in common are one
 //! [`Chunk`](chunk::Chunk): [`masks`] has what happens within it as tables, and [`bases`] puts together what these mean
@@ -135,14 +143,15 @@
 //!
 //! # Instruction sets
 //!
-//! There is one implementation, written on arrays of eight `u64`; it is compiled once for each [`Isa`] and the widest
-//! that the CPU has is chosen at run time. All give the same bits.
+//! The code is written once, on arrays of eight `u64`, and compiled once for each [`Isa`]. Only the search for the lowest
+//! bits of a chunk has a second form, for AVX-512. The widest set that the CPU has is chosen at run time. All give the
+//! same bits.
 //!
 //! # What always holds
 //!
 //! * No I/O of any kind, no threads, no clock, no async.
-//! * `unsafe` occurs in this crate and in no other: to enter code that is compiled for an instruction set, and to see the
-//!   bits of chunks as words.
+//! * `unsafe` occurs in this crate and in no other: to enter code that is compiled for an instruction set, to use
+//!   instructions of AVX-512, and to see the bits of chunks as words.
 
 #![allow(
     clippy::inline_always,

@@ -13,7 +13,7 @@
 
 use crate::chunk::Chunk;
 
-/// The most sets of a base, s + 1: a range of 2^32 words has s = 22.
+/// The most sets of a base, s + 1: a range with 32 range bits has s = 22.
 pub(crate) const BASE_SETS_MAX: usize = 23;
 
 /// So many chunks of each set go through the last four levels together.

@@ -1,9 +1,9 @@
 //! Moves that end at the last 0 of a word.
 //!
 //! Such a move turns `X 1 t 0`, with z 0s in t, into `X 0^(z+1)` followed by 1s only: a path with
-//! C ≥ 1 trailing 1s, which stands for a shorter word. Let `Y = X' 0^A 1^C` be such a path in
-//! this range, and losing. The moves to it start at one of the A places of its 0s, and the word
-//! before the move is Y's prefix up to there, a 1, and any t with the right number of 0s.
+//! C ≥ 1 trailing 1s, which stands for a shorter word. Let `Y = X' 0^A 1^C` be such a path with the head
+//! of this range, and losing. The moves to it start at one of the A places of its 0s, and the word
+//! before the move is Y's prefix up to there, a 1, any t with the right number of 0s, and the last 0.
 //!
 //! Starts within Y's chunk are a table. A start at bit s above the chunk concerns exactly the
 //! lift into the half that begins with the chunk X 1 0^s, and there all t with z 0s: [`Finals`]
