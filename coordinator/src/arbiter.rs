@@ -1,4 +1,4 @@
-//! The arbiter: evaluates a range, or merges a shard, that workers disagree about. It draws on what
+//! The arbiter: evaluates a range, or merges a shard, that workers disagree about, fail at or do not check. It draws on what
 //! the journal says is done, and trusts no worker.
 //!
 //! Like a worker, the arbiter puts a range into a part and a shard into the folder of the table.

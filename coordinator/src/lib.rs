@@ -26,7 +26,8 @@
 //!
 //! # What always holds
 //!
-//! * Nothing is acknowledged before a segment of the journal that says so is durable.
+//! * No evaluation or merge is accepted before a segment of the journal that says so is durable. Votes, held results and
+//!   checks write nothing, and are answered at once.
 //! * No record is decoded, except by the arbiter and by the search for a contradiction.
 //! * Participants take turns: none delays another.
 //! * A call or route without a rule is refused to everybody.

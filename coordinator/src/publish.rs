@@ -1,6 +1,6 @@
 //! Publication: the shards that workers have written become a table.
 //!
-//! Workers have read each shard back. This module makes the fingerprints from the leaves of the shards, and the counts
+//! Workers, or the coordinator, have read each shard back. This module makes the fingerprints from the leaves of the shards, and the counts
 //! from what workers counted while they merged. It checks that the words are those of whole mirror pairs, and that the
 //! table agrees with each smaller table in the same store and with the fingerprints that are known. It writes
 //! `SHA256SUMS`, and then the manifest: a folder without a manifest is no table.

@@ -38,8 +38,8 @@
 //!   that turns out wrong is withdrawn with all that follows from it, and results from before that are not taken any
 //!   more. The same happens to a range because of which the finished table contradicts itself. The job stops only if
 //!   the store keeps losing the same range.
-//! * **Once.** A unit is written once, unless it was withdrawn in between. It is acknowledged ([`Verdict::Accepted`],
-//!   [`Verdict::Duplicate`]) only when durable. A result for a unit that is just being written waits for that write.
+//! * **Once.** A unit is written once, unless it was withdrawn in between. A result that is written is acknowledged ([`Verdict::Accepted`],
+//!   [`Verdict::Duplicate`]) only when durable; a check writes nothing. A result for a unit that is just being written waits for that write.
 //! * **Every request and every submission is answered exactly once**; requests of a worker that
 //!   left, and those withdrawn, are not.
 //! * **No idling.** A request waits only while there is no work that its worker may have. Each unit that is ready has

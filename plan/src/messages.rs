@@ -41,7 +41,7 @@ pub enum Event {
         worker: WorkerId,
         leases: Vec<LeaseId>,
     },
-    /// A worker hands a lease back undone. This is no failed attempt.
+    /// A worker hands a lease back undone. This is a failed attempt at a check or at reading back, and at nothing else.
     Returned { worker: WorkerId, lease: LeaseId },
     /// A worker could not do its task. This is a failed attempt.
     Failed {

@@ -14,16 +14,17 @@ pub struct Settings {
     pub division: Division,
     /// The size of the table: bits, or tiles.
     pub size: u32,
-    /// The number of this coordinator among those that owned the table. Leases are counted from 2^32 times it.
+    /// The number of the journal's segment with which this coordinator took the table over. Leases are counted from 2^32
+    /// times it.
     pub epoch: u64,
     /// Results of leases below this number are not taken, unless the lease stands: their sources may have been
     /// wrong. 0 at first. If the journal tells of a withdrawal, 2^32 times the epoch.
     pub oldest_lease: u64,
-    /// A range or shard is done when so many workers have computed the same.
+    /// A range or shard is agreed when so many participants have computed the same.
     pub replicas: u32,
     /// How long a lease lasts, in milliseconds, from the moment it is given or renewed.
     pub lease_ms: u64,
-    /// A worker without leases and requests that was not heard of for so long is forgotten.
+    /// The plan forgets a worker that was not heard of for so long.
     pub silence_ms: u64,
     /// When a lease has stood for so long, a worker that has nothing else to do gets a speculative second one on the
     /// same work. A lease on ranges is slow earlier: after eight times the time that nine of ten tasks take, but not

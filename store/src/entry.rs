@@ -25,9 +25,9 @@ pub enum Entry {
     Done {
         /// The part.
         part: PartName,
-        /// How many workers computed each of them alike.
+        /// The number of participants that computed each of them alike.
         replicas: u32,
-        /// The participants of these workers.
+        /// These participants.
         finders: Finders,
         /// The ranges.
         ranges: Vec<Placed>,

@@ -1,4 +1,4 @@
-//! The frame that every object of the store has: what it is, which version, and a digest.
+//! The frame that every object of the journal has: its kind, its version, and a digest.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -60,7 +60,7 @@ impl Wrong {
     }
 }
 
-/// Writes a header.
+/// Writes an object of the journal, field by field.
 pub(super) struct Writer(Vec<u8>);
 
 impl Writer {

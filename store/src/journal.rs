@@ -40,7 +40,7 @@
 //!
 //! # What is removed
 //!
-//! The last two checkpoints are kept: if one is damaged, the other serves, or all segments do. Segments
+//! The last two checkpoints are kept while the job runs: if one is damaged, the other serves, or all segments do. Segments
 //! stay for ever, also when their table is published. They take some 80 bytes a range; and if one were
 //! gone, a coordinator that had been away for all that time could create it again, and believe that it
 //! had the table.

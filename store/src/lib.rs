@@ -16,7 +16,8 @@
 //!
 //! # What always holds
 //!
-//! * An object is created whole, once, and never overwritten. `clippy.toml` bans the shortcuts.
+//! * An object is created whole, and never overwritten. Only a file of a table without manifest is removed and created
+//!   anew, if it is not what it should be. `clippy.toml` bans the shortcuts.
 //! * The journal is the only record of what is done. No range or shard counts as finished before a segment says so. A
 //!   worker uses a record only after it has compared the digest with the one in the journal.
 //! * In a directory, no failed write is tried again by the same process: after a failed sync nobody

@@ -97,7 +97,7 @@ pub struct Place {
     pub offset: u32,
     /// The bytes of the record.
     pub length: u32,
-    /// How many workers computed the range alike, at least 1.
+    /// The number of participants that computed the range alike, at least 1.
     pub replicas: u32,
     /// The number of losing positions; of Grundy values, that of all.
     pub count: u64,

@@ -1,7 +1,7 @@
 //! Ranges, heads and layers.
 //!
-//! Fix the *range bits* b. A word is *head, then b low bits*, and a **range** is the run of 2^b
-//! consecutive words that share a head. Leading 0s of a head change nothing, so heads keep their
+//! Fix the *range bits* b. A word is *head, then b low bits*, and a **range** has the words among the 2^b
+//! consecutive numbers that share a head: the 2^(b-1) even ones. Leading 0s of a head change nothing, so heads keep their
 //! meaning when a table grows: the table of k bits is a prefix of the table of k + 1 bits.
 //!
 //! The **layer** of a head is the sum over its 1 bits of the bit's index from the right, counted

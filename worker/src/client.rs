@@ -67,7 +67,7 @@ pub(crate) struct LostRecord {
 /// The coordinator's verdict on a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The coordinator has accepted it, now or before.
+    /// The coordinator has taken it in, now or before: the worker need not keep it.
     Taken,
     /// The coordinator has no use for it, for this reason.
     Rejected(String),

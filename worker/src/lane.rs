@@ -215,7 +215,8 @@ impl Lane {
         }
     }
 
-    /// Sends heartbeats that renew the leases of all lanes. Ends only when the worker has to give the coordinator up.
+    /// Sends heartbeats with the leases of all lanes. The coordinator renews those on evaluations and merges. Ends only
+    /// when the worker has to give the coordinator up.
     pub(crate) async fn heartbeat(self) -> ClientError {
         loop {
             let interval = self.client.job().lease / HEARTBEATS_PER_LEASE;

@@ -10,7 +10,7 @@
 //! | `proxy` | reaches the store through the coordinator |
 //! | `loaded`, `cache` | ranges in memory, within a bound |
 //! | `gather` | finds the sources of a task |
-//! | `pool` | evaluates, on threads of its own |
+//! | `pool` | evaluates, decodes and merges, on threads of its own |
 //! | `merge` | writes a shard |
 //! | `values` | the ranges and shards of a table of Grundy values |
 //! | `lane` | does one task after the other, from lease to result |
@@ -25,7 +25,7 @@
 //! # What always holds
 //!
 //! * A worker does not decide who computes what, and has no state that outlives the process.
-//! * The evaluation threads run nothing else, and tokio's threads never evaluate.
+//! * Threads of the pool never wait for the network or a disk, and tokio's threads never evaluate.
 //! * Every call has a deadline and may be repeated. After an outage one lane joins again for all,
 //!   as the same worker, and each call is made again.
 //! * With a seed, a paused clock, one thread and a deterministic transport and store, a worker is

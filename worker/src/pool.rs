@@ -1,4 +1,4 @@
-//! Threads that evaluate. Nothing else runs on them, and they never run tokio's work.
+//! Threads for work that keeps a CPU busy: evaluation, decoding, merging, digests. They never run tokio's work.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;

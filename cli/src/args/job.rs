@@ -199,7 +199,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) workers: Option<u32>,
 
-    /// Work on ranges of 2^B words, from 2^12 to 2^32 [default: what the job would choose]
+    /// Work on ranges of 2^B numbers, half of which are words, from 2^12 to 2^32 [default: what the job would choose]
     #[arg(long, value_name = "B", value_parser = range_bits)]
     pub(crate) range_bits: Option<RangeBits>,
 

@@ -36,7 +36,7 @@ use crate::list::List;
 #[derive(Debug)]
 pub(crate) struct Subject {
     pub(crate) bits: u32,
-    /// How many workers compute each range alike.
+    /// The number of participants that have to compute each range alike.
     pub(crate) replicas: u32,
     /// The participants.
     pub(crate) list: List,
