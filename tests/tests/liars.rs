@@ -266,16 +266,7 @@ fn shards_that_are_wrong() {
             let mut client = Client::join(access, 1, "liar").await;
             others.wait();
             let mut deeds = Deeds::default();
-            loop {
-                let task = match client.lease().await {
-                    Offer::Task(task) => task,
-                    Offer::Wait => continue,
-                    Offer::Finished => return deeds,
-                    Offer::Refused(status) => {
-                        deeds.end = Some(status);
-                        return deeds;
-                    }
-                };
+            while let Some(task) = deeds.next_task(&mut client).await {
                 if !matches!(task.work, Some(Work::Merge(_))) {
                     say(&mut client, &task, |_, _, _| Speech::Truth, &mut deeds).await;
                     continue;
@@ -291,6 +282,7 @@ fn shards_that_are_wrong() {
                 let answer = client.say(&task, None, Some(said)).await;
                 deeds.refusals.push(format!("{put:?} {answer:?}"));
             }
+            deeds
         })
     };
     let other = job(|merged, _| merged.leaf.digest.0[7] ^= 1);
@@ -301,7 +293,6 @@ fn shards_that_are_wrong() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 fn strangers_and_latecomers() {
     let aftermath = outlive(14, async |access, others| {
         let good = || hello(1, "liar");
@@ -378,16 +369,7 @@ fn strangers_and_latecomers() {
         let mut random = Rng(3);
         let mut old = None;
         let mut deeds = Deeds::default();
-        loop {
-            let task = match client.lease().await {
-                Offer::Task(task) => task,
-                Offer::Wait => continue,
-                Offer::Finished => return deeds,
-                Offer::Refused(status) => {
-                    deeds.end = Some(status);
-                    return deeds;
-                }
-            };
+        while let Some(task) = deeds.next_task(&mut client).await {
             // Some of it is said under a lease that ended.
             let is_evaluation = matches!(task.work, Some(Work::Evaluate(_)));
             let old = *old.get_or_insert(task.lease);
@@ -407,6 +389,7 @@ fn strangers_and_latecomers() {
             };
             say(&mut client, &task, lie, &mut deeds).await;
         }
+        deeds
     });
     aftermath.told.assert_expelled();
     aftermath.assert_named("liar", LIED);

@@ -37,6 +37,21 @@ pub(crate) struct Deeds {
 }
 
 impl Deeds {
+    /// The next task of the worker, or nothing when the job is done or it gets no more.
+    pub(crate) async fn next_task(&mut self, client: &mut Client) -> Option<v1::Task> {
+        loop {
+            match client.lease().await {
+                Offer::Task(task) => return Some(task),
+                Offer::Wait => {}
+                Offer::Finished => return None,
+                Offer::Refused(status) => {
+                    self.end = Some(status);
+                    return None;
+                }
+            }
+        }
+    }
+
     /// Asserts that it was told to go.
     pub(crate) fn assert_expelled(&self) {
         let code = self.end.as_ref().map(Status::code);
@@ -51,18 +66,10 @@ pub(crate) async fn work(
     mut speech: impl FnMut(&Client, &v1::Task, &[Range]) -> Speech,
 ) -> Deeds {
     let mut deeds = Deeds::default();
-    loop {
-        let task = match client.lease().await {
-            Offer::Task(task) => task,
-            Offer::Wait => continue,
-            Offer::Finished => return deeds,
-            Offer::Refused(status) => {
-                deeds.end = Some(status);
-                return deeds;
-            }
-        };
+    while let Some(task) = deeds.next_task(client).await {
         say(client, &task, &mut speech, &mut deeds).await;
     }
+    deeds
 }
 
 /// Says something about one task. It tells the truth of all that it is to check or to read back, and leaves merging to

@@ -63,16 +63,7 @@ fn one_that_lies_a_little_where_nobody_compares() {
 fn one_that_lies_in_checks() {
     let job = LoneJob::with(async |client| {
         let mut deeds = Deeds::default();
-        loop {
-            let task = match client.lease().await {
-                Offer::Task(task) => task,
-                Offer::Wait => continue,
-                Offer::Finished => return deeds,
-                Offer::Refused(status) => {
-                    deeds.end = Some(status);
-                    return deeds;
-                }
-            };
+        while let Some(task) = deeds.next_task(client).await {
             if let Some(Work::Check(check)) = &task.work
                 && let Some(truth) = client.evaluate(&check.heads, task.journal).await
             {
@@ -86,6 +77,7 @@ fn one_that_lies_in_checks() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
+        deeds
     });
     job.assert_no_harm("sent a wrong content");
 }
