@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -181,6 +182,16 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     }
     files.sort();
     files
+}
+
+/// The directory of a finished table of so many bits, which the first test that wants it makes.
+pub(crate) fn made_once(table: &'static OnceLock<TempDir>, bits: u32) -> &'static Path {
+    let directory = table.get_or_init(|| {
+        let directory = tempfile::tempdir().unwrap();
+        end(&mut run(directory.path(), bits)).summary();
+        directory
+    });
+    directory.path()
 }
 
 /// The digests of all files in `folder` and its subfolders, by their names in it.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::common::{end, files, number, program, run, start, wait};
+use crate::common::{end, files, made_once, number, program, start, wait};
 use chomp_table::{Digest, Table};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -17,12 +17,7 @@ const BITS: u32 = 22;
 /// A finished table, made once.
 fn table() -> &'static Path {
     static TABLE: OnceLock<TempDir> = OnceLock::new();
-    let directory = TABLE.get_or_init(|| {
-        let directory = tempfile::tempdir().unwrap();
-        end(&mut run(directory.path(), BITS)).summary();
-        directory
-    });
-    directory.path()
+    made_once(&TABLE, BITS)
 }
 
 /// `chomp export` of `table`, with these words on the command line.

@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use crate::common::values::{SMALL, areas, publish};
-use crate::common::{end, needs, program, run};
+use crate::common::{end, made_once, needs, program, run};
 use chomp_table::partition::count;
 use chomp_table::{Partition, Table, Word};
 use tempfile::TempDir;
@@ -41,12 +41,7 @@ fn has_python() -> bool {
 /// A finished table, made once.
 fn table() -> &'static Path {
     static TABLE: OnceLock<TempDir> = OnceLock::new();
-    let directory = TABLE.get_or_init(|| {
-        let directory = tempfile::tempdir().unwrap();
-        end(&mut run(directory.path(), BITS)).summary();
-        directory
-    });
-    directory.path()
+    made_once(&TABLE, BITS)
 }
 
 fn folder() -> PathBuf {
