@@ -6,6 +6,15 @@
 //! [commits](Action::Commit), [withdrawals](Action::Withdraw) and [losses](Action::Lose). It tells what came of actions
 //! that may fail.
 //!
+//! | modules | what they have |
+//! |---|---|
+//! | `messages`, `ids`, `reasons`, `settings`, `waiting` | what the plan and its caller tell each other |
+//! | `units`, `ranges`, `shards`, `slots` | the units and their states |
+//! | `offers`, `attempts`, `regions`, `leases`, `patience` | which worker gets which task, and for how long |
+//! | `judging`, `submissions`, `checks`, `read_backs` | what becomes of a result |
+//! | `arbitration`, `doubts`, `healing`, `workers`, `past` | what follows when something was wrong or is lost |
+//! | `publication`, [`forecast`] | the end of a job; the estimate of a job |
+//!
 //! # A unit
 //!
 //! Ranges are evaluated, and when all are done the table is cut into shards, which are merged. Both are
@@ -58,13 +67,6 @@
 //!   after a while, unless it is there alone.
 //! * **A worker may come back.** A worker is known by its number. It is forgotten after
 //!   a long silence, and may join again at any time, with the same number, and hand in what it has.
-//!
-//! # The order of work
-//!
-//! Low layers go first; when the last tasks of a layer are in hand, idle workers go on above it. Heads that share their
-//! high bits share most of their sources: the first worker that takes a range of such a **region** owns the region, in
-//! all layers, and gets what becomes ready there. A worker that would have nothing to do takes ranges of others, or
-//! gets a second lease on a slow task of another participant: the result that comes first counts.
 //!
 //! # Why a late or second result does no harm
 //!
