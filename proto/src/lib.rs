@@ -1,4 +1,5 @@
-//! The protocol between coordinator and workers, generated from `proto/chomp.proto`.
+//! The protocol between coordinator and workers, as `proto/chomp.proto` has it: `v1.rs` is
+//! generated, and `tests/generated.rs` is its recipe.
 //!
 //! These are wire types. They end at the transport modules of the coordinator and the worker,
 //! which turn them into types that cannot be wrong.
@@ -13,9 +14,6 @@ pub const OBJECTS_PATH: &str = "/objects/";
 /// The header of a `PUT` that names the worker, as a decimal number.
 pub const WORKER_HEADER: &str = "chomp-worker";
 
-/// The descriptors of `chomp.proto`, as a `google.protobuf.FileDescriptorSet`: the list of all calls.
-pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
-
 /// The messages and services.
 #[expect(
     missing_docs,
@@ -23,6 +21,5 @@ pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descrip
     clippy::pedantic,
     reason = "generated code; the .proto file documents it"
 )]
-pub mod v1 {
-    tonic::include_proto!("chomp.v1");
-}
+#[rustfmt::skip]
+pub mod v1;

@@ -3,10 +3,7 @@
 use std::collections::BTreeSet;
 
 use chomp_access::{Holder, Token};
-use chomp_proto::DESCRIPTORS;
 use http::uri::PathAndQuery;
-use prost::Message;
-use prost_types::FileDescriptorSet;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tonic::metadata::MetadataValue;
@@ -22,14 +19,17 @@ use chomp_store::objects::SimulatedStorage;
 
 /// The calls that the protocol has.
 fn calls() -> BTreeSet<String> {
-    let files = FileDescriptorSet::decode(DESCRIPTORS).unwrap().file;
+    let protocol = include_str!("../../../proto/proto/chomp.proto");
+    let mut service = "";
     let mut calls = BTreeSet::new();
-    for file in files {
-        for service in &file.service {
-            for method in &service.method {
-                let (package, service) = (file.package(), service.name());
-                calls.insert(format!("/{package}.{service}/{}", method.name()));
+    for line in protocol.lines() {
+        let mut words = line.split([' ', '(']).filter(|word| !word.is_empty());
+        match (words.next(), words.next()) {
+            (Some("service"), Some(name)) => service = name,
+            (Some("rpc"), Some(name)) => {
+                calls.insert(format!("/chomp.v1.{service}/{name}"));
             }
+            _ => {}
         }
     }
     assert!(calls.len() > 5, "{calls:?}");
