@@ -158,7 +158,8 @@ fn of_export(error: &ExportError) -> Option<Exit> {
         ExportError::Beyond { .. }
         | ExportError::BeyondTiles { .. }
         | ExportError::Memory { .. }
-        | ExportError::Unsuited { .. } => Some(Exit::Usage),
+        | ExportError::Unsuited { .. }
+        | ExportError::WithoutParquet => Some(Exit::Usage),
         ExportError::Stopped => Some(Exit::Stopped),
         _ => None,
     }

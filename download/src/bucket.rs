@@ -9,7 +9,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use chomp_store::location::Location;
 use chomp_store::objects::Bucket;
-use chomp_store::objects::BucketStorage;
 use chomp_store::{Key, Problem, Storage};
 use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::reader::TableName;
@@ -41,9 +40,9 @@ impl BucketTable {
             unreachable!("only addresses of buckets are given here");
         };
         let (bucket, named) = apart(bucket);
-        let storage = BucketStorage::open(&bucket)?.with_patience(patience);
+        let storage = bucket.open(Some(patience))?;
         let address = bucket.to_string();
-        BucketTable::find(Arc::new(storage), address, named.or(table)).await
+        BucketTable::find(storage, address, named.or(table)).await
     }
 
     /// Finds the table that is named, or the first.

@@ -18,6 +18,7 @@
 //!   that it sorts, one piece of the stream, and what a format needs: a block of a bitmap, a row group.
 //! * No network, no threads, no clock, no async.
 
+use std::error::Error;
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
@@ -30,6 +31,10 @@ pub mod filter;
 mod chomp_fast;
 mod npy;
 mod output;
+#[cfg(feature = "parquet")]
+mod parquet;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_parquet.rs"]
 mod parquet;
 mod roaring;
 mod rows;
@@ -185,7 +190,12 @@ pub enum ExportError {
     Write(#[source] io::Error),
     /// The Parquet library found something wrong with what it was given.
     #[error("cannot be put into Parquet")]
-    Parquet(#[source] ::parquet::errors::ParquetError),
+    Parquet(#[source] Box<dyn Error + Send + Sync>),
+    /// The crate was built without the feature `parquet`.
+    #[error(
+        "this program was built without Parquet; `cargo install --path cli --profile dist --features full` builds it with Parquet"
+    )]
+    WithoutParquet,
     /// `watch` ended the export.
     #[error("the export was stopped: run it again to have it")]
     Stopped,

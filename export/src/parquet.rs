@@ -244,9 +244,9 @@ impl From<ParquetError> for ExportError {
         match error {
             ParquetError::External(error) => match error.downcast::<io::Error>() {
                 Ok(error) => ExportError::from(*error),
-                Err(error) => ExportError::Parquet(ParquetError::External(error)),
+                Err(error) => ExportError::Parquet(error),
             },
-            error => ExportError::Parquet(error),
+            error => ExportError::Parquet(error.into()),
         }
     }
 }

@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use chomp_files::failed;
 
-use crate::objects::{
-    Bucket, BucketStorage, Key, LocalStorage, OpenError, Routed, Service, Storage, TableLock,
-};
+use crate::objects::{Bucket, Key, LocalStorage, OpenError, Routed, Service, Storage, TableLock};
 
 /// Where a store is: a directory, or a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +101,7 @@ impl Location {
     pub fn open_shared(&self) -> Result<Arc<dyn Storage>, OpenError> {
         Ok(match self {
             Location::Directory(path) => Arc::new(LocalStorage::shared(path)?),
-            Location::Bucket(bucket) => Arc::new(BucketStorage::open(bucket)?),
+            Location::Bucket(bucket) => bucket.open(None)?,
         })
     }
 
@@ -130,14 +128,8 @@ impl Location {
         let local = |path: &Path| LocalStorage::open(TableLock::acquire(path)?);
         let rest: Arc<dyn Storage> = match (self, journal) {
             (Location::Directory(path), _) => Arc::new(local(path)?),
-            (Location::Bucket(bucket), journal) => {
-                let storage = BucketStorage::open(bucket)?;
-                match journal {
-                    None => storage.probe().await?,
-                    Some(_) => storage.reach().await?,
-                }
-                Arc::new(storage)
-            }
+            (Location::Bucket(bucket), None) => bucket.open_for_job(true).await?,
+            (Location::Bucket(bucket), Some(_)) => bucket.open_for_job(false).await?,
         };
         Ok(match journal {
             Some(path) => Arc::new(Routed {

@@ -5,6 +5,11 @@
 //! failed sync it is not known what the disk holds, and only a new start that reads it again finds out: so a directory
 //! does not try a write again.
 
+mod address;
+#[cfg(feature = "buckets")]
+mod bucket;
+#[cfg(not(feature = "buckets"))]
+#[path = "objects/no_bucket.rs"]
 mod bucket;
 mod key;
 mod local;
@@ -23,7 +28,7 @@ use chomp_files::Unfit;
 use chomp_table::head::HEAD_BITS_MAX;
 use futures_util::{StreamExt, stream};
 
-pub use bucket::{Bucket, BucketStorage, Service};
+pub use address::{Bucket, Service};
 pub use key::{Key, KeyError};
 pub use local::LocalStorage;
 pub use lock::{OpenError, TableLock};

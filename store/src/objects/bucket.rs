@@ -8,7 +8,6 @@
 //! Several servers accept the condition and ignore it, or lose a race: see [`BucketStorage::probe`].
 //! Credentials and addresses come from the environment, under the names that other programs use.
 
-mod address;
 mod failure;
 mod patience;
 mod probe;
@@ -29,10 +28,10 @@ use object_store::{
     ObjectStoreExt, PutMode, PutOptions, RetryConfig,
 };
 
-pub use self::address::{Bucket, Service};
 pub(super) use self::failure::is_refusal;
 use self::failure::{Knowledge, advice, said, sort};
 use self::patience::Patience;
+use super::address::{Bucket, Service};
 use super::lock::OpenError;
 use super::{Action, Key, LISTED_MAX, Problem, Storage, StorageError};
 
@@ -47,12 +46,43 @@ const REMOVALS_MAX: usize = 16;
 
 /// A bucket, or a folder in it, as a storage.
 #[derive(Clone, Debug)]
-pub struct BucketStorage {
+pub(super) struct BucketStorage {
     store: Arc<dyn ObjectStore>,
     bucket: Bucket,
     patience: Duration,
     /// [`LISTED_MAX`].
     listed_max: usize,
+}
+
+impl Bucket {
+    /// Opens the bucket with addresses and credentials from the environment, and sends nothing yet. Requests
+    /// are repeated for `patience`, or for three minutes.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Bucket`] if the environment contradicts itself.
+    pub fn open(&self, patience: Option<Duration>) -> Result<Arc<dyn Storage>, OpenError> {
+        let storage = BucketStorage::open(self)?;
+        Ok(Arc::new(
+            storage.with_patience(patience.unwrap_or(PATIENCE)),
+        ))
+    }
+
+    /// Opens the bucket for a coordinator, and makes sure that it is fit for a job's data, and for the journal
+    /// too if that `has_journal`: see [`BucketStorage::probe`].
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Bucket`], which says what to do.
+    pub async fn open_for_job(&self, has_journal: bool) -> Result<Arc<dyn Storage>, OpenError> {
+        let storage = BucketStorage::open(self)?;
+        if has_journal {
+            storage.probe().await?;
+        } else {
+            storage.reach().await?;
+        }
+        Ok(Arc::new(storage))
+    }
 }
 
 impl BucketStorage {
@@ -64,7 +94,7 @@ impl BucketStorage {
     /// # Errors
     ///
     /// [`OpenError::Bucket`] if the environment contradicts itself.
-    pub fn open(bucket: &Bucket) -> Result<BucketStorage, OpenError> {
+    pub(crate) fn open(bucket: &Bucket) -> Result<BucketStorage, OpenError> {
         match bucket.service {
             Service::S3 => BucketStorage::s3(bucket, AmazonS3Builder::from_env(), REQUEST_TIMEOUT),
             Service::Google => {
@@ -85,7 +115,8 @@ impl BucketStorage {
     /// # Errors
     ///
     /// [`OpenError::Bucket`] if `endpoint` is not an address.
-    pub fn at_endpoint(
+    #[cfg(test)]
+    pub(crate) fn at_endpoint(
         bucket: &Bucket,
         endpoint: &str,
         access_key: &str,
@@ -139,13 +170,8 @@ impl BucketStorage {
     }
 
     /// The same storage, whose requests are repeated for `patience` instead of three minutes.
-    pub fn with_patience(self, patience: Duration) -> BucketStorage {
+    pub(crate) fn with_patience(self, patience: Duration) -> BucketStorage {
         BucketStorage { patience, ..self }
-    }
-
-    /// Which bucket this is.
-    pub fn bucket(&self) -> &Bucket {
-        &self.bucket
     }
 
     fn patience(&self) -> Patience {
@@ -250,6 +276,7 @@ impl BucketStorage {
     }
 }
 
+#[cfg(test)]
 fn endpoint(url: &str, access_key: &str, secret: &str) -> AmazonS3Builder {
     AmazonS3Builder::new()
         .with_endpoint(url)

@@ -27,7 +27,7 @@ impl BucketStorage {
     /// # Errors
     ///
     /// [`OpenError::Bucket`], which says what to do.
-    pub async fn reach(&self) -> Result<(), OpenError> {
+    pub(crate) async fn reach(&self) -> Result<(), OpenError> {
         let storage = self.clone().with_patience(PATIENCE);
         let fail = |error| unusable(&self.bucket, error);
         let (key, bytes) = (fresh_key(), Bytes::from_static(b"reached"));
@@ -55,7 +55,7 @@ impl BucketStorage {
     /// # Errors
     ///
     /// [`OpenError::Bucket`], which says what to do.
-    pub async fn probe(&self) -> Result<(), OpenError> {
+    pub(crate) async fn probe(&self) -> Result<(), OpenError> {
         self.reach().await?;
         let storage = self.clone().with_patience(PATIENCE);
         for _ in 0..RACES {

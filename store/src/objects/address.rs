@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::Key;
+use super::Key;
 
 /// A bucket of an object store, or a folder in it: `s3://BUCKET/PREFIX`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,62 @@
+//! Buckets in a build without the feature `buckets`: none can be opened.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::address::Bucket;
+use super::{Cause, OpenError, Storage};
+
+const WITHOUT: &str = "this program was built without buckets; \
+                       `cargo install --path cli --profile dist --features full` builds it with them";
+
+impl Bucket {
+    /// Refuses: see the build with the feature.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Bucket`], always.
+    pub fn open(&self, _patience: Option<Duration>) -> Result<Arc<dyn Storage>, OpenError> {
+        Err(self.refusal())
+    }
+
+    /// Refuses: see the build with the feature.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Bucket`], always.
+    #[expect(
+        clippy::unused_async,
+        reason = "with the feature it waits for the server"
+    )]
+    pub async fn open_for_job(&self, _has_journal: bool) -> Result<Arc<dyn Storage>, OpenError> {
+        Err(self.refusal())
+    }
+
+    fn refusal(&self) -> OpenError {
+        OpenError::Bucket {
+            bucket: self.to_string(),
+            what: WITHOUT.to_owned(),
+            source: None,
+        }
+    }
+}
+
+/// No failure comes from a bucket.
+pub(super) fn is_refusal(_: &Cause) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::location::Location;
+
+    #[tokio::test]
+    async fn a_bucket_is_refused_with_the_command_that_builds_what_opens_it() {
+        let bucket: Location = "s3://bucket/tables".parse().unwrap();
+        for refused in [bucket.open_view(), bucket.open(None).await] {
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.starts_with("cannot use s3://bucket/tables: this program was built"));
+            assert!(refused.contains("--features full"), "{refused}");
+        }
+    }
+}
