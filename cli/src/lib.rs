@@ -59,7 +59,10 @@ use anyhow::Context;
 use chomp_table::format::shown;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 use args::{Args, Command, wanted};
 use events::Event;
@@ -163,10 +166,11 @@ fn start_log(display: &Display, command: &Command) {
         Command::Coordinator(_) | Command::Worker(_) | Command::Serve(_) => LevelFilter::INFO,
         _ => LevelFilter::WARN,
     };
-    let filter = tracing_subscriber::EnvFilter::builder()
-        .with_default_directive(level.into())
-        .with_env_var("CHOMP_LOG")
-        .from_env_lossy();
+    let wanted = std::env::var("CHOMP_LOG").unwrap_or_default();
+    let filter = match wanted.as_str() {
+        "" => Ok(Targets::new().with_default(level)),
+        wanted => wanted.parse::<Targets>(),
+    };
     // Names and reasons come from others.
     let fields = format::debug_fn(|writer, field, value| {
         let value = format!("{value:?}");
@@ -177,13 +181,19 @@ fn start_log(display: &Display, command: &Command) {
     });
     let fields = fields.delimited(" ");
     let writer = display.clone();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .fmt_fields(fields)
         .with_writer(move || writer.clone())
         .with_target(false)
-        .with_ansi(display.is_terminal())
+        .with_ansi(display.is_terminal());
+    let wrong = filter.as_ref().err().map(ToString::to_string);
+    let filter = filter.unwrap_or_else(|_| Targets::new().with_default(level));
+    tracing_subscriber::registry()
+        .with(lines.with_filter(filter))
         .init();
+    if let Some(wrong) = wrong {
+        tracing::warn!("CHOMP_LOG={wanted} is ignored: {wrong}; give a level, or TARGET=LEVEL,…");
+    }
 }
 
 /// Prints a result on stdout. A reader that went away is no error.
