@@ -90,5 +90,5 @@ release *ARGS:
     .ci/release {{ARGS}}
 
 # A container image of a static program, without a daemon
-image PROGRAM="target/x86_64-unknown-linux-musl/release/chomp":
+image PROGRAM="target/x86_64-unknown-linux-musl/dist/chomp":
     .ci/image {{PROGRAM}}
