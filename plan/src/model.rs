@@ -11,27 +11,9 @@ mod ending;
 mod steps;
 mod world;
 
-use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread;
-
 use chomp_table::rng::Rng;
+use chomp_trials::trials;
 use world::World;
-
-/// How many schedules there are, unless `CHOMP_SCHEDULES` says so.
-const SCHEDULES: u64 = 100_000;
-
-/// The number that a variable of the environment has.
-fn number(variable: &str, default: u64) -> u64 {
-    let wanted = std::env::var(variable);
-    wanted.map_or(default, |number| number.parse().expect("a number"))
-}
-
-/// The seeds of one schedule in so many: the first is 0, unless `CHOMP_FIRST_SEED` says so.
-fn seeds(one_in: u64) -> Range<u64> {
-    let first = number("CHOMP_FIRST_SEED", 0);
-    first..first + number("CHOMP_SCHEDULES", SCHEDULES) / one_in
-}
 
 /// Runs a schedule, which its seed determines.
 fn run(seed: u64) {
@@ -51,26 +33,14 @@ fn run_with_a_lie_told_first(seed: u64) {
     world.lie_first();
 }
 
-fn check(seeds: impl Iterator<Item = u64>, run: fn(u64)) {
-    for seed in seeds {
-        let outcome = catch_unwind(AssertUnwindSafe(|| run(seed)));
-        assert!(
-            outcome.is_ok(),
-            "the schedule of seed {seed} failed, see above"
-        );
-    }
-}
-
 #[test]
 fn every_schedule_ends_with_the_right_table() {
-    let seeds = seeds(1);
-    thread::scope(|scope| {
-        scope.spawn(|| check(seeds.clone().step_by(2), run));
-        scope.spawn(|| check(seeds.clone().skip(1).step_by(2), run));
-    });
+    let schedules = trials("schedules of the plan").seconds(3.0);
+    schedules.at_least(500).on_all_cores().run(run);
 }
 
 #[test]
 fn a_lie_told_first_is_found_in_every_schedule() {
-    check(seeds(20), run_with_a_lie_told_first);
+    let schedules = trials("schedules that begin with a lie");
+    schedules.at_least(50).run(run_with_a_lie_told_first);
 }

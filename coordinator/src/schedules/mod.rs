@@ -8,8 +8,7 @@
 //! with the table of an undisturbed run ([`published`]), byte for byte; what was acknowledged is
 //! never lost; and a lie that nobody found ends the job without a table.
 //!
-//! A failure names its seed: `CHOMP_SEED=<seed> cargo test -p chomp-coordinator schedules` runs
-//! that schedule alone.
+//! A failure names its seed, and how to run that schedule alone.
 
 mod coordinator;
 mod ending;
@@ -20,14 +19,12 @@ mod steps;
 mod worker;
 mod world;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread;
-
 use chomp_table::rng::Rng;
+use chomp_trials::trials;
 use world::World;
 
-/// How many schedules there are, unless `CHOMP_SCHEDULES` says so.
-const SCHEDULES: u64 = 100_000;
+/// So many schedules have something of everything that is worth being seen.
+const MANY: u64 = 20_000;
 
 /// What was seen in some schedules: shows that they are not all harmless.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,48 +71,24 @@ fn run(seed: u64) -> Seen {
     world.seen
 }
 
-fn check(seeds: impl Iterator<Item = u64>) -> Seen {
-    let mut seen = Seen::default();
-    for seed in seeds {
-        let outcome = catch_unwind(AssertUnwindSafe(|| run(seed)));
-        let Ok(one) = outcome else {
-            panic!(
-                "the schedule of seed {seed} failed, see above; CHOMP_SEED={seed} runs it alone"
-            );
-        };
-        seen.add(one);
-    }
-    seen
-}
-
 #[test]
 #[expect(clippy::print_stderr, reason = "says what the schedules were made of")]
 fn every_schedule_of_plan_journal_and_publication_ends_well() {
-    if let Ok(seed) = std::env::var("CHOMP_SEED") {
-        run(seed.parse().unwrap());
-        return;
-    }
-    let wanted = std::env::var("CHOMP_SCHEDULES");
-    let schedules = wanted.map_or(SCHEDULES, |count| count.parse().unwrap());
-    let seen = thread::scope(|scope| {
-        let odd = scope.spawn(|| check((1..schedules).step_by(2)));
-        let mut seen = check((0..schedules).step_by(2));
-        seen.add(odd.join().unwrap());
-        seen
-    });
-    eprintln!("{schedules} schedules: {seen:?}");
+    let some = trials("schedules of plan, journal and publication").seconds(3.0);
+    let (schedules, seen) = some.at_least(300).on_all_cores().gather(run, Seen::add);
+    eprintln!("{seen:?}");
     let often = [
-        (seen.starts, 2 * SCHEDULES),
-        (seen.stops, SCHEDULES / 10),
-        (seen.overtaken, SCHEDULES / 20),
-        (seen.quarantined, SCHEDULES / 200),
-        (seen.withdrawn, SCHEDULES / 100),
-        (seen.healed, SCHEDULES / 2000),
-        (seen.published, SCHEDULES / 2),
-        (seen.shards, SCHEDULES / 200),
-        (seen.checks, SCHEDULES / 100),
-        (seen.lost_shards, SCHEDULES / 10_000),
+        (seen.starts, 2 * schedules),
+        (seen.stops, schedules / 10),
+        (seen.overtaken, schedules / 20),
+        (seen.quarantined, schedules / 200),
+        (seen.withdrawn, schedules / 100),
+        (seen.healed, schedules / 2000),
+        (seen.published, schedules / 2),
+        (seen.shards, schedules / 200),
+        (seen.checks, schedules / 100),
+        (seen.lost_shards, schedules / 10_000),
     ];
     let is_often = often.iter().all(|(seen, least)| seen > least);
-    assert!(is_often || schedules < SCHEDULES, "{seen:?}");
+    assert!(is_often || schedules < MANY, "{seen:?}");
 }

@@ -1,0 +1,330 @@
+//! Everything that a port on a network has to expect, all at once, while a real worker makes a table:
+//! the job goes on, memory stays bounded, and whoever is of no use has to go.
+
+use std::time::Duration;
+
+use crate::common::FINGERPRINT_24;
+use crate::peers::client::{connect, hello};
+use crate::peers::raw::{
+    PREFACE, Peer, Then, endless_headers, endless_lines, greeting, half_call, noise, reset_call,
+};
+use crate::peers::{Job, assert_content};
+use bytes::Bytes;
+use chomp_access::Access;
+use chomp_proto::{WORKER_HEADER, v1};
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use tokio::task::JoinSet;
+use tonic::body::Body;
+use tonic::{Code, Status};
+
+const PEAK_BYTES_MAX: u64 = 300 << 20;
+/// Connections of one peer that send nothing. Fewer than one address may have.
+const SILENT: usize = 1000;
+/// What a busy machine may add to any time.
+const SLACK: Duration = Duration::from_secs(15);
+/// The named limits: see `serve/src/net/limits.rs`.
+const GREETING: Duration = Duration::from_secs(10);
+const HEADER: Duration = Duration::from_secs(10);
+const KEEPALIVE: Duration = Duration::from_secs(20);
+/// How long the next bytes of an object may take.
+const STALL: Duration = Duration::from_mins(1);
+/// Those that can only be seen to stay may do so for as long as all others.
+const WATCHED: Duration = Duration::from_secs(45);
+
+fn raw_peers() -> Vec<Peer> {
+    let peer = |name, opening: &[u8], then, within: Duration| Peer {
+        name,
+        opening: opening.to_vec(),
+        then,
+        within: within + SLACK,
+    };
+    let soon = Duration::ZERO;
+    let hello = b"GET /status HTTP/1.1\r\nhost: a\r\n";
+    let get = [&hello[..], b"\r\n"].concat();
+    let deaf = [&greeting()[..], &half_call(0), &half_call(1)].concat();
+    let tls = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+    let post = b"POST /chomp.v1.Coordinator/Join HTTP/1.1\r\nhost: a\r\ncontent-type: text/html\r\ncontent-length: 100\r\n\r\nhalf";
+    vec![
+        peer("half a preface", &PREFACE[..12], Then::Silence, GREETING),
+        peer(
+            "a preface in drops",
+            b"",
+            Then::Drip(PREFACE.to_vec()),
+            GREETING,
+        ),
+        peer("a silent caller", PREFACE, Then::Silence, 2 * KEEPALIVE),
+        // It does not answer when it is asked whether it is there.
+        peer("half a call", &deaf, Then::Silence, 2 * KEEPALIVE),
+        peer(
+            "a call in drops",
+            &greeting(),
+            Then::Drip(half_call(0).repeat(10)),
+            2 * KEEPALIVE,
+        ),
+        peer("half a request", hello, Then::Silence, HEADER),
+        peer(
+            "a request in drops",
+            hello,
+            Then::Drip(endless_lines(0)),
+            HEADER,
+        ),
+        peer("a request and no more", &get, Then::Silence, HEADER),
+        peer("half of another type", post, Then::Silence, soon),
+        peer("endless lines", hello, Then::Flood(endless_lines), soon),
+        peer(
+            "endless headers",
+            &greeting(),
+            Then::Flood(endless_headers),
+            soon,
+        ),
+        peer("resets", &greeting(), Then::Flood(reset_call), soon),
+        peer("noise", b"", Then::Flood(noise), soon),
+        peer("TLS", &tls, Then::Silence, GREETING),
+    ]
+}
+
+/// A worker of this number has joined, and holds no lease.
+const WORKER: u64 = u64::MAX;
+
+/// Bytes that come in pieces: so many of so many bytes, and then no end.
+fn pieces(count: usize, bytes: usize, ends: bool) -> Body {
+    use tokio_stream::{StreamExt, iter, pending};
+    let piece = Bytes::from(vec![0; bytes]);
+    let frames = iter(vec![piece; count]).map(|piece| Ok::<_, Status>(Frame::data(piece)));
+    if ends {
+        Body::new(StreamBody::new(frames))
+    } else {
+        Body::new(StreamBody::new(frames.chain(pending())))
+    }
+}
+
+/// Requests for objects by somebody who has a token, and no lease.
+async fn objects(access: Access) {
+    let (mut rpc, objects) = connect(&access).await;
+    rpc.join(hello(WORKER, "hostile")).await.unwrap();
+    let worker = WORKER.to_string();
+    let refusals = [
+        StatusCode::BAD_REQUEST,
+        StatusCode::FORBIDDEN,
+        StatusCode::NOT_FOUND,
+        StatusCode::METHOD_NOT_ALLOWED,
+        StatusCode::LENGTH_REQUIRED,
+        StatusCode::PAYLOAD_TOO_LARGE,
+    ];
+    let soon = Duration::ZERO + SLACK;
+    for key in [
+        "access.json",
+        "work/../access.json",
+        "work/parts/../../access.json",
+        "%2e%2e/access.json",
+        "/etc/passwd",
+        "work/parts/0000/%00",
+        "work/parts",
+        "work/job",
+        &"a/".repeat(2000),
+    ] {
+        let asked = objects.ask(Method::GET, key, &[], Body::empty());
+        let asked = tokio::time::timeout(soon, asked).await.unwrap();
+        let status = asked.unwrap_or_else(|error| panic!("{key}: {error}")).0;
+        assert!(refusals.contains(&status), "GET {key}: {status}");
+    }
+    let part = "work/parts/0000/0000000100000001";
+    let put = async |key: &str, more: &[(&str, &str)], body: Body| {
+        let mut headers = vec![(WORKER_HEADER, &*worker), ("if-none-match", "*")];
+        headers.extend(more);
+        let put = objects.ask(Method::PUT, key, &headers, body);
+        let answer = tokio::time::timeout(STALL + SLACK, put).await;
+        let answer = answer.unwrap_or_else(|_| panic!("{key} {more:?} is there after {STALL:?}"));
+        // A stream may also be ended before there is an answer.
+        if let Ok((status, text)) = answer {
+            assert!(
+                refusals.contains(&status),
+                "PUT {key} {more:?}: {status}: {text:?}"
+            );
+        }
+    };
+    let mib = 1 << 20;
+    tokio::join!(
+        put(part, &[("content-length", "100")], pieces(1, 100, true)),
+        put(part, &[("content-length", "100")], pieces(1, 99, false)),
+        put(part, &[("content-length", "100")], pieces(1, 101, true)),
+        put(
+            part,
+            &[("content-length", "18446744073709551615")],
+            pieces(1, mib, false)
+        ),
+        put(part, &[("content-length", "-1")], pieces(1, 100, true)),
+        put(part, &[], pieces(1, 100, true)),
+        put(part, &[], pieces(400, mib, true)),
+        put(
+            part,
+            &[("content-length", "268435456")],
+            pieces(256, mib, true)
+        ),
+        put(
+            part,
+            &[("content-length", "268435456")],
+            pieces(0, 0, false)
+        ),
+        put("work/parts/0000/0000000100000002", &[], pieces(0, 0, false)),
+        put(
+            "work/journal/0000000009",
+            &[("content-length", "9")],
+            pieces(1, 9, true)
+        ),
+        put(
+            "work/checkpoints/0000000009",
+            &[("content-length", "9")],
+            pieces(1, 9, true)
+        ),
+        put(
+            "table-24/manifest.json",
+            &[("content-length", "9")],
+            pieces(1, 9, true)
+        ),
+        put(
+            "table-24/shard-0000.zst",
+            &[("content-length", "9")],
+            pieces(1, 9, true)
+        ),
+        put(
+            "access.json",
+            &[("content-length", "9")],
+            pieces(1, 9, true)
+        ),
+        put(
+            "table-24/shard-0000.zst",
+            &[(WORKER_HEADER, "x")],
+            pieces(1, 9, true)
+        ),
+    );
+}
+
+/// Objects that are asked for and not read, though the connection shows that somebody is there.
+async fn deaf_readers(access: Access) {
+    let (mut rpc, objects) = connect(&access).await;
+    rpc.join(hello(WORKER - 1, "deaf")).await.unwrap();
+    let mut bodies = Vec::new();
+    for _ in 0..50 {
+        let segment = "work/journal/0000000000";
+        let ask = objects.begin(Method::GET, segment, &[], Body::empty());
+        let response = tokio::time::timeout(WATCHED, ask).await.unwrap().unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        bodies.push(response.into_body());
+    }
+    tokio::time::sleep(WATCHED).await;
+    for body in bodies {
+        // Those that waited too long for their reader may be gone.
+        let _ = body.collect().await;
+    }
+}
+
+/// Reports without end, of ranges that nobody has lost.
+async fn reports(access: Access) {
+    let (mut rpc, _) = connect(&access).await;
+    let report = |count: u64, digest: usize| v1::ReportRequest {
+        worker: WORKER - 2,
+        records: (0..count)
+            .map(|head| v1::LostRecord {
+                head,
+                digest: vec![7; digest],
+                reason: "gone".to_owned(),
+            })
+            .collect(),
+    };
+    let stranger = rpc
+        .report(report(1, 32))
+        .await
+        .expect_err("it has not joined");
+    assert_eq!(stranger.code(), Code::NotFound);
+    rpc.join(hello(WORKER - 2, "reporter")).await.unwrap();
+    let unfit = [
+        Code::InvalidArgument,
+        Code::OutOfRange,
+        Code::ResourceExhausted,
+    ];
+    for (name, request) in [
+        ("a digest of 31 bytes", report(1, 31)),
+        ("a million records", report(1_000_000, 32)),
+    ] {
+        let refused = rpc.report(request).await.expect_err(name);
+        assert!(unfit.contains(&refused.code()), "{name}: {refused:?}");
+    }
+    for _ in 0..2000 {
+        // Whatever it is told: there was never such a record.
+        let _ = rpc.report(report(1000, 32)).await;
+    }
+}
+
+/// More calls than a connection may have, none of which goes on. Those beyond wait on this side.
+async fn thousands_of_calls(access: Access) {
+    let (_, objects) = connect(&access).await;
+    let mut calls = JoinSet::new();
+    for _ in 0..5000 {
+        let objects = objects.clone();
+        calls.spawn(async move {
+            let headers = [("content-length", "1000000")];
+            let silent = pieces(0, 0, false);
+            let put = objects.ask(Method::PUT, "work/parts/0000/00", &headers, silent);
+            put.await.map(drop)
+        });
+    }
+    let _ = tokio::time::timeout(WATCHED, calls.join_all()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_goes_on_among_hostile_peers() {
+    let mut cluster = Job::start(24, 12, &["--keep-parts"]);
+    let (address, access) = (cluster.address(), cluster.access_of("hostile"));
+    // Where somebody has shown a token, peers are no strangers, who would have fewer places.
+    assert_eq!(cluster.status()["phase"], "running");
+    let mut stays = JoinSet::new();
+    for peer in raw_peers() {
+        stays.spawn(async move { (peer.name, peer.stay(address).await) });
+    }
+    for _ in 0..SILENT {
+        let silent = Peer {
+            name: "a silent connection",
+            opening: Vec::new(),
+            then: Then::Silence,
+            within: GREETING + SLACK,
+        };
+        stays.spawn(async move { (silent.name, silent.stay(address).await) });
+    }
+    let mut calls = JoinSet::new();
+    calls.spawn(objects(access.clone()));
+    calls.spawn(deaf_readers(access.clone()));
+    calls.spawn(reports(access.clone()));
+    calls.spawn(thousands_of_calls(access));
+
+    let worker = cluster.start_worker("honest");
+    let cluster = tokio::task::spawn_blocking(move || {
+        let manifest = cluster.published();
+        assert_eq!(manifest["fingerprint"], FINGERPRINT_24);
+        assert_content(worker);
+        cluster
+    });
+    let cluster = cluster.await.unwrap();
+    while let Some(stay) = stays.join_next().await {
+        let (name, time) = stay.unwrap();
+        // What is dropped only for its silence is given the time that others need.
+        if name == "a silent connection" || name == "half a request" {
+            assert!(time > GREETING / 2, "{name}: {time:?}");
+        }
+    }
+    while let Some(call) = calls.join_next().await {
+        call.unwrap();
+    }
+    let mut cluster = cluster;
+    let cluster = tokio::task::spawn_blocking(move || {
+        cluster.wait_until("all connections closed", |cluster| {
+            cluster.metric("chomp_connections_open") <= 1
+        });
+        let peak = cluster.peak_bytes();
+        assert!(peak < PEAK_BYTES_MAX, "{peak} bytes");
+        cluster
+    });
+    cluster.await.unwrap().stop();
+}

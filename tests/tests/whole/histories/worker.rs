@@ -1,0 +1,142 @@
+//! Workers in their nodes, each in a place of the network.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use chomp_access::{Access, Token};
+use chomp_kernel::Isa;
+use chomp_worker::{Config, End, Evaluation, Report, StoreChoice, WorkerError, run_with};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::histories::node::Node;
+use crate::histories::store::{Health, View};
+use crate::histories::wire::{Packet, WorkerEnd};
+use crate::histories::world::{World, shard_size};
+
+/// A place for workers.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    /// What is wrong with the way from here to the store.
+    pub(crate) health: Arc<Mutex<Health>>,
+    pub(crate) worker: Option<Worker>,
+    pub(crate) finished: bool,
+}
+
+/// A worker in its node.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) node: Node,
+    number: u64,
+    run: JoinHandle<Result<Report, WorkerError>>,
+    /// What came while it was paused.
+    inbox: Vec<Packet>,
+}
+
+impl Worker {
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl World {
+    pub(crate) fn step_workers(&mut self) {
+        let now = self.history.now;
+        for slot in &mut self.slots {
+            let Some(worker) = slot.worker.as_mut().filter(|worker| !worker.node.paused) else {
+                continue;
+            };
+            for packet in worker.inbox.drain(..) {
+                self.wire.deliver_down(packet.stream, packet.payload);
+            }
+            worker.node.step(now);
+            if worker.run.is_finished() {
+                let report = worker.node.runtime().block_on(&mut worker.run);
+                let report = report.expect("a worker does not panic");
+                let report = report.unwrap_or_else(|error| panic!("a worker gave up: {error:?}"));
+                assert_eq!(report.end, End::Finished, "nobody told it to stop");
+                let number = worker.number;
+                self.history.log(format_args!("worker {number} finished"));
+                self.wire.silence(number);
+                slot.finished = true;
+                slot.worker = None;
+            }
+        }
+    }
+
+    /// Gives a packet to the worker that waits for it; a pause holds up all of its node.
+    pub(crate) fn deliver_down(&mut self, packet: Packet) {
+        let of = self.wire.worker_of(packet.stream);
+        let mut workers = self
+            .slots
+            .iter_mut()
+            .filter_map(|slot| slot.worker.as_mut());
+        match workers.find(|worker| worker.node.paused && Some(worker.number) == of) {
+            Some(worker) => worker.inbox.push(packet),
+            None => self.wire.deliver_down(packet.stream, packet.payload),
+        }
+    }
+
+    pub(crate) fn start_worker(&mut self, slot: usize) {
+        let number = self.number();
+        let rate = self.history.rng.u64(900..=1100);
+        let node = Node::new(self.history.now, rate);
+        let (way, store) = if self.history.rng.bool() {
+            let health = Arc::clone(&self.slots[slot].health);
+            let (store, slowest) = (self.store.clone(), self.plot.slowest);
+            let view = View::new(store, slowest, health, self.history.rng.u64(..));
+            ("directly", StoreChoice::Shared(Arc::new(view)))
+        } else {
+            ("through the coordinator", StoreChoice::Coordinator)
+        };
+        let config = Config {
+            access: Access {
+                coordinator: "http://coordinator".to_owned(),
+                ca: None,
+                token: Some(Token::new(number.to_string())),
+            },
+            name: format!("worker {number}"),
+            threads: NonZeroUsize::new(self.history.one_of(&[1, 2])).unwrap(),
+            memory_bytes: 1 << 30,
+            isa: Isa::detect(),
+            patience: Some(Duration::from_hours(1)),
+            evaluation: Evaluation::Inline,
+            seed: Some(self.history.rng.u64(..)),
+            store: Some(store),
+            shard: shard_size(),
+        };
+        let end = WorkerEnd {
+            wire: self.wire.clone(),
+            slot,
+            number,
+        };
+        self.history.log(format_args!(
+            "worker {number} starts in {slot}, {rate}, {way}"
+        ));
+        let run = run_with(config, Arc::new(end), CancellationToken::new());
+        let run = node.runtime().spawn(run);
+        self.slots[slot].worker = Some(Worker {
+            node,
+            number,
+            run,
+            inbox: Vec::new(),
+        });
+    }
+
+    /// The worker in a place dies. Unless it is `loud`, nobody hears of it.
+    pub(crate) fn kill_worker(&mut self, slot: usize, loud: bool) {
+        if let Some(worker) = self.slots[slot].worker.take() {
+            // What its tasks would say depends on the order in which they go.
+            self.wire.silence(worker.number);
+            self.history.count(
+                "crashed workers",
+                format_args!("{} told {loud}", worker.number),
+            );
+            if loud {
+                self.network
+                    .break_streams(&mut self.history, Some(slot), None);
+            }
+        }
+    }
+}

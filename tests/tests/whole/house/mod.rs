@@ -1,0 +1,502 @@
+//! The invariants of the crates and pages that the files themselves can be asked about.
+
+mod circles;
+mod limits;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Which crates of the project a crate may use. Dependencies point one way.
+const MAY_USE: [(&str, &[&str]); 20] = [
+    ("chomp-files", &[]),
+    ("chomp-table", &["chomp-files"]),
+    ("chomp-kernel", &["chomp-table"]),
+    ("chomp-proto", &[]),
+    ("chomp-access", &["chomp-files"]),
+    ("chomp-store", &["chomp-files", "chomp-table"]),
+    ("chomp-plan", &["chomp-table"]),
+    (
+        "chomp-serve",
+        &["chomp-files", "chomp-games", "chomp-query", "chomp-table"],
+    ),
+    (
+        "chomp-coordinator",
+        &[
+            "chomp-access",
+            "chomp-kernel",
+            "chomp-plan",
+            "chomp-proto",
+            "chomp-serve",
+            "chomp-store",
+            "chomp-table",
+        ],
+    ),
+    (
+        "chomp-worker",
+        &[
+            "chomp-access",
+            "chomp-kernel",
+            "chomp-proto",
+            "chomp-store",
+            "chomp-table",
+        ],
+    ),
+    (
+        "chomp-download",
+        &["chomp-access", "chomp-files", "chomp-store", "chomp-table"],
+    ),
+    ("chomp-export", &["chomp-table"]),
+    ("chomp-query", &["chomp-table"]),
+    ("chomp-games", &[]),
+    ("chomp-thin", &["chomp-files", "chomp-table"]),
+    ("chomp-verify", &["chomp-files", "chomp-table"]),
+    (
+        "chomp-cli",
+        &[
+            "chomp-access",
+            "chomp-coordinator",
+            "chomp-download",
+            "chomp-export",
+            "chomp-files",
+            "chomp-games",
+            "chomp-kernel",
+            "chomp-plan",
+            "chomp-query",
+            "chomp-serve",
+            "chomp-store",
+            "chomp-table",
+            "chomp-thin",
+            "chomp-verify",
+            "chomp-worker",
+        ],
+    ),
+    ("chomp-tests", &["chomp-cli"]),
+    ("chomp-trials", &[]),
+    (
+        "chomp-fuzz",
+        &[
+            "chomp-access",
+            "chomp-coordinator",
+            "chomp-proto",
+            "chomp-query",
+            "chomp-serve",
+            "chomp-store",
+            "chomp-table",
+            "chomp-worker",
+        ],
+    ),
+];
+
+/// The crates without network, and how the crates begin that would bring it.
+const PURE: [&str; 9] = [
+    "chomp-files",
+    "chomp-table",
+    "chomp-kernel",
+    "chomp-plan",
+    "chomp-export",
+    "chomp-query",
+    "chomp-games",
+    "chomp-thin",
+    "chomp-verify",
+];
+const NETWORK: [&str; 8] = [
+    "async",
+    "futures",
+    "hyper",
+    "mio",
+    "object_store",
+    "prost",
+    "tokio",
+    "tonic",
+];
+
+/// What must not be found in a folder, and why. The words are in pieces, so that this file may be
+/// searched too.
+const ABSENT: [(&str, &[&str], &str); 8] = [
+    (
+        "",
+        &[
+            concat!("TO", "DO"),
+            concat!("FIX", "ME"),
+            concat!("db", "g!"),
+            concat!("to", "do!"),
+            concat!("unimple", "mented!"),
+            concat!("#[ig", "nore"),
+            concat!("#[al", "low("),
+        ],
+        "nothing is left for later, and what is excused says why and ends when it is not needed",
+    ),
+    (
+        "kernel/src",
+        &[
+            "std::fs",
+            "std::io",
+            "std::net",
+            "std::thread",
+            "std::time",
+            "async fn",
+        ],
+        "the kernel computes, and nothing else",
+    ),
+    (
+        "games/src",
+        &[
+            "std::fs",
+            "std::io",
+            "std::net",
+            "std::thread",
+            "std::time",
+            "async fn",
+        ],
+        "a game is mathematics",
+    ),
+    (
+        "thin/src",
+        &["std::net", "std::fs", "std::time", "async fn"],
+        "thin boards are mathematics and threads",
+    ),
+    (
+        "table/src",
+        &["std::net", "std::thread", "std::time", "async fn"],
+        "a table is bytes and files",
+    ),
+    (
+        "export/src",
+        &[
+            "std::net",
+            "std::thread",
+            "std::time",
+            "async fn",
+            "RangeBits",
+            "::head",
+            "::sources",
+            "::range",
+        ],
+        "an export is a function of the words of a table",
+    ),
+    (
+        "verify/src",
+        &[
+            "std::net",
+            "std::thread",
+            "std::time",
+            "async fn",
+            "RangeBits",
+            "::head",
+            "::sources",
+            "::range",
+        ],
+        "a check is a function of the words of a table, and shares nothing with what computes them",
+    ),
+    (
+        "plan/src",
+        &[
+            "std::fs",
+            "std::io",
+            "std::net",
+            "std::sync",
+            "std::thread",
+            "std::time",
+            "async fn",
+            "tokio",
+            "HashMap",
+            "HashSet",
+        ],
+        "the plan has no clock, no I/O and no chance",
+    ),
+];
+
+/// Tests beside the code: they may do what the code may not.
+const TESTS: [&str; 3] = ["/tests", "plan/src/model", "plan/src/invariants"];
+
+/// What is generated.
+const GENERATED: &str = "proto/src/v1.rs";
+/// The most lines of a file.
+const LINES_MAX: usize = 500;
+
+fn root() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests
+        .parent()
+        .expect("a member of the workspace")
+        .to_owned()
+}
+
+/// The packages of the workspace as cargo sees them.
+fn packages() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--no-deps",
+            "--format-version=1",
+            "--offline",
+            "--manifest-path",
+        ])
+        .arg(root().join("Cargo.toml"))
+        .output()
+        .expect("cargo runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    metadata["packages"].as_array().expect("packages").clone()
+}
+
+/// The dependencies of a package, without those of its tests.
+fn dependencies(package: &Value) -> impl Iterator<Item = &str> {
+    let all = package["dependencies"].as_array().expect("dependencies");
+    all.iter()
+        .filter(|dependency| dependency["kind"] != "dev")
+        .map(|dependency| dependency["name"].as_str().expect("a name"))
+}
+
+/// All sources of the project that people wrote, with their paths from its root, and their texts.
+fn sources() -> Vec<(String, String)> {
+    let mut sources = Vec::new();
+    for package in packages() {
+        let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
+        let folder = manifest.parent().expect("a folder");
+        for name in ["src", "tests", "benches", "examples", "build.rs"] {
+            read(&folder.join(name), &mut sources);
+        }
+    }
+    assert!(sources.len() > 50, "{} sources found", sources.len());
+    sources
+}
+
+fn read(path: &Path, sources: &mut Vec<(String, String)>) {
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            read(&entry.unwrap().path(), sources);
+        }
+    } else if path.extension().is_some_and(|extension| extension == "rs") && path.is_file() {
+        let name = path.strip_prefix(root()).unwrap().display().to_string();
+        if name == GENERATED {
+            return;
+        }
+        sources.push((name, fs::read_to_string(path).unwrap()));
+    }
+}
+
+/// Whether a word occurs in a line, as a whole.
+fn has_word(line: &str, word: &str) -> bool {
+    line.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .any(|found| found == word)
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let packages = packages();
+    assert_eq!(packages.len(), MAY_USE.len());
+    for package in &packages {
+        let name = package["name"].as_str().unwrap();
+        let (_, allowed) = MAY_USE
+            .iter()
+            .find(|(crate_name, _)| *crate_name == name)
+            .unwrap();
+        for dependency in dependencies(package).filter(|name| name.starts_with("chomp-")) {
+            assert!(
+                allowed.contains(&dependency),
+                "{name} must not use {dependency}"
+            );
+        }
+    }
+}
+
+#[test]
+fn table_and_kernel_have_no_network() {
+    let packages = packages();
+    for name in PURE {
+        let package = packages
+            .iter()
+            .find(|package| package["name"] == name)
+            .unwrap();
+        for dependency in dependencies(package) {
+            assert!(
+                !NETWORK.iter().any(|prefix| dependency.starts_with(prefix)),
+                "{name} must not use {dependency}"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_dependency_has_its_reason_and_who_maintains_it() {
+    let packages = packages();
+    let used: BTreeSet<&str> = packages
+        .iter()
+        .flat_map(|package| package["dependencies"].as_array().unwrap())
+        .map(|dependency| dependency["name"].as_str().unwrap())
+        .filter(|name| !name.starts_with("chomp-"))
+        .collect();
+
+    let text = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (_, section) = text.split_once("\n[workspace.dependencies]\n").unwrap();
+    let section = section.split("\n[").next().unwrap();
+    let mut explained = BTreeSet::new();
+    let mut is_explained = false;
+    for line in section.lines() {
+        if line.starts_with('#') {
+            is_explained |= line.contains(". Maintained by ");
+        } else if let Some((name, _)) = line.split_once(" = ") {
+            if is_explained {
+                explained.insert(name);
+            }
+            is_explained = false;
+        }
+    }
+    assert_eq!(used, explained);
+}
+
+#[test]
+fn the_architecture_is_read_in_ten_minutes() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    assert!(text.len() <= 9 << 10, "{} bytes", text.len());
+}
+
+#[test]
+fn unsafe_code_is_in_the_kernel_alone() {
+    let mut in_kernel = 0;
+    for (name, text) in sources() {
+        let code = text.lines().map(|line| line.split("//").next().unwrap());
+        let count = code
+            .filter(|line| {
+                has_word(line, concat!("un", "safe")) || has_word(line, concat!("un", "safe_code"))
+            })
+            .count();
+        if name.starts_with("kernel/src") {
+            in_kernel += count;
+        } else {
+            assert_eq!(count, 0, "{name}");
+        }
+    }
+    assert!(in_kernel > 0, "the search finds what there is");
+}
+
+#[test]
+fn what_must_be_absent_is_absent() {
+    let sources = sources();
+    for (folder, words, reason) in ABSENT {
+        let mut files = 0;
+        let is_test = |name: &str| TESTS.iter().any(|test| name.contains(test));
+        let inside = |name: &str| name.starts_with(folder) && (folder.is_empty() || !is_test(name));
+        for (name, text) in sources.iter().filter(|(name, _)| inside(name)) {
+            files += 1;
+            for (number, line) in (1..).zip(text.lines()) {
+                let found = words.iter().find(|word| line.contains(**word));
+                assert_eq!(found, None, "{name}:{number}: {reason}");
+            }
+        }
+        assert!(files > 3, "{files} files in {folder:?}");
+    }
+}
+
+#[test]
+fn files_are_readable_in_one_sitting_and_say_what_they_own() {
+    for (name, text) in sources() {
+        let lines = text.lines().count();
+        assert!(lines <= LINES_MAX, "{name} has {lines} lines");
+        assert!(text.starts_with("//! "), "{name} does not say what it owns");
+    }
+}
+
+#[test]
+fn no_two_files_import_each_other() {
+    let mut count = 0;
+    for package in packages() {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        let folder = manifest.parent().unwrap().join("src");
+        let mut files = Vec::new();
+        read(&folder, &mut files);
+        let folder = folder.strip_prefix(root()).unwrap();
+        let modules = files.into_iter().map(|(name, text)| {
+            let path = Path::new(&name).strip_prefix(folder).unwrap();
+            let names = path.with_extension("");
+            let names = names.iter().map(|name| name.to_str().unwrap().to_owned());
+            let is_face = |name: &String| ["lib", "main", "mod"].contains(&name.as_str());
+            (names.filter(|name| !is_face(name)).collect(), text)
+        });
+        let modules: BTreeMap<circles::Module, String> = modules.collect();
+        let imports = circles::imports(&modules);
+        count += imports.values().map(BTreeMap::len).sum::<usize>();
+        let circles = circles::circles(imports);
+        assert!(circles.is_empty(), "{}: {circles:#?}", folder.display());
+    }
+    assert!(count > 500, "{count} imports found");
+}
+
+/// The headings of a page, as links name them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let titles = text.lines().filter(|line| line.starts_with('#'));
+    let titles = titles.map(|line| line.trim_start_matches('#').trim().to_lowercase());
+    let slug = |title: String| {
+        let kept = title
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    titles.map(slug).collect()
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let (mut links, mut places) = (0, 0);
+    let docs = fs::read_dir(root().join("docs")).unwrap();
+    let docs = docs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let docs = docs
+        .filter(|name| Path::new(name).extension() == Some("md".as_ref()))
+        .map(|name| format!("docs/{name}"));
+    let top = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "tests/README.md",
+    ];
+    for page in top.map(str::to_owned).into_iter().chain(docs) {
+        let path = root().join(&page);
+        let text = fs::read_to_string(&path).unwrap();
+        for link in text.split("](").skip(1) {
+            let link = link.split(')').next().unwrap();
+            if link.contains("://") {
+                continue;
+            }
+            links += 1;
+            let (target, place) = link.split_once('#').unwrap_or((link, ""));
+            let file = if target.is_empty() {
+                path.clone()
+            } else {
+                path.parent().unwrap().join(target)
+            };
+            assert!(file.try_exists().unwrap(), "{page} leads to {target}");
+            if !place.is_empty() {
+                places += 1;
+                let there = anchors(&fs::read_to_string(&file).unwrap());
+                assert!(there.contains(place), "{page} leads to {link}");
+            }
+        }
+    }
+    assert!(links > 50 && places > 10, "{links} links, {places} places");
+}
+
+/// What `docs/SECURITY.md` promises is attacked by tests that are there.
+#[test]
+fn tests_that_attack_are_there() {
+    let text = fs::read_to_string(root().join("docs/SECURITY.md")).unwrap();
+    let sources = sources();
+    let names = text.split('`').skip(1).step_by(2);
+    let names = names.filter(|name| name.matches('_').count() > 1);
+    let mut count = 0;
+    for name in names {
+        let start = format!("fn {}", name.trim_end_matches('…'));
+        let is_there = sources.iter().any(|(_, text)| text.contains(&start));
+        assert!(is_there, "there is no test {name}");
+        count += 1;
+    }
+    assert!(count > 20, "{count} tests");
+}

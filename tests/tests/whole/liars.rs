@@ -1,0 +1,467 @@
+//! One worker among three lies: the table is right, the liar is named, and nobody else is.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use crate::common::FINGERPRINT_24;
+use crate::peers::client::{Client, Offer, connect, hello, key_of};
+use crate::peers::lies::{Deeds, MISSHAPEN, Speech, flip, misshapen, say, work};
+use crate::peers::{Job, assert_content, block_on};
+use chomp_access::Access;
+use chomp_proto::v1::complete_request::Result as Said;
+use chomp_proto::v1::task::Work;
+use chomp_proto::v1::{self, complete_reply};
+use chomp_store::{Merged, published};
+use chomp_table::manifest::folder_name;
+use chomp_table::rng::Rng;
+use chomp_table::shard::shard_name;
+use chomp_table::{Range, Table};
+use http::StatusCode;
+use tonic::Code;
+
+const BITS: u32 = 24;
+/// What a coordinator may need at the most, whatever is sent to it.
+const PEAK_BYTES_MAX: u64 = 300 << 20;
+
+/// Says when the honest workers are there; a liar sends before that whatever it wants to be done.
+struct Others {
+    /// Says that they may come.
+    may_come: mpsc::Sender<()>,
+    /// Hears that they are there.
+    are_there: mpsc::Receiver<()>,
+}
+
+impl Others {
+    fn wait(&self) {
+        self.may_come.send(()).unwrap();
+        self.are_there.recv().unwrap();
+    }
+}
+
+/// What is left of a job with a liar in it.
+struct Aftermath<T> {
+    /// What the liar tells.
+    told: T,
+    /// The last status of the coordinator.
+    status: serde_json::Value,
+    /// What the coordinator said.
+    log: String,
+}
+
+/// Runs a job with two honest workers and `liar`, which has a thread of its own, and asserts that
+/// nobody is worse off for it.
+fn outlive<T: Send>(
+    range_bits: u32,
+    liar: impl AsyncFnOnce(&Access, Others) -> T + Send,
+) -> Aftermath<T> {
+    outlive_with(2, range_bits, liar)
+}
+
+/// The same with so many replicas.
+fn outlive_with<T: Send>(
+    replicas: u32,
+    range_bits: u32,
+    liar: impl AsyncFnOnce(&Access, Others) -> T + Send,
+) -> Aftermath<T> {
+    let args = ["--replicas", &replicas.to_string()];
+    let mut cluster = Job::start(BITS, range_bits, &args);
+    let access = cluster.access_of("liar");
+    let (may_come, they_may_come) = mpsc::channel();
+    let (they_are_there, are_there) = mpsc::channel();
+    let others = Others {
+        may_come,
+        are_there,
+    };
+    let told = std::thread::scope(|scope| {
+        let liar = scope.spawn(move || block_on(liar(&access, others)));
+        // A liar that is gone without a word has failed, and its failure is told below.
+        let _ = they_may_come.recv();
+        let honest = ["honest-direct", "honest-proxied"].map(|name| cluster.start_worker(name));
+        cluster.wait_until("the honest workers", |cluster| {
+            let status = cluster.status();
+            let workers = status["workers"].as_array().unwrap();
+            let is_honest = |name: &str| name.starts_with("honest");
+            let there = workers
+                .iter()
+                .filter(|worker| is_honest(worker["name"].as_str().unwrap()))
+                .count();
+            there == 2 || status["phase"] == "finished"
+        });
+        let _ = they_are_there.send(());
+        let manifest = cluster.published();
+        assert_eq!(manifest["fingerprint"], FINGERPRINT_24, "{}", cluster.log());
+        assert_eq!(manifest["replicas"], replicas);
+        let table = Table::open(cluster.manifest_path().parent().unwrap()).unwrap();
+        table.verify_bytes().unwrap();
+        honest.into_iter().for_each(assert_content);
+        liar.join().expect("the liar tells what it did")
+    });
+    let mut status = cluster.status();
+    cluster.wait_until("the end of the job", |cluster| {
+        status = cluster.status();
+        status["phase"] == "finished"
+    });
+    let peak = cluster.peak_bytes();
+    assert!(peak < PEAK_BYTES_MAX, "{peak} bytes");
+    let log = cluster.stop();
+    let blamed = |line: &str| line.contains("WARN") && line.contains("honest-");
+    assert!(
+        !log.lines().any(blamed),
+        "somebody honest was blamed: {log}"
+    );
+    Aftermath { told, status, log }
+}
+
+impl<T> Aftermath<T> {
+    /// Asserts that the coordinator says of the worker called `name` that it gets no more tasks,
+    /// because of `why`.
+    fn assert_named(&self, name: &str, why: &str) {
+        let line = self.log.lines().find(|line| {
+            let of = format!("worker {name} (participant ");
+            line.contains(&of) && line.contains("gets no more tasks")
+        });
+        assert!(line.is_some_and(|line| line.contains(why)), "{}", self.log);
+        let workers = self.status["workers"].as_array().unwrap();
+        let named = workers.iter().any(|worker| {
+            let reason = worker["quarantined"].as_str();
+            worker["name"] == name && reason.is_some_and(|reason| reason.contains(why))
+        });
+        assert!(named, "{}", self.status);
+    }
+}
+
+const LIED: &str = "sent a wrong content of range";
+/// So many of the misshapen results are seen to be none without a look at the part.
+const SEEN_AT_ONCE: usize = 16;
+
+/// The first task, and what is to be said of it.
+async fn first(client: &mut Client) -> (v1::Task, Vec<Range>) {
+    let Offer::Task(task) = client.lease().await else {
+        panic!("there is a task for the first worker");
+    };
+    let Some(Work::Evaluate(evaluate)) = &task.work else {
+        panic!("the first task is an evaluation");
+    };
+    let truth = client.evaluate(&evaluate.heads, task.journal).await;
+    let truth = truth.expect("all sources are there");
+    (task, truth)
+}
+
+#[test]
+fn a_wrong_bit_now_and_then() {
+    let aftermath = outlive(12, async |access, others| {
+        let mut client = Client::join(access, 1, "liar").await;
+        others.wait();
+        let mut random = Rng(1);
+        let mut tasks = 0;
+        work(&mut client, |client, _, truth| {
+            tasks += 1;
+            if tasks % 3 != 0 {
+                return Speech::Truth;
+            }
+            let mut ranges = truth.to_vec();
+            let some = usize::try_from(random.below(ranges.len() as u64)).unwrap();
+            flip(
+                &mut ranges[some],
+                client.range_bits.positions(),
+                &mut random,
+            );
+            Speech::Ranges(ranges)
+        })
+        .await
+    });
+    aftermath.told.assert_expelled();
+    assert!(aftermath.told.tasks >= 3);
+    aftermath.assert_named("liar", LIED);
+}
+
+/// While nobody else is there to contradict it, it lies about all it can get; from then on it
+/// tells the truth.
+#[test]
+fn wrong_as_long_as_it_is_alone() {
+    let aftermath = outlive(14, async |access, others| {
+        let mut client = Client::join(access, 1, "liar").await;
+        let mut random = Rng(2);
+        let mut deeds = Deeds::default();
+        while deeds.tasks == 0 {
+            let Offer::Task(task) = client.lease().await else {
+                panic!("there is a task for the first worker");
+            };
+            let lie = |client: &Client, _: &v1::Task, truth: &[Range]| {
+                let mut ranges = truth.to_vec();
+                flip(&mut ranges[0], client.range_bits.positions(), &mut random);
+                Speech::Ranges(ranges)
+            };
+            say(&mut client, &task, lie, &mut deeds).await;
+        }
+        others.wait();
+        let end = work(&mut client, |_, _, _| Speech::Truth).await.end;
+        Deeds { end, ..deeds }
+    });
+    aftermath.told.assert_expelled();
+    aftermath.assert_named("liar", LIED);
+}
+
+#[test]
+fn the_content_of_another_range() {
+    let aftermath = outlive(12, async |access, others| {
+        let mut client = Client::join(access, 1, "liar").await;
+        others.wait();
+        let mut last = Range::default();
+        work(&mut client, |_, _, truth| {
+            let mut ranges = truth.to_vec();
+            let other = Range {
+                head: ranges[0].head,
+                ..last.clone()
+            };
+            last = truth[0].clone();
+            if other == truth[0] || other.losing.is_empty() {
+                return Speech::Truth;
+            }
+            ranges[0] = other;
+            Speech::Ranges(ranges)
+        })
+        .await
+    });
+    aftermath.told.assert_expelled();
+    aftermath.assert_named("liar", LIED);
+}
+
+/// Each of the misshapen results once, with true ones between them, so that all get their turn. What is
+/// said of the last ones looks true, and can be the content that is taken: then the records are lost,
+/// and the ranges are computed again.
+#[test]
+fn results_that_are_none() {
+    let aftermath = outlive(12, async |access, others| {
+        let mut client = Client::join(access, 1, "liar").await;
+        others.wait();
+        let mut tasks = 0;
+        let mut tried = Vec::new();
+        let deeds = work(&mut client, |client, _, truth| {
+            tasks += 1;
+            if tasks % 2 == 0 || tried.len() == MISSHAPEN.len() {
+                return Speech::Truth;
+            }
+            let name = MISSHAPEN[tried.len()];
+            tried.push(name);
+            misshapen(name, client, truth, BITS)
+        })
+        .await;
+        (deeds, tried)
+    });
+    let (deeds, tried) = &aftermath.told;
+    assert!(tried.len() > SEEN_AT_ONCE, "not all of them: {tried:?}");
+    assert!(deeds.refusals.len() >= SEEN_AT_ONCE, "{deeds:?}");
+}
+
+/// It merges as nobody else does, or says what is right and writes something else. Three have to agree, so
+/// that it has its turn.
+#[test]
+fn shards_that_are_wrong() {
+    let job = |lie: fn(&mut Merged, &mut Vec<u8>)| {
+        outlive_with(3, 12, async move |access, others| {
+            let mut client = Client::join(access, 1, "liar").await;
+            others.wait();
+            let mut deeds = Deeds::default();
+            while let Some(task) = deeds.next_task(&mut client).await {
+                if !matches!(task.work, Some(Work::Merge(_))) {
+                    say(&mut client, &task, |_, _, _| Speech::Truth, &mut deeds).await;
+                    continue;
+                }
+                let (mut merged, bytes) = client.merge(&task, BITS).await;
+                let mut bytes = bytes.to_vec();
+                lie(&mut merged, &mut bytes);
+                deeds.lies += 1;
+                let key = published::key(&folder_name(BITS), &shard_name(0)).unwrap();
+                let put = client.objects.put(client.worker, &key, bytes.into()).await;
+                let json = serde_json::to_vec(&merged).unwrap();
+                let said = Said::Merged(v1::Merged { json });
+                let answer = client.say(&task, None, Some(said)).await;
+                deeds.refusals.push(format!("{put:?} {answer:?}"));
+            }
+            deeds
+        })
+    };
+    let other = job(|merged, _| merged.leaf.digest.0[7] ^= 1);
+    other.told.assert_expelled();
+    other.assert_named("liar", "sent a wrong content of shard 0");
+    let rotten = job(|_, bytes| bytes[1000] ^= 1);
+    assert!(rotten.told.lies > 0, "{:?}", rotten.told);
+}
+
+#[test]
+fn strangers_and_latecomers() {
+    let aftermath = outlive(14, async |access, others| {
+        let good = || hello(1, "liar");
+        let wrong = [
+            v1::JoinRequest {
+                protocol: 2,
+                ..good()
+            },
+            v1::JoinRequest {
+                format: 1,
+                ..good()
+            },
+            v1::JoinRequest {
+                kernel: vec![7; 32],
+                ..good()
+            },
+            v1::JoinRequest {
+                kernel: Vec::new(),
+                ..good()
+            },
+            v1::JoinRequest {
+                threads: u32::MAX,
+                ..good()
+            },
+            v1::JoinRequest {
+                name: "a\nb".to_owned(),
+                ..good()
+            },
+        ];
+        let (mut rpc, _) = connect(access).await;
+        for request in wrong {
+            let refused = rpc.join(request.clone()).await.expect_err("refused");
+            let precondition = matches!(
+                refused.code(),
+                Code::FailedPrecondition | Code::InvalidArgument
+            );
+            assert!(precondition, "{request:?}: {refused:?}");
+        }
+        let mut client = Client::join(access, 1, "liar").await;
+        // Under another number nobody has joined.
+        client.worker = 2;
+        let refused = client.lease().await;
+        assert!(
+            matches!(&refused, Offer::Refused(status) if status.code() == Code::NotFound),
+            "{refused:?}"
+        );
+        client.worker = 1;
+
+        let (task, truth) = first(&mut client).await;
+        // Somebody else's lease is not to be written under, nor is what was written to be replaced.
+        let part = client.part(&truth).0;
+        let mut stranger = Client::join(access, 3, "liar").await;
+        let put = async |client: &Client, bytes| {
+            let key = key_of(&task);
+            client.objects.put(client.worker, &key, bytes).await.0
+        };
+        assert_eq!(put(&stranger, part.clone()).await, StatusCode::FORBIDDEN);
+        assert_eq!(put(&client, part).await, StatusCode::CREATED);
+        let other = vec![0; 100].into();
+        assert_eq!(put(&client, other).await, StatusCode::PRECONDITION_FAILED);
+        let stolen = stranger.say(&task, None, None).await;
+        assert!(stolen.is_err(), "{stolen:?}");
+
+        client.give_back(task.lease).await.unwrap();
+        assert_eq!(client.renew(vec![task.lease]).await.unwrap(), [task.lease]);
+        // The truth is welcome whenever it comes.
+        let ranges = client.part(&truth).1;
+        let said = Said::Evaluated(v1::Evaluated { ranges });
+        let late = client.say(&task, None, Some(said)).await;
+        let taken = !matches!(late, Err(_) | Ok(complete_reply::Verdict::Rejected(_)));
+        assert!(taken, "{late:?}");
+        others.wait();
+
+        let mut random = Rng(3);
+        let mut old = None;
+        let mut deeds = Deeds::default();
+        while let Some(task) = deeds.next_task(&mut client).await {
+            // Some of it is said under a lease that ended.
+            let is_evaluation = matches!(task.work, Some(Work::Evaluate(_)));
+            let old = *old.get_or_insert(task.lease);
+            let lease = if is_evaluation && random.below(8) == 0 {
+                client.give_back(task.lease).await.unwrap();
+                old
+            } else {
+                task.lease
+            };
+            let task = v1::Task { lease, ..task };
+            let lie = |client: &Client, _: &v1::Task, truth: &[Range]| {
+                let mut ranges = truth.to_vec();
+                if random.below(4) == 0 {
+                    flip(&mut ranges[0], client.range_bits.positions(), &mut random);
+                }
+                Speech::Ranges(ranges)
+            };
+            say(&mut client, &task, lie, &mut deeds).await;
+        }
+        deeds
+    });
+    aftermath.told.assert_expelled();
+    aftermath.assert_named("liar", LIED);
+    // As it stands in the JSON lines of the log.
+    let refusals = |name: &str| {
+        let text = serde_json::Value::from(format!("refused the worker \"{name}\"")).to_string();
+        aftermath.log.matches(text.trim_matches('"')).count()
+    };
+    assert_eq!(refusals("liar"), 5, "{}", aftermath.log);
+    assert!(refusals("a\\u000ab") > 0, "{}", aftermath.log);
+}
+
+/// It takes tasks, says that it works on them, and never hands anything in. That is no lie, and a
+/// slow worker looks the same; others do its work as well.
+#[test]
+fn one_that_never_submits() {
+    /// More would cost three seconds each, after which others are given the same.
+    const TASKS: usize = 3;
+    let aftermath = outlive(14, async |access, others| {
+        let mut client = Client::join(access, 1, "idler").await;
+        others.wait();
+        let mut leases = Vec::new();
+        let begin = Instant::now();
+        loop {
+            if leases.len() < TASKS {
+                match client.lease().await {
+                    Offer::Task(task) => leases.push(task.lease),
+                    Offer::Wait => {}
+                    Offer::Finished | Offer::Refused(_) => break,
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let lost = client.renew(leases.clone()).await.unwrap();
+            if lost.len() == TASKS {
+                break;
+            }
+        }
+        (leases.len(), begin.elapsed())
+    });
+    assert!(aftermath.told.0 > 0);
+}
+
+/// A hundred identities, each of which says that it has many threads, and lies about its first task.
+#[test]
+fn one_that_joins_many_times() {
+    const IDENTITIES: u64 = 100;
+    let aftermath = outlive(14, async |access, others| {
+        let (mut rpc, _) = connect(access).await;
+        for worker in 1..=IDENTITIES {
+            for threads in [1, 1000] {
+                let name = format!("liar-{worker}");
+                let request = v1::JoinRequest {
+                    threads,
+                    ..hello(worker, &name)
+                };
+                rpc.join(request).await.unwrap();
+            }
+        }
+        others.wait();
+        let mut random = Rng(4);
+        let mut client = Client::join(access, 1, "liar-1").await;
+        let mut expelled = 0;
+        for worker in 1..=IDENTITIES {
+            client.worker = worker;
+            let deeds = work(&mut client, |client, _, truth| {
+                let mut ranges = truth.to_vec();
+                flip(&mut ranges[0], client.range_bits.positions(), &mut random);
+                Speech::Ranges(ranges)
+            })
+            .await;
+            let Some(_) = deeds.end else { break };
+            expelled += 1;
+        }
+        expelled
+    });
+    assert!(aftermath.told > 0);
+    aftermath.assert_named("liar-1", LIED);
+}

@@ -1,0 +1,266 @@
+//! A coordinator and three workers on four machines, as far as they can tell: over TLS, with links
+//! that are cut in one direction or both, and some of them killed, they end with the fingerprint of an
+//! undisturbed run.
+//!
+//! Where the system does not permit networks of a test, this says so; with `CHOMP_REQUIRE_NETNS=1`
+//! it fails.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::common::cluster::{Cluster, Process, at_home};
+use crate::common::netns::{COORDINATOR, Cut, Network, address};
+use crate::common::random::Random;
+use crate::common::{FINGERPRINT_30, fingerprint, needs, program};
+use serde_json::Value;
+
+const BITS: u32 = 30;
+/// Small ranges: a job of some thousand tasks, which takes long enough to be disturbed.
+const RANGE_BITS: u32 = 14;
+const HOSTS: usize = 4;
+const PORT: u16 = 7171;
+/// At the least so many cuts, of kinds that chance chooses.
+const CUTS_MIN: usize = 60;
+/// At the least so many kills.
+const KILLS_MIN: usize = 10;
+/// The longest time from a fault to the next, in milliseconds.
+const STEP_MILLIS: u64 = 500;
+/// Longer than the deadlines of calls, and than a lease.
+const LONG: Duration = Duration::from_secs(33);
+/// A job that is disturbed for so long does not get on.
+const TIME_MAX: Duration = Duration::from_mins(10);
+
+const CUTS: [Cut; 5] = [
+    Cut::Both,
+    Cut::Outwards,
+    Cut::Inwards,
+    Cut::Unreachable,
+    Cut::Unplugged,
+];
+
+/// A machine with its process, and what became of its link.
+struct Host {
+    command: Command,
+    process: Process,
+    cut: Option<Gap>,
+}
+
+/// A cut, and how long it lasts.
+struct Gap {
+    cut: Cut,
+    until: Instant,
+    is_long: bool,
+}
+
+/// What was done to them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    /// By kind.
+    cuts: [usize; CUTS.len()],
+    /// Those that were longer than a lease, and are over.
+    long_cuts: usize,
+    kills: usize,
+}
+
+impl Faults {
+    fn are_enough(&self) -> bool {
+        let cuts: usize = self.cuts.iter().sum();
+        cuts >= CUTS_MIN && self.long_cuts > 0 && self.kills >= KILLS_MIN
+    }
+}
+
+/// All of them, with a table to build.
+struct Machines<'a> {
+    network: &'a Network,
+    cluster: Cluster,
+    hosts: Vec<Host>,
+}
+
+impl Machines<'_> {
+    fn new(network: &Network) -> Machines<'_> {
+        let cluster = Cluster::on(PORT);
+        let mut coordinator = coordinator(&cluster);
+        coordinator.arg("--exit-when-done");
+        let mut machines = Machines {
+            network,
+            cluster,
+            hosts: Vec::new(),
+        };
+        machines.start(coordinator);
+        machines.hosts[COORDINATOR].process.wait_to_listen();
+        for host in 1..HOSTS {
+            let mut worker = machines.cluster.worker(&format!("worker-{host}"));
+            worker.args(["--patience", "300"]);
+            // The machines of this test share their disk. Most act as if they did not.
+            if host > 1 {
+                worker.args(["--store", "coordinator"]);
+            }
+            machines.start(worker);
+        }
+        machines
+    }
+
+    /// Starts the process of the next host.
+    fn start(&mut self, command: Command) {
+        let host = self.hosts.len();
+        let process = self.network.start(host, &self.cluster, &command);
+        self.hosts.push(Host {
+            command,
+            process,
+            cut: None,
+        });
+    }
+
+    fn cut(&mut self, host: usize, kind: usize, lasts: Duration, faults: &mut Faults) {
+        let cut = CUTS[kind];
+        self.network.cut(host, cut);
+        self.hosts[host].cut = Some(Gap {
+            cut,
+            until: Instant::now() + lasts,
+            is_long: lasts >= LONG,
+        });
+        faults.cuts[kind] += 1;
+    }
+
+    /// Undoes the cuts whose time is over.
+    fn mend(&mut self, faults: &mut Faults) {
+        for (number, host) in self.hosts.iter_mut().enumerate() {
+            if let Some(gap) = host.cut.take_if(|gap| gap.until <= Instant::now()) {
+                self.network.mend(number, gap.cut);
+                faults.long_cuts += usize::from(gap.is_long);
+            }
+        }
+    }
+
+    fn mend_all(&mut self) {
+        for (number, host) in self.hosts.iter_mut().enumerate() {
+            if let Some(gap) = host.cut.take() {
+                self.network.mend(number, gap.cut);
+            }
+        }
+    }
+
+    fn kill(&mut self, number: usize) {
+        let host = &mut self.hosts[number];
+        // Only when it is gone its port is free.
+        host.process.end();
+        host.process = self.network.start(number, &self.cluster, &host.command);
+    }
+
+    fn disturb(&mut self, random: &mut Random, faults: &mut Faults) {
+        let host = random.below(HOSTS);
+        if faults.kills < KILLS_MIN && random.below(5) == 0 {
+            self.kill(host);
+            faults.kills += 1;
+        } else if self.hosts[host].cut.is_none() {
+            let kind = random.below(CUTS.len());
+            self.cut(host, kind, random.millis(20, 2500), faults);
+        }
+    }
+}
+
+fn coordinator(cluster: &Cluster) -> Command {
+    let mut command = cluster.program();
+    command.args(["coordinator", "--json", "--bits", &BITS.to_string()]);
+    command.args(["--range-bits", &RANGE_BITS.to_string()]);
+    let listen = format!("{}:{PORT}", address(COORDINATOR));
+    command.args(["--listen", &listen, "--table"]);
+    command.arg(cluster.table());
+    command
+}
+
+/// Everything beyond loopback is encrypted, and the access file says by which authority.
+fn check_access(cluster: &Cluster) {
+    let access: Value = serde_json::from_slice(&fs::read(cluster.access()).unwrap()).unwrap();
+    let url = format!("https://{}:{PORT}", address(COORDINATOR));
+    assert_eq!(access["coordinator"], url);
+    assert!(access["ca"].as_str().unwrap().contains("BEGIN CERTIFICATE"));
+}
+
+/// The table can be had from another machine by whoever knows the authority, and by nobody else.
+fn check_download(network: &Network, cluster: &Cluster) {
+    let stranger = tempfile::tempdir().unwrap();
+    let download = || {
+        let mut command = at_home(program(), stranger.path());
+        let from = format!("https://{}:{PORT}", address(COORDINATOR));
+        command.args(["download", "--json", "--from", &from, "--out"]);
+        command.arg(stranger.path().join("out"));
+        command
+    };
+    let mut known = download();
+    known.arg("--access").arg(cluster.access());
+    let summary = network.start(1, cluster, &known).wait().summary();
+    assert_eq!(fingerprint(&summary), FINGERPRINT_30);
+    let access = fs::read_to_string(cluster.access()).unwrap();
+    let mut access: Value = serde_json::from_str(&access).unwrap();
+    let authority = access.as_object_mut().unwrap().remove("ca");
+    assert!(authority.is_some());
+    let file = stranger.path().join("access.json");
+    fs::write(&file, access.to_string()).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let mut worker = at_home(program(), stranger.path());
+    worker.args(["worker", "--access"]).arg(&file);
+    let refused = network.start(1, cluster, &worker).wait();
+    refused.refuses(1, &["certificate", "access file"]);
+}
+
+/// Builds a table, and disturbs that until there are faults enough.
+fn build(network: &Network, random: &mut Random, faults: &mut Faults) {
+    let mut machines = Machines::new(network);
+    check_access(&machines.cluster);
+    // One hears the coordinator and is not heard, the other the reverse, for longer than a lease.
+    for (host, cut) in [(1, Cut::Outwards), (2, Cut::Inwards)] {
+        let kind = CUTS.iter().position(|kind| *kind == cut).unwrap();
+        machines.cut(host, kind, LONG, faults);
+    }
+    let start = Instant::now();
+    let mut finished = false;
+    let ended = loop {
+        assert!(start.elapsed() < TIME_MAX, "{faults:?}");
+        std::thread::sleep(random.millis(0, STEP_MILLIS));
+        if let Some(ended) = machines.hosts[COORDINATOR].process.ended() {
+            break ended;
+        }
+        for worker in &mut machines.hosts[1..] {
+            if let Some(ended) = worker.process.ended() {
+                assert_eq!(ended.code, Some(0), "{ended:?}");
+                finished = true;
+            }
+        }
+        machines.mend(faults);
+        if !finished && !faults.are_enough() {
+            machines.disturb(random, faults);
+        }
+    };
+    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_30);
+
+    // Those that were cut off when it was done hear of it when they ask again.
+    machines.mend_all();
+    let again = coordinator(&machines.cluster);
+    let mut coordinator = network.start(COORDINATOR, &machines.cluster, &again);
+    coordinator.wait_to_listen();
+    check_download(network, &machines.cluster);
+    for worker in machines.hosts.into_iter().skip(1) {
+        let ended = worker.process.wait();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "the counts")]
+fn cuts_at_random_change_nothing() {
+    let Some(network) = needs::found("NETNS", Network::new(HOSTS)) else {
+        return;
+    };
+    let mut random = Random::new();
+    let (mut faults, mut tables) = (Faults::default(), 0);
+    let start = Instant::now();
+    while !faults.are_enough() {
+        assert!(start.elapsed() < TIME_MAX, "{faults:?} in {tables} tables");
+        build(&network, &mut random, &mut faults);
+        tables += 1;
+    }
+    eprintln!("{tables} tables, {:.0?}: {faults:?}", start.elapsed());
+}

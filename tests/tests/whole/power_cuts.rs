@@ -1,0 +1,260 @@
+//! Files for users across power cuts and disks that fail: at each moment a file is absent, the old one or the new one,
+//! whole; and a sync that fails is told, and leaves no half file under its name. Needs `strace`.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::common::cluster::{Cluster, at_home, free_port, wait_for};
+use crate::common::http::get;
+use crate::common::watch::{Watched, is_for_good, watch};
+use crate::common::{copy, end, files, needs, program, run};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const BITS: u32 = 16;
+
+/// A folder with a finished table and its secrets, and what else is to be there before.
+fn template() -> &'static Path {
+    static TEMPLATE: OnceLock<TempDir> = OnceLock::new();
+    let home = TEMPLATE.get_or_init(|| {
+        let home = tempfile::tempdir().unwrap();
+        let table = home.path().join("table");
+        end(&mut run(&table, BITS)).summary();
+        let mut coordinator = coordinator(home.path());
+        assert_eq!(end(&mut coordinator).code, Some(0));
+        home
+    });
+    home.path()
+}
+
+fn command(home: &Path, args: &[&str]) -> Command {
+    let mut command = at_home(program(), home);
+    command.current_dir(home).args(args);
+    command
+}
+
+/// A copy of secrets is of no use until this has run.
+fn adopt(home: &Path) -> Command {
+    command(home, &["access", "adopt", "--table", "table"])
+}
+
+fn coordinator(home: &Path) -> Command {
+    let listen = format!("127.0.0.1:{}", free_port());
+    let args = [
+        "coordinator",
+        "--bits",
+        "16",
+        "--table",
+        "table",
+        "--listen",
+    ];
+    let mut command = command(home, &args);
+    command.args([&listen, "--exit-when-done"]);
+    command
+}
+
+/// The files for users below a folder: those that have their names for good, and are neither those of a job nor what a
+/// process leaves for as long as it runs.
+fn contents(home: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut contents = BTreeMap::new();
+    for path in files(home) {
+        let name = path.strip_prefix(home).unwrap();
+        let passing = ["table/work", "state"]
+            .iter()
+            .any(|folder| name.starts_with(folder))
+            || name
+                .extension()
+                .is_some_and(|extension| extension == "progress");
+        if is_for_good(&path) && !passing {
+            contents.insert(name.to_owned(), fs::read(&path).unwrap());
+        }
+    }
+    contents
+}
+
+/// What JSON has in it but for values, which may depend on the time.
+fn keys(bytes: &[u8]) -> Option<Vec<String>> {
+    let value: Value = serde_json::from_slice(bytes).ok()?;
+    Some(value.as_object()?.keys().cloned().collect())
+}
+
+/// Runs a command on copies of a folder: undisturbed, and with each sync failing in turn.
+fn check(prepared: &Path, last: Option<&str>, command: impl Fn(&Path) -> Command) {
+    let scratch = tempfile::tempdir().unwrap();
+    // The system calls have the paths without links.
+    let scratch = fs::canonicalize(scratch.path()).unwrap();
+    let trace = scratch.join("trace");
+    let begin = |name: String| {
+        let home = scratch.join(name);
+        // Where a coordinator leaves its access file for as long as it runs.
+        let state = home.join("state/chomp");
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(state)
+            .unwrap();
+        copy(prepared, &home);
+        if home.join("table/secrets.json").try_exists().unwrap() {
+            assert_eq!(end(&mut adopt(&home)).code, Some(0));
+        }
+        home
+    };
+    let home = begin("undisturbed".to_owned());
+    let before = contents(&home);
+    let watched = watch(&command(&home), &trace, None);
+    assert_eq!(watched.ended.code, Some(0), "{:?}", watched.ended);
+    watched.survives_power_cuts(&home, last);
+    let after = contents(&home);
+    assert_ne!(before, after, "it writes something");
+
+    for sync in 1.. {
+        let home = begin(format!("failing-{sync}"));
+        let Watched { ended, failed, .. } = watch(&command(&home), &trace, Some(sync));
+        if !failed {
+            // No thread makes so many.
+            assert!(sync > 1, "there is a file at least");
+            break;
+        }
+        let told = ended.stderr.contains("cannot sync") || ended.code != Some(0);
+        assert!(told, "sync {sync} failed and nobody noticed: {ended:?}");
+        for (path, bytes) in contents(&home) {
+            let whole = [&before, &after].iter().any(|known| {
+                let known = known.get(&path);
+                let same = |known: &Vec<u8>| {
+                    *known == bytes || keys(known).is_some_and(|known| Some(known) == keys(&bytes))
+                };
+                known.is_some_and(same)
+            });
+            assert!(
+                whole,
+                "{} is neither old nor new: {ended:?}",
+                path.display()
+            );
+        }
+    }
+    fs::remove_dir_all(scratch).unwrap();
+}
+
+#[test]
+fn exports() {
+    if !needs::strace() {
+        return;
+    }
+    for format in ["words", "parquet"] {
+        let export = |home: &Path| {
+            let args = ["export", "--table", "table", "--force", "--format", format];
+            let mut command = command(home, &args);
+            command.args(["--out", "out"]);
+            command
+        };
+        check(template(), None, export);
+        // The same in the place of an old one.
+        let old = tempfile::tempdir().unwrap();
+        copy(template(), old.path());
+        fs::write(old.path().join("out"), "what was exported before").unwrap();
+        check(old.path(), None, export);
+    }
+}
+
+#[test]
+fn reports() {
+    if !needs::strace() {
+        return;
+    }
+    for level in ["quick", "sample", "full"] {
+        let verify = |home: &Path| {
+            let args = ["verify", "--threads", "1", "--table", "table", "--level"];
+            let mut command = command(home, &args);
+            command.arg(level);
+            command
+        };
+        check(template(), None, verify);
+        let old = tempfile::tempdir().unwrap();
+        copy(template(), old.path());
+        assert_eq!(end(&mut verify(old.path())).code, Some(0));
+        fs::write(old.path().join("table/other"), "").unwrap();
+        check(old.path(), None, verify);
+    }
+}
+
+#[test]
+fn secrets_and_participants() {
+    if !needs::strace() {
+        return;
+    }
+    let begun = tempfile::tempdir().unwrap();
+    copy(template(), begun.path());
+    fs::remove_file(begun.path().join("table/secrets.json")).unwrap();
+    fs::remove_file(begun.path().join("table/access.json")).unwrap();
+    check(begun.path(), None, coordinator);
+
+    let access =
+        |home: &Path, what: &str| command(home, &["access", what, "ann", "--table", "table"]);
+    check(template(), None, adopt);
+    check(template(), None, |home| access(home, "add"));
+    let known = tempfile::tempdir().unwrap();
+    copy(template(), known.path());
+    assert_eq!(end(&mut adopt(known.path())).code, Some(0));
+    assert_eq!(end(&mut access(known.path(), "add")).code, Some(0));
+    check(known.path(), None, |home| access(home, "renew"));
+    check(known.path(), None, |home| access(home, "revoke"));
+}
+
+#[test]
+fn downloads() {
+    if !needs::strace() {
+        return;
+    }
+    let port = free_port();
+    let cluster = Cluster::on(port);
+    let mut serve = cluster.program();
+    serve.args(["serve", "--http", &format!("127.0.0.1:{port}"), "--table"]);
+    let _serve = cluster.start(serve.arg(template().join("table")));
+    wait_for("a server", || {
+        std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    assert_eq!(get(port, "/api/table", &[]).status, 200);
+    let download = |home: &Path| {
+        let args = [
+            "download",
+            "--from",
+            &cluster.url().replace("https", "http"),
+            "--parallel",
+            "1",
+        ];
+        let mut command = command(home, &args);
+        command.args(["--out", "new/folder"]);
+        command
+    };
+    let empty = tempfile::tempdir().unwrap();
+    check(empty.path(), Some("manifest.json"), download);
+
+    // What an attempt has named that was killed then is made durable by the next one, which writes nothing.
+    let home = fs::canonicalize(empty.path()).unwrap();
+    assert_eq!(end(&mut download(&home)).code, Some(0));
+    let again = watch(&download(&home), &home.join("trace"), None);
+    assert_eq!(again.ended.code, Some(0), "{:?}", again.ended);
+    let folder = home.join("new/folder/table-16");
+    assert!(again.synced(&folder));
+
+    // The list of digests is there, and a shard is not.
+    for file in ["manifest.json", "shard-0000.zst"] {
+        fs::remove_file(folder.join(file)).unwrap();
+    }
+    check(&home, Some("manifest.json"), download);
+}
+
+#[test]
+fn manuals() {
+    if !needs::strace() {
+        return;
+    }
+    let empty = tempfile::tempdir().unwrap();
+    check(empty.path(), None, |home| {
+        command(home, &["man", "--out", "pages"])
+    });
+}

@@ -1,0 +1,94 @@
+//! Those who watch a job that runs: `chomp run --http` and `chomp coordinator --public-status`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::common::cluster::{Cluster, Process, free_port, wait_for};
+use crate::common::{FINGERPRINT_30, number, run_in};
+
+/// What takes longer never comes.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Those who listen to a job hear of it until it is finished, and it is none the slower.
+#[test]
+fn a_job_is_watched_from_its_beginning_to_its_end() {
+    let home = tempfile::tempdir().unwrap();
+    let table = home.path().join("table");
+    let port = free_port();
+    let mut command = run_in(&table, 30, 15);
+    let process = Process::start(
+        command.args(["--http", &format!("127.0.0.1:{port}")]),
+        home.path(),
+    );
+    let mut stream = None;
+    wait_for("somebody who listens", || {
+        stream = TcpStream::connect(("127.0.0.1", port)).ok();
+        stream.is_some()
+    });
+    let mut stream = stream.unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // Others never read what they ask for.
+    let request = b"GET /api/status HTTP/1.1\r\nhost: a\r\naccept: text/event-stream\r\n\r\n";
+    let deaf: Vec<TcpStream> = (0..20)
+        .map(|_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.write_all(request).unwrap();
+            stream
+        })
+        .collect();
+    stream.write_all(request).unwrap();
+    let lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let events: Vec<Value> = lines
+        .filter_map(|line| Some(serde_json::from_str(line.strip_prefix("data: ")?).unwrap()))
+        .collect();
+    drop(deaf);
+    let ended = process.wait();
+    let summary = ended.summary();
+    assert_eq!(summary["fingerprint"], FINGERPRINT_30);
+
+    let last = events.last().unwrap();
+    assert_eq!(last["phase"], "finished", "{last}");
+    assert_eq!(
+        (&last["done"], &last["losing"]),
+        (&Value::from(1.0), &summary["losing"])
+    );
+    let mut done = 0;
+    for event in &events {
+        assert_eq!(event["bits"], 30);
+        let layers = event["layer_progress"].as_array().unwrap();
+        assert_eq!(layers.len() as u64, number(event, "layers"));
+        let sum = |name| layers.iter().map(|layer| number(layer, name)).sum::<u64>();
+        assert_eq!(sum("ranges"), number(event, "ranges"));
+        assert_eq!(sum("done"), number(event, "ranges_done"));
+        assert!(number(event, "ranges_done") >= done, "it goes on");
+        done = number(event, "ranges_done");
+        let complete = layers
+            .iter()
+            .take_while(|layer| layer["ranges"] == layer["done"]);
+        assert_eq!(complete.count() as u64, number(event, "layer"));
+    }
+    assert!(events.len() > 1, "{events:?}");
+}
+
+/// Who has no token hears of the job only if everybody may, and so do the pages of others.
+#[test]
+fn a_coordinator_tells_of_its_job_if_it_is_told_to() {
+    let cluster = Cluster::new();
+    for public in [false, true] {
+        let mut command = cluster.coordinator(24, 12);
+        if public {
+            command.arg("--public-status");
+        }
+        let coordinator = cluster.start_coordinator(&mut command);
+        for path in ["/status", "/api/status"] {
+            let answer = cluster.get(path, &[]);
+            assert_eq!(answer.status, if public { 200 } else { 401 }, "{path}");
+            let shared = answer.header("access-control-allow-origin").is_some();
+            assert_eq!(shared, public && path == "/api/status", "{path}");
+        }
+        coordinator.kill();
+    }
+}

@@ -1,0 +1,308 @@
+//! A Slurm of this machine: a controller and two nodes, with all their files in a folder of the test.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common::cluster::{free_port, wait_for};
+use crate::common::{PROGRAM, needs};
+
+pub(crate) const NODES: [&str; 2] = ["n1", "n2"];
+/// The CPUs and the mebibytes that each node is said to have.
+const CPUS: u32 = 2;
+const MEBIBYTES: u32 = 4096;
+/// The submission file under test.
+const SUBMISSION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/slurm/chomp.sbatch");
+
+/// Dropping it ends its daemons and whatever they have started.
+#[derive(Debug)]
+pub(crate) struct Slurm {
+    home: TempDir,
+}
+
+impl Slurm {
+    /// None where there is no Slurm, or nobody may start it.
+    pub(crate) fn start() -> Option<Slurm> {
+        needs::found("SLURM", is_there())?;
+        let slurm = Slurm {
+            home: tempfile::tempdir().unwrap(),
+        };
+        for folder in ["munge", "state", "run", "spool-n1", "spool-n2"] {
+            fs::create_dir(slurm.home().join(folder)).unwrap();
+        }
+        fs::write(slurm.home().join("slurm.conf"), slurm.configuration()).unwrap();
+        slurm.start_munge();
+        slurm.run("slurmctld", &["-i"]);
+        for node in NODES {
+            slurm.start_node(node);
+        }
+        wait_for("idle nodes", || {
+            let states = slurm.command("sinfo", &["-h", "-N", "-p", "low", "-o", "%t"]);
+            text(&states.stdout).lines().collect::<Vec<_>>() == ["idle", "idle"]
+        });
+        Some(slurm)
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub(crate) fn table(&self) -> PathBuf {
+        self.home().join("table")
+    }
+
+    /// Without control groups, which a container may not have. Jobs in `high` take the nodes from those in `low`.
+    fn configuration(&self) -> String {
+        let home = self.home().display();
+        let host = nix::unistd::gethostname().unwrap();
+        let host = host.to_string_lossy();
+        let mut text = format!(
+            "ClusterName=test\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={}\n\
+             SlurmctldPidFile={home}/run/slurmctld\nSlurmctldLogFile={home}/slurmctld.log\n\
+             SlurmdPidFile={home}/run/%n\nSlurmdLogFile={home}/%n.log\nSlurmdSpoolDir={home}/spool-%n\n\
+             StateSaveLocation={home}/state\nSlurmUser=root\nSlurmdUser=root\n\
+             AuthType=auth/munge\nAuthInfo=socket={home}/munge/socket,cred_expire=5\n\
+             ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nJobAcctGatherType=jobacct_gather/none\n\
+             AccountingStorageType=accounting_storage/none\nSelectType=select/cons_tres\n\
+             SelectTypeParameters=CR_CPU_Memory\nSchedulerParameters=sched_interval=2,bf_interval=2\n\
+             MpiDefault=none\nReturnToService=2\nSlurmdParameters=config_overrides\nJobRequeue=1\n\
+             PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\nKillWait=5\nMinJobAge=3600\n\
+             SlurmctldTimeout=10\nSlurmdTimeout=30\nMessageTimeout=10\n\
+             CommunicationParameters=NoCtldInAddrAny,NoInAddrAny\n",
+            free_port(),
+        );
+        for node in NODES {
+            let port = free_port();
+            writeln!(
+                text,
+                "NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={CPUS} \
+                 RealMemory={MEBIBYTES} State=UNKNOWN"
+            )
+            .unwrap();
+        }
+        text + "PartitionName=low Nodes=n1,n2 Default=YES MaxTime=INFINITE PriorityTier=1\n\
+                PartitionName=high Nodes=n1,n2 MaxTime=INFINITE PriorityTier=2\n"
+    }
+
+    /// Who the programs of Slurm are is told by a daemon of its own.
+    fn start_munge(&self) {
+        let munge = self.home().join("munge");
+        let (key, random) = (munge.join("key"), fs::File::open("/dev/urandom").unwrap());
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::Read::take(random, 128), &mut bytes).unwrap();
+        fs::write(&key, bytes).unwrap();
+        set_mode(&key, 0o600);
+        // Everybody reaches the socket, and others pass through the folder of the test.
+        set_mode(self.home(), 0o755);
+        let option = |name: &str, file: &Path| format!("--{name}={}", file.display());
+        self.run(
+            "munged",
+            &[
+                "--force",
+                &option("key-file", &key),
+                &option("socket", &munge.join("socket")),
+                &option("pid-file", &self.home().join("run/munged")),
+                &option("log-file", &munge.join("log")),
+                &option("seed-file", &munge.join("seed")),
+            ],
+        );
+    }
+
+    /// Starts the daemon of a node.
+    pub(crate) fn start_node(&self, node: &str) {
+        self.run("slurmd", &["-N", node]);
+    }
+
+    /// Kills the daemon of a node, and has Slurm notice it. What the daemon has started goes on.
+    pub(crate) fn lose_node(&self, node: &str) {
+        self.signal_daemon(node, Signal::SIGKILL);
+        let name = format!("NodeName={node}");
+        self.run("scontrol", &["update", &name, "State=DOWN", "Reason=lost"]);
+    }
+
+    fn signal_daemon(&self, name: &str, signal: Signal) {
+        let file = self.home().join("run").join(name);
+        // One that did not start has none.
+        if let Some(pid) = fs::read_to_string(file)
+            .ok()
+            .and_then(|pid| pid.trim().parse().ok())
+        {
+            let _gone = kill(Pid::from_raw(pid), signal);
+        }
+    }
+
+    /// Submits a job that builds the table of so many bits, with more options of sbatch, and tells its number.
+    pub(crate) fn submit(&self, options: &[&str], bits: u32, range_bits: u32) -> String {
+        let log = format!("--output={}", self.home().join("log-%a").display());
+        let (bits, range_bits) = (bits.to_string(), range_bits.to_string());
+        let mut args = vec!["--parsable", "--mem=512", &log];
+        args.extend(options);
+        args.push(SUBMISSION);
+        args.extend(["--bits", &bits, "--range-bits", &range_bits]);
+        text(&self.run("sbatch", &args).stdout).trim().to_owned()
+    }
+
+    /// What a job has said, or an element of an array; those of other jobs have this number.
+    pub(crate) fn said(&self, element: Option<u32>) -> String {
+        let element = element.unwrap_or(u32::MAX - 1);
+        let log = self.home().join(format!("log-{element}"));
+        fs::read_to_string(log).unwrap_or_default()
+    }
+
+    /// The states of a job, or of those of an array.
+    pub(crate) fn states(&self, job: &str) -> Vec<String> {
+        let args = ["-h", "-t", "all", "-j", job, "-r", "-o", "%T"];
+        let said = self.run("squeue", &args);
+        text(&said.stdout).lines().map(str::to_owned).collect()
+    }
+
+    /// How often a job was put back into the queue.
+    pub(crate) fn restarts(&self, job: &str) -> u32 {
+        let said = text(&self.run("scontrol", &["show", "job", job]).stdout);
+        let count = said.split_once("Restarts=").expect("a count of restarts").1;
+        count.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    /// Waits until a job is over, and tells whether all of it ended well.
+    pub(crate) fn ends_well(&self, job: &str) -> bool {
+        let is_over = |state: &String| {
+            let ends = [
+                "COMPLETED",
+                "CANCELLED",
+                "FAILED",
+                "TIMEOUT",
+                "NODE_FAIL",
+                "PREEMPTED",
+            ];
+            ends.contains(&state.as_str())
+        };
+        wait_for("the end of a job", || self.states(job).iter().all(is_over));
+        self.states(job).iter().all(|state| state == "COMPLETED")
+    }
+
+    /// The fingerprint of the published table of so many bits.
+    pub(crate) fn fingerprint(&self, bits: u32) -> String {
+        let manifest = self.table().join(format!("table-{bits}/manifest.json"));
+        let bytes = fs::read(&manifest).unwrap_or_else(|error| {
+            panic!("{error}: {}", self.said(None) + &self.said(Some(0)));
+        });
+        let manifest: Value = serde_json::from_slice(&bytes).unwrap();
+        manifest["fingerprint"].as_str().unwrap().to_owned()
+    }
+
+    /// The processes that work on the table: the workers, or the coordinator.
+    pub(crate) fn processes(&self, command: &str) -> Vec<u32> {
+        let table = self.table();
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").unwrap() {
+            let entry = entry.unwrap();
+            let Ok(pid) = entry.file_name().to_string_lossy().parse() else {
+                continue;
+            };
+            let read = |name| fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+            let is_it = read("cmdline").starts_with(&format!("{PROGRAM}\0{command}\0"));
+            if is_it && read("environ").contains(table.to_str().unwrap()) {
+                found.push(pid);
+            }
+        }
+        found
+    }
+
+    /// Runs a program of Slurm that has to end well.
+    pub(crate) fn run(&self, program: &str, args: &[&str]) -> Output {
+        let output = self.command(program, args);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(output.status.success(), "{program} {args:?}: {said}");
+        output
+    }
+
+    fn command(&self, program: &str, args: &[&str]) -> Output {
+        let mut command = Command::new(program);
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            if ["CHOMP_", "SLURM_", "SBATCH_"]
+                .iter()
+                .any(|start| name.starts_with(start))
+            {
+                command.env_remove(&*name);
+            }
+        }
+        let home = self.home();
+        let out = home.join("output");
+        command
+            .env("SLURM_CONF", home.join("slurm.conf"))
+            .env("HOME", home)
+            .env("CHOMP_PROGRAM", PROGRAM)
+            .env("CHOMP_TABLE", self.table())
+            .env("CHOMP_PATIENCE", "5")
+            .env("CHOMP_COORDINATOR_ADVERTISE", "127.0.0.1");
+        // Daemons keep what they are given: a pipe would not end with the command.
+        if program.starts_with("slurmd") || program.starts_with("slurmctld") || program == "munged"
+        {
+            let file = fs::File::create(&out).unwrap();
+            command.stdout(file.try_clone().unwrap()).stderr(file);
+        } else {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        let child = command
+            .args(args)
+            .current_dir(home)
+            .stdin(Stdio::null())
+            .spawn();
+        child.unwrap().wait_with_output().unwrap()
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        for node in NODES {
+            self.signal_daemon(node, Signal::SIGKILL);
+        }
+        for name in ["slurmctld", "munged"] {
+            self.signal_daemon(name, Signal::SIGKILL);
+        }
+        // Whatever has the folder of the test in its environment or its arguments: steps, scripts, the program.
+        let home = self.home().to_str().unwrap().to_owned();
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Ok(pid) = entry.file_name().to_string_lossy().parse() else {
+                continue;
+            };
+            let has = |name| {
+                let bytes = fs::read(entry.path().join(name)).unwrap_or_default();
+                String::from_utf8_lossy(&bytes).contains(&home)
+            };
+            if pid != Pid::this().as_raw() && (has("environ") || has("cmdline")) {
+                let _gone = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
+    }
+}
+
+/// Whether the programs are there, and this user may start jobs.
+fn is_there() -> Result<(), String> {
+    // Most of them want a configuration before they say anything.
+    for program in ["munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue"] {
+        let mut look = Command::new("sh");
+        needs::can(program, look.args(["-c", &format!("command -v {program}")]))?;
+    }
+    if nix::unistd::geteuid().is_root() {
+        Ok(())
+    } else {
+        Err("only root starts jobs for others".to_owned())
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

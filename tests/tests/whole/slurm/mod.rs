@@ -1,0 +1,128 @@
+//! `deploy/slurm/chomp.sbatch` on a Slurm of this machine: one submission computes a table, whatever becomes of its nodes
+//! and its time.
+
+mod engine;
+
+use self::engine::Slurm;
+use crate::common::cluster::wait_for;
+use crate::common::{FINGERPRINT_24, FINGERPRINT_30, ranges_done, send};
+use nix::sys::signal::Signal;
+
+/// A job of some seconds: half of it is done before anybody can be disturbed.
+const BITS: u32 = 30;
+const RANGE_BITS: u32 = 14;
+/// So many ranges are done when it is disturbed, of 65,536.
+const BEGUN: u64 = 5_000;
+
+fn wait_until_begun(slurm: &Slurm) {
+    wait_for("some ranges", || ranges_done(&slurm.table()) > BEGUN);
+}
+
+#[test]
+fn one_submission_computes_a_table() {
+    let Some(slurm) = Slurm::start() else { return };
+    let options = ["--ntasks=2", "--nodes=2", "--cpus-per-task=1"];
+    let job = slurm.submit(&options, 24, 12);
+    assert!(slurm.ends_well(&job), "{}", slurm.said(None));
+    assert_eq!(slurm.fingerprint(24), FINGERPRINT_24);
+    // Each task took its one CPU, though the machine may have more.
+    let said = slurm.said(None);
+    assert_eq!(said.matches(" with 1 threads, for ").count(), 2, "{said}");
+    assert_eq!(slurm.restarts(&job), 0);
+    // Workers that come too late have nothing to do, and no reason to complain.
+    let late = slurm.submit(&["--array=1", "--cpus-per-task=1"], 24, 12);
+    assert!(slurm.ends_well(&late), "{}", slurm.said(Some(1)));
+}
+
+#[test]
+fn a_job_whose_time_is_up_goes_on_in_its_next_one() {
+    let Some(slurm) = Slurm::start() else { return };
+    // A minute is the least. Slurm looks at it every half minute.
+    let options = ["--cpus-per-task=1", "--time=1", "--signal=B:USR1@50"];
+    let job = slurm.submit(&options, BITS, RANGE_BITS);
+    wait_until_begun(&slurm);
+    let workers = slurm.processes("worker");
+    assert_eq!(workers.len(), 1);
+    send(workers[0], Signal::SIGSTOP);
+    wait_for("the signal", || {
+        slurm.said(None).contains("the time limit is near")
+    });
+    send(workers[0], Signal::SIGCONT);
+    assert!(slurm.ends_well(&job), "{}", slurm.said(None));
+    assert!(slurm.restarts(&job) >= 1);
+    let said = slurm.said(None);
+    assert!(
+        said.contains("stopped early: finished results are submitted"),
+        "{said}"
+    );
+    assert_eq!(slurm.fingerprint(BITS), FINGERPRINT_30);
+}
+
+#[test]
+fn jobs_of_an_array_that_are_requeued_find_each_other_again() {
+    let Some(slurm) = Slurm::start() else { return };
+    let job = slurm.submit(&["--array=0-2", "--cpus-per-task=1"], BITS, RANGE_BITS);
+    wait_until_begun(&slurm);
+    let [first, second, last] = [0, 1, 2].map(|element| format!("{job}_{element}"));
+    // The time of the last one is up: its number is that of all of them too, and only it is to go.
+    slurm.run("scancel", &["--batch", "--signal=USR1", &last]);
+    wait_for("a requeued job", || slurm.restarts(&last) == 1);
+    assert_eq!((slurm.restarts(&first), slurm.restarts(&second)), (0, 0));
+    // The one with the coordinator.
+    slurm.run("scontrol", &["requeue", &first]);
+    assert!(slurm.ends_well(&job), "{:?}", slurm.states(&job));
+    assert_eq!(slurm.restarts(&first), 1);
+    assert_eq!(slurm.fingerprint(BITS), FINGERPRINT_30);
+}
+
+/// Of a node that is lost the processes may go on: they own the table until the node is back.
+#[test]
+fn a_job_on_a_node_that_is_lost_goes_on_elsewhere() {
+    let Some(slurm) = Slurm::start() else { return };
+    let job = slurm.submit(&["--cpus-per-task=1"], BITS, RANGE_BITS);
+    wait_until_begun(&slurm);
+    let stopped = [slurm.processes("worker"), slurm.processes("coordinator")].concat();
+    for &process in &stopped {
+        send(process, Signal::SIGSTOP);
+    }
+    slurm.lose_node("n1");
+    wait_for("a second attempt", || {
+        slurm.said(None).contains("the table is in use")
+    });
+    // The node is back, and ends what it should not have.
+    slurm.start_node("n1");
+    assert!(slurm.ends_well(&job), "{}", slurm.said(None));
+    assert_eq!(slurm.restarts(&job), 1);
+    assert_eq!(slurm.fingerprint(BITS), FINGERPRINT_30);
+}
+
+#[test]
+fn a_job_that_makes_room_goes_on_later() {
+    let Some(slurm) = Slurm::start() else { return };
+    let options = ["--ntasks=2", "--nodes=2", "--cpus-per-task=2"];
+    let job = slurm.submit(&options, BITS, RANGE_BITS);
+    wait_until_begun(&slurm);
+    let urgent = ["-p", "high", "-N2", "-n2", "-c2", "true"];
+    slurm.run("srun", &urgent);
+    assert!(slurm.ends_well(&job), "{}", slurm.said(None));
+    assert_eq!(slurm.restarts(&job), 1);
+    assert_eq!(slurm.fingerprint(BITS), FINGERPRINT_30);
+}
+
+#[test]
+fn a_job_that_is_cancelled_stays_so_and_the_next_one_goes_on() {
+    let Some(slurm) = Slurm::start() else { return };
+    let job = slurm.submit(&["--cpus-per-task=1"], BITS, RANGE_BITS);
+    wait_until_begun(&slurm);
+    slurm.run("scancel", &[&job]);
+    assert!(!slurm.ends_well(&job));
+    assert_eq!(slurm.states(&job), ["CANCELLED"]);
+    assert_eq!(slurm.restarts(&job), 0);
+    assert!(slurm.processes("coordinator").is_empty());
+    let done = ranges_done(&slurm.table());
+    assert!(done > BEGUN);
+
+    let next = slurm.submit(&["--cpus-per-task=1"], BITS, RANGE_BITS);
+    assert!(slurm.ends_well(&next), "{}", slurm.said(None));
+    assert_eq!(slurm.fingerprint(BITS), FINGERPRINT_30);
+}

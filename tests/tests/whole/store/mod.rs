@@ -1,0 +1,106 @@
+//! The ways to the data: a directory that workers share, the coordinator, and a bucket of an
+//! S3-compatible server.
+//!
+//! The tests with a bucket need such a server, whose URL is in `CHOMP_TEST_S3`, as `.ci/s3` starts one.
+//! Without it there is nothing to test, unless `CHOMP_REQUIRE_S3=1`.
+
+mod bucket;
+mod relay;
+mod troubles;
+
+use crate::common::cluster::{Cluster, wait_for};
+use crate::common::{FINGERPRINT_24, end, files, fingerprint, is_whole, ranges_done};
+use nix::sys::signal::Signal;
+
+/// The bytes of objects that went through the coordinator, to workers and from them.
+fn through_the_coordinator(cluster: &Cluster) -> [u64; 2] {
+    ["chomp_fetched_bytes_total", "chomp_submitted_bytes_total"].map(|name| cluster.metric(name))
+}
+
+#[test]
+fn workers_on_a_shared_directory_read_and_write_it_themselves() {
+    let cluster = Cluster::new();
+    let coordinator = cluster.start_coordinator(&mut cluster.coordinator(24, 12));
+    let workers = ["first", "second"].map(|name| cluster.start(&mut cluster.worker(name)));
+    for worker in workers {
+        let ended = worker.wait();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert!(
+            !ended.stderr.contains("through the coordinator"),
+            "{ended:?}"
+        );
+    }
+    assert_eq!(through_the_coordinator(&cluster), [0, 0]);
+    drop(coordinator);
+}
+
+#[test]
+fn workers_that_do_not_reach_the_store_go_through_the_coordinator() {
+    let cluster = Cluster::new();
+    let mut command = cluster.coordinator(24, 12);
+    let coordinator = cluster.start_coordinator(command.arg("--exit-when-done"));
+    // One that is told to, and one that is told of a store of somebody else.
+    let mut told = cluster.worker("told");
+    let told = cluster.start(told.args(["--store", "coordinator"]));
+    let elsewhere = cluster.home().join("elsewhere");
+    let mut lost = cluster.worker("lost");
+    let lost = cluster.start(lost.arg("--store").arg(&elsewhere));
+    let mut passed = [0, 0];
+    wait_for("bytes both ways", || {
+        passed = through_the_coordinator(&cluster);
+        passed.iter().all(|&bytes| bytes > 0)
+    });
+    let [told, lost] = [told, lost].map(crate::common::cluster::Process::wait);
+    assert_eq!(
+        (told.code, lost.code),
+        (Some(0), Some(0)),
+        "{told:?} {lost:?}"
+    );
+    let place = elsewhere.to_str().unwrap();
+    assert!(lost.stderr.contains(place), "it says why: {lost:?}");
+    assert_eq!(files(&elsewhere).len(), 0);
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_24);
+}
+
+/// What is lost while a job runs is computed again.
+#[test]
+fn parts_that_disappear_are_made_again() {
+    let cluster = Cluster::new();
+    let mut command = cluster.coordinator(24, 12);
+    let coordinator = cluster.start_coordinator(command.arg("--exit-when-done"));
+    let worker = cluster.start(&mut cluster.worker("worker"));
+    wait_for("some parts", || ranges_done(&cluster.table()) > 1 << 8);
+    worker.send(Signal::SIGTERM);
+    assert_eq!(worker.wait().code, Some(75));
+    for part in files(&cluster.table().join("work/parts")) {
+        if is_whole(&part) {
+            std::fs::remove_file(part).unwrap();
+        }
+    }
+    let worker = cluster.start(&mut cluster.worker("second"));
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_24);
+    assert_eq!(worker.wait().code, Some(0));
+}
+
+/// The journal alone in a local directory.
+#[test]
+fn a_journal_of_its_own() {
+    let cluster = Cluster::new();
+    let (store, journal) = (cluster.home().join("store"), cluster.home().join("journal"));
+    let mut command = cluster.coordinator(24, 12);
+    command
+        .arg("--store")
+        .arg(&store)
+        .arg("--journal")
+        .arg(&journal);
+    let coordinator = cluster.start_coordinator(command.arg("--exit-when-done"));
+    let worker = cluster.start(&mut cluster.worker("worker"));
+    assert_eq!(worker.wait().code, Some(0));
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_24);
+    assert!(!files(&journal).is_empty());
+    assert!(files(&store.join("work/journal")).is_empty());
+    assert_eq!(files(&store.join("table-24")).len(), 3);
+    let mut verify = cluster.program();
+    verify.args(["verify", "--level", "full", "--table"]);
+    assert_eq!(end(verify.arg(&store)).code, Some(0));
+}

@@ -1,0 +1,299 @@
+//! A way to an S3-compatible server that can be cut, and that can make the server worse than it is.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use crate::common::cluster::free_port;
+use crate::common::http::{body_length, field, read_head, serve};
+use crate::common::random::Random;
+
+/// The key that is good no more when credentials have expired.
+pub(crate) const OLD_KEY: &str = "old";
+/// A key that is good for ever.
+pub(crate) const NEW_KEY: &str = "new";
+/// Where a pod gets its credentials, which are to be renewed with every request.
+pub(crate) const CREDENTIALS: &str = "/credentials";
+/// Of so many requests one fails, or stalls.
+const FAILS_ONE_IN: usize = 10;
+const STALLS_ONE_IN: usize = 150;
+/// How long a slow server thinks, in milliseconds, and how long when it stalls.
+const THINKS_MILLIS: u64 = 10;
+const STALL: Duration = Duration::from_secs(2);
+/// How long it takes from a look whether there is an object to its creation.
+const RACE: Duration = Duration::from_millis(50);
+
+/// The header by which an object is created only if it is absent.
+const CONDITION: &str = "if-none-match";
+
+/// What happens on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// All passes as it is.
+    Open,
+    /// Nobody listens, and no answer comes any more.
+    Gone,
+    /// The server hears no conditions: it overwrites.
+    Unconditional,
+    /// The server looks whether there is an object, and creates it a little later, whatever was created meanwhile.
+    Racing,
+    /// Whoever asks has no right to.
+    Refused,
+    /// The server answers some requests with 500 or 503, after it did what they ask for or without doing it.
+    Failing,
+    /// The server takes its time, and now and then much of it.
+    Slow,
+    /// Pods get [`NEW_KEY`] and not [`OLD_KEY`] any more, which is still good.
+    Renewing,
+    /// [`OLD_KEY`] has expired, which the server says with this status.
+    Expired(u16),
+}
+
+/// How often what happened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) requests: usize,
+    /// Requests that were answered with a failure, though they were carried out.
+    pub(crate) failed_after: usize,
+    /// Requests that were not carried out.
+    pub(crate) failed_before: usize,
+    pub(crate) stalled: usize,
+    /// Requests with a key that has expired.
+    pub(crate) expired: usize,
+    /// Requests with another key, when one has expired.
+    pub(crate) renewed: usize,
+}
+
+/// A relay that runs for as long as the test.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    pub(crate) url: String,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    server: String,
+    state: Mutex<State>,
+    /// The way is another one.
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    way: Way,
+    random: Random,
+    counts: Counts,
+    /// What was created while the server was [`Way::Racing`].
+    created: BTreeSet<String>,
+}
+
+/// What becomes of one request.
+enum Fate {
+    Pass,
+    /// Passes, and its answer comes so much later.
+    Delay(Duration),
+    /// Passes, and the answer is another one.
+    PassAnd(String),
+    Answer(String),
+    /// Passes after so long, without its condition.
+    Forget(Duration),
+}
+
+impl Relay {
+    /// A relay to the server at `address`.
+    pub(crate) fn start(server: &str, way: Way) -> Relay {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let random = Random::new();
+        let shared = Arc::new(Shared {
+            server: server.to_owned(),
+            state: Mutex::new(State {
+                way,
+                random,
+                counts: Counts::default(),
+                created: BTreeSet::new(),
+            }),
+            changed: Condvar::new(),
+        });
+        let (mut listener, serving) = (TcpListener::bind(address).unwrap(), Arc::clone(&shared));
+        thread::spawn(move || {
+            loop {
+                let is_there = || serving.way() != Way::Gone;
+                let shared = Arc::clone(&serving);
+                serve(&listener, is_there, move |client| pass(&client, &shared));
+                drop(listener);
+                let state = serving.state.lock().unwrap();
+                let gone = |state: &mut State| state.way == Way::Gone;
+                drop(serving.changed.wait_while(state, gone).unwrap());
+                listener = TcpListener::bind(address).unwrap();
+            }
+        });
+        Relay {
+            url: format!("http://{address}"),
+            address,
+            shared,
+        }
+    }
+
+    pub(crate) fn set(&self, way: Way) {
+        self.shared.state.lock().unwrap().way = way;
+        self.shared.changed.notify_all();
+        // Who waits for a connection looks at the way again.
+        drop(TcpStream::connect(self.address));
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.shared.state.lock().unwrap().counts
+    }
+}
+
+/// Passes one request, and ends the connection.
+fn pass(mut client: &TcpStream, shared: &Shared) -> io::Result<()> {
+    let mut reader = BufReader::new(client);
+    let head = read_head(&mut reader)?;
+    let mut body = vec![0; body_length(&head)];
+    reader.read_exact(&mut body)?;
+    let fate = shared.state.lock().unwrap().fate(&head);
+    let mut answer = match fate {
+        Fate::Pass => shared.ask(&head, &body)?,
+        Fate::Delay(delay) => {
+            let answer = shared.ask(&head, &body)?;
+            thread::sleep(delay);
+            answer
+        }
+        Fate::PassAnd(answer) => {
+            shared.ask(&head, &body)?;
+            answer.into_bytes()
+        }
+        Fate::Answer(answer) => answer.into_bytes(),
+        Fate::Forget(delay) => {
+            thread::sleep(delay);
+            let answer = shared.ask(&without_condition(&head), &body)?;
+            shared.state.lock().unwrap().created.insert(path(&head));
+            answer
+        }
+    };
+    if head.starts_with("HEAD ") {
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
+        answer.truncate(end.map_or(0, |end| end + 4));
+    }
+    if shared.way() != Way::Gone {
+        client.write_all(&answer)?;
+    }
+    client.shutdown(Shutdown::Both)
+}
+
+impl Shared {
+    fn way(&self) -> Way {
+        self.state.lock().unwrap().way
+    }
+
+    /// The server's answer, after which it ends the connection.
+    fn ask(&self, head: &str, body: &[u8]) -> io::Result<Vec<u8>> {
+        let mut server = TcpStream::connect(&self.server)?;
+        let head = head.strip_suffix("\r\n").expect("the end of a head");
+        write!(server, "{head}Connection: close\r\n\r\n")?;
+        server.write_all(body)?;
+        let mut answer = Vec::new();
+        server.read_to_end(&mut answer)?;
+        Ok(answer)
+    }
+}
+
+impl State {
+    fn fate(&mut self, head: &str) -> Fate {
+        if path(head) == CREDENTIALS {
+            return Fate::Answer(self.credentials());
+        }
+        self.counts.requests += 1;
+        match self.way {
+            Way::Unconditional => Fate::Forget(Duration::ZERO),
+            Way::Racing => self.race(head),
+            Way::Refused => Fate::Answer(answer(403, "InvalidAccessKeyId")),
+            Way::Failing if self.random.below(FAILS_ONE_IN) == 0 => {
+                let answer = match self.random.below(2) {
+                    0 => answer(500, "InternalError"),
+                    _ => answer(503, "SlowDown"),
+                };
+                if self.random.below(2) == 0 {
+                    self.counts.failed_after += 1;
+                    Fate::PassAnd(answer)
+                } else {
+                    self.counts.failed_before += 1;
+                    Fate::Answer(answer)
+                }
+            }
+            Way::Open | Way::Gone | Way::Renewing | Way::Failing => Fate::Pass,
+            Way::Slow if self.random.below(STALLS_ONE_IN) == 0 => {
+                self.counts.stalled += 1;
+                Fate::Delay(STALL)
+            }
+            Way::Slow => Fate::Delay(self.random.millis(0, THINKS_MILLIS)),
+            Way::Expired(status) if head.contains(&format!("Credential={OLD_KEY}/")) => {
+                self.counts.expired += 1;
+                Fate::Answer(answer(status, "ExpiredToken"))
+            }
+            Way::Expired(_) => {
+                self.counts.renewed += 1;
+                Fate::Pass
+            }
+        }
+    }
+
+    fn credentials(&self) -> String {
+        let key = if self.way == Way::Open {
+            OLD_KEY
+        } else {
+            NEW_KEY
+        };
+        let body = format!(
+            "{{\"AccessKeyId\":\"{key}\",\"SecretAccessKey\":\"secret\",\"Token\":\"token\",\
+             \"Expiration\":\"2001-01-01T00:00:00Z\"}}"
+        );
+        message(200, &body)
+    }
+
+    /// What a server does with a creation that looks first and creates later.
+    fn race(&mut self, head: &str) -> Fate {
+        let path = path(head);
+        if head.starts_with("DELETE ") {
+            self.created.remove(&path);
+        }
+        if field(head, CONDITION).is_none() {
+            Fate::Pass
+        } else if self.created.contains(&path) {
+            Fate::Answer(answer(412, "PreconditionFailed"))
+        } else {
+            Fate::Forget(RACE)
+        }
+    }
+}
+
+/// What a request is about.
+fn path(head: &str) -> String {
+    head.split(' ').nth(1).expect("a path").to_owned()
+}
+
+fn without_condition(head: &str) -> String {
+    let is_condition = |line: &&str| line.to_ascii_lowercase().starts_with(CONDITION);
+    let lines = head.split_inclusive("\r\n");
+    lines.filter(|line| !is_condition(line)).collect()
+}
+
+/// An answer of the server's kind that says what it will not do.
+fn answer(status: u16, code: &str) -> String {
+    let body = format!("<Error><Code>{code}</Code><Message>It is said to be so</Message></Error>");
+    message(status, &body)
+}
+
+fn message(status: u16, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status} Status\r\nConnection: close\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    )
+}

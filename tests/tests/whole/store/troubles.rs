@@ -1,0 +1,216 @@
+//! A store in a bucket whose server has troubles: coordinator and workers make the right table all the same, or say what is
+//! to be done, and nothing that was acknowledged is lost.
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use super::bucket::Bucket;
+use super::relay::{CREDENTIALS, Counts, NEW_KEY, OLD_KEY, Relay, Way};
+use crate::common::cluster::{Process, wait_for};
+use crate::common::{Ended, FINGERPRINT_24, fingerprint, number};
+
+/// Who has no key, but is told where to get one.
+const POD: &str = "";
+/// For so many seconds a server is gone, if `CHOMP_OUTAGE` does not say for how many: longer than all is repeated at
+/// short intervals, and shorter than anybody waits.
+const OUTAGE: u64 = 8;
+/// So many ranges are some, and far from all.
+const SOME: u64 = 1 << 5;
+
+/// A job whose way to the server is a relay.
+struct Job {
+    bucket: Bucket,
+    relay: Relay,
+}
+
+impl Job {
+    /// None if there is no server.
+    fn new(way: Way) -> Option<Job> {
+        let mut bucket = Bucket::new()?;
+        let relay = Relay::start(&bucket.address, way);
+        bucket.url.clone_from(&relay.url);
+        (bucket.bits, bucket.range_bits) = ("24", "15");
+        Some(Job { bucket, relay })
+    }
+
+    /// A coordinator with this key, always the same one.
+    fn coordinator(&self, key: &str) -> Process {
+        let mut command = self.bucket.coordinator("table", self.bucket.cluster.port);
+        command.arg("--exit-when-done");
+        self.identify(&mut command, key);
+        self.bucket.cluster.start_coordinator(&mut command)
+    }
+
+    fn worker(&self, key: &str) -> Process {
+        let mut command = self.bucket.worker("table");
+        self.identify(&mut command, key);
+        self.bucket.start(&mut command)
+    }
+
+    fn identify(&self, command: &mut Command, key: &str) {
+        if key != POD {
+            command.env("AWS_ACCESS_KEY_ID", key);
+            return;
+        }
+        let token = self.bucket.directory("token");
+        fs::write(&token, "a token").unwrap();
+        let place = format!("{}{CREDENTIALS}", self.relay.url);
+        for key in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
+            command.env_remove(key);
+        }
+        command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", place);
+        command.env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", token);
+    }
+
+    fn ranges_done(&self) -> u64 {
+        number(&self.bucket.cluster.status(), "ranges_done")
+    }
+
+    /// Waits until so many more ranges are acknowledged; how many there are then.
+    fn wait_for_more(&self, more: u64) -> u64 {
+        let (before, mut done) = (self.ranges_done(), 0);
+        wait_for("more ranges", || {
+            done = self.ranges_done();
+            done >= before + more
+        });
+        done
+    }
+}
+
+/// The job is done; what its workers left behind.
+fn is_done(coordinator: Process, workers: [Process; 2]) -> [Ended; 2] {
+    let ended = workers.map(Process::wait);
+    for worker in &ended {
+        assert_eq!(worker.code, Some(0), "{worker:?}");
+    }
+    let summary = coordinator.wait().summary();
+    assert_eq!(fingerprint(&summary), FINGERPRINT_24);
+    ended
+}
+
+/// Builds a table on such a server, with a coordinator that is killed half-way; what happened on the way.
+#[expect(clippy::print_stderr, reason = "the counts")]
+fn build(way: Way) -> Option<Counts> {
+    let job = Job::new(way)?;
+    let coordinator = job.coordinator(NEW_KEY);
+    let workers = [NEW_KEY; 2].map(|key| job.worker(key));
+    let done = job.wait_for_more(SOME);
+    assert_eq!(coordinator.kill().code, None);
+    for worker in workers {
+        assert_eq!(worker.wait().code, Some(4));
+    }
+    let coordinator = job.coordinator(NEW_KEY);
+    let found = job.ranges_done();
+    assert!(found >= done, "{done} were acknowledged, {found} are there");
+    let workers = [NEW_KEY; 2].map(|key| job.worker(key));
+    for worker in is_done(coordinator, workers) {
+        let direct = !worker.stderr.contains("through the coordinator");
+        assert!(direct, "{worker:?}");
+    }
+    let counts = job.relay.counts();
+    eprintln!("{counts:?}");
+    Some(counts)
+}
+
+#[test]
+fn a_server_that_fails_now_and_then() {
+    let Some(counts) = build(Way::Failing) else {
+        return;
+    };
+    assert!(
+        counts.failed_before > 10 && counts.failed_after > 10,
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn a_server_that_is_slow() {
+    let Some(counts) = build(Way::Slow) else {
+        return;
+    };
+    assert!(counts.stalled > 3, "{counts:?}");
+}
+
+#[test]
+fn a_server_that_is_gone_for_a_while_is_waited_for() {
+    let Some(job) = Job::new(Way::Open) else {
+        return;
+    };
+    let mut coordinator = job.coordinator(NEW_KEY);
+    let mut workers = [NEW_KEY; 2].map(|key| job.worker(key));
+    job.wait_for_more(SOME);
+    job.relay.set(Way::Gone);
+    let outage = std::env::var("CHOMP_OUTAGE");
+    let outage = outage.map_or(OUTAGE, |seconds| seconds.parse().unwrap());
+    thread::sleep(Duration::from_secs(outage));
+    for process in [&mut coordinator].into_iter().chain(&mut workers) {
+        assert!(process.ended().is_none(), "{:?}", process.ended());
+    }
+    job.relay.set(Way::Open);
+    is_done(coordinator, workers);
+}
+
+/// Of temporary credentials that were put into the environment.
+#[test]
+fn credentials_that_expire_half_way() {
+    let Some(job) = Job::new(Way::Open) else {
+        return;
+    };
+    let coordinator = job.coordinator(OLD_KEY);
+    let workers = [OLD_KEY; 2].map(|key| job.worker(key));
+    let done = job.wait_for_more(SOME);
+    // As Amazon does.
+    job.relay.set(Way::Expired(400));
+    let texts = [
+        &job.bucket.store,
+        "the credentials have expired",
+        "AWS_SESSION_TOKEN",
+        "run the same command again",
+        "<Code>ExpiredToken</Code>",
+    ];
+    coordinator.wait().refuses(5, &texts);
+    for worker in workers {
+        // Whether the coordinator can still tell it depends on who asks when.
+        let ended = worker.wait();
+        let was_told = ["has stopped the job", "the credentials have expired"];
+        let was_told = was_told.iter().all(|text| ended.stderr.contains(text));
+        let code = if was_told { 1 } else { 4 };
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+    }
+
+    let coordinator = job.coordinator(NEW_KEY);
+    let found = job.ranges_done();
+    assert!(found >= done, "{done} were acknowledged, {found} are there");
+    // And the workers': then the coordinator does for them what is done in the store.
+    job.relay.set(Way::Open);
+    let workers = [OLD_KEY, NEW_KEY].map(|key| job.worker(key));
+    job.wait_for_more(SOME);
+    job.relay.set(Way::Expired(403));
+    let [old, new] = is_done(coordinator, workers);
+    for text in ["through the coordinator", "the credentials have expired"] {
+        assert!(old.stderr.contains(text), "{old:?}");
+        assert!(!new.stderr.contains(text), "{new:?}");
+    }
+}
+
+/// Of a pod, which gets new ones while the old ones are still good.
+#[test]
+fn credentials_that_are_renewed_in_time() {
+    let Some(mut job) = Job::new(Way::Open) else {
+        return;
+    };
+    // Enough ranges that most are still to be done when the old credentials expire.
+    job.bucket.range_bits = "13";
+    let coordinator = job.coordinator(POD);
+    let workers = [POD; 2].map(|key| job.worker(key));
+    job.wait_for_more(SOME);
+    job.relay.set(Way::Renewing);
+    // Until what was under way is answered.
+    thread::sleep(Duration::from_millis(500));
+    job.relay.set(Way::Expired(400));
+    is_done(coordinator, workers);
+    let counts = job.relay.counts();
+    assert!(counts.expired == 0 && counts.renewed > 10, "{counts:?}");
+}
