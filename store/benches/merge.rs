@@ -9,7 +9,7 @@ use chomp_table::range::{BUCKET_BITS, Buckets};
 use chomp_table::rng::Rng;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Head, RangeBits};
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use chomp_trials::ns_each;
 
 /// One in so many positions is losing.
 const RARITY: u64 = 180;
@@ -28,7 +28,7 @@ fn losing() -> Buckets {
     Buckets { lows, first }
 }
 
-fn merge(c: &mut Criterion) {
+fn main() {
     let losing = losing();
     let range_bits = RangeBits::new(RANGE_BITS).expect("12 to 32");
     let word = |bucket: u64, low: u16| bucket << BUCKET_BITS | u64::from(low);
@@ -39,25 +39,17 @@ fn merge(c: &mut Criterion) {
             .map(move |&low| HEAD.word(word(bucket, low), range_bits))
     });
     let stored = words.filter(|&word| word <= word.mirror()).count() as u64;
-    let mut group = c.benchmark_group(format!("a range of {RANGE_BITS} bits"));
-    group.throughput(Throughput::Elements(losing.lows.len() as u64));
-    group.bench_function("merge", |b| {
-        b.iter(|| {
-            let cut = Cut {
-                number: 0,
-                head: HEAD,
-                skip: 0,
-                last: true,
-            };
-            let mut merger = Merger::new(BITS, range_bits, ShardSize::PUBLISHED, cut);
-            merger
-                .push(HEAD, black_box(&losing), stored)
-                .expect("it is the next range");
-            merger
-        });
+    let cut = Cut {
+        number: 0,
+        head: HEAD,
+        skip: 0,
+        last: true,
+    };
+    ns_each("merging a range", losing.lows.len(), || {
+        let mut merger = Merger::new(BITS, range_bits, ShardSize::PUBLISHED, cut);
+        merger
+            .push(HEAD, black_box(&losing), stored)
+            .expect("it is the next range");
+        merger
     });
-    group.finish();
 }
-
-criterion_group!(benches, merge);
-criterion_main!(benches);

@@ -1,4 +1,4 @@
-//! What it takes to write and read a range record and a shard: `cargo bench -p chomp-table`.
+//! What it takes to write and read a range record and a shard: `cargo bench -p chomp-table --bench codecs`.
 //!
 //! The words are made up, as many and as far apart as in the middle of a table of 32 bits: of the
 //! 64 classes of halved words (see `chomp_table::classes`) 40 have words, each word by chance.
@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 use chomp_table::shard::{Index, ShardIndex, ShardInfo, ShardSize, ShardWriter};
 use chomp_table::{Digest, Head, Range, RangeBits, range};
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use chomp_trials::ns_each;
 
 /// One in so many words of a class is losing.
 const RARITY: u64 = 160;
@@ -54,22 +54,27 @@ fn write_shard(words: &[u64]) -> (ShardInfo, Vec<u8>) {
     writer.finish()
 }
 
-fn records(c: &mut Criterion) {
-    let (range, range_bits) = a_range();
-    let (_, record) = range::encode(&range, range_bits);
-    let mut group = c.benchmark_group(format!("range record of {RANGE_BITS} bits"));
-    group.throughput(Throughput::Elements(range.losing.len() as u64));
-    group.bench_function("encode and hash", |b| {
-        b.iter(|| range::encode(black_box(&range), range_bits));
-    });
-    group.bench_function("hash", |b| b.iter(|| Digest::of(black_box(&record))));
-    group.bench_function("decode", |b| {
-        b.iter(|| range::decode(black_box(&record), range_bits).expect("it was encoded"));
-    });
-    group.finish();
+fn main() {
+    records();
+    frames();
 }
 
-fn frames(c: &mut Criterion) {
+fn records() {
+    let (range, range_bits) = a_range();
+    let (_, record) = range::encode(&range, range_bits);
+    let positions = range.losing.len();
+    ns_each("range record: encode and hash", positions, || {
+        range::encode(black_box(&range), range_bits)
+    });
+    ns_each("range record: hash", positions, || {
+        Digest::of(black_box(&record))
+    });
+    ns_each("range record: decode", positions, || {
+        range::decode(black_box(&record), range_bits).expect("it was encoded")
+    });
+}
+
+fn frames() {
     let words: Vec<u64> = halved_words()
         .map(|number| number * 2)
         .take(SHARD_WORDS)
@@ -78,23 +83,15 @@ fn frames(c: &mut Criterion) {
     let position = |offset: u64| usize::try_from(offset).expect("a small file");
     let index = &bytes[position(info.index_offset)..];
     let index = ShardIndex::parse(index, &info).expect("it was written");
-    let mut group = c.benchmark_group("shard");
-    group.throughput(Throughput::Elements(words.len() as u64));
-    group.bench_function("encode, compress and hash", |b| {
-        b.iter(|| write_shard(black_box(&words)));
+    ns_each("shard: encode, compress and hash", words.len(), || {
+        write_shard(black_box(&words))
     });
-    group.bench_function("check, decompress and decode", |b| {
-        b.iter(|| {
-            for frame in 0..index.len() {
-                let place = index.location(frame);
-                let stored = &bytes[position(place.start)..position(place.end)];
-                let words = index.decode_frame(frame, black_box(stored));
-                black_box(words.expect("it was written"));
-            }
-        });
+    ns_each("shard: check, decompress and decode", words.len(), || {
+        for frame in 0..index.len() {
+            let place = index.location(frame);
+            let stored = &bytes[position(place.start)..position(place.end)];
+            let words = index.decode_frame(frame, black_box(stored));
+            black_box(words.expect("it was written"));
+        }
     });
-    group.finish();
 }
-
-criterion_group!(benches, records, frames);
-criterion_main!(benches);

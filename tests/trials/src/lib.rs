@@ -12,7 +12,10 @@
 //!
 //! A machine that is busy gets up to [`PATIENCE`] times as long for the least number of cases, and then the test
 //! fails: it never passes after having tried next to nothing.
+//!
+//! [`ns_each`] is for benchmarks of small things.
 
+use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::str::FromStr;
@@ -177,6 +180,31 @@ impl Trials {
         (cases, sum.into_inner().expect("no case failed"))
     }
 }
+
+/// Prints the median time of [`ROUNDS`] rounds of `work`, in nanoseconds for each of the `things` that a round is
+/// about.
+#[expect(
+    clippy::disallowed_methods,
+    clippy::cast_precision_loss,
+    clippy::print_stdout,
+    reason = "a benchmark measures time, and prints it"
+)]
+pub fn ns_each<T>(what: &str, things: usize, mut work: impl FnMut() -> T) {
+    let round = |_| {
+        let start = Instant::now();
+        let made = work();
+        let time = start.elapsed();
+        drop(black_box(made));
+        time
+    };
+    let mut times: Vec<Duration> = (0..ROUNDS).map(round).collect();
+    times.sort_unstable();
+    let each = times[ROUNDS / 2].as_secs_f64() * 1e9 / things as f64;
+    println!("| {what} | {each:.2} ns |");
+}
+
+/// The rounds of a benchmark.
+pub const ROUNDS: usize = 101;
 
 #[cfg(test)]
 mod tests {
