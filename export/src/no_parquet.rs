@@ -13,3 +13,15 @@ pub(crate) fn write(_: &mut Words<'_>, _: &mut dyn Write) -> Result<u64, ExportE
 pub(crate) fn write_values(_: &mut Rows<'_>, _: &mut dyn Write) -> Result<u64, ExportError> {
     Err(ExportError::WithoutParquet)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_parquet_the_command_that_builds_it_in_is_named() {
+        let told = ExportError::WithoutParquet.to_string();
+        assert!(told.starts_with("this program was built without Parquet; `cargo install "));
+        assert!(told.contains("--features full"), "{told}");
+    }
+}

@@ -51,7 +51,7 @@ mod tests {
     use crate::location::Location;
 
     #[tokio::test]
-    async fn a_bucket_is_refused_with_the_command_that_builds_what_opens_it() {
+    async fn without_buckets_one_is_refused_with_the_command_that_builds_them_in() {
         let bucket: Location = "s3://bucket/tables".parse().unwrap();
         for refused in [bucket.open_view(), bucket.open(None).await] {
             let refused = refused.unwrap_err().to_string();

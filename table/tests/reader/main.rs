@@ -1,4 +1,4 @@
-//! The reader, asked about small tables on disk.
+//! The reader, asked about small tables on disk, and the test vectors of the formats.
 
 #![expect(
     clippy::disallowed_methods,
@@ -7,5 +7,6 @@
 
 mod alone;
 mod common;
+mod format;
 mod published;
 mod together;

@@ -1,18 +1,14 @@
 //! Right tables pass every check, and every check agrees with a slow twin of it.
 
-mod common;
-#[path = "../examples/check/others/mod.rs"]
-mod others;
-
 use std::collections::BTreeMap;
 
+use crate::common::{check_all, check_bytes, check_sample, check_window, publish, right_words};
+use crate::others::catalogue::{CHECKPOINTS, check_published};
+use crate::others::openings::{check_openings, openings};
 use chomp_table::{Position, Table, Word, definition};
 use chomp_verify::known::{BY_BITS, Compared, compare};
 use chomp_verify::marking::{losing, windows};
 use chomp_verify::survey::Survey;
-use common::{check_all, check_bytes, check_sample, check_window, publish, right_words};
-use others::catalogue::{CHECKPOINTS, check_published};
-use others::openings::{check_openings, openings};
 
 const BITS: u32 = 16;
 

@@ -1,7 +1,6 @@
 //! Exports into memory, and what they should hold.
 
-#![allow(dead_code, reason = "each test file uses a part of this")]
-
+#[expect(dead_code, reason = "some of it is for the tests of the table alone")]
 #[path = "../../../table/tests/reader/common.rs"]
 pub(crate) mod published;
 

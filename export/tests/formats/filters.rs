@@ -1,20 +1,13 @@
 //! Filters against brute force, and what cannot be exported.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a table made for a test need not be durable"
-)]
-
-mod common;
-
 use std::fs;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
+use crate::common::published::{publish_small, write_manifest};
+use crate::common::{SMALL, bytes_with, losing, rows_of, with_table, words};
 use chomp_export::{ExportError, ExportProgress, Filter, Format, Rectangle, Request, export};
 use chomp_table::{Table, TableError, Word};
-use common::published::{publish_small, write_manifest};
-use common::{SMALL, bytes_with, losing, rows_of, with_table, words};
 
 /// What a filter lets through, of all losing positions: straight from its words.
 fn brute_force(all: &[Word], filter: Filter, cells: Option<(u32, u32)>) -> Vec<u64> {

@@ -1,16 +1,12 @@
 //! Tables with one mistake, consistent in themselves: each check finds what it can find.
 
-mod common;
-#[path = "../examples/check/others/mod.rs"]
-mod others;
-
+use crate::common::{check_all, check_sample, publish, right_words};
+use crate::others::catalogue::check_published;
+use crate::others::openings::{Opening, check_openings, openings};
 use chomp_table::{Cell, Position, Table, Word};
 use chomp_verify::CheckError;
 use chomp_verify::known::compare;
 use chomp_verify::survey::{Counter, Survey};
-use common::{check_all, check_sample, publish, right_words};
-use others::catalogue::check_published;
-use others::openings::{Opening, check_openings, openings};
 
 const BITS: u32 = 16;
 /// So many random positions meet most of the 2^15 positions.

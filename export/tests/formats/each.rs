@@ -1,23 +1,16 @@
 //! Each format against a slow twin of it, on all tables of at most 16 bits.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a table made for a test need not be durable"
-)]
-
-mod common;
-
 use std::fmt::Write;
 use std::io;
 use std::ops::ControlFlow;
 
+use crate::common::published::publish_words;
+use crate::common::{
+    SMALL, bytes, bytes_with, losing, number, representatives, rows_of, with_table, words,
+};
 use chomp_export::{Filter, Format, Rectangle, Request, export};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Table, Word};
-use common::published::publish_words;
-use common::{
-    SMALL, bytes, bytes_with, losing, number, representatives, rows_of, with_table, words,
-};
 use parquet::column::reader::ColumnReader;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{ListAccessor, RowAccessor};

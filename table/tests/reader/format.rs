@@ -8,7 +8,7 @@ use chomp_table::{Digest, Head, Range, RangeBits, TableError};
 
 /// The bytes of the code block of this name.
 fn vector(name: &str) -> Vec<u8> {
-    let page = include_str!("../../docs/FORMAT.md");
+    let page = include_str!("../../../docs/FORMAT.md");
     let start = format!("```text {name}\n");
     let (_, block) = page.split_once(&start).expect("the page has this vector");
     let (digits, _) = block.split_once("```").expect("the block ends");

@@ -1,18 +1,12 @@
 //! Every byte of a table is checked, the lists first; and what the words give is what the manifest
 //! says.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a table made for a test need not be durable"
-)]
-
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use crate::common::{check_all, check_bytes, check_sample, publish, right_words};
 use chomp_table::manifest::{Manifest, sha256sums};
 use chomp_table::reader::AnyTable;
 use chomp_table::shard::ShardInfo;
@@ -23,7 +17,6 @@ use chomp_verify::known;
 use chomp_verify::marking::{Band, losing};
 use chomp_verify::report::TableFacts;
 use chomp_verify::{CheckError, UNWATCHED};
-use common::{check_all, check_bytes, check_sample, publish, right_words};
 
 const BITS: u32 = 13;
 

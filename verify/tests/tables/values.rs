@@ -1,24 +1,16 @@
 //! Tables of values: right ones pass, and every single wrong value is found and named.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a table made for a test need not be durable"
-)]
-
-#[path = "../../tests/tests/common/values.rs"]
-mod table;
-
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use crate::published_values::{SMALL, areas, publish};
 use chomp_table::Partition;
 use chomp_table::values::Values;
 use chomp_verify::folder::Lists;
 use chomp_verify::sample::{Sample, SampleReport};
 use chomp_verify::values::{Areas, check_known, check_sample, gather, positions, shard_bytes};
 use chomp_verify::{CheckError, UNWATCHED, Watch};
-use table::{SMALL, areas, publish};
 
 fn open(directory: &Path, areas: &[Vec<u8>]) -> Values {
     Values::open(&publish(directory, SMALL, areas)).unwrap()

@@ -1,14 +1,12 @@
 //! Marking goes window by window: windows suit the memory and the threads, and what is kept of those
 //! that are done is believed only as it was written.
 
-mod common;
-
+use crate::common::{check_bytes, check_window, publish, right_words};
 use chomp_table::{Digest, Table, Word};
 use chomp_verify::folder::Lists;
 use chomp_verify::marking::{self, Band, Plan, Sizes, windows};
 use chomp_verify::progress::{CheckProgress, Subject};
 use chomp_verify::{CheckError, UNWATCHED};
-use common::{check_bytes, check_window, publish, right_words};
 
 const BITS: u32 = 13;
 
