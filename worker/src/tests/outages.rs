@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chomp_trials::trials;
+use tokio::runtime::Builder;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -51,38 +53,42 @@ fn chaos(seed: u64, moves: bool) -> impl FnMut(&str, &mut State) -> Act + Send {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_job_is_done_whatever_fails_on_the_way() {
-    for seed in 0..300 {
-        // Those that were told where the store is cannot follow a job to another.
-        let direct = seed % 2 == 1;
-        let fake = Fake::new(chaos(seed, !direct));
-        fake.state().checks = if seed % 3 == 0 { 3 } else { 0 };
-        let config = Config {
-            patience: Some(Duration::from_mins(30)),
-            store: direct.then(|| StoreChoice::Shared(fake.state().storage.clone())),
-            ..config(seed)
-        };
-        let stop = CancellationToken::new();
-        let report = run_with(config, Arc::new(fake.clone()), stop)
-            .await
-            .unwrap_or_else(|error| panic!("seed {seed}: {error:?}"));
-        assert_eq!(report.end, End::Finished, "seed {seed}");
-        fake.assert_done();
-        let state = fake.state();
-        let first = &state.joins[0];
-        assert!(
-            state.joins.iter().all(|join| join == first),
-            "another identity: seed {seed}"
-        );
-    }
+/// A job with the outages of a seed, in a time of its own.
+async fn a_job_among_outages(seed: u64) {
+    // Those that were told where the store is cannot follow a job to another.
+    let direct = seed % 2 == 1;
+    let fake = Fake::new(chaos(seed, !direct));
+    fake.state().checks = if seed.is_multiple_of(3) { 3 } else { 0 };
+    let config = Config {
+        patience: Some(Duration::from_mins(30)),
+        store: direct.then(|| StoreChoice::Shared(fake.state().storage.clone())),
+        ..config(seed)
+    };
+    let stop = CancellationToken::new();
+    let report = run_with(config, Arc::new(fake.clone()), stop).await;
+    assert_eq!(report.unwrap().end, End::Finished);
+    fake.assert_done();
+    let state = fake.state();
+    let first = &state.joins[0];
+    let is_same = state.joins.iter().all(|join| join == first);
+    assert!(is_same, "another identity");
+}
+
+#[test]
+fn a_job_is_done_whatever_fails_on_the_way() {
+    let jobs = trials("jobs among outages").seconds(2.0).at_least(12);
+    jobs.on_all_cores().run(|seed| {
+        let mut time = Builder::new_current_thread();
+        let time = time.enable_all().start_paused(true).build();
+        time.unwrap().block_on(a_job_among_outages(seed));
+    });
 }
 
 #[tokio::test(start_paused = true)]
 async fn equal_seeds_give_equal_runs() {
     let log = async |seed| {
         let mut log = Vec::new();
-        for script in 0..10 {
+        for script in 0..3 {
             let fake = Fake::new(chaos(script, true));
             run(&fake, seed).await.unwrap();
             log.append(&mut fake.state().log);
