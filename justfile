@@ -31,12 +31,12 @@ emulated:
 # Breaks one line of a package after the other, and tells which of them its tests do not notice:
 # `just mutants table --shard 0/40`
 mutants PACKAGE *ARGS:
-    CHOMP_SCHEDULES=2000 cargo mutants -p chomp-{{PACKAGE}} -o target -C=--lib -C=--tests {{ARGS}}
+    cargo mutants -p chomp-{{PACKAGE}} -o target -C=--lib -C=--tests {{ARGS}}
 
 # The same of the lines that a change touches, since a commit: `just mutants-since main~1`
 mutants-since COMMIT:
     git diff {{COMMIT}} > target/changes.diff
-    CHOMP_SCHEDULES=2000 cargo mutants --workspace --in-diff target/changes.diff -o target -C=--lib -C=--tests
+    cargo mutants --workspace --in-diff target/changes.diff -o target -C=--lib -C=--tests
 
 # Kills coordinator and workers of a job so often, and compares the table; CHOMP_TEST_SEED repeats a seed
 kills COUNT="10000":
@@ -44,12 +44,16 @@ kills COUNT="10000":
 
 # The plan under so many random schedules, from a seed on
 schedules COUNT="1000000" FIRST="0":
-    CHOMP_SCHEDULES={{COUNT}} CHOMP_FIRST_SEED={{FIRST}} cargo test -p chomp-plan every_schedule
+    CHOMP_TEST_CASES={{COUNT}} CHOMP_TEST_SEED={{FIRST}} cargo test --release -p chomp-plan every_schedule -- --nocapture
 
 # So many simulated histories of a cluster, from a seed on
 histories COUNT="1000000" FIRST="0":
-    CHOMP_HISTORIES={{COUNT}} CHOMP_FIRST_SEED={{FIRST}} \
-        cargo test --release -p chomp-tests --test histories every_history -- --nocapture
+    CHOMP_TEST_CASES={{COUNT}} CHOMP_TEST_SEED={{FIRST}} \
+        cargo test --release -p chomp-tests --test whole every_history -- --nocapture
+
+# Writes the gRPC code anew, after a change of the protocol
+proto:
+    CHOMP_WRITE=1 cargo test -p chomp-proto
 
 # What one liar can do, in so many simulated jobs of each kind: the table in docs/SECURITY.md
 liars JOBS="100":

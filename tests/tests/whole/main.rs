@@ -15,6 +15,7 @@ mod download;
 mod evicted;
 mod export;
 mod failures;
+mod features;
 mod full_disk;
 mod games;
 mod grundy;
