@@ -70,10 +70,10 @@ pub fn effort() -> f64 {
 /// The number that a variable of the environment has, if it is there.
 fn variable<T: FromStr>(name: &str) -> Option<T> {
     let text = std::env::var(name).ok()?;
-    match text.parse() {
-        Ok(number) => Some(number),
-        Err(_) => panic!("{name}={text}: a number is wanted"),
-    }
+    let Ok(number) = text.parse() else {
+        panic!("{name}={text}: a number is wanted");
+    };
+    Some(number)
 }
 
 impl Trials {
@@ -122,10 +122,6 @@ impl Trials {
     /// # Panics
     ///
     /// If a case does, after its seed was printed; if there are too few.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the time decides how many cases there are"
-    )]
     #[expect(clippy::print_stderr, reason = "the seeds, shown on failure")]
     pub fn gather<T: Default + Send>(
         self,
@@ -225,7 +221,7 @@ mod tests {
             exactly: Some(3),
             ..quick()
         };
-        let seeds = three.gather(|seed| vec![seed], |all, one| all.extend(one));
+        let seeds = three.gather(|seed| vec![seed], Extend::extend);
         assert_eq!(seeds, (3, vec![7, 8, 9]));
         let some = Trials {
             time: Duration::from_millis(20),
