@@ -69,14 +69,14 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         },
     };
     let endpoints = Endpoints::new(&args, listeners.calls.local_addr()?);
-    let tls = endpoints
-        .tls
-        .then(|| issuer.server_config(&endpoints.names, now));
+    let names = &endpoints.names;
+    let tls = endpoints.tls.then(|| issuer.server_config(names, now));
     let options = Options {
         division: directory.division,
         size,
         replicas: args.replicas,
         check_one_in: args.check_one_in,
+        lease: args.lease,
         store_hint: Some(directory.location.clone().absolute()?.to_string()),
         issuer: Arc::clone(&issuer),
         participants: Some(access::list_file(home)),

@@ -86,7 +86,15 @@ const LAYOUT: &[char] = &['\n', '\t'];
 
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
-    let (command, name) = Args::read();
+    main_with(None)
+}
+
+/// The same with another time for which the leases of a coordinator last: tests do not wait until a usual one has ended.
+pub fn main_with(lease: Option<Duration>) -> ExitCode {
+    let (mut command, name) = Args::read();
+    if let Command::Coordinator(args) = &mut command {
+        args.lease = lease;
+    }
     let display = Display::new(command.tells_events());
     display.tell(&Event::Started { command: name });
     start_log(&display, &command);

@@ -66,6 +66,7 @@ pub(crate) async fn start(
         replicas: 1,
         // Nobody else is there to check results.
         check_one_in: Some(0),
+        lease: None,
         store_hint: None,
         issuer,
         participants: None,

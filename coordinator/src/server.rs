@@ -10,6 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::routing::{MethodRouter, any_service};
 use chomp_access::{Issuer, Participants};
@@ -85,6 +86,8 @@ pub struct Options {
     /// One in so many ranges is evaluated by another worker too before it counts; 0: none. If it is not said, as
     /// [`Settings`] has it.
     pub check_one_in: Option<u32>,
+    /// How long a lease lasts. If it is not said, as [`Settings`] has it.
+    pub lease: Option<Duration>,
     /// Where workers find the store, as they write it, if they may reach it.
     pub store_hint: Option<String>,
     /// Makes and checks the tokens of the table.
@@ -142,6 +145,9 @@ impl Coordinator {
         settings.replicas = options.replicas;
         if let Some(one_in) = options.check_one_in {
             (settings.check_one_in, settings.check_own_one_in) = (one_in, one_in);
+        }
+        if let Some(lease) = options.lease {
+            settings.last_for(u64::try_from(lease.as_millis()).unwrap_or(u64::MAX));
         }
         let random = generate::<[u8; 8]>(&SystemRandom::new());
         let random = random.map_err(|_| StartError::Random)?.expose();

@@ -92,6 +92,12 @@ impl Settings {
         }
     }
 
+    /// Has leases last so long, in milliseconds, and a worker that is silent forgotten after three times that.
+    pub fn last_for(&mut self, lease_ms: u64) {
+        self.lease_ms = lease_ms;
+        self.silence_ms = lease_ms.saturating_mul(3);
+    }
+
     /// The most bits of the number of a range.
     pub(super) fn head_bits(&self) -> u32 {
         let last = self.division.ranges(self.size).saturating_sub(1);

@@ -1,7 +1,10 @@
-//! The program `chomp`, under a name of its own.
+//! The program `chomp`, under a name of its own, whose leases may be shorter.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 fn main() -> ExitCode {
-    chomp_cli::main()
+    let lease = std::env::var("CHOMP_TEST_LEASE_MS").ok();
+    let millis = lease.map(|millis| millis.parse().expect("a number of milliseconds"));
+    chomp_cli::main_with(millis.map(Duration::from_millis))
 }

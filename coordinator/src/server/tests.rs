@@ -24,6 +24,7 @@ pub(crate) fn options(issuer: &Arc<Issuer>) -> Options {
         size: 14,
         replicas: 1,
         check_one_in: None,
+        lease: None,
         store_hint: None,
         issuer: Arc::clone(issuer),
         participants: None,

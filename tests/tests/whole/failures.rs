@@ -40,6 +40,7 @@ async fn run(
         limits: Limits::default(),
         store_hint: None,
         check_one_in: None,
+        lease: None,
     };
     let listeners = Listeners {
         calls: listener,
