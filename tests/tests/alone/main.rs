@@ -7,4 +7,3 @@ mod peers;
 
 mod floods;
 mod hostile;
-mod kills;

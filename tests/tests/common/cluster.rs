@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::http::{Response, bearer, get, get_encrypted};
-use super::{Ended, HANG, end, program, send};
+use super::{Ended, HANG, end, folder, program, send};
 
 /// Makes the files and ports of a test different from each other.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -43,7 +43,7 @@ impl Cluster {
 
     pub(crate) fn on(port: u16) -> Cluster {
         Cluster {
-            home: tempfile::tempdir().unwrap(),
+            home: folder(),
             port,
             clear: false,
         }
@@ -111,9 +111,14 @@ impl Cluster {
 
     /// The same on another port.
     pub(crate) fn coordinator_on(&self, port: u16, bits: u32, range_bits: u32) -> Command {
+        let [bits, range_bits] = [bits, range_bits].map(|bits| bits.to_string());
+        self.coordinator_of(port, &["--bits", &bits, "--range-bits", &range_bits])
+    }
+
+    /// One of a table of any kind, which these arguments tell.
+    pub(crate) fn coordinator_of(&self, port: u16, size: &[&str]) -> Command {
         let mut command = self.program();
-        command.args(["coordinator", "--json", "--bits", &bits.to_string()]);
-        command.args(["--range-bits", &range_bits.to_string()]);
+        command.args(["coordinator", "--json"]).args(size);
         command.args(["--listen", &format!("127.0.0.1:{port}")]);
         command.arg("--table").arg(self.table());
         if self.clear {
@@ -196,6 +201,11 @@ pub(crate) fn at_home(mut command: Command, home: &Path) -> Command {
         .env("HOME", home)
         .env("XDG_STATE_HOME", home.join("state"));
     command
+}
+
+/// Has the leases of a coordinator last for so long only.
+pub(crate) fn last_for(coordinator: &mut Command, lease: Duration) {
+    coordinator.env("CHOMP_TEST_LEASE_MS", lease.as_millis().to_string());
 }
 
 /// A port that nobody listens on. It is none of those that the system gives to connections: a
@@ -313,33 +323,6 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// A process that is started again whenever it was killed.
-#[derive(Debug)]
-pub(crate) struct Member {
-    command: Command,
-    pub(crate) process: Process,
-}
-
-impl Member {
-    pub(crate) fn start(cluster: &Cluster, mut command: Command) -> Member {
-        let process = cluster.start(&mut command);
-        Member { command, process }
-    }
-
-    /// Kills it and starts another one. Returns false if it had ended by itself, and well.
-    pub(crate) fn kill(&mut self, cluster: &Cluster) -> bool {
-        self.process.end();
-        let ended = self.process.ended().expect("it was killed");
-        if let Some(code) = ended.code {
-            assert_eq!(code, 0, "{ended:?}");
-            return false;
-        }
-        self.process.forget();
-        self.process = cluster.start(&mut self.command);
-        true
     }
 }
 

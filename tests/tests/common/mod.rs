@@ -23,6 +23,7 @@ use chomp_store::objects::LocalStorage;
 use chomp_store::{Ledger, journal};
 use chomp_table::Digest;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::statvfs::statvfs;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -31,11 +32,13 @@ use tokio::runtime::Builder;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_chomp-under-test");
 
-/// The fingerprints of 20, 24, 30 and 32 bits, which any correct program gets.
+/// The fingerprints of 20, 24, 28, 30 and 32 bits, which any correct program gets.
 pub(crate) const FINGERPRINT_20: &str =
     "38b1c11383f729f4fb66748224af0f5f63390d172ccf4a6297e1ac3ac2c6c5fc";
 pub(crate) const FINGERPRINT_24: &str =
     "b3bbb2560d37c8de2354c3d1250b3f23f9bd49ab2ddc196c5386d55044a1f26b";
+pub(crate) const FINGERPRINT_28: &str =
+    "f93ec4bb97dec9255a7e9f0e29d07ae3b8cee081f8194637a19d976de9129601";
 pub(crate) const FINGERPRINT_30: &str =
     "51d67c8bc40114ddad27f1f18678985007395fe4bbcc9799e5b343a8a7d6646d";
 pub(crate) const FINGERPRINT_32: &str =
@@ -187,11 +190,26 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
 /// The directory of a finished table of so many bits, which the first test that wants it makes.
 pub(crate) fn made_once(table: &'static OnceLock<TempDir>, bits: u32) -> &'static Path {
     let directory = table.get_or_init(|| {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = folder();
         end(&mut run(directory.path(), bits)).summary();
         directory
     });
     directory.path()
+}
+
+/// A folder of a test: in memory, where there is room. A kill loses nothing that was written, and a sync takes no time
+/// there.
+pub(crate) fn folder() -> TempDir {
+    const ROOM_BYTES: u64 = 4 << 30;
+    let memory = Path::new("/dev/shm");
+    let has_room = statvfs(memory)
+        .is_ok_and(|disk| disk.blocks_available() * disk.fragment_size() >= ROOM_BYTES);
+    let made = if has_room {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    };
+    made.expect("a folder for the test")
 }
 
 /// The digests of all files in `folder` and its subfolders, by their names in it.

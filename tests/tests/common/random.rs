@@ -28,6 +28,11 @@ impl Random {
         Random(Rng(seed()))
     }
 
+    /// Those of a seed that somebody else has printed.
+    pub(crate) fn of(seed: u64) -> Random {
+        Random(Rng(seed))
+    }
+
     /// From 0 to `most - 1`.
     pub(crate) fn below(&mut self, most: usize) -> usize {
         self.0.index(most).unwrap()

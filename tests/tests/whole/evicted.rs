@@ -11,28 +11,31 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::cluster::{Cluster, Process, wait_for};
+use crate::common::cluster::{Cluster, Process, free_port, last_for, wait_for};
 use crate::common::http::serve;
 use crate::common::random::Random;
 use crate::common::{
-    Ended, FINGERPRINT_24, FINGERPRINT_30, end, files, fingerprint, needs, ranges_done,
+    Ended, FINGERPRINT_24, FINGERPRINT_28, end, files, fingerprint, needs, ranges_done,
 };
+use chomp_trials::trials;
 use nix::sys::signal::Signal;
 
-const BITS: &str = "30";
-/// Small ranges: a job of some thousand tasks, which takes long enough to be disturbed.
-const RANGE_BITS: &str = "14";
+const BITS: &str = "28";
+/// Small ranges: a job of some hundred tasks, which takes long enough to be disturbed.
+const RANGE_BITS: &str = "16";
 const WORKERS: usize = 2;
-/// At the least so many processes are evicted, and so many of them coordinators.
-const EVICTIONS: usize = 12;
-const COORDINATORS: usize = 4;
+/// How long leases last.
+const LEASE: Duration = Duration::from_millis(400);
+/// How long a deployment is disturbed, and at the least so many of its processes are evicted.
+const DISTURBED: Duration = Duration::from_millis(1500);
+const EVICTIONS_MIN: u32 = 5;
 /// The longest grace, in milliseconds: some are killed in the middle of what they do on TERM.
-const GRACE_MILLIS: u64 = 1_000;
+const GRACE_MILLIS: u64 = 300;
 /// As long as a cluster gives by default: who is told to end does so in this time. One eviction of so many has it.
 const AMPLE_GRACE: Duration = Duration::from_secs(30);
-const AMPLE_ONE_IN: usize = 4;
+const AMPLE_ONE_IN: u32 = 4;
 /// The longest time from an eviction to the next, in milliseconds.
-const STEP_MILLIS: u64 = 400;
+const STEP_MILLIS: u64 = 150;
 
 /// The name under which a coordinator is reached, wherever it is at the time.
 struct Service {
@@ -58,6 +61,9 @@ impl Service {
 /// Passes on what both sides say, until one of them ends.
 fn pass(client: TcpStream, address: SocketAddr) -> io::Result<()> {
     let server = TcpStream::connect(address)?;
+    // What is short is not held back.
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
     for (mut from, mut to) in [(client.try_clone()?, server.try_clone()?), (server, client)] {
         thread::spawn(move || {
             let passed = io::copy(&mut from, &mut to);
@@ -99,13 +105,14 @@ impl Deployment {
             fs::rename(&self.volume, &volume).unwrap();
         }
         self.volume = volume;
-        let port = crate::common::cluster::free_port();
+        let port = free_port();
         let address = format!("127.0.1.{}:{port}", self.starts);
         let mut command = self.cluster.program();
         command.args(["coordinator", "--json", "--exit-when-done"]);
         command.args(["--bits", self.bits, "--range-bits", RANGE_BITS]);
         command.args(["--listen", &address, "--advertise", "localhost", "--table"]);
-        let mut coordinator = self.cluster.start(command.arg(&self.volume));
+        last_for(command.arg(&self.volume), LEASE);
+        let mut coordinator = self.cluster.start(&mut command);
         wait_for("a coordinator", || {
             coordinator.said().contains("listening on ") || coordinator.ended().is_some()
         });
@@ -155,31 +162,28 @@ fn evict(mut process: Process, grace: Duration) -> Ended {
 /// What was done to them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evictions {
-    all: usize,
+    all: u32,
     /// Those that were not over when the grace was.
-    killed: usize,
-    coordinators: usize,
+    killed: u32,
+    coordinators: u32,
 }
 
-impl Evictions {
-    fn are_enough(&self) -> bool {
-        self.all >= EVICTIONS && self.coordinators >= COORDINATORS
-    }
-}
-
-/// Builds a table, and disturbs that until there are evictions enough.
-fn build(random: &mut Random, evictions: &mut Evictions) {
+/// Builds a table, and evicts those who do for a while.
+fn build(seed: u64) -> Evictions {
+    let mut random = Random::of(seed);
+    let mut evictions = Evictions::default();
     let mut deployment = Deployment::new();
     let mut coordinator = deployment.coordinator();
     deployment.secret();
     let mut workers: Vec<Process> = (0..WORKERS).map(|_| deployment.worker()).collect();
     wait_for("some ranges", || ranges_done(&deployment.volume) > 0);
+    let start = Instant::now();
     let ended = loop {
         thread::sleep(random.millis(0, STEP_MILLIS));
         if let Some(ended) = coordinator.ended() {
             break ended;
         }
-        if evictions.are_enough() {
+        if start.elapsed() > DISTURBED && evictions.all >= EVICTIONS_MIN {
             continue;
         }
         // Some have no time at all.
@@ -194,7 +198,13 @@ fn build(random: &mut Random, evictions: &mut Evictions) {
         } else {
             random.millis(0, most)
         };
-        let place = random.below(WORKERS + 1);
+        // The first are of both kinds. A coordinator with time that follows another would wait for workers, who look for
+        // some seconds where the volume was.
+        let place = match evictions.all {
+            0 | 2 => 0,
+            1 | 3 => WORKERS,
+            _ => random.below(WORKERS + 1),
+        };
         let ended = if place < WORKERS {
             let new = deployment.worker();
             evict(std::mem::replace(&mut workers[place], new), grace)
@@ -208,26 +218,34 @@ fn build(random: &mut Random, evictions: &mut Evictions) {
         let allowed = matches!(ended.code, None | Some(0 | 75));
         assert!(allowed && !(ample && ended.code.is_none()), "{ended:?}");
         evictions.all += 1;
-        evictions.killed += usize::from(ended.code.is_none());
+        evictions.killed += u32::from(ended.code.is_none());
     };
-    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_30);
+    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_28);
     for worker in workers {
         // Who comes when all is over finds nobody.
         let ended = worker.kill();
         assert!(matches!(ended.code, None | Some(0)), "{ended:?}");
     }
+    evictions
 }
 
 #[test]
 #[expect(clippy::print_stderr, reason = "the counts")]
 fn evictions_change_nothing() {
-    let mut random = Random::new();
-    let mut evictions = Evictions::default();
-    while !evictions.are_enough() {
-        build(&mut random, &mut evictions);
-    }
+    let jobs = trials("jobs with evictions").seconds(3.0);
+    let (jobs, evictions) = jobs.gather(build, |all: &mut Evictions, some| {
+        all.all += some.all;
+        all.killed += some.killed;
+        all.coordinators += some.coordinators;
+    });
     eprintln!("{evictions:?}");
-    assert!(evictions.killed > 0);
+    let Evictions {
+        all,
+        killed,
+        coordinators,
+    } = evictions;
+    assert!(u64::from(all) >= jobs * u64::from(EVICTIONS_MIN));
+    assert!(killed > 0 && coordinators > 0 && coordinators < all);
 }
 
 /// Takes the volume away from those who use it. Whoever runs then ends soon, and says where and what; nothing is written to

@@ -1,14 +1,12 @@
-//! `chomp grundy`, alone and as a cluster: the values are those of the definition, whatever happens meanwhile.
+//! `chomp grundy`: the values are those of the definition, also of a run that is killed and goes on.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::cluster::{Cluster, Member};
-use crate::common::random::Random;
 use crate::common::{
-    digests, end, files, fingerprint, number, program, ranges_done, run, start, wait_until,
+    digests, end, files, fingerprint, folder, number, program, ranges_done, run, start, wait_until,
 };
 use chomp_table::partition::{Partition, count};
 use chomp_table::values::Values;
@@ -53,7 +51,7 @@ fn value(position: &Partition, known: &mut HashMap<Partition, u8>) -> u8 {
 #[test]
 fn values_are_those_of_the_definition() {
     const TILES: u32 = 22;
-    let table = tempfile::tempdir().unwrap();
+    let table = folder();
     let summary = summary(&mut grundy(table.path(), TILES));
     let values = Values::open(table.path()).unwrap();
     let mut known = HashMap::new();
@@ -84,7 +82,7 @@ fn values_are_those_of_the_definition() {
     let again = self::summary(&mut grundy(table.path(), TILES));
     assert_eq!(fingerprint(&again), fingerprint(&summary));
     assert_eq!(number(&again, "ranges_evaluated"), 0);
-    let other = tempfile::tempdir().unwrap();
+    let other = folder();
     let mut command = program();
     command.args(["grundy", "--json", "--tiles", &TILES.to_string(), "--table"]);
     let whole = self::summary(command.arg(other.path()));
@@ -114,7 +112,7 @@ fn published_counts_are_those_of_a_run() {
         assert_eq!(counts.values().sum::<u64>(), count(tiles), "{tiles}");
         assert_eq!(counts.get("0").copied().unwrap_or(0), losing, "{tiles}");
     }
-    let table = tempfile::tempdir().unwrap();
+    let table = folder();
     let summary = summary(&mut grundy(table.path(), 30));
     for (area, counts) in summary["areas"].as_array().unwrap().iter().zip(&published) {
         assert_eq!(area["values"], json!(counts));
@@ -128,8 +126,8 @@ fn published(table: &Path, tiles: u32) -> BTreeMap<String, Digest> {
 
 #[test]
 fn a_run_goes_on_where_it_was_stopped_and_beyond() {
-    let table = tempfile::tempdir().unwrap();
-    let undisturbed = tempfile::tempdir().unwrap();
+    let table = folder();
+    let undisturbed = folder();
     let expected = summary(&mut grundy(undisturbed.path(), 42));
     let mut child = start(&mut grundy(table.path(), 42));
     wait_until(&mut child, || ranges_done(table.path()) > 100);
@@ -154,78 +152,20 @@ fn a_run_goes_on_where_it_was_stopped_and_beyond() {
     let mut more = grundy(table.path(), 44);
     let more = summary(more.args(["--threads", "2", "--memory", "400MiB"]));
     assert!(number(&more, "ranges_evaluated") < number(&more, "positions") / 256);
-    let alone = tempfile::tempdir().unwrap();
+    let alone = folder();
     let alone = summary(&mut grundy(alone.path(), 44));
     assert_eq!(fingerprint(&more), fingerprint(&alone));
 }
 
 #[test]
 fn tables_of_different_kinds_do_not_mix() {
-    let table = tempfile::tempdir().unwrap();
+    let table = folder();
     end(&mut run(table.path(), 16)).summary();
     end(&mut grundy(table.path(), 16)).refuses(5, &["range bits", "use another directory"]);
-    let values = tempfile::tempdir().unwrap();
+    let values = folder();
     end(&mut grundy(values.path(), 16)).summary();
     end(&mut run(values.path(), 16)).refuses(5, &["Grundy values", "use another directory"]);
     let mut other = program();
     other.args(["grundy", "--tiles", "17", "--rank-bits", "9", "--table"]);
     end(other.arg(values.path())).refuses(5, &["ranges of 2^8 Grundy values", "2^9"]);
-}
-
-#[test]
-fn a_cluster_that_is_killed_twenty_times_ends_with_the_same_values() {
-    const TILES: u32 = 48;
-    const KILLS: usize = 20;
-    let undisturbed = tempfile::tempdir().unwrap();
-    summary(&mut grundy(undisturbed.path(), TILES));
-    let expected = published(undisturbed.path(), TILES);
-
-    let cluster = Cluster::new();
-    let mut coordinator = cluster.program();
-    coordinator.args(["coordinator", "--json", "--tiles", &TILES.to_string()]);
-    coordinator.args([
-        "--rank-bits",
-        "8",
-        "--exit-when-done",
-        "--check-one-in",
-        "8",
-    ]);
-    coordinator.args([
-        "--listen",
-        &format!("127.0.0.1:{}", cluster.port),
-        "--table",
-    ]);
-    coordinator.arg(cluster.table());
-    let mut commands = vec![coordinator];
-    for name in ["one", "two", "three"] {
-        let mut worker = cluster.worker(name);
-        worker.args(["--patience", "300"]);
-        if name == "three" {
-            worker.args(["--store", "coordinator"]);
-        }
-        commands.push(worker);
-    }
-    let mut members: Vec<Member> = Vec::new();
-    for command in commands {
-        let mut member = Member::start(&cluster, command);
-        if members.is_empty() {
-            member.process.wait_to_listen();
-        }
-        members.push(member);
-    }
-    let mut random = Random::new();
-    let mut kills = 0;
-    while kills < KILLS {
-        std::thread::sleep(random.millis(50, 400));
-        if !members[random.below(4)].kill(&cluster) {
-            break;
-        }
-        kills += 1;
-    }
-    for member in members {
-        let ended = member.process.wait();
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-    }
-    assert!(kills >= KILLS / 2, "it was over after {kills} kills");
-    assert_eq!(published(&cluster.table(), TILES), expected);
 }

@@ -7,7 +7,6 @@ mod peers;
 
 mod boxes;
 mod checks;
-mod cluster;
 mod coordinator;
 mod damage;
 mod deploy;
@@ -23,6 +22,7 @@ mod histories;
 mod house;
 mod impostor;
 mod interrupted;
+mod kills;
 mod known_results;
 mod liars;
 mod netns;

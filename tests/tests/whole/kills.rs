@@ -1,0 +1,271 @@
+//! Jobs whose coordinator and workers are killed, stopped and continued at random end with the bytes of a job that nobody
+//! disturbed; and so does one that loses workers while its shards are written. `just kills` does it for longer.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::common::cluster::{Cluster, Process, last_for, wait_for};
+use crate::common::random::Random;
+use crate::common::{digests, end, folder, program};
+use chomp_table::Digest;
+use chomp_trials::trials;
+use nix::sys::signal::Signal;
+
+/// A kind of table, in small ranges: a job of some hundred tasks.
+struct Kind {
+    command: &'static str,
+    size: [&'static str; 4],
+    folder: &'static str,
+}
+
+const WORDS: Kind = Kind {
+    command: "run",
+    size: ["--bits", "28", "--range-bits", "15"],
+    folder: "table-28",
+};
+/// Each of its areas is a shard.
+const VALUES: Kind = Kind {
+    command: "grundy",
+    size: ["--tiles", "44", "--rank-bits", "8"],
+    folder: "values-044",
+};
+/// How long leases last.
+const LEASE: Duration = Duration::from_millis(400);
+/// How long a job is disturbed before it is left to its end.
+const DISTURBED: Duration = Duration::from_millis(1500);
+/// At the least so many faults of each job.
+const FAULTS_MIN: u32 = 10;
+/// The longest time from a fault to the next, in milliseconds.
+const STEP_MILLIS: u64 = 60;
+/// Longer than the deadlines of calls: in one of ten jobs the coordinator stands still for so long.
+const LONGER_THAN_A_CALL: Duration = Duration::from_secs(22);
+/// A job that has not come to its end after so long does not get on.
+const TIME_MAX: Duration = Duration::from_mins(5);
+
+impl Kind {
+    /// The digests of the files of a published table.
+    fn published(&self, table: &Path) -> BTreeMap<String, Digest> {
+        let files = digests(&table.join(self.folder));
+        assert!(files.len() > 2, "{files:?}");
+        files
+    }
+
+    fn undisturbed(&self) -> BTreeMap<String, Digest> {
+        let table = folder();
+        let mut run = program();
+        run.args([self.command, "--json", "--threads", "2"]);
+        run.args(self.size).arg("--table").arg(table.path());
+        end(&mut run).summary();
+        self.published(table.path())
+    }
+
+    fn coordinator(&self, cluster: &Cluster) -> Command {
+        let mut command = cluster.coordinator_of(cluster.port, &self.size);
+        // The bytes are those of a run that checks nothing.
+        command.args(["--exit-when-done", "--check-one-in", "8"]);
+        last_for(&mut command, LEASE);
+        command
+    }
+}
+
+/// Workers who see the store, and one who does not.
+fn workers(cluster: &Cluster) -> [Command; 3] {
+    ["one", "two", "three"].map(|name| {
+        let mut worker = cluster.worker(name);
+        worker.args(["--patience", "300"]);
+        if name == "three" {
+            worker.args(["--store", "coordinator"]);
+        }
+        worker
+    })
+}
+
+/// What was done to coordinators and workers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    killed: [u32; 2],
+    stopped: [u32; 2],
+    longer_than_a_lease: u32,
+}
+
+impl Faults {
+    fn count(&self) -> u32 {
+        self.killed.iter().chain(&self.stopped).sum()
+    }
+
+    fn add(&mut self, more: Faults) {
+        for who in 0..2 {
+            self.killed[who] += more.killed[who];
+            self.stopped[who] += more.stopped[who];
+        }
+        self.longer_than_a_lease += more.longer_than_a_lease;
+    }
+}
+
+/// One of the cluster: there, stopped, or killed.
+struct Member {
+    command: Command,
+    process: Option<Process>,
+    /// When a stopped one is continued, or a killed one started again.
+    until: Option<Instant>,
+}
+
+impl Member {
+    fn start(cluster: &Cluster, command: Command) -> Member {
+        let mut member = Member {
+            command,
+            process: None,
+            until: None,
+        };
+        member.heal(cluster);
+        member
+    }
+
+    /// Disturbs it, if it is well.
+    fn disturb(&mut self, random: &mut Random, is_killed: bool, time: Option<Duration>) -> bool {
+        let Some(process) = self.process.as_mut().filter(|_| self.until.is_none()) else {
+            return false;
+        };
+        let usual = random.millis(0, 150);
+        if is_killed {
+            process.end();
+            process.forget();
+            self.process = None;
+        } else {
+            process.send(Signal::SIGSTOP);
+        }
+        self.until = Some(Instant::now() + time.unwrap_or(usual));
+        true
+    }
+
+    /// Continues it, or starts it again.
+    fn heal(&mut self, cluster: &Cluster) {
+        self.until = None;
+        match &self.process {
+            Some(process) => process.send(Signal::SIGCONT),
+            None => self.process = Some(cluster.start(&mut self.command)),
+        }
+    }
+}
+
+/// Builds a table while its builders are disturbed.
+fn build(kind: &Kind, seed: u64, expected: &BTreeMap<String, Digest>) -> Faults {
+    let mut random = Random::of(seed);
+    let cluster = Cluster::new();
+    let mut members = vec![Member::start(&cluster, kind.coordinator(&cluster))];
+    members[0].process.as_mut().unwrap().wait_to_listen();
+    members.extend(workers(&cluster).map(|worker| Member::start(&cluster, worker)));
+    let mut faults = Faults::default();
+    let start = Instant::now();
+    let mut finished = false;
+    let ended = loop {
+        assert!(start.elapsed() < TIME_MAX, "{faults:?}");
+        std::thread::sleep(random.millis(0, STEP_MILLIS));
+        for member in &mut members {
+            if member.until.is_some_and(|until| until <= Instant::now()) {
+                member.heal(&cluster);
+            }
+        }
+        if let Some(ended) = members[0].process.as_mut().and_then(Process::ended) {
+            break ended;
+        }
+        // One that hears of the end may be faster than the coordinator.
+        for worker in &mut members[1..] {
+            if let Some(ended) = worker.process.as_mut().and_then(Process::ended) {
+                assert_eq!(ended.code, Some(0), "{ended:?}");
+                finished = true;
+            }
+        }
+        if finished || (start.elapsed() > DISTURBED && faults.count() >= FAULTS_MIN) {
+            continue;
+        }
+        // The first faults are of all kinds.
+        let (number, is_killed, time) = match faults.count() {
+            0 => (0, true, None),
+            1 => (1, false, Some(2 * LEASE)),
+            2 => (2, true, None),
+            3 if seed % 10 == 9 => (0, false, Some(LONGER_THAN_A_CALL)),
+            3 => (0, false, None),
+            _ => (random.below(members.len()), random.below(2) == 0, None),
+        };
+        if members[number].disturb(&mut random, is_killed, time) {
+            let who = number.min(1);
+            faults.killed[who] += u32::from(is_killed);
+            faults.stopped[who] += u32::from(!is_killed);
+            faults.longer_than_a_lease += u32::from(who == 1 && time > Some(LEASE));
+        }
+    };
+    ended.summary();
+    assert_eq!(&kind.published(&cluster.table()), expected);
+    // Those that were away when it was done hear of it when they ask again.
+    let _coordinator =
+        cluster.start_coordinator(&mut cluster.coordinator_of(cluster.port, &kind.size));
+    for mut worker in members.drain(1..) {
+        if worker.until.is_some() {
+            worker.heal(&cluster);
+        }
+        let ended = worker.process.expect("it is well").wait();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+    faults
+}
+
+#[expect(clippy::print_stderr, reason = "the counts")]
+fn change_nothing(kind: &Kind) {
+    let expected = kind.undisturbed();
+    let jobs = trials("jobs that are killed").seconds(3.0);
+    let (jobs, faults) = jobs.gather(|seed| build(kind, seed, &expected), Faults::add);
+    eprintln!("{} faults: {faults:?}", faults.count());
+    let Faults {
+        killed, stopped, ..
+    } = faults;
+    assert!(
+        u64::from(faults.count()) >= jobs * u64::from(FAULTS_MIN),
+        "{faults:?}"
+    );
+    assert!(
+        killed.iter().chain(&stopped).all(|&count| count > 0),
+        "{faults:?}"
+    );
+    assert!(faults.longer_than_a_lease > 0, "{faults:?}");
+}
+
+#[test]
+fn a_job_that_is_killed_all_the_time_gives_the_same_bytes() {
+    change_nothing(&WORDS);
+}
+
+#[test]
+fn grundy_values_that_are_killed_all_the_time_are_the_same() {
+    change_nothing(&VALUES);
+}
+
+/// Builds a table, and kills two of three workers when its shards are begun. Whether some were still to be written then.
+fn publish_with_losses(expected: &BTreeMap<String, Digest>) -> bool {
+    let cluster = Cluster::new();
+    let coordinator = cluster.start_coordinator(&mut VALUES.coordinator(&cluster));
+    let [first, second, third] = workers(&cluster).map(|mut worker| cluster.start(&mut worker));
+    wait_for("shards", || cluster.metric("chomp_shards") > 0);
+    // The one that is left stands still meanwhile.
+    third.send(Signal::SIGSTOP);
+    let killed = [first, second].map(|worker| worker.kill().code.is_none());
+    let in_time = cluster.metric("chomp_shards_done") < cluster.metric("chomp_shards");
+    third.send(Signal::SIGCONT);
+    assert_eq!(third.wait().code, Some(0));
+    coordinator.wait().summary();
+    assert_eq!(&VALUES.published(&cluster.table()), expected);
+    in_time && killed == [true, true]
+}
+
+/// Each shard is a task: those of workers that are gone are done by others.
+#[test]
+fn a_publication_that_loses_workers_goes_on() {
+    let expected = VALUES.undisturbed();
+    let in_time = (0..20).any(|_| publish_with_losses(&expected));
+    assert!(
+        in_time,
+        "all publications were over before they lost workers"
+    );
+}
