@@ -9,47 +9,45 @@ use std::sync::atomic::Ordering;
 use crate::common::cluster::{Cluster, Process, wait_for};
 use crate::common::proxy::Proxy;
 use crate::common::random::Random;
-use crate::common::{Ended, FINGERPRINT_30, FINGERPRINT_32, end, fingerprint, run};
+use crate::common::{Ended, FINGERPRINT_28, FINGERPRINT_30, end, fingerprint, run};
 use chomp_table::Table;
+use chomp_trials::trials;
 
-const BITS: u32 = 30;
+const BITS: u32 = 28;
 const SHARD: &str = "shard-0000.zst";
 const FILES: [&str; 3] = ["SHA256SUMS", "manifest.json", SHARD];
-/// At the least so many downloads are killed.
-const KILLS_MIN: u32 = 12;
-/// What passes in a second while downloads are killed: all of it takes some seconds.
-const SLOW: u64 = 400_000;
+/// So often a download is killed before it is left to its end.
+const KILLS: u64 = 12;
+/// What passes in a second while downloads are killed: all of it takes a second or two.
+const SLOW: u64 = 300_000;
 /// The most bytes that come before a kill: a small part of the table.
-const BYTES_PER_KILL: usize = 120_000;
+const BYTES_PER_KILL: usize = 50_000;
 
 /// A finished table, its coordinator, and the way there.
 struct Source {
     cluster: Cluster,
     proxy: Proxy,
-    random: Random,
     _coordinator: Process,
 }
 
 impl Source {
     fn new() -> Source {
         let cluster = Cluster::in_the_clear();
-        let random = Random::new();
         end(&mut run(&cluster.table(), BITS)).summary();
         let mut command = cluster.program();
-        command.args(["coordinator", "--json", "--bits", "30", "--table"]);
+        command.args(["coordinator", "--json", "--bits", "28", "--table"]);
         command.arg(cluster.table());
         command.args(["--listen", &format!("127.0.0.1:{}", cluster.port)]);
         command.arg("--no-tls");
         Source {
             proxy: Proxy::start(cluster.port),
-            random,
             _coordinator: cluster.start_coordinator(&mut command),
             cluster,
         }
     }
 
     fn original(&self, file: &str) -> Vec<u8> {
-        fs::read(self.cluster.table().join("table-30").join(file)).unwrap()
+        fs::read(self.cluster.table().join("table-28").join(file)).unwrap()
     }
 
     /// A download through the proxy.
@@ -73,7 +71,7 @@ impl Source {
     /// Asserts that all of the table is in `out`, as it is at the source.
     fn check_complete(&self, out: &Path, ended: &Ended) {
         let summary = ended.summary();
-        assert_eq!(fingerprint(&summary), FINGERPRINT_30);
+        assert_eq!(fingerprint(&summary), FINGERPRINT_28);
         for file in FILES {
             assert!(
                 fs::read(folder(out).join(file)).unwrap() == self.original(file),
@@ -85,52 +83,61 @@ impl Source {
 }
 
 fn folder(out: &Path) -> PathBuf {
-    out.join("table-30")
+    out.join("table-28")
 }
 
 fn partial(out: &Path) -> PathBuf {
     folder(out).join(format!("{SHARD}.partial"))
 }
 
+/// Kills a download again and again, and asserts that it ends complete. Returns how often.
+fn kill_a_download(source: &Source, seed: u64) -> u64 {
+    let mut random = Random::of(seed);
+    let out = &source.cluster.home().join(format!("out-{seed}"));
+    source.proxy.limit(SLOW);
+    let before = source.proxy.passed();
+    let mut kills = 0;
+    while kills < KILLS {
+        let held = fs::metadata(partial(out)).map_or(0, |file| file.len());
+        let bytes = random.below(BYTES_PER_KILL) as u64;
+        // A machine that is slow to kill may see an end first.
+        if source.kill_after(out, bytes).code.is_some() {
+            break;
+        }
+        kills += 1;
+        let manifest = folder(out).join("manifest.json");
+        assert!(!manifest.try_exists().unwrap(), "it is the last");
+        let holds = fs::metadata(partial(out)).map_or(0, |file| file.len());
+        assert!(holds >= held, "{holds} of {held} bytes are left");
+    }
+    source.proxy.limit(0);
+    source.check_complete(out, &end(&mut source.download(out)));
+    // What was there was not fetched again, but for what was on the way when it was killed.
+    let (fetched, size) = (source.proxy.passed() - before, source.original(SHARD).len());
+    assert!(fetched < 3 * size as u64, "{fetched} bytes for {size}");
+    let checked = Command::new("sha256sum")
+        .args(["--check", "--strict", "SHA256SUMS"])
+        .current_dir(folder(out))
+        .output()
+        .unwrap();
+    assert!(checked.status.success(), "{checked:?}");
+    kills
+}
+
 #[test]
 #[expect(clippy::print_stderr, reason = "the counts")]
 fn killed_again_and_again_it_ends_complete() {
-    let mut source = Source::new();
-    let size = source.original(SHARD).len() as u64;
-    let (mut kills, mut downloads) = (0, 0);
-    while kills < KILLS_MIN {
-        downloads += 1;
-        let out = &source.cluster.home().join(format!("out-{downloads}"));
-        source.proxy.limit(SLOW);
-        let before = source.proxy.passed();
-        // A machine that is slow to kill may see one end first: then there is another one.
-        while kills < KILLS_MIN * downloads {
-            let held = fs::metadata(partial(out)).map_or(0, |file| file.len());
-            let bytes = source.random.below(BYTES_PER_KILL) as u64;
-            if source.kill_after(out, bytes).code.is_some() {
-                break;
-            }
-            kills += 1;
-            let manifest = folder(out).join("manifest.json");
-            assert!(!manifest.try_exists().unwrap(), "it is the last");
-            let holds = fs::metadata(partial(out)).map_or(0, |file| file.len());
-            assert!(holds >= held, "{holds} of {held} bytes are left");
-        }
-        source.proxy.limit(0);
-        source.check_complete(out, &end(&mut source.download(out)));
-        // What was there was not fetched again, but for what was on the way when it was killed.
-        let fetched = source.proxy.passed() - before;
-        assert!(fetched < 3 * size, "{fetched} bytes for {size}");
-        let checked = Command::new("sha256sum")
-            .args(["--check", "--strict", "SHA256SUMS"])
-            .current_dir(folder(out))
-            .output()
-            .unwrap();
-        assert!(checked.status.success(), "{checked:?}");
-    }
+    let source = Source::new();
+    let downloads = trials("downloads that are killed").seconds(2.0);
+    let kill = |seed| kill_a_download(&source, seed);
+    let (downloads, kills) = downloads.gather(kill, |all: &mut u64, some| *all += some);
     let parts = source.proxy.orders.parts.load(Ordering::Relaxed);
-    eprintln!("{kills} kills of {downloads} downloads, {parts} continued");
-    assert!(parts >= KILLS_MIN / 3, "{parts} were continued");
+    eprintln!("{kills} kills, {parts} continued");
+    assert!(kills >= downloads * KILLS / 2, "{kills} kills");
+    assert!(
+        u64::from(parts) >= downloads * KILLS / 3,
+        "{parts} were continued"
+    );
 }
 
 #[test]
@@ -159,11 +166,11 @@ fn what_was_downloaded_can_be_extended() {
     let source = Source::new();
     let out = &source.cluster.home().join("out");
     source.check_complete(out, &end(&mut source.download(out)));
-    let mut extended = run(out, 32);
+    let mut extended = run(out, 30);
     let summary = end(&mut extended).summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_32);
+    assert_eq!(fingerprint(&summary), FINGERPRINT_30);
     let table = Table::open(out).unwrap();
     table.verify_bytes().unwrap();
     let of_less = table.manifest().fingerprints_by_bits[BITS as usize];
-    assert_eq!(of_less.to_string(), FINGERPRINT_30);
+    assert_eq!(of_less.to_string(), FINGERPRINT_28);
 }

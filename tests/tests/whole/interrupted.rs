@@ -7,25 +7,28 @@ use std::process::Child;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-use crate::common::random::seed;
 use crate::common::{
-    Ended, files, fingerprint, is_whole, number, ranges_done, run_in, send, start, wait, wait_until,
+    Ended, files, fingerprint, folder, is_whole, number, ranges_done, run_in, send, start, wait,
+    wait_until,
 };
 use chomp_table::Table;
 use chomp_table::rng::Rng;
+use chomp_trials::trials;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 const BITS: u32 = 28;
 const RANGE_BITS: u32 = 18;
 const RANGES: u64 = 1 << (BITS - RANGE_BITS);
-/// At the least so many kills of the test that kills at random moments.
+/// At the least so many kills of a series of kills at random moments.
 const KILLS_MIN: u32 = 20;
-/// At the least so many kills that interrupt a publication.
+/// At the least so many of them find some ranges, and not all.
+const AMID_MIN: u32 = 5;
+/// At the least so many kills of a series that interrupt a publication.
 const PUBLICATIONS_KILLED_MIN: u32 = 5;
 /// At the least so many publications, so that each kind of moment has its share.
 const PUBLICATIONS_MIN: u32 = 16;
-/// A test that has not come to its end after so many starts never will.
+/// A series that has not come to its end after so many starts never will.
 const STARTS_MAX: u32 = 400;
 
 /// What an undisturbed run says, and how long it takes to its last range and from there.
@@ -42,7 +45,7 @@ fn begin(table: &Path) -> Child {
 fn undisturbed() -> &'static Undisturbed {
     static UNDISTURBED: OnceLock<Undisturbed> = OnceLock::new();
     UNDISTURBED.get_or_init(|| {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = folder();
         let start = SystemTime::now();
         let summary = wait(begin(directory.path())).summary();
         let written = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
@@ -97,23 +100,29 @@ fn check_end(ended: &Ended, committed: u64) {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "the stages, shown on failure")]
 fn killed_at_random_moments() {
+    undisturbed();
+    let runs = trials("series of kills at random moments").seconds(1.5);
+    runs.run(kill_at_random_moments);
+}
+
+#[expect(clippy::print_stderr, reason = "the stages, shown on failure")]
+fn kill_at_random_moments(seed: u64) {
     let evaluation = undisturbed().evaluation;
-    let mut random = Rng(seed());
+    let mut random = Rng(seed);
     let mut kills = 0;
     // How often a kill found no range, some, and all but no table.
     let mut stages = [0; 3];
     let mut starts = 0;
     // A slow machine may finish a table before the kills are done: then there is another one.
-    while kills < KILLS_MIN {
-        let directory = tempfile::tempdir().unwrap();
+    while kills < KILLS_MIN || stages[1] < AMID_MIN {
+        let directory = folder();
         let table = directory.path();
         loop {
             starts += 1;
             assert!(starts <= STARTS_MAX, "{kills} kills in stages {stages:?}");
             let committed = ranges_done(table);
-            let most = evaluation.div_f64(if kills < KILLS_MIN { 8.0 } else { 1.0 });
+            let most = evaluation.div_f64(if kills < KILLS_MIN { 4.0 } else { 1.0 });
             let ended = kill_after(begin(table), up_to(most, &mut random));
             if ended.code.is_some() {
                 check_end(&ended, committed);
@@ -137,13 +146,12 @@ fn killed_at_random_moments() {
         }
     }
     eprintln!("{kills} kills: {stages:?} before, amid and after the ranges");
-    assert!(stages[1] >= 5, "{stages:?}");
 }
 
 /// Before the journal is begun, with the first part, and whenever some more ranges are done.
 #[test]
 fn killed_at_chosen_moments() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = folder();
     let table = &directory.path().join("a/b");
     let mut kills = 0;
     for name in ["lock", "work/journal", "work/parts"] {
@@ -165,9 +173,15 @@ fn killed_at_chosen_moments() {
 
 #[test]
 fn killed_while_it_publishes() {
+    undisturbed();
+    let runs = trials("series of kills of publications").seconds(1.5);
+    runs.run(kill_while_it_publishes);
+}
+
+fn kill_while_it_publishes(seed: u64) {
     let publication = undisturbed().publication;
-    let mut random = Rng(seed());
-    let directory = tempfile::tempdir().unwrap();
+    let mut random = Rng(seed);
+    let directory = folder();
     let table = directory.path();
     let folder = table.join(format!("table-{BITS}"));
     let all_done = || ranges_done(table) == RANGES;
@@ -212,7 +226,7 @@ fn killed_while_it_publishes() {
 /// memory it is given.
 #[test]
 fn stopped_while_it_publishes_and_gone_on_with_other_means() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = folder();
     let table = directory.path();
     let mut stopped = 0;
     for _ in 0..STARTS_MAX {
@@ -239,7 +253,7 @@ fn stopped_while_it_publishes_and_gone_on_with_other_means() {
 #[test]
 fn signals_stop_it_in_good_order() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = folder();
         let table = directory.path();
         for after in [0, 1, RANGES / 2] {
             let mut child = begin(table);
