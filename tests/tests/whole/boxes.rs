@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{end, number, program, run, send, start, wait, wait_until};
+use crate::common::{end, folder, number, program, run, send, start, wait, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ fn found(summary: &Value) -> [&Value; 4] {
 
 #[test]
 fn openings_are_those_that_a_table_has() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = folder();
     run(directory.path(), 20).output().unwrap();
     let mut openings = program();
     openings
@@ -66,7 +66,7 @@ fn openings_are_those_that_a_table_has() {
 
 #[test]
 fn openings_of_a_box_beside_a_table_are_told_with_its_own() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = folder();
     run(directory.path(), 14).output().unwrap();
     let file = directory.path().join("box-3x14.json");
     let found = end(&mut solve(3, 14)).stdout;
@@ -119,7 +119,7 @@ fn openings_of_a_box_beside_a_table_are_told_with_its_own() {
 
 #[test]
 fn a_run_that_is_killed_goes_on_and_finds_the_same() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = folder();
     let folder = directory.path().join("scratch");
     let state = || fs::read(folder.join("box.json")).ok();
     let (mut kills, mut starts) = (0, 0);
@@ -127,7 +127,7 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
         starts += 1;
         assert!(starts < STARTS_MAX, "it always ends before it is killed");
         let before = state();
-        let mut child = start(with_folder(9, 36, &folder).args(["--threads", "2"]));
+        let mut child = start(with_folder(9, 30, &folder).args(["--threads", "2"]));
         if wait_until(&mut child, || state() != before) {
             send(child.id(), Signal::SIGKILL);
         }
@@ -140,20 +140,20 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
             }
         }
     }
-    let summary = end(&mut with_folder(9, 36, &folder)).summary();
-    let undisturbed = end(solve(9, 36).args(["--threads", "1"])).summary();
+    let summary = end(&mut with_folder(9, 30, &folder)).summary();
+    let undisturbed = end(solve(9, 30).args(["--threads", "1"])).summary();
     assert_eq!(found(&summary), found(&undisturbed));
 }
 
 #[test]
 fn what_does_not_fit_is_refused_with_the_figure_or_streamed() {
-    let directory = tempfile::tempdir().unwrap();
-    let little = ["--memory", "55MiB", "--threads", "1"];
-    end(solve(10, 30).args(little)).refuses(2, &["needs at least 61 MiB", "--scratch"]);
-    let streamed = end(with_folder(10, 30, directory.path()).args(little)).summary();
-    assert_eq!(number(&streamed, "losing"), 8_085_081);
+    let directory = folder();
+    let little = ["--memory", "41MiB", "--threads", "1"];
+    end(solve(10, 26).args(little)).refuses(2, &["needs at least 43 MiB", "--scratch"]);
+    let streamed = end(with_folder(10, 26, directory.path()).args(little)).summary();
+    assert_eq!(number(&streamed, "losing"), 2_572_498);
     let least = ["--memory", "1MiB"];
-    let refused = end(with_folder(10, 30, directory.path()).args(least));
+    let refused = end(with_folder(10, 26, directory.path()).args(least));
     refused.refuses(2, &["needs at least"]);
     end(&mut solve(33, 30)).refuses(2, &["1 to 32 rows"]);
     end(&mut with_folder(9, 30, directory.path())).refuses(5, &["10 rows"]);

@@ -4,7 +4,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::common::FINGERPRINT_24;
+use crate::common::{FINGERPRINT_20, FINGERPRINT_24};
 use crate::peers::client::{Client, Offer};
 use crate::peers::lies::{Deeds, Speech, flip, work};
 use crate::peers::{Job, assert_content, block_on};
@@ -179,7 +179,7 @@ fn what_is_checked_follows_from_secrets() {
 /// counted that is seen, and found; all that it delivered is evaluated again.
 #[test]
 fn one_that_lies_once_while_it_is_alone() {
-    let mut cluster = Job::start(BITS, 12, &[]);
+    let mut cluster = Job::start(20, 12, &[]);
     let access = cluster.access_of("liar");
     block_on(async {
         let mut client = Client::join(&access, 1, "liar").await;
@@ -206,7 +206,7 @@ fn one_that_lies_once_while_it_is_alone() {
     });
     let honest = cluster.start_worker("honest");
     let manifest = cluster.published();
-    assert_eq!(manifest["fingerprint"], FINGERPRINT_24);
+    assert_eq!(manifest["fingerprint"], FINGERPRINT_20);
     assert_content(honest);
     let log = cluster.stop();
     assert!(log.contains("looking for the range that is wrong"), "{log}");

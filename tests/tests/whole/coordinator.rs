@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 
 use crate::common::cluster::{Cluster, Process, at_home, free_port, wait_for};
 use crate::common::http::{Response, bearer};
-use crate::common::{Ended, FINGERPRINT_24, FINGERPRINT_30, copy, end, fingerprint, number, run};
+use crate::common::{
+    Ended, FINGERPRINT_24, FINGERPRINT_28, copy, end, fingerprint, folder, number, run,
+};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// A job of some seconds, so that there is time to do something to it.
-const LONG: (u32, u32) = (30, 15);
+/// A job of a second or two, so that there is time to do something to it.
+const LONG: (u32, u32) = (28, 14);
 /// A job that is done at once.
 const SHORT: (u32, u32) = (24, 14);
 /// Far less than a lease lasts, and far more than a slow machine needs.
@@ -101,7 +103,7 @@ fn an_owner_with_a_successor_ends() {
 
     let worker = join(&cluster, "winner");
     let summary = second.wait().summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_30);
+    assert_eq!(fingerprint(&summary), FINGERPRINT_28);
     assert_eq!(worker.wait().code, Some(0));
 }
 
@@ -135,13 +137,13 @@ fn a_table_that_is_put_back_is_finished() {
     assert!(number(&status, "ranges_resumed") > 0, "{status}");
     assert_eq!(worker.wait().code, Some(0));
     coordinator.send(Signal::SIGTERM);
-    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_30);
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_28);
 }
 
 #[test]
 fn who_may_not_join_is_told_why() {
     let cluster = Cluster::in_the_clear();
-    let stranger = tempfile::tempdir().unwrap();
+    let stranger = folder();
     let coordinator = begin(&cluster, SHORT);
     let url = cluster.url();
     let by_address = |command: &str| {
@@ -237,7 +239,7 @@ fn a_worker_that_is_told_to_stop_hands_back_what_it_has() {
         wait_until_told(&cluster, "the end", is_finished);
         assert_eq!(second.wait().code, Some(0));
         coordinator.send(Signal::SIGTERM);
-        assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_30);
+        assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_28);
     }
 }
 
@@ -264,7 +266,7 @@ fn a_coordinator_that_is_told_to_stop_is_continued() {
     let done: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(done["finished"], true);
     coordinator.send(Signal::SIGTERM);
-    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_30);
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_28);
 }
 
 #[test]
@@ -284,16 +286,16 @@ fn status_tells_how_the_job_gets_on() {
     assert_eq!(alone["waiting_for"], "no worker is there");
     assert_eq!(alone["workers"], Value::Array(Vec::new()));
     for (name, value) in [
-        ("bits", 30),
-        ("range_bits", 15),
-        ("layers", 121),
+        ("bits", 28),
+        ("range_bits", 14),
+        ("layers", 106),
         ("layer", 0),
         ("shards", 0),
         ("arbitrations", 0),
-        ("ranges", 1 << 15),
+        ("ranges", 1 << 14),
         ("ranges_done", 0),
         ("ranges_resumed", 0),
-        ("positions", 1 << 29),
+        ("positions", 1 << 27),
         ("losing", 0),
         ("leases", 0),
         ("epoch", 0),
@@ -316,9 +318,9 @@ fn status_tells_how_the_job_gets_on() {
         .args(["status", "--access"])
         .arg(cluster.access()));
     for expected in [
-        "30 bits, running",
+        "28 bits, running",
         "Olga, of owner: 1 threads",
-        "of 32,768 done",
+        "of 16,384 done",
         "left",
     ] {
         assert!(text.stdout.contains(expected), "{expected}: {text:?}");
@@ -328,20 +330,20 @@ fn status_tells_how_the_job_gets_on() {
     coordinator.kill();
     let found = end(&mut status_of_table()).summary();
     assert_eq!(found["published_bits"], Value::Null);
-    assert_eq!(number(&found, "range_bits"), 15);
+    assert_eq!(number(&found, "range_bits"), 14);
     assert!(number(&found, "ranges_done") > 0, "{found}");
 
     let coordinator = begin(&cluster, LONG);
     assert_eq!(worker.wait().code, Some(0));
     let status = wait_until_told(&cluster, "the end", is_finished);
-    assert_eq!(number(&status, "ranges_done"), 1 << 15);
-    assert_eq!(number(&status, "losing"), 3_893_679);
+    assert_eq!(number(&status, "ranges_done"), 1 << 14);
+    assert_eq!(number(&status, "losing"), 1_154_468);
     assert_eq!(number(&status, "leases"), 0);
     assert_eq!(number(&status, "shards_done"), 1);
     coordinator.send(Signal::SIGTERM);
     assert_eq!(coordinator.wait().code, Some(0));
     let found = end(&mut status_of_table()).summary();
-    assert_eq!(number(&found, "published_bits"), 30);
+    assert_eq!(number(&found, "published_bits"), 28);
 }
 
 #[test]

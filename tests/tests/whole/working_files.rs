@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::{
-    FINGERPRINT_20, FINGERPRINT_24, end, files, fingerprint, left_by_the_first_version, number,
-    program, ranges_done, run, run_in, start, wait, wait_until,
+    FINGERPRINT_20, FINGERPRINT_24, end, files, fingerprint, folder, left_by_the_first_version,
+    number, program, ranges_done, run, run_in, start, wait, wait_until,
 };
 use chomp_table::Table;
 
@@ -22,7 +22,7 @@ fn assert_pruned(table: &Path) {
 
 #[test]
 fn they_are_removed_unless_they_are_to_be_kept() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = folder();
     let table = directory.path();
     end(run_in(table, 20, RANGE_BITS).arg("--keep-parts")).summary();
     assert_eq!(ranges_done(table), 1 << 7);
@@ -37,7 +37,7 @@ fn they_are_removed_unless_they_are_to_be_kept() {
 /// Damage in what is not needed any more does not keep the table from answering.
 #[test]
 fn damaged_ones_are_left_alone() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = folder();
     let table = directory.path();
     end(run_in(table, 20, RANGE_BITS).arg("--keep-parts")).summary();
     let segment = files(&table.join("work/journal")).pop().unwrap();
@@ -53,7 +53,7 @@ fn damaged_ones_are_left_alone() {
 fn a_table_is_extended() {
     let all = 1 << (24 - RANGE_BITS);
     for is_kept in [false, true] {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = folder();
         let table = directory.path();
         let mut smaller = run_in(table, 20, RANGE_BITS);
         if is_kept {
@@ -72,9 +72,9 @@ fn a_table_is_extended() {
 /// Shards alone, as they are downloaded: the larger table must agree with them.
 #[test]
 fn downloaded_shards_are_extended() {
-    let made = tempfile::tempdir().unwrap();
+    let made = folder();
     end(&mut run_in(made.path(), 20, RANGE_BITS)).summary();
-    let directory = tempfile::tempdir().unwrap();
+    let directory = folder();
     let table = directory.path();
     fs::rename(made.path().join("table-20"), table.join("table-20")).unwrap();
     // Any range bits will do.
@@ -84,7 +84,7 @@ fn downloaded_shards_are_extended() {
 
 #[test]
 fn killed_while_it_removes_them() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = folder();
     let table = directory.path();
     for bits in [22, 24] {
         let mut child = start(&mut run_in(table, bits, 12));
