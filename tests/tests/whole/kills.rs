@@ -22,7 +22,7 @@ struct Kind {
 
 const WORDS: Kind = Kind {
     command: "run",
-    size: ["--bits", "28", "--range-bits", "15"],
+    size: ["--bits", "28", "--range-bits", "16"],
     folder: "table-28",
 };
 /// Each of its areas is a shard.
