@@ -108,8 +108,8 @@ pub(crate) fn read_head(from: &mut impl BufRead) -> io::Result<String> {
 
 /// A header of a message.
 pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
-    let mut fields = head.lines().filter_map(|line| line.split_once(": "));
-    fields.find_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
+    let mut fields = head.lines().filter_map(|line| line.split_once(':'));
+    fields.find_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value.trim()))
 }
 
 /// The length of the body after a head.

@@ -1,25 +1,20 @@
 //! A browser of a test: one call after the other, and no step is taken before the last one is done.
 
-use std::cell::Cell;
-use std::fs::{self, File};
-use std::os::unix::process::CommandExt;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Once;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use thirtyfour::prelude::*;
-use tokio::runtime::{Builder, Runtime};
 
-use crate::common::cluster::{free_port, wait_for};
+use crate::common::cluster::wait_for;
+use crate::driver::Driver;
 use crate::engine::Engine;
+use crate::site::list;
 
-/// An answer of the browser that has not come after this long never will.
-const ANSWER_MAX: Duration = Duration::from_mins(1);
+/// Those that no test uses. To start one takes longer than most tests.
+static IDLE: Mutex<Vec<Arc<Driver>>> = Mutex::new(Vec::new());
 
 /// What a visitor sees with.
 #[derive(Clone, Copy, Debug)]
@@ -31,76 +26,57 @@ pub(crate) struct Look {
     pub(crate) touch: bool,
 }
 
-/// A browser with one window and a profile of its own. Dropping it ends it.
+/// A key, as the WebDriver standard writes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Key {
+    Tab = 0xE004,
+    Enter = 0xE007,
+    Space = 0xE00D,
+    Home = 0xE011,
+    Left = 0xE012,
+    Up = 0xE013,
+    Right = 0xE014,
+    Down = 0xE015,
+}
+
+/// A browser with one window, which shows nothing yet. Dropping it leaves it to another test, unless this one fails.
 #[derive(Debug)]
 pub(crate) struct Browser {
-    engine: Engine,
-    runtime: Runtime,
-    driver: Option<WebDriver>,
-    /// The program that drives it.
-    program: Child,
-    /// Its profile, what it downloads, and what it and its driver print.
-    folder: TempDir,
+    driver: Arc<Driver>,
     /// So much of what was printed is read.
-    read: Cell<usize>,
+    read: AtomicUsize,
 }
 
 /// A browser that asks for less motion; none if there is none on this machine.
 pub(crate) fn calm() -> Option<Browser> {
-    Browser::start(true)
+    Browser::open_window(true)
 }
 
 /// A browser that asks for nothing.
 pub(crate) fn lively() -> Option<Browser> {
-    Browser::start(false)
+    Browser::open_window(false)
 }
 
 impl Browser {
-    fn start(calm: bool) -> Option<Browser> {
-        static PROVIDER: Once = Once::new();
-        let engine = Engine::chosen();
-        let (program, browser) = engine.programs()?;
-        // The HTTP client wants to know who would do TLS, also when nobody asks for it.
-        PROVIDER.call_once(|| {
-            let ring = rustls::crypto::ring::default_provider();
-            ring.install_default().expect("it is the first");
-        });
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("downloads")).unwrap();
-        let printed = File::create(folder.path().join("printed")).unwrap();
-        let port = free_port();
-        let program = Command::new(program)
-            .arg(format!("--port={port}"))
-            // What the browser forgets to remove goes with the folder.
-            .env("TMPDIR", folder.path())
-            .env("HOME", folder.path())
-            .stdin(Stdio::null())
-            .stdout(printed.try_clone().unwrap())
-            .stderr(printed)
-            // With all that it starts it is one group, which can be ended as a whole.
-            .process_group(0)
-            .spawn()
-            .expect("the driver starts");
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
-        let wanted = engine.wanted(&browser, folder.path(), calm);
-        let mut browser = Browser {
-            engine,
-            runtime,
-            driver: None,
-            program,
-            folder,
-            read: Cell::default(),
+    fn open_window(calm: bool) -> Option<Browser> {
+        let mut idle = IDLE.lock().unwrap();
+        let found = idle.iter().position(|driver| driver.calm == calm);
+        let found = found.map(|index| idle.swap_remove(index));
+        drop(idle);
+        let driver = match found {
+            Some(driver) => driver,
+            None => Arc::new(Driver::start(calm)?),
         };
-        wait_for("the driver", || {
-            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
-        let builder = WebDriver::builder(format!("http://127.0.0.1:{port}"), wanted);
-        let connect = async { builder.request_timeout(ANSWER_MAX).await };
-        browser.driver = Some(browser.runtime.block_on(connect).unwrap());
+        let read = AtomicUsize::new(0);
+        let browser = Browser { driver, read };
+        // Servers have ports of their own, so nothing that a page keeps is for the pages of another test. What belongs
+        // to the window goes with it.
+        let new = browser.post("/window/new", &json!({"type": "tab"}));
+        browser.driver.delete("/window");
+        browser.post("/window", &json!({"handle": new["handle"]}));
+        browser.complaints();
+        fs::remove_dir_all(browser.downloads()).ok();
+        fs::create_dir(browser.downloads()).unwrap();
         browser.look(Look {
             name: "desktop",
             width: 1280,
@@ -108,108 +84,122 @@ impl Browser {
             dark: false,
             touch: false,
         });
-        if engine == Engine::Chromium {
+        if browser.driver.engine == Engine::Chromium {
             let allowed = json!({"behavior": "allow", "downloadPath": browser.downloads()});
-            browser.tool("Browser.setDownloadBehavior", allowed);
+            browser.tool("Browser.setDownloadBehavior", &allowed);
         }
         Some(browser)
     }
 
-    fn driver(&self) -> &WebDriver {
-        self.driver.as_ref().expect("it has started")
+    fn post(&self, path: &str, body: &Value) -> Value {
+        let answer = self.driver.post(path, body);
+        answer.unwrap_or_else(|error| panic!("{path} {body}: {error}"))
     }
 
-    fn tool(&self, command: &str, parameters: Value) -> Value {
-        let tools = self.driver().cdp();
-        let sent = tools.send_raw(command, parameters);
-        self.runtime.block_on(sent).unwrap()
+    /// Has a tool of Chromium's developers do something.
+    fn tool(&self, command: &str, parameters: &Value) {
+        let called = json!({"cmd": command, "params": parameters});
+        self.post("/goog/cdp/execute", &called);
     }
 
     /// Changes what the visitor sees with: of Firefox the size alone.
     pub(crate) fn look(&self, look: Look) {
-        if self.engine == Engine::Firefox {
-            let resized = self.driver().set_window_rect(0, 0, look.width, look.height);
-            return self.runtime.block_on(resized).unwrap();
-        }
-        let scheme = if look.dark { "dark" } else { "light" };
         let size = json!({
             "width": look.width, "height": look.height, "deviceScaleFactor": 1, "mobile": look.touch
         });
-        self.tool("Emulation.setDeviceMetricsOverride", size);
+        if self.driver.engine == Engine::Firefox {
+            self.post("/window/rect", &size);
+            return;
+        }
+        let scheme = if look.dark { "dark" } else { "light" };
+        self.tool("Emulation.setDeviceMetricsOverride", &size);
         let touch = json!({"enabled": look.touch});
-        self.tool("Emulation.setTouchEmulationEnabled", touch);
+        self.tool("Emulation.setTouchEmulationEnabled", &touch);
         let feature = json!({"name": "prefers-color-scheme", "value": scheme});
-        self.tool("Emulation.setEmulatedMedia", json!({"features": [feature]}));
+        let features = json!({"features": [feature]});
+        self.tool("Emulation.setEmulatedMedia", &features);
     }
 
     /// The folder that downloads go into.
     pub(crate) fn downloads(&self) -> PathBuf {
-        self.folder.path().join("downloads")
+        self.driver.folder.join("downloads")
     }
 
     pub(crate) fn open(&self, url: &str) {
-        self.runtime.block_on(self.driver().goto(url)).unwrap();
+        self.post("/url", &json!({"url": url}));
     }
 
     pub(crate) fn reload(&self) {
-        self.runtime.block_on(self.driver().refresh()).unwrap();
+        self.post("/refresh", &json!({}));
     }
 
     pub(crate) fn back(&self) {
-        self.runtime.block_on(self.driver().back()).unwrap();
+        self.post("/back", &json!({}));
     }
 
     pub(crate) fn forward(&self) {
-        self.runtime.block_on(self.driver().forward()).unwrap();
+        self.post("/forward", &json!({}));
     }
 
-    fn find(&self, css: &str) -> WebElement {
-        let found = self.runtime.block_on(self.driver().find(By::Css(css)));
-        found.unwrap_or_else(|error| panic!("no {css}: {error}"))
+    /// An element as WebDriver writes it: an object with one field, its name.
+    fn find(&self, css: &str) -> Value {
+        self.post("/element", &json!({"using": "css selector", "value": css}))
+    }
+
+    /// Does something to an element.
+    fn element(&self, css: &str, what: &str, with: &Value) {
+        let found = self.find(css);
+        let name = found.as_object().and_then(|fields| fields.values().next());
+        let name = name.and_then(Value::as_str).expect("an element");
+        self.post(&format!("/element/{name}/{what}"), with);
     }
 
     /// A click of a visitor: it hits what is there.
     pub(crate) fn click(&self, css: &str) {
-        let element = self.find(css);
-        let clicked = self.runtime.block_on(element.click());
-        clicked.unwrap_or_else(|error| panic!("{css}: {error}"));
+        self.element(css, "click", &json!({}));
+    }
+
+    fn act(&self, kind: &str, actions: &[Value]) {
+        let source = json!({"type": kind, "id": kind, "actions": actions});
+        self.post("/actions", &json!({"actions": [source]}));
+    }
+
+    fn point(&self, css: &str, clicks: usize) {
+        let to = json!({"type": "pointerMove", "x": 0, "y": 0, "origin": self.find(css)});
+        let click = ["pointerDown", "pointerUp"].map(|what| json!({"type": what, "button": 0}));
+        let actions: Vec<Value> = [to]
+            .into_iter()
+            .chain(vec![click; clicks].concat())
+            .collect();
+        self.act("pointer", &actions);
     }
 
     pub(crate) fn double_click(&self, css: &str) {
-        let element = self.find(css);
-        let actions = self.driver().action_chain().double_click_element(&element);
-        self.runtime.block_on(actions.perform()).unwrap();
+        self.point(css, 2);
     }
 
     /// Points at an element without a click.
     pub(crate) fn point_at(&self, css: &str) {
-        let element = self.find(css);
-        let actions = self.driver().action_chain();
-        let actions = actions.move_to_element_center(&element);
-        self.runtime.block_on(actions.perform()).unwrap();
+        self.point(css, 0);
     }
 
     /// Presses keys, wherever the focus is.
     pub(crate) fn press(&self, keys: &[Key]) {
-        let mut actions = self.driver().action_chain();
-        for key in keys {
-            actions = actions.send_keys(key.to_owned());
-        }
-        self.runtime.block_on(actions.perform()).unwrap();
+        let key = |what: &str, key: Key| json!({"type": what, "value": char::from_u32(key as u32)});
+        let press = |&pressed: &Key| [key("keyDown", pressed), key("keyUp", pressed)];
+        let actions: Vec<Value> = keys.iter().flat_map(press).collect();
+        self.act("key", &actions);
     }
 
     /// Writes a text into a field, in place of what is there.
     pub(crate) fn write(&self, css: &str, text: &str) {
-        let field = self.find(css);
-        self.runtime.block_on(field.clear()).unwrap();
-        self.runtime.block_on(field.send_keys(text)).unwrap();
+        self.element(css, "clear", &json!({}));
+        self.element(css, "value", &json!({"text": text}));
     }
 
     /// Gives the field for files a file.
     pub(crate) fn choose_file(&self, css: &str, file: &Path) {
-        let field = self.find(css);
-        let path = file.to_str().unwrap();
-        self.runtime.block_on(field.send_keys(path)).unwrap();
+        self.element(css, "value", &json!({"text": file}));
     }
 
     /// The value of a JavaScript expression.
@@ -219,10 +209,7 @@ impl Browser {
 
     /// Runs a script, and gives what it returns.
     pub(crate) fn run(&self, script: &str) -> Value {
-        let run = self.driver().execute(script, Vec::new());
-        let returned = self.runtime.block_on(run);
-        let returned = returned.unwrap_or_else(|error| panic!("{script}: {error}"));
-        returned.json().clone()
+        self.post("/execute/sync", &json!({"script": script, "args": []}))
     }
 
     /// The text of an element, seen or not.
@@ -251,15 +238,15 @@ impl Browser {
     /// What the console was told since the last call: errors of scripts, of the network, and of
     /// the content security policy. Of Firefox those of scripts alone.
     pub(crate) fn complaints(&self) -> Vec<String> {
-        if self.engine == Engine::Firefox {
-            let printed = fs::read_to_string(self.folder.path().join("printed")).unwrap();
-            let new = &printed[self.read.replace(printed.len())..];
+        if self.driver.engine == Engine::Firefox {
+            let printed = fs::read_to_string(self.driver.folder.join("printed")).unwrap();
+            let new = &printed[self.read.swap(printed.len(), Ordering::Relaxed)..];
             let is_error = |line: &&str| line.starts_with("JavaScript error: http");
             return new.lines().filter(is_error).map(str::to_owned).collect();
         }
-        let log = self.runtime.block_on(self.driver().browser_log()).unwrap();
-        let bad = log.into_iter().filter(|entry| entry.level != "INFO");
-        bad.map(|entry| entry.message).collect()
+        let log = self.post("/se/log", &json!({"type": "browser"}));
+        let bad = list(&log).iter().filter(|entry| entry["level"] != "INFO");
+        bad.map(|entry| entry["message"].to_string()).collect()
     }
 
     /// Asserts that the console was told nothing.
@@ -273,20 +260,31 @@ impl Browser {
             return;
         };
         fs::create_dir_all(&folder).unwrap();
-        let png = self.runtime.block_on(self.driver().screenshot_as_png());
+        let png = self.driver.get("/screenshot");
         let file = Path::new(&folder).join(format!("{name}.png"));
-        fs::write(file, png.unwrap()).unwrap();
+        fs::write(file, base64(png.as_str().unwrap())).unwrap();
     }
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        if let Some(driver) = self.driver.take() {
-            // It may be gone already: then there is nothing to end.
-            self.runtime.block_on(driver.quit()).ok();
+        if !thread::panicking() {
+            IDLE.lock().unwrap().push(Arc::clone(&self.driver));
         }
-        let group = i32::try_from(self.program.id()).expect("a process id");
-        killpg(Pid::from_raw(group), Signal::SIGKILL).ok();
-        self.program.wait().expect("a process of ours");
     }
+}
+
+/// What a text in base 64 stands for.
+fn base64(text: &str) -> Vec<u8> {
+    const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut bytes = Vec::new();
+    let mut bits = 0;
+    for (at, digit) in text.trim_end_matches('=').chars().enumerate() {
+        bits = bits << 6 | DIGITS.find(digit).expect("a digit");
+        if at % 4 > 0 {
+            bytes.push((bits >> (6 - at % 4 * 2) & 0xFF) as u8);
+        }
+        bits &= 0xFFFF;
+    }
+    bytes
 }

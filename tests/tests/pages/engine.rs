@@ -2,10 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use thirtyfour::common::capabilities::firefox::FirefoxPreferences;
-use thirtyfour::common::log::LoggingPrefsLogLevel;
-use thirtyfour::prelude::*;
-use thirtyfour::{Capabilities, ChromeCapabilities};
+use serde_json::{Value, json};
 
 use crate::common::needs;
 
@@ -60,48 +57,37 @@ impl Engine {
 
     /// What the browser is to be: headless, silent, with its files in a folder; and `calm` if it asks pages for less
     /// motion, so that the computer does not take its time.
-    pub(crate) fn wanted(self, browser: &Path, folder: &Path, calm: bool) -> Capabilities {
-        let (browser, profile) = (browser.to_str().unwrap(), folder.display());
+    pub(crate) fn wanted(self, browser: &Path, folder: &Path, calm: bool) -> Value {
         match self {
             Engine::Chromium => {
-                let mut wanted = ChromeCapabilities::new();
-                wanted.set_binary(browser).unwrap();
-                let profile = format!("--user-data-dir={profile}");
+                let profile = format!("--user-data-dir={}", folder.display());
                 let calm = calm.then_some("--force-prefers-reduced-motion");
-                for flag in FLAGS.into_iter().chain([&profile[..]]).chain(calm) {
-                    wanted.add_arg(flag).unwrap();
-                }
-                let all = LoggingPrefsLogLevel::All;
-                wanted.set_browser_log_level(all).unwrap();
-                wanted.into()
+                let flags: Vec<&str> = FLAGS
+                    .into_iter()
+                    .chain([&profile[..]])
+                    .chain(calm)
+                    .collect();
+                json!({
+                    "browserName": "chrome",
+                    "goog:chromeOptions": {"binary": browser, "args": flags},
+                    "goog:loggingPrefs": {"browser": "ALL"},
+                })
             }
-            Engine::Firefox => {
-                let mut set = FirefoxPreferences::new();
-                set.set("ui.prefersReducedMotion", i32::from(calm)).unwrap();
-                set.set("browser.download.folderList", 2).unwrap();
-                let downloads = folder.join("downloads");
-                set.set("browser.download.dir", downloads).unwrap();
-                for silent in [
-                    "app.update.enabled",
-                    "datareporting.policy.dataSubmissionEnabled",
-                    "network.captive-portal-service.enabled",
-                    "network.connectivity-service.enabled",
-                ] {
-                    set.set(silent, false).unwrap();
-                }
-                // Errors of scripts then stand in what the driver prints.
-                for told in [
-                    "browser.dom.window.dump.enabled",
-                    "devtools.console.stdout.content",
-                ] {
-                    set.set(told, true).unwrap();
-                }
-                let mut wanted = DesiredCapabilities::firefox();
-                wanted.set_firefox_binary(browser).unwrap();
-                wanted.add_arg("-headless").unwrap();
-                wanted.set_preferences(set).unwrap();
-                wanted.into()
-            }
+            Engine::Firefox => json!({
+                "browserName": "firefox",
+                "moz:firefoxOptions": {"binary": browser, "args": ["-headless"], "prefs": {
+                    "ui.prefersReducedMotion": i32::from(calm),
+                    "browser.download.folderList": 2,
+                    "browser.download.dir": folder.join("downloads"),
+                    "app.update.enabled": false,
+                    "datareporting.policy.dataSubmissionEnabled": false,
+                    "network.captive-portal-service.enabled": false,
+                    "network.connectivity-service.enabled": false,
+                    // Errors of scripts then stand in what the driver prints.
+                    "browser.dom.window.dump.enabled": true,
+                    "devtools.console.stdout.content": true,
+                }},
+            }),
         }
     }
 }

@@ -3,9 +3,8 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use thirtyfour::Key;
 
-use crate::browser::{Browser, calm};
+use crate::browser::{Browser, Key, calm};
 use crate::common::cluster::wait_for;
 use crate::common::random::Random;
 use crate::site::{BITS, Cell, Site, Twin, cell, digits, list, number, text, word};

@@ -1,8 +1,6 @@
 //! Whole games: the computer wins whatever can be won, and no click does more than one move.
 
-use thirtyfour::Key;
-
-use crate::browser::{Browser, calm, lively};
+use crate::browser::{Browser, Key, calm, lively};
 use crate::common::random::Random;
 use crate::site::{Shown, Site, Twin, any_cell, cell, take};
 

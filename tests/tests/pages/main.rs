@@ -9,6 +9,7 @@
 mod common;
 
 mod browser;
+mod driver;
 mod engine;
 mod explore;
 mod games;

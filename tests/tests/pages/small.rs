@@ -4,9 +4,8 @@ use std::collections::HashMap;
 
 use chomp_games::{Choice, Move, answer};
 use serde_json::{Value, json};
-use thirtyfour::Key;
 
-use crate::browser::{Browser, calm};
+use crate::browser::{Browser, Key, calm};
 use crate::site::{Site, list};
 
 /// Games that who begins can win, and what is said when you have.

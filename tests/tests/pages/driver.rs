@@ -1,0 +1,115 @@
+//! Chromedriver or geckodriver with a browser of its own, told what to do as the WebDriver standard says.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::common::cluster::{free_port, wait_for};
+use crate::common::http::{body_length, read_head};
+use crate::engine::Engine;
+
+/// An answer of the browser that has not come after this long never will.
+const ANSWER_MAX: Duration = Duration::from_mins(1);
+
+/// Ends the driver with all that it started, and removes their files, when whoever started this ends or lets go of it.
+const GUARD: &str = r#"setsid "$@" & read -r end; kill -KILL -$!; wait; rm -rf "$HOME""#;
+
+/// A driver and its browser. Dropping it ends both.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    pub(crate) engine: Engine,
+    /// Whether the browser asks for less motion.
+    pub(crate) calm: bool,
+    /// Its profile, what it downloads, and what it and its driver print.
+    pub(crate) folder: PathBuf,
+    port: u16,
+    session: String,
+    guard: Child,
+}
+
+impl Driver {
+    /// None if there is no browser on this machine.
+    pub(crate) fn start(calm: bool) -> Option<Driver> {
+        let engine = Engine::chosen();
+        let (program, browser) = engine.programs()?;
+        let folder = tempfile::tempdir().unwrap().keep();
+        let printed = File::create(folder.join("printed")).unwrap();
+        let port = free_port();
+        let guard = Command::new("sh")
+            .args(["-c", GUARD, "guard"])
+            .arg(program)
+            .arg(format!("--port={port}"))
+            // What the browser forgets to remove goes with the folder.
+            .env("TMPDIR", &folder)
+            .env("HOME", &folder)
+            .stdin(Stdio::piped())
+            .stdout(printed.try_clone().unwrap())
+            .stderr(printed)
+            // What a terminal sends to the tests does not keep it from its work.
+            .process_group(0)
+            .spawn()
+            .expect("a shell starts");
+        let mut driver = Driver {
+            engine,
+            calm,
+            folder,
+            port,
+            session: "/session".to_owned(),
+            guard,
+        };
+        wait_for("the driver", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        let wanted = engine.wanted(&browser, &driver.folder, calm);
+        let wanted = json!({"capabilities": {"alwaysMatch": wanted}});
+        let started = driver.post("", &wanted).unwrap();
+        driver.session = format!("/session/{}", started["sessionId"].as_str().unwrap());
+        Some(driver)
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Value {
+        self.call("GET", path, "").unwrap()
+    }
+
+    pub(crate) fn delete(&self, path: &str) -> Value {
+        self.call("DELETE", path, "").unwrap()
+    }
+
+    /// An error is what the browser says of it.
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Value, String> {
+        self.call("POST", path, &body.to_string())
+    }
+
+    fn call(&self, method: &str, path: &str, body: &str) -> Result<Value, String> {
+        let (port, session, length) = (self.port, &self.session, body.len());
+        let request = format!(
+            "{method} {session}{path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(ANSWER_MAX)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut reader = BufReader::new(stream);
+        let head = read_head(&mut reader).unwrap();
+        let mut answer = vec![0; body_length(&head)];
+        reader.read_exact(&mut answer).unwrap();
+        let value = serde_json::from_slice::<Value>(&answer).unwrap()["value"].take();
+        if head.starts_with("HTTP/1.1 200") {
+            Ok(value)
+        } else {
+            Err(format!("{}: {}", value["error"], value["message"]))
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // Waiting closes what the guard reads from.
+        self.guard.wait().expect("a process of ours");
+    }
+}
