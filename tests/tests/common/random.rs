@@ -25,7 +25,12 @@ pub(crate) fn seed() -> u64 {
 
 impl Random {
     pub(crate) fn new() -> Random {
-        Random(Rng(seed()))
+        Random::of(seed())
+    }
+
+    /// From a seed that somebody else prints.
+    pub(crate) fn of(seed: u64) -> Random {
+        Random(Rng(seed))
     }
 
     /// Those of a seed that somebody else has printed.

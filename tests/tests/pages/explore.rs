@@ -8,6 +8,7 @@ use crate::browser::{Browser, Key, calm};
 use crate::common::cluster::wait_for;
 use crate::common::random::Random;
 use crate::site::{BITS, Cell, Site, Twin, cell, digits, list, number, text, word};
+use chomp_trials::trials;
 
 fn opened(site: &Site) -> Option<Browser> {
     let browser = calm()?;
@@ -135,10 +136,10 @@ fn the_outcome_of_each_move_is_right() {
     let Some(browser) = opened(&site) else {
         return;
     };
-    let mut random = Random::new();
-    for round in 0..40 {
-        let rows = twin.position(&mut random, round % 4 == 0);
-        let typed = match round % 3 {
+    let positions = trials("positions that are explored").seconds(3.0);
+    positions.at_least(12).run(|seed| {
+        let rows = twin.position(&mut Random::of(seed), seed % 4 == 0);
+        let typed = match seed % 3 {
             0 => format!("0b{:b}", word(&rows).get()),
             _ => text(&rows),
         };
@@ -174,7 +175,7 @@ fn the_outcome_of_each_move_is_right() {
             facts.contains(&format!("= {}", word(&rows).get())),
             "{facts}"
         );
-    }
+    });
 
     // A move leads to what it leaves.
     browser.write("#text", "3,2");

@@ -1,17 +1,18 @@
 //! Whole games: the computer wins whatever can be won, and no click does more than one move.
 
+use chomp_trials::trials;
+
 use crate::browser::{Browser, Key, calm, lively};
 use crate::common::random::Random;
 use crate::site::{Shown, Site, Twin, any_cell, cell, take};
-
-const GAMES: usize = 50;
 
 #[test]
 fn the_computer_wins_whatever_can_be_won() {
     let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
-    let mut random = Random::new();
-    for _ in 0..GAMES {
+    let games = trials("games against the computer").seconds(5.0);
+    games.at_least(6).run(|seed| {
+        let mut random = Random::of(seed);
         let start = twin.position(&mut random, false);
         let mut shown = browser.play(&site, &start, "computer");
         let mut rows = start.clone();
@@ -31,7 +32,7 @@ fn the_computer_wins_whatever_can_be_won() {
         }
         assert_eq!(browser.text("#turn"), "The computer won", "{start:?}");
         browser.wait_to_say("#verdict", "The start was lost for you already");
-    }
+    });
     browser.is_content();
 }
 
@@ -40,9 +41,9 @@ fn the_computer_wins_whatever_can_be_won() {
 fn who_plays_perfectly_wins() {
     let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
-    let mut random = Random::new();
-    for _ in 0..5 {
-        let start = twin.position(&mut random, false);
+    let games = trials("games played perfectly").seconds(3.0);
+    games.at_least(3).run(|seed| {
+        let start = twin.position(&mut Random::of(seed), false);
         let mut shown = browser.play(&site, &start, "you");
         while shown.turn == "you" {
             let right = twin.winning_moves(&shown.rows)[0];
@@ -52,7 +53,7 @@ fn who_plays_perfectly_wins() {
         assert_eq!(browser.text("#turn"), "You won", "{start:?} {shown:?}");
         assert_eq!(browser.text("#said"), "The computer took the poison.");
         browser.wait_to_say("#verdict", "The start was lost for the computer already");
-    }
+    });
     browser.is_content();
 }
 

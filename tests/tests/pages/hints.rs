@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::browser::{Browser, calm};
 use crate::common::random::Random;
 use crate::site::{Cell, Site, Twin, any_cell, cell, list, number, take, text, word};
+use chomp_trials::trials;
 
 const MARKED: &str = "
     return [...document.querySelectorAll('#board .cell.hint')]
@@ -22,11 +23,11 @@ fn marked(browser: &Browser) -> Vec<Cell> {
 fn hints_are_the_winning_moves() {
     let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
-    let mut random = Random::new();
     browser.play(&site, &[3, 2], "you");
     browser.click("#hints");
-    for round in 0..60 {
-        let rows = twin.position(&mut random, round % 3 == 0);
+    let positions = trials("positions with hints").seconds(2.0);
+    positions.at_least(12).run(|seed| {
+        let rows = twin.position(&mut Random::of(seed), seed % 3 == 0);
         browser.play(&site, &rows, "you");
         let winning = twin.winning_moves(&rows);
         if winning.is_empty() {
@@ -46,7 +47,7 @@ fn hints_are_the_winning_moves() {
             );
         }
         assert_eq!(marked(&browser), winning, "{rows:?}");
-    }
+    });
     // Without them nothing is marked.
     browser.click("#hints");
     assert_eq!(marked(&browser), []);

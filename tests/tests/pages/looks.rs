@@ -6,14 +6,16 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::browser::{Look, calm};
-use crate::common::cluster::wait_for;
 use crate::common::files;
 use crate::common::http::get;
 use crate::site::{BITS, Site, list};
 
-const LOOKS: [Look; 4] = [
+/// Light and dark.
+const DESKTOP: [Look; 2] = [
     look("desktop-light", 1280, 800, false),
     look("desktop-dark", 1280, 800, true),
+];
+const PHONE: [Look; 2] = [
     look("phone-light", 360, 740, false),
     look("phone-dark", 360, 740, true),
 ];
@@ -175,23 +177,33 @@ fn texts(found: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn every_page_is_in_order_on_every_screen() {
+fn every_page_is_in_order_on_a_desktop() {
+    every_page_is_in_order(DESKTOP);
+}
+
+#[test]
+fn every_page_is_in_order_on_a_phone() {
+    every_page_is_in_order(PHONE);
+}
+
+/// Loads each page, and looks at it in the light and in the dark, which is a matter of the style sheet alone.
+fn every_page_is_in_order(looks: [Look; 2]) {
     let Some(browser) = calm() else { return };
     let site = Site::new();
-    for look in LOOKS {
-        browser.look(look);
-        for (name, path, ready) in PAGES {
+    for (name, path, ready) in PAGES {
+        // From elsewhere, so that it is loaded anew.
+        browser.open("about:blank");
+        browser.look(looks[0]);
+        browser.open(&site.url(path));
+        browser.wait(&format!("Boolean({ready})"));
+        if !path.starts_with("/games") {
+            browser.wait_to_say("#table", &format!("Table of {BITS} bits"));
+        }
+        for look in looks {
+            browser.look(look);
             let name = format!("{name}-{}", look.name);
-            // From elsewhere, so that it is loaded anew.
-            browser.open("about:blank");
-            browser.open(&site.url(path));
-            wait_for(ready, || {
-                browser.value(&format!("Boolean({ready})")) == true
-            });
             if path.starts_with("/games") {
                 assert_eq!(texts(&browser.run(CUT)), [""; 0], "{name}");
-            } else {
-                browser.wait_to_say("#table", &format!("Table of {BITS} bits"));
             }
             browser.picture(&name);
             let overflow = "document.documentElement.scrollWidth - innerWidth";
@@ -200,8 +212,7 @@ fn every_page_is_in_order_on_every_screen() {
             assert_eq!(browser.value(nav), true, "{name}");
             assert_eq!(texts(&browser.run(FAINT)), [""; 0], "{name}");
             assert_eq!(texts(&browser.run(NAMELESS)), [""; 0], "{name}");
-            let complaints = browser.complaints();
-            assert_eq!(complaints, [""; 0], "{name}");
+            assert_eq!(browser.complaints(), [""; 0], "{name}");
         }
     }
 }
@@ -210,7 +221,7 @@ fn every_page_is_in_order_on_every_screen() {
 fn nothing_jumps_while_a_game_is_played() {
     let Some(browser) = calm() else { return };
     let site = Site::new();
-    for look in LOOKS {
+    for look in [DESKTOP, PHONE].concat() {
         browser.look(look);
         browser.play(&site, &[6, 6, 6, 6, 6], "you");
         browser.wait_to_say("#table", "Table of");
@@ -237,7 +248,7 @@ fn nothing_jumps_while_a_game_is_played() {
 fn large_boards_fit_or_scroll_by_themselves() {
     let Some(browser) = calm() else { return };
     let site = Site::new();
-    for look in LOOKS {
+    for look in [DESKTOP, PHONE].concat() {
         browser.look(look);
         for rows in [vec![17], vec![1; 17], vec![9; 9]] {
             browser.play(&site, &rows, "you");

@@ -1,5 +1,7 @@
 //! The record of a game: taken back, done again, looked at, linked to, and judged.
 
+use chomp_trials::trials;
+
 use crate::browser::{Browser, calm};
 use crate::common::random::Random;
 use crate::site::{Shown, Site, Twin, any_cell, cell, take, text};
@@ -166,15 +168,17 @@ fn back_leads_to_the_game_before() {
 fn the_verdict_names_the_move_that_lost() {
     let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
-    let mut random = Random::new();
-    let mut given = 0;
-    while given < 6 {
-        let start = twin.position(&mut random, false);
-        let shown = browser.play(&site, &start, "you");
-        let shown = to_the_end(&browser, &mut random, shown);
-        if browser.text("#turn") != "The computer won" {
-            continue;
-        }
+    let games = trials("games that were given away").seconds(3.0);
+    games.at_least(3).run(|seed| {
+        let mut random = Random::of(seed);
+        let (start, shown) = loop {
+            let start = twin.position(&mut random, false);
+            let shown = browser.play(&site, &start, "you");
+            let shown = to_the_end(&browser, &mut random, shown);
+            if browser.text("#turn") == "The computer won" {
+                break (start, shown);
+            }
+        };
         let positions = positions(&start, &shown);
         let mut yours = (0..shown.moves.len()).step_by(2);
         let gave_away = |&index: &usize| {
@@ -196,7 +200,6 @@ fn the_verdict_names_the_move_that_lost() {
             (looked.at, text(&looked.rows)),
             (index, text(&positions[index]))
         );
-        given += 1;
-    }
+    });
     browser.is_content();
 }
