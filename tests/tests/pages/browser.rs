@@ -26,7 +26,7 @@ pub(crate) struct Look {
     pub(crate) touch: bool,
 }
 
-/// A key, as the WebDriver standard writes it.
+/// A key, as drivers write it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Key {
     Tab = 0xE004,
@@ -141,7 +141,7 @@ impl Browser {
         self.post("/forward", &json!({}));
     }
 
-    /// An element as WebDriver writes it: an object with one field, its name.
+    /// An element, as drivers write it: an object with one field, its name.
     fn find(&self, css: &str) -> Value {
         self.post("/element", &json!({"using": "css selector", "value": css}))
     }
@@ -212,6 +212,11 @@ impl Browser {
         self.post("/execute/sync", &json!({"script": script, "args": []}))
     }
 
+    /// Makes the pauses of the page last a tenth from now on.
+    pub(crate) fn hurry(&self) {
+        self.run("const real = setTimeout; window.setTimeout = (then, ms) => real(then, ms / 10);");
+    }
+
     /// The text of an element, seen or not.
     pub(crate) fn text(&self, css: &str) -> String {
         let text = self.value(&format!("document.querySelector({css:?}).textContent"));
@@ -223,9 +228,18 @@ impl Browser {
         self.value(&hidden).as_bool().unwrap()
     }
 
-    /// Waits until an expression is true.
+    /// Waits until an expression is true. The page itself looks, for a while: to ask it takes longer.
     pub(crate) fn wait(&self, expression: &str) {
-        wait_for(expression, || self.value(expression) == true);
+        let look = format!(
+            "return (async () => {{
+                for (let looks = 0; looks < 40; looks += 1) {{
+                    if (({expression}) === true) return true;
+                    await new Promise((then) => setTimeout(then, 5));
+                }}
+                return false;
+            }})();"
+        );
+        wait_for(expression, || self.run(&look) == true);
     }
 
     /// Waits until an element says this.
@@ -282,7 +296,8 @@ fn base64(text: &str) -> Vec<u8> {
     for (at, digit) in text.trim_end_matches('=').chars().enumerate() {
         bits = bits << 6 | DIGITS.find(digit).expect("a digit");
         if at % 4 > 0 {
-            bytes.push((bits >> (6 - at % 4 * 2) & 0xFF) as u8);
+            let byte = bits >> (6 - at % 4 * 2) & 0xFF;
+            bytes.push(u8::try_from(byte).expect("a byte"));
         }
         bits &= 0xFFFF;
     }

@@ -1,4 +1,4 @@
-//! Chromedriver or geckodriver with a browser of its own, told what to do as the WebDriver standard says.
+//! Chromedriver or geckodriver with a browser of its own, told what to do over HTTP.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};

@@ -190,12 +190,11 @@ impl Browser {
 
     /// Waits until so many moves were made and it is not the computer's turn.
     pub(crate) fn wait_for_turn(&self, moves: usize) -> Shown {
-        let mut shown = self.shown();
-        wait_for("a turn", || {
-            shown = self.shown();
-            shown.turn == "over" || shown.turn == "you" && shown.moves.len() >= moves
-        });
-        shown
+        self.wait(&format!(
+            "document.body.dataset.turn === 'over' || document.body.dataset.turn === 'you'
+             && (new URLSearchParams(location.hash.slice(1)).get('moves') ?? '').split('_').filter((m) => m).length >= {moves}"
+        ));
+        self.shown()
     }
 
     /// Opens a game and waits until it is your turn there.

@@ -13,11 +13,6 @@ fn broken(browser: &Browser, how: &str) {
     ));
 }
 
-/// Whatever the page waits for from now on comes ten times as early.
-fn hurry(browser: &Browser) {
-    browser.run("const real = setTimeout; window.setTimeout = (then, ms) => real(then, ms / 10);");
-}
-
 fn mend(browser: &Browser) {
     browser.run("window.fetch = window.mended;");
 }
@@ -103,7 +98,7 @@ fn a_server_that_is_gone_is_found_again() {
     let mut site = Site::new();
     browser.play(&site, &[8, 8, 7, 7, 7], "you");
     browser.wait_to_say("#table", "Table of");
-    hurry(&browser);
+    browser.hurry();
     site.stop();
     browser.click(&cell((4, 6)));
     browser.wait_to_say("#notice", "The server cannot be reached.");
@@ -132,9 +127,9 @@ fn without_a_table_the_job_is_shown() {
         cluster.url()
     ));
     browser.wait_to_say("#table-notice", "There is no finished table here yet.");
-    hurry(&browser);
+    browser.hurry();
     browser.click("#table-notice button");
-    browser.wait_to_say("#table-notice", "There is no finished table here yet.");
+    browser.wait("!document.getElementById('table-notice').hidden");
     let worker = cluster.start(&mut cluster.worker("late"));
     browser.wait_to_say("#table", "Table of 20 bits");
     let shown = browser.wait_for_turn(1);
