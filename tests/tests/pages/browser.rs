@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::common::cluster::wait_for;
 use crate::driver::Driver;
 use crate::engine::Engine;
+use crate::looks::DESKTOP;
 use crate::site::list;
 
 /// Those that no test uses. To start one takes longer than most tests.
@@ -77,13 +78,7 @@ impl Browser {
         browser.complaints();
         fs::remove_dir_all(browser.downloads()).ok();
         fs::create_dir(browser.downloads()).unwrap();
-        browser.look(Look {
-            name: "desktop",
-            width: 1280,
-            height: 800,
-            dark: false,
-            touch: false,
-        });
+        browser.look(DESKTOP[0]);
         if browser.driver.engine == Engine::Chromium {
             let allowed = json!({"behavior": "allow", "downloadPath": browser.downloads()});
             browser.tool("Browser.setDownloadBehavior", &allowed);

@@ -11,7 +11,7 @@ use crate::common::http::get;
 use crate::site::{BITS, Site, list};
 
 /// Light and dark.
-const DESKTOP: [Look; 2] = [
+pub(crate) const DESKTOP: [Look; 2] = [
     look("desktop-light", 1280, 800, false),
     look("desktop-dark", 1280, 800, true),
 ];

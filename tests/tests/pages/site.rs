@@ -188,13 +188,17 @@ impl Browser {
         }
     }
 
-    /// Waits until so many moves were made and it is not the computer's turn.
+    /// Waits until it is your turn after so many moves, or the game is over.
     pub(crate) fn wait_for_turn(&self, moves: usize) -> Shown {
+        self.wait_for_moves(moves);
+        self.shown()
+    }
+
+    pub(crate) fn wait_for_moves(&self, moves: usize) {
         self.wait(&format!(
             "document.body.dataset.turn === 'over' || document.body.dataset.turn === 'you'
              && (new URLSearchParams(location.hash.slice(1)).get('moves') ?? '').split('_').filter((m) => m).length >= {moves}"
         ));
-        self.shown()
     }
 
     /// Opens a game and waits until it is your turn there.

@@ -108,11 +108,8 @@ impl Browser {
 
     /// Waits until so many moves were made, it is not the computer's turn, and the server has answered.
     fn wait_for_game(&self, game: &str, moves: usize) -> Shown {
-        self.wait(&format!(
-            "document.body.dataset.turn === 'over' || document.body.dataset.turn === 'you'
-             && document.querySelector('#board .playable') !== null
-             && (new URLSearchParams(location.hash.slice(1)).get('moves') ?? '').split('_').filter((m) => m).length >= {moves}"
-        ));
+        self.wait_for_moves(moves);
+        self.wait("document.body.dataset.turn === 'over' || document.querySelector('#board .playable') !== null");
         self.game(game)
     }
 
