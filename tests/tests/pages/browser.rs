@@ -73,7 +73,7 @@ impl Browser {
         // Servers have ports of their own, so nothing that a page keeps is for the pages of another test. What belongs
         // to the window goes with it.
         let new = browser.post("/window/new", &json!({"type": "tab"}));
-        browser.driver.delete("/window");
+        browser.driver.call("DELETE", "/window", "").unwrap();
         browser.post("/window", &json!({"handle": new["handle"]}));
         browser.complaints();
         fs::remove_dir_all(browser.downloads()).ok();
@@ -87,7 +87,7 @@ impl Browser {
     }
 
     fn post(&self, path: &str, body: &Value) -> Value {
-        let answer = self.driver.post(path, body);
+        let answer = self.driver.call("POST", path, &body.to_string());
         answer.unwrap_or_else(|error| panic!("{path} {body}: {error}"))
     }
 
@@ -269,7 +269,7 @@ impl Browser {
             return;
         };
         fs::create_dir_all(&folder).unwrap();
-        let png = self.driver.get("/screenshot");
+        let png = self.driver.call("GET", "/screenshot", "").unwrap();
         let file = Path::new(&folder).join(format!("{name}.png"));
         fs::write(file, base64(png.as_str().unwrap())).unwrap();
     }

@@ -68,25 +68,13 @@ impl Driver {
         });
         let wanted = engine.wanted(&browser, &driver.folder, calm);
         let wanted = json!({"capabilities": {"alwaysMatch": wanted}});
-        let started = driver.post("", &wanted).unwrap();
+        let started = driver.call("POST", "", &wanted.to_string()).unwrap();
         driver.session = format!("/session/{}", started["sessionId"].as_str().unwrap());
         Some(driver)
     }
 
-    pub(crate) fn get(&self, path: &str) -> Value {
-        self.call("GET", path, "").unwrap()
-    }
-
-    pub(crate) fn delete(&self, path: &str) -> Value {
-        self.call("DELETE", path, "").unwrap()
-    }
-
     /// An error is what the browser says of it.
-    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Value, String> {
-        self.call("POST", path, &body.to_string())
-    }
-
-    fn call(&self, method: &str, path: &str, body: &str) -> Result<Value, String> {
+    pub(crate) fn call(&self, method: &str, path: &str, body: &str) -> Result<Value, String> {
         let (port, session, length) = (self.port, &self.session, body.len());
         let request = format!(
             "{method} {session}{path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
