@@ -76,7 +76,6 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         size,
         replicas: args.replicas,
         check_one_in: args.check_one_in,
-        lease: args.lease,
         store_hint: Some(directory.location.clone().absolute()?.to_string()),
         issuer: Arc::clone(&issuer),
         participants: Some(access::list_file(home)),
@@ -85,7 +84,8 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         site: matches!(directory.location, Location::Directory(_))
             .then(|| serve::usual(table.table.clone())),
         open_status: args.public_status,
-        limits: Limits::default(),
+        limits: Limits::default().hastened(display.haste()),
+        haste: display.haste(),
     };
     let starting = Box::pin(Coordinator::start(
         Arc::clone(&directory.storage),

@@ -86,16 +86,14 @@ const LAYOUT: &[char] = &['\n', '\t'];
 
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
-    main_with(None)
+    main_in_haste(1)
 }
 
-/// The same with another time for which the leases of a coordinator last: tests do not wait until a usual one has ended.
-pub fn main_with(lease: Option<Duration>) -> ExitCode {
-    let (mut command, name) = Args::read();
-    if let Command::Coordinator(args) = &mut command {
-        args.lease = lease;
-    }
-    let display = Display::new(command.tells_events());
+/// The same with leases, limits of connections, patience and pauses that are so many times as short: for tests, which wait
+/// for them.
+pub fn main_in_haste(haste: u32) -> ExitCode {
+    let (command, name) = Args::read();
+    let display = Display::new(command.tells_events(), haste);
     display.tell(&Event::Started { command: name });
     start_log(&display, &command);
     match execute(command, &display) {
@@ -152,8 +150,8 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Download(args) => download::run(args, display).await,
             Command::Verify(args) => verify::run(args, display).await,
             Command::Export(args) => export::run(args, display).await,
-            Command::Query(args) => query::run(args).await,
-            Command::Openings(args) => openings::run(args).await,
+            Command::Query(args) => query::run(args, display).await,
+            Command::Openings(args) => openings::run(args, display).await,
             Command::Completions(args) => manual::completions(&args),
             Command::Man(args) => manual::man(&args),
             Command::Box(args) => boxes::run(args, display).await,

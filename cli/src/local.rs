@@ -66,7 +66,6 @@ pub(crate) async fn start(
         replicas: 1,
         // Nobody else is there to check results.
         check_one_in: Some(0),
-        lease: None,
         store_hint: None,
         issuer,
         participants: None,
@@ -74,6 +73,7 @@ pub(crate) async fn start(
         open_status: pages.is_some(),
         site: pages.as_ref().map(|(_, site)| site.clone()),
         limits: Limits::default(),
+        haste: 1,
     };
     let listeners = Listeners {
         calls: listener,

@@ -7,10 +7,11 @@ use chomp_table::{Position, TableError};
 
 use crate::args::OpeningsArgs;
 use crate::exit::{Exit, usage};
+use crate::progress::Display;
 use crate::source::Source;
 
-pub(crate) async fn run(args: OpeningsArgs) -> anyhow::Result<Exit> {
-    let source = Source::open(&args.source).await?;
+pub(crate) async fn run(args: OpeningsArgs, display: &Display) -> anyhow::Result<Exit> {
+    let source = Source::open(&args.source, display.haste()).await?;
     let json = args.json;
     let told = tokio::task::spawn_blocking(move || find(&source, &args)).await??;
     let mut text = String::new();

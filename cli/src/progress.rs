@@ -32,15 +32,26 @@ pub(crate) struct Display {
     terminal: bool,
     /// Whether to write events instead of lines.
     json: bool,
+    /// Whatever waits for a time waits so many times as short: 1, but in tests.
+    haste: u32,
 }
 
 impl Display {
-    pub(crate) fn new(json: bool) -> Display {
+    pub(crate) fn new(json: bool, haste: u32) -> Display {
         Display {
             bar: ProgressBar::hidden(),
             terminal: io::stderr().is_terminal() && !json,
             json,
+            haste,
         }
+    }
+
+    pub(crate) fn haste(&self) -> u32 {
+        self.haste
+    }
+
+    fn line_every(&self) -> Duration {
+        LINE_EVERY / self.haste
     }
 
     pub(crate) fn is_terminal(&self) -> bool {
@@ -91,7 +102,7 @@ impl Display {
     pub(crate) async fn follow(&self, status: watch::Receiver<Arc<Status>>) {
         self.bar.set_length(BAR_STEPS);
         self.show_bar(STAGE_BAR);
-        let mut lines = tokio::time::interval(LINE_EVERY);
+        let mut lines = tokio::time::interval(self.line_every());
         lines.tick().await;
         let mut bar = tokio::time::interval(BAR_EVERY);
         let mut layer = None;
@@ -157,7 +168,12 @@ impl Display {
             } else if let Some(percent) = (now.bytes * 100).checked_div(now.bytes_total) {
                 self.line(&format!("{shards} {percent} %"));
             }
-            tokio::time::sleep(if self.terminal { BAR_EVERY } else { LINE_EVERY }).await;
+            tokio::time::sleep(if self.terminal {
+                BAR_EVERY
+            } else {
+                self.line_every()
+            })
+            .await;
         }
     }
 
@@ -170,7 +186,7 @@ impl Display {
     ) {
         self.bar.set_length(BAR_STEPS);
         self.show_bar(STAGE_BAR);
-        let mut lines = tokio::time::interval(LINE_EVERY);
+        let mut lines = tokio::time::interval(self.line_every());
         lines.tick().await;
         let mut bar = tokio::time::interval(BAR_EVERY);
         let mut first = *stages.borrow();
@@ -206,7 +222,12 @@ impl Display {
     ) {
         self.show_bar("words [{wide_bar}] {percent:>3} %, {eta} left");
         loop {
-            tokio::time::sleep(if self.terminal { BAR_EVERY } else { LINE_EVERY }).await;
+            tokio::time::sleep(if self.terminal {
+                BAR_EVERY
+            } else {
+                self.line_every()
+            })
+            .await;
             let chomp_export::ExportProgress { read, total } = *progress.borrow();
             if self.terminal {
                 self.bar.set_length(total);

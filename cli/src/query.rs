@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::args::QueryArgs;
 use crate::exit::{Exit, usage};
+use crate::progress::Display;
 use crate::source::{Asked, Source};
 
 /// How many positions are looked up together. A group reads each part of the table that it needs once.
@@ -28,8 +29,8 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 /// What is read of stdin at a time.
 const BUFFER_BYTES: usize = 64 << 10;
 
-pub(crate) async fn run(args: QueryArgs) -> anyhow::Result<Exit> {
-    let asked = Asked::open(&args.source).await?;
+pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<Exit> {
+    let asked = Asked::open(&args.source, display.haste()).await?;
     let told = tokio::task::spawn_blocking(move || match asked {
         Asked::Losing(source) => all(&source, &args),
         Asked::Values(table) => all(&*table, &args),

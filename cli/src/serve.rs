@@ -105,7 +105,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
         cache_bytes: args.cache.as_u64(),
     })
     .await;
-    let limits = limits(args.rate);
+    let limits = limits(args.rate).hastened(display.haste());
     let router = site.router();
     let endpoints = vec![Endpoint { listener, router }];
     let server = Server::start(endpoints, None, limits, &limits.permits());

@@ -34,8 +34,8 @@ pub(crate) enum Asked {
 
 impl Source {
     /// Opens a table of losing positions.
-    pub(crate) async fn open(args: &SourceArgs) -> anyhow::Result<Source> {
-        match Asked::open(args).await? {
+    pub(crate) async fn open(args: &SourceArgs, haste: u32) -> anyhow::Result<Source> {
+        match Asked::open(args, haste).await? {
             Asked::Losing(source) => Ok(source),
             Asked::Values(_) => Err(usage(format!(
                 "{} is a table of Grundy values, and this takes one of losing positions",
@@ -46,7 +46,7 @@ impl Source {
 }
 
 impl Asked {
-    pub(crate) async fn open(args: &SourceArgs) -> anyhow::Result<Asked> {
+    pub(crate) async fn open(args: &SourceArgs, haste: u32) -> anyhow::Result<Asked> {
         let is_url = args.table.starts_with("http://") || args.table.starts_with("https://");
         let is_bucket = Location::is_of_bucket(&args.table);
         if !is_url && !is_bucket {
@@ -64,7 +64,7 @@ impl Asked {
             from: args.table.clone(),
             ca,
             token: None,
-            patience: PATIENCE,
+            patience: PATIENCE / haste,
         };
         Ok(chomp_download::open(reach).await?.into())
     }

@@ -10,7 +10,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::routing::{MethodRouter, any_service};
 use chomp_access::{Issuer, Participants};
@@ -86,8 +85,6 @@ pub struct Options {
     /// One in so many ranges is evaluated by another worker too before it counts; 0: none. If it is not said, as
     /// [`Settings`] has it.
     pub check_one_in: Option<u32>,
-    /// How long a lease lasts. If it is not said, as [`Settings`] has it.
-    pub lease: Option<Duration>,
     /// Where workers find the store, as they write it, if they may reach it.
     pub store_hint: Option<String>,
     /// Makes and checks the tokens of the table.
@@ -102,6 +99,8 @@ pub struct Options {
     pub open_status: bool,
     /// What connections may cost.
     pub limits: Limits,
+    /// Leases are so many times as short as usual: 1, but in tests.
+    pub haste: u32,
 }
 
 /// Where a coordinator listens.
@@ -141,13 +140,10 @@ impl Coordinator {
         published: Option<AnyManifest>,
         listeners: Listeners,
     ) -> Result<Coordinator, StartError> {
-        let mut settings = Settings::new(options.size, options.division);
+        let mut settings = Settings::new(options.size, options.division).hastened(options.haste);
         settings.replicas = options.replicas;
         if let Some(one_in) = options.check_one_in {
             (settings.check_one_in, settings.check_own_one_in) = (one_in, one_in);
-        }
-        if let Some(lease) = options.lease {
-            settings.last_for(u64::try_from(lease.as_millis()).unwrap_or(u64::MAX));
         }
         let random = generate::<[u8; 8]>(&SystemRandom::new());
         let random = random.map_err(|_| StartError::Random)?.expose();

@@ -92,10 +92,16 @@ impl Settings {
         }
     }
 
-    /// Has leases last so long, in milliseconds, and a worker that is silent forgotten after three times that.
-    pub fn last_for(&mut self, lease_ms: u64) {
-        self.lease_ms = lease_ms;
-        self.silence_ms = lease_ms.saturating_mul(3);
+    /// The same with leases, and what is measured by them, so many times as short: for tests, which wait for them.
+    #[must_use]
+    pub fn hastened(self, haste: u32) -> Settings {
+        let haste = u64::from(haste);
+        Settings {
+            lease_ms: self.lease_ms / haste,
+            silence_ms: self.silence_ms / haste,
+            straggler_ms: self.straggler_ms / haste,
+            ..self
+        }
     }
 
     /// The most bits of the number of a range.

@@ -1,10 +1,9 @@
-//! The program `chomp`, under a name of its own, whose leases may be shorter.
+//! The program `chomp`, under a name of its own, and in haste if `CHOMP_TEST_HASTE` says so.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 fn main() -> ExitCode {
-    let lease = std::env::var("CHOMP_TEST_LEASE_MS").ok();
-    let millis = lease.map(|millis| millis.parse().expect("a number of milliseconds"));
-    chomp_cli::main_with(millis.map(Duration::from_millis))
+    let haste = std::env::var("CHOMP_TEST_HASTE");
+    let haste = haste.map_or(1, |haste| haste.parse().expect("a number of times"));
+    chomp_cli::main_in_haste(haste)
 }

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use bytesize::ByteSize;
 use chomp_store::location::Location;
@@ -101,10 +100,6 @@ pub(crate) struct CoordinatorArgs {
     /// workers are one participant's]
     #[arg(long, value_name = "N")]
     pub(crate) check_one_in: Option<u32>,
-
-    /// How long leases last, for tests: no flag.
-    #[arg(skip)]
-    pub(crate) lease: Option<Duration>,
 
     /// The name or address by which workers reach this machine [default: that of --listen, or the
     /// machine's name]

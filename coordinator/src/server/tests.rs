@@ -24,7 +24,6 @@ pub(crate) fn options(issuer: &Arc<Issuer>) -> Options {
         size: 14,
         replicas: 1,
         check_one_in: None,
-        lease: None,
         store_hint: None,
         issuer: Arc::clone(issuer),
         participants: None,
@@ -32,6 +31,7 @@ pub(crate) fn options(issuer: &Arc<Issuer>) -> Options {
         site: None,
         open_status: false,
         limits: Limits::default(),
+        haste: 1,
     }
 }
 

@@ -94,6 +94,26 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// The same with times so many times as short: for tests, which wait for them.
+    #[must_use]
+    pub fn hastened(self, haste: u32) -> Limits {
+        Limits {
+            tls_time: self.tls_time / haste,
+            greeting_time: self.greeting_time / haste,
+            header_time: self.header_time / haste,
+            still_time: self.still_time / haste,
+            idle_time: self.idle_time / haste,
+            answer_time: self.answer_time / haste,
+            rate_time: self.rate_time / haste,
+            keepalive: self.keepalive / haste,
+            finish_time: self.finish_time / haste,
+            drain_time: self.drain_time / haste,
+            ..self
+        }
+    }
+}
+
 const HANDSHAKE_RATE: NonZeroU32 = NonZeroU32::new(100).unwrap();
 const REFUSAL_RATE: NonZeroU32 = NonZeroU32::new(10).unwrap();
 pub(super) const RATE_MIN: NonZeroU64 = NonZeroU64::new(32 << 10).unwrap();

@@ -203,9 +203,14 @@ pub(crate) fn at_home(mut command: Command, home: &Path) -> Command {
     command
 }
 
-/// Has the leases of a coordinator last for so long only.
-pub(crate) fn last_for(coordinator: &mut Command, lease: Duration) {
-    coordinator.env("CHOMP_TEST_LEASE_MS", lease.as_millis().to_string());
+/// How many times as short as usual a lease, the patience with peers, and pauses are for a process in haste.
+pub(crate) const HASTE: u32 = 30;
+/// How long a lease of a coordinator in haste lasts.
+pub(crate) const HASTY_LEASE: Duration = Duration::from_secs(1);
+
+/// Has a process wait for a thirtieth of the time.
+pub(crate) fn hasten(command: &mut Command) -> &mut Command {
+    command.env("CHOMP_TEST_HASTE", HASTE.to_string())
 }
 
 /// A port that nobody listens on. It is none of those that the system gives to connections: a

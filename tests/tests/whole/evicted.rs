@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::cluster::{Cluster, Process, free_port, last_for, wait_for};
+use crate::common::cluster::{Cluster, Process, free_port, hasten, wait_for};
 use crate::common::http::serve;
 use crate::common::random::Random;
 use crate::common::{
@@ -24,8 +24,6 @@ const BITS: &str = "28";
 /// Small ranges: a job of some hundred tasks, which takes long enough to be disturbed.
 const RANGE_BITS: &str = "16";
 const WORKERS: usize = 2;
-/// How long leases last.
-const LEASE: Duration = Duration::from_millis(400);
 /// How long a deployment is disturbed, and at the least so many of its processes are evicted.
 const DISTURBED: Duration = Duration::from_millis(1500);
 const EVICTIONS_MIN: u32 = 5;
@@ -111,7 +109,7 @@ impl Deployment {
         command.args(["coordinator", "--json", "--exit-when-done"]);
         command.args(["--bits", self.bits, "--range-bits", RANGE_BITS]);
         command.args(["--listen", &address, "--advertise", "localhost", "--table"]);
-        last_for(command.arg(&self.volume), LEASE);
+        hasten(command.arg(&self.volume));
         let mut coordinator = self.cluster.start(&mut command);
         wait_for("a coordinator", || {
             coordinator.said().contains("listening on ") || coordinator.ended().is_some()

@@ -38,6 +38,7 @@ async fn run(
         site: None,
         open_status: false,
         limits: Limits::default(),
+        haste: 1,
         store_hint: None,
         check_one_in: None,
         lease: None,

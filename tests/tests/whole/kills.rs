@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::cluster::{Cluster, Process, last_for, wait_for};
+use crate::common::cluster::{Cluster, Process, HASTY_LEASE, hasten, wait_for};
 use crate::common::random::Random;
 use crate::common::{digests, end, folder, program};
 use chomp_table::Digest;
@@ -31,8 +31,6 @@ const VALUES: Kind = Kind {
     size: ["--tiles", "44", "--rank-bits", "8"],
     folder: "values-044",
 };
-/// How long leases last.
-const LEASE: Duration = Duration::from_millis(400);
 /// How long a job is disturbed before it is left to its end.
 const DISTURBED: Duration = Duration::from_millis(1500);
 /// At the least so many faults of each job.
@@ -65,7 +63,7 @@ impl Kind {
         let mut command = cluster.coordinator_of(cluster.port, &self.size);
         // The bytes are those of a run that checks nothing.
         command.args(["--exit-when-done", "--check-one-in", "8"]);
-        last_for(&mut command, LEASE);
+        hasten(&mut command);
         command
     }
 }
@@ -184,7 +182,7 @@ fn build(kind: &Kind, seed: u64, expected: &BTreeMap<String, Digest>) -> Faults 
         // The first faults are of all kinds.
         let (number, is_killed, time) = match faults.count() {
             0 => (0, true, None),
-            1 => (1, false, Some(2 * LEASE)),
+            1 => (1, false, Some(2 * HASTY_LEASE)),
             2 => (2, true, None),
             3 if seed % 10 == 9 => (0, false, Some(LONGER_THAN_A_CALL)),
             3 => (0, false, None),
@@ -194,7 +192,7 @@ fn build(kind: &Kind, seed: u64, expected: &BTreeMap<String, Digest>) -> Faults 
             let who = number.min(1);
             faults.killed[who] += u32::from(is_killed);
             faults.stopped[who] += u32::from(!is_killed);
-            faults.longer_than_a_lease += u32::from(who == 1 && time > Some(LEASE));
+            faults.longer_than_a_lease += u32::from(who == 1 && time > Some(HASTY_LEASE));
         }
     };
     ended.summary();
