@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -70,7 +72,7 @@ impl Slurm {
              AuthType=auth/munge\nAuthInfo=socket={home}/munge/socket,cred_expire=5\n\
              ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nJobAcctGatherType=jobacct_gather/none\n\
              AccountingStorageType=accounting_storage/none\nSelectType=select/cons_tres\n\
-             SelectTypeParameters=CR_CPU_Memory\nSchedulerParameters=sched_interval=2,bf_interval=2\n\
+             SelectTypeParameters=CR_CPU_Memory\nSchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0\n\
              MpiDefault=none\nReturnToService=2\nSlurmdParameters=config_overrides\nJobRequeue=1\n\
              PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\nKillWait=5\nMinJobAge=3600\n\
              SlurmctldTimeout=10\nSlurmdTimeout=30\nMessageTimeout=10\n\
@@ -157,9 +159,22 @@ impl Slurm {
 
     /// The states of a job, or of those of an array.
     pub(crate) fn states(&self, job: &str) -> Vec<String> {
+        // Who asks all the time keeps Slurm from its work.
+        thread::sleep(Duration::from_millis(50));
         let args = ["-h", "-t", "all", "-j", job, "-r", "-o", "%T"];
         let said = self.run("squeue", &args);
         text(&said.stdout).lines().map(str::to_owned).collect()
+    }
+
+    /// Lets a job start that was put back into the queue, where Slurm keeps it for longer. A job that starts in the same
+    /// second in which it was stopped has no credential.
+    pub(crate) fn hurry(&self, job: &str) {
+        if self.states(job).iter().any(|state| state == "PENDING") {
+            thread::sleep(Duration::from_millis(1500));
+            // Those of an array that run cannot start.
+            let id = format!("JobId={job}");
+            self.command("scontrol", &["update", &id, "StartTime=now"]);
+        }
     }
 
     /// How often a job was put back into the queue.
@@ -182,7 +197,10 @@ impl Slurm {
             ];
             ends.contains(&state.as_str())
         };
-        wait_for("the end of a job", || self.states(job).iter().all(is_over));
+        wait_for("the end of a job", || {
+            self.hurry(job);
+            self.states(job).iter().all(is_over)
+        });
         self.states(job).iter().all(|state| state == "COMPLETED")
     }
 
@@ -240,7 +258,8 @@ impl Slurm {
             .env("HOME", home)
             .env("CHOMP_PROGRAM", PROGRAM)
             .env("CHOMP_TABLE", self.table())
-            .env("CHOMP_PATIENCE", "5")
+            .env("CHOMP_PATIENCE", "2")
+            .env("CHOMP_PAUSE", "1")
             .env("CHOMP_COORDINATOR_ADVERTISE", "127.0.0.1");
         // Daemons keep what they are given: a pipe would not end with the command.
         if program.starts_with("slurmd") || program.starts_with("slurmctld") || program == "munged"
