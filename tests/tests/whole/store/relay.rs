@@ -19,10 +19,10 @@ pub(crate) const NEW_KEY: &str = "new";
 pub(crate) const CREDENTIALS: &str = "/credentials";
 /// Of so many requests one fails, or stalls.
 const FAILS_ONE_IN: usize = 10;
-const STALLS_ONE_IN: usize = 150;
+const STALLS_ONE_IN: usize = 75;
 /// How long a slow server thinks, in milliseconds, and how long when it stalls.
-const THINKS_MILLIS: u64 = 10;
-const STALL: Duration = Duration::from_secs(2);
+const THINKS_MILLIS: u64 = 5;
+const STALL: Duration = Duration::from_millis(500);
 /// How long it takes from a look whether there is an object to its creation.
 const RACE: Duration = Duration::from_millis(50);
 
@@ -46,10 +46,9 @@ pub(crate) enum Way {
     Failing,
     /// The server takes its time, and now and then much of it.
     Slow,
-    /// Pods get [`NEW_KEY`] and not [`OLD_KEY`] any more, which is still good.
-    Renewing,
-    /// [`OLD_KEY`] has expired, which the server says with this status.
-    Expired(u16),
+    /// [`OLD_KEY`] is good for so many parts, and has then expired, which the server says with this status. Pods get
+    /// [`NEW_KEY`] when half of them are there.
+    Expires { parts: usize, status: u16 },
 }
 
 /// How often what happened.
@@ -63,7 +62,7 @@ pub(crate) struct Counts {
     pub(crate) stalled: usize,
     /// Requests with a key that has expired.
     pub(crate) expired: usize,
-    /// Requests with another key, when one has expired.
+    /// Requests with another key, where one expires.
     pub(crate) renewed: usize,
 }
 
@@ -88,6 +87,8 @@ struct State {
     way: Way,
     random: Random,
     counts: Counts,
+    /// The parts that were created with [`OLD_KEY`] in this way.
+    parts: usize,
     /// What was created while the server was [`Way::Racing`].
     created: BTreeSet<String>,
 }
@@ -115,6 +116,7 @@ impl Relay {
                 way,
                 random,
                 counts: Counts::default(),
+                parts: 0,
                 created: BTreeSet::new(),
             }),
             changed: Condvar::new(),
@@ -140,7 +142,9 @@ impl Relay {
     }
 
     pub(crate) fn set(&self, way: Way) {
-        self.shared.state.lock().unwrap().way = way;
+        let mut state = self.shared.state.lock().unwrap();
+        (state.way, state.parts) = (way, 0);
+        drop(state);
         self.shared.changed.notify_all();
         // Who waits for a connection looks at the way again.
         drop(TcpStream::connect(self.address));
@@ -227,28 +231,30 @@ impl State {
                     Fate::Answer(answer)
                 }
             }
-            Way::Open | Way::Gone | Way::Renewing | Way::Failing => Fate::Pass,
+            Way::Open | Way::Gone | Way::Failing => Fate::Pass,
             Way::Slow if self.random.below(STALLS_ONE_IN) == 0 => {
                 self.counts.stalled += 1;
                 Fate::Delay(STALL)
             }
             Way::Slow => Fate::Delay(self.random.millis(0, THINKS_MILLIS)),
-            Way::Expired(status) if head.contains(&format!("Credential={OLD_KEY}/")) => {
-                self.counts.expired += 1;
-                Fate::Answer(answer(status, "ExpiredToken"))
-            }
-            Way::Expired(_) => {
-                self.counts.renewed += 1;
+            Way::Expires { parts, status } => {
+                if !head.contains(&format!("Credential={OLD_KEY}/")) {
+                    self.counts.renewed += 1;
+                } else if self.parts >= parts {
+                    self.counts.expired += 1;
+                    return Fate::Answer(answer(status, "ExpiredToken"));
+                } else if head.starts_with("PUT ") && path(head).contains("/work/parts/") {
+                    self.parts += 1;
+                }
                 Fate::Pass
             }
         }
     }
 
     fn credentials(&self) -> String {
-        let key = if self.way == Way::Open {
-            OLD_KEY
-        } else {
-            NEW_KEY
+        let key = match self.way {
+            Way::Expires { parts, .. } if self.parts < parts / 2 => OLD_KEY,
+            _ => NEW_KEY,
         };
         let body = format!(
             "{{\"AccessKeyId\":\"{key}\",\"SecretAccessKey\":\"secret\",\"Token\":\"token\",\

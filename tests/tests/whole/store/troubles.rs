@@ -6,6 +6,9 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use chomp_trials::effort;
+use serde_json::Value;
+
 use super::bucket::Bucket;
 use super::relay::{CREDENTIALS, Counts, NEW_KEY, OLD_KEY, Relay, Way};
 use crate::common::cluster::{Process, wait_for};
@@ -15,9 +18,9 @@ use crate::common::{Ended, FINGERPRINT_24, fingerprint, number};
 const POD: &str = "";
 /// For so many seconds a server is gone, if `CHOMP_OUTAGE` does not say for how many: longer than all is repeated at
 /// short intervals, and shorter than anybody waits.
-const OUTAGE: u64 = 8;
+const OUTAGE: f64 = 2.0;
 /// So many ranges are some, and far from all.
-const SOME: u64 = 1 << 5;
+const SOME: u64 = 1 << 4;
 
 /// A job whose way to the server is a relay.
 struct Job {
@@ -31,7 +34,7 @@ impl Job {
         let mut bucket = Bucket::new()?;
         let relay = Relay::start(&bucket.address, way);
         bucket.url.clone_from(&relay.url);
-        (bucket.bits, bucket.range_bits) = ("24", "15");
+        (bucket.bits, bucket.range_bits) = ("24", "16");
         Some(Job { bucket, relay })
     }
 
@@ -143,8 +146,9 @@ fn a_server_that_is_gone_for_a_while_is_waited_for() {
     job.wait_for_more(SOME);
     job.relay.set(Way::Gone);
     let outage = std::env::var("CHOMP_OUTAGE");
-    let outage = outage.map_or(OUTAGE, |seconds| seconds.parse().unwrap());
-    thread::sleep(Duration::from_secs(outage));
+    let usual = OUTAGE * effort().clamp(1.0, 4.0);
+    let outage = outage.map_or(usual, |seconds| seconds.parse().unwrap());
+    thread::sleep(Duration::from_secs_f64(outage));
     for process in [&mut coordinator].into_iter().chain(&mut workers) {
         assert!(process.ended().is_none(), "{:?}", process.ended());
     }
@@ -155,14 +159,13 @@ fn a_server_that_is_gone_for_a_while_is_waited_for() {
 /// Of temporary credentials that were put into the environment.
 #[test]
 fn credentials_that_expire_half_way() {
-    let Some(job) = Job::new(Way::Open) else {
+    // As Amazon says it. There are more parts than so many.
+    let (parts, status) = (64, 400);
+    let Some(job) = Job::new(Way::Expires { parts, status }) else {
         return;
     };
     let coordinator = job.coordinator(OLD_KEY);
     let workers = [OLD_KEY; 2].map(|key| job.worker(key));
-    let done = job.wait_for_more(SOME);
-    // As Amazon does.
-    job.relay.set(Way::Expired(400));
     let texts = [
         &job.bucket.store,
         "the credentials have expired",
@@ -170,7 +173,12 @@ fn credentials_that_expire_half_way() {
         "run the same command again",
         "<Code>ExpiredToken</Code>",
     ];
-    coordinator.wait().refuses(5, &texts);
+    let ended = coordinator.wait();
+    ended.refuses(5, &texts);
+    let events = ended.stderr.lines().map(serde_json::from_str::<Value>);
+    let done = events.filter_map(|event| event.unwrap()["ranges_done"].as_u64());
+    let done = done.last().expect("it said how far it was");
+    assert!(done > 0, "{ended:?}");
     for worker in workers {
         // Whether the coordinator can still tell it depends on who asks when.
         let ended = worker.wait();
@@ -184,10 +192,9 @@ fn credentials_that_expire_half_way() {
     let found = job.ranges_done();
     assert!(found >= done, "{done} were acknowledged, {found} are there");
     // And the workers': then the coordinator does for them what is done in the store.
-    job.relay.set(Way::Open);
+    let (parts, status) = (2, 403);
+    job.relay.set(Way::Expires { parts, status });
     let workers = [OLD_KEY, NEW_KEY].map(|key| job.worker(key));
-    job.wait_for_more(SOME);
-    job.relay.set(Way::Expired(403));
     let [old, new] = is_done(coordinator, workers);
     for text in ["through the coordinator", "the credentials have expired"] {
         assert!(old.stderr.contains(text), "{old:?}");
@@ -198,18 +205,13 @@ fn credentials_that_expire_half_way() {
 /// Of a pod, which gets new ones while the old ones are still good.
 #[test]
 fn credentials_that_are_renewed_in_time() {
-    let Some(mut job) = Job::new(Way::Open) else {
+    // What is under way when there are new ones is less than half of so many parts.
+    let (parts, status) = (32, 400);
+    let Some(job) = Job::new(Way::Expires { parts, status }) else {
         return;
     };
-    // Enough ranges that most are still to be done when the old credentials expire.
-    job.bucket.range_bits = "13";
     let coordinator = job.coordinator(POD);
     let workers = [POD; 2].map(|key| job.worker(key));
-    job.wait_for_more(SOME);
-    job.relay.set(Way::Renewing);
-    // Until what was under way is answered.
-    thread::sleep(Duration::from_millis(500));
-    job.relay.set(Way::Expired(400));
     is_done(coordinator, workers);
     let counts = job.relay.counts();
     assert!(counts.expired == 0 && counts.renewed > 10, "{counts:?}");
