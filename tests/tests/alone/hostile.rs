@@ -22,16 +22,18 @@ use tonic::{Code, Status};
 const PEAK_BYTES_MAX: u64 = 300 << 20;
 /// Connections of one peer that send nothing. Fewer than one address may have.
 const SILENT: usize = 1000;
-/// What a busy machine may add to any time.
-const SLACK: Duration = Duration::from_secs(15);
-/// The named limits: see `serve/src/net/limits.rs`.
-const GREETING: Duration = Duration::from_secs(10);
-const HEADER: Duration = Duration::from_secs(10);
-const KEEPALIVE: Duration = Duration::from_secs(20);
+/// The limits of the coordinator are so many times as short as in `serve/src/net/limits.rs`.
+const HASTE: u32 = 10;
+/// What a busy machine may add to any time: less than what ends every connection that stands still.
+const SLACK: Duration = Duration::from_secs(4);
+/// The named limits.
+const GREETING: Duration = Duration::from_secs(1);
+const HEADER: Duration = Duration::from_secs(1);
+const KEEPALIVE: Duration = Duration::from_secs(2);
 /// How long the next bytes of an object may take.
-const STALL: Duration = Duration::from_mins(1);
+const STALL: Duration = Duration::from_secs(6);
 /// Those that can only be seen to stay may do so for as long as all others.
-const WATCHED: Duration = Duration::from_secs(45);
+const WATCHED: Duration = Duration::from_millis(4500);
 
 fn raw_peers() -> Vec<Peer> {
     let peer = |name, opening: &[u8], then, within: Duration| Peer {
@@ -276,7 +278,7 @@ async fn thousands_of_calls(access: Access) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_goes_on_among_hostile_peers() {
-    let mut cluster = Job::start(24, 12, &["--keep-parts"]);
+    let mut cluster = Job::start_in_haste(HASTE, 24, 12, &["--keep-parts"]);
     let (address, access) = (cluster.address(), cluster.access_of("hostile"));
     // Where somebody has shown a token, peers are no strangers, who would have fewer places.
     assert_eq!(cluster.status()["phase"], "running");

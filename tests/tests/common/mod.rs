@@ -71,6 +71,11 @@ pub(crate) fn program() -> Command {
     command
 }
 
+/// Makes leases, limits of connections, patience and pauses of the program so many times as short.
+pub(crate) fn hasten(command: &mut Command, haste: u32) -> &mut Command {
+    command.env("CHOMP_TEST_HASTE", haste.to_string())
+}
+
 /// `chomp run --json` for the table of `bits` bits in `table`.
 pub(crate) fn run(table: &Path, bits: u32) -> Command {
     let mut command = program();

@@ -16,6 +16,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::common::cluster::{Cluster, Process, wait_for};
+use crate::common::hasten;
 
 /// A job with its coordinator, which listens without TLS, so that peers write the bytes of HTTP by hand.
 #[derive(Debug)]
@@ -36,9 +37,14 @@ impl Deref for Job {
 impl Job {
     /// A job for the table of `bits` bits in ranges of 2^`range_bits` words; the coordinator gets more arguments.
     pub(crate) fn start(bits: u32, range_bits: u32, args: &[&str]) -> Job {
+        Job::start_in_haste(1, bits, range_bits, args)
+    }
+
+    /// The same with leases and limits of connections that are so many times as short.
+    pub(crate) fn start_in_haste(haste: u32, bits: u32, range_bits: u32, args: &[&str]) -> Job {
         let cluster = Cluster::in_the_clear();
         let mut command = cluster.coordinator(bits, range_bits);
-        let coordinator = cluster.start_coordinator(command.args(args));
+        let coordinator = cluster.start_coordinator(hasten(command.args(args), haste));
         Job {
             coordinator,
             cluster,

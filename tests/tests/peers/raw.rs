@@ -34,7 +34,7 @@ pub(crate) struct Peer {
 pub(crate) enum Then {
     /// Waits for the end.
     Silence,
-    /// Sends a byte of these every second.
+    /// Sends a byte of these ten times a second.
     Drip(Vec<u8>),
     /// Sends these, changed by the number of the turn, as fast as they are taken.
     Flood(fn(u32) -> Vec<u8>),
@@ -58,7 +58,7 @@ impl Peer {
                 Then::Drip(bytes) => {
                     for byte in bytes {
                         let _ = writer.write_all(&[byte]).await;
-                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        tokio::time::sleep(Duration::from_millis(100)).await;
                     }
                 }
                 Then::Flood(next) => {

@@ -7,6 +7,7 @@ use std::process::Command;
 use crate::common::cluster::{Process, free_port, wait_for};
 use crate::common::{FINGERPRINT_24, end, files, fingerprint, needs, program, ranges_done, run_in};
 use chomp_table::Table;
+use chomp_trials::effort;
 use tempfile::TempDir;
 
 const BITS: u32 = 24;
@@ -89,7 +90,8 @@ fn a_full_disk_at_any_stage() {
     let mut sizes: Vec<u64> = vec![1, 2, 3, 5];
     sizes.extend((1..6).map(|sixth| work * sixth / 6));
     // How many parts there are depends on who is done first, so near the end it may just fit.
-    sizes.extend((work - work / 8..all).step_by(2));
+    let closely = if effort() > 1.0 { 2 } else { 8 };
+    sizes.extend((work - work / 8..all).step_by(closely));
     let mut stages = Vec::new();
     for size in sizes {
         let disk = SmallDisk::mount(size * PAGE).expect("as before");

@@ -54,17 +54,18 @@ fn outlive<T: Send>(
     range_bits: u32,
     liar: impl AsyncFnOnce(&Access, Others) -> T + Send,
 ) -> Aftermath<T> {
-    outlive_with(2, range_bits, liar)
+    outlive_with(2, 1, range_bits, liar)
 }
 
-/// The same with so many replicas.
+/// The same with so many replicas, and leases that are so many times as short.
 fn outlive_with<T: Send>(
     replicas: u32,
+    haste: u32,
     range_bits: u32,
     liar: impl AsyncFnOnce(&Access, Others) -> T + Send,
 ) -> Aftermath<T> {
     let args = ["--replicas", &replicas.to_string()];
-    let mut cluster = Job::start(BITS, range_bits, &args);
+    let mut cluster = Job::start_in_haste(haste, BITS, range_bits, &args);
     let access = cluster.access_of("liar");
     let (may_come, they_may_come) = mpsc::channel();
     let (they_are_there, are_there) = mpsc::channel();
@@ -259,7 +260,7 @@ fn results_that_are_none() {
 #[test]
 fn shards_that_are_wrong() {
     let job = |lie: fn(&mut Merged, &mut Vec<u8>)| {
-        outlive_with(3, 12, async move |access, others| {
+        outlive_with(3, 1, 16, async move |access, others| {
             let mut client = Client::join(access, 1, "liar").await;
             others.wait();
             let mut deeds = Deeds::default();
@@ -403,9 +404,9 @@ fn strangers_and_latecomers() {
 /// slow worker looks the same; others do its work as well.
 #[test]
 fn one_that_never_submits() {
-    /// More would cost three seconds each, after which others are given the same.
+    /// More would cost a third of a second each, after which others are given the same.
     const TASKS: usize = 3;
-    let aftermath = outlive(14, async |access, others| {
+    let aftermath = outlive_with(2, 10, 14, async |access, others| {
         let mut client = Client::join(access, 1, "idler").await;
         others.wait();
         let mut leases = Vec::new();

@@ -13,22 +13,25 @@ use std::time::{Duration, Instant};
 use crate::common::cluster::{Cluster, Process, at_home};
 use crate::common::netns::{COORDINATOR, Cut, Network, address};
 use crate::common::random::Random;
-use crate::common::{FINGERPRINT_30, fingerprint, needs, program};
+use crate::common::{FINGERPRINT_28, fingerprint, hasten, needs, program};
+use chomp_trials::effort;
 use serde_json::Value;
 
-const BITS: u32 = 30;
+const BITS: u32 = 28;
 /// Small ranges: a job of some thousand tasks, which takes long enough to be disturbed.
-const RANGE_BITS: u32 = 14;
+const RANGE_BITS: u32 = 13;
 const HOSTS: usize = 4;
 const PORT: u16 = 7171;
-/// At the least so many cuts, of kinds that chance chooses.
-const CUTS_MIN: usize = 60;
-/// At the least so many kills.
-const KILLS_MIN: usize = 10;
+/// At the least so many cuts, of kinds that chance chooses, times the effort.
+const CUTS_MIN: f64 = 12.0;
+/// At the least so many kills, times the effort.
+const KILLS_MIN: f64 = 3.0;
 /// The longest time from a fault to the next, in milliseconds.
-const STEP_MILLIS: u64 = 500;
-/// Longer than the deadlines of calls, and than a lease.
-const LONG: Duration = Duration::from_secs(33);
+const STEP_MILLIS: u64 = 250;
+/// Leases are so many times as short as usual.
+const HASTE: u32 = 10;
+/// Longer than a lease, in seconds, times the effort; from ten times on longer than the deadlines of calls, too.
+const LONG: f64 = 3.5;
 /// A job that is disturbed for so long does not get on.
 const TIME_MAX: Duration = Duration::from_mins(10);
 
@@ -64,10 +67,24 @@ struct Faults {
     kills: usize,
 }
 
+/// So many faults, times the effort.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a few hundred"
+)]
+fn times(faults: f64) -> usize {
+    (faults * effort()).ceil() as usize
+}
+
+fn long() -> Duration {
+    Duration::from_secs_f64(LONG * effort().clamp(1.0, 10.0))
+}
+
 impl Faults {
     fn are_enough(&self) -> bool {
         let cuts: usize = self.cuts.iter().sum();
-        cuts >= CUTS_MIN && self.long_cuts > 0 && self.kills >= KILLS_MIN
+        cuts >= times(CUTS_MIN) && self.long_cuts > 0 && self.kills >= times(KILLS_MIN)
     }
 }
 
@@ -119,7 +136,7 @@ impl Machines<'_> {
         self.hosts[host].cut = Some(Gap {
             cut,
             until: Instant::now() + lasts,
-            is_long: lasts >= LONG,
+            is_long: lasts >= long(),
         });
         faults.cuts[kind] += 1;
     }
@@ -151,12 +168,12 @@ impl Machines<'_> {
 
     fn disturb(&mut self, random: &mut Random, faults: &mut Faults) {
         let host = random.below(HOSTS);
-        if faults.kills < KILLS_MIN && random.below(5) == 0 {
+        if faults.kills < times(KILLS_MIN) && random.below(5) == 0 {
             self.kill(host);
             faults.kills += 1;
         } else if self.hosts[host].cut.is_none() {
             let kind = random.below(CUTS.len());
-            self.cut(host, kind, random.millis(20, 2500), faults);
+            self.cut(host, kind, random.millis(20, 1500), faults);
         }
     }
 }
@@ -167,7 +184,7 @@ fn coordinator(cluster: &Cluster) -> Command {
     command.args(["--range-bits", &RANGE_BITS.to_string()]);
     let listen = format!("{}:{PORT}", address(COORDINATOR));
     command.args(["--listen", &listen, "--table"]);
-    command.arg(cluster.table());
+    hasten(command.arg(cluster.table()), HASTE);
     command
 }
 
@@ -192,7 +209,7 @@ fn check_download(network: &Network, cluster: &Cluster) {
     let mut known = download();
     known.arg("--access").arg(cluster.access());
     let summary = network.start(1, cluster, &known).wait().summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_30);
+    assert_eq!(fingerprint(&summary), FINGERPRINT_28);
     let access = fs::read_to_string(cluster.access()).unwrap();
     let mut access: Value = serde_json::from_str(&access).unwrap();
     let authority = access.as_object_mut().unwrap().remove("ca");
@@ -213,7 +230,7 @@ fn build(network: &Network, random: &mut Random, faults: &mut Faults) {
     // One hears the coordinator and is not heard, the other the reverse, for longer than a lease.
     for (host, cut) in [(1, Cut::Outwards), (2, Cut::Inwards)] {
         let kind = CUTS.iter().position(|kind| *kind == cut).unwrap();
-        machines.cut(host, kind, LONG, faults);
+        machines.cut(host, kind, long(), faults);
     }
     let start = Instant::now();
     let mut finished = false;
@@ -234,7 +251,7 @@ fn build(network: &Network, random: &mut Random, faults: &mut Faults) {
             machines.disturb(random, faults);
         }
     };
-    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_30);
+    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_28);
 
     // Those that were cut off when it was done hear of it when they ask again.
     machines.mend_all();

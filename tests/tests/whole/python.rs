@@ -10,15 +10,14 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use crate::common::values::{SMALL, areas, publish};
-use crate::common::{end, made_once, needs, program, run};
+use crate::common::{FINGERPRINT_24, end, made_once, needs, program, run};
 use chomp_table::partition::count;
 use chomp_table::{Partition, Table, Word};
 use tempfile::TempDir;
 
-const BITS: u32 = 28;
-const LOSING: usize = 1_154_468;
-const STORED: usize = 577_241;
-const FINGERPRINT: &str = "f93ec4bb97dec9255a7e9f0e29d07ae3b8cee081f8194637a19d976de9129601";
+const BITS: u32 = 24;
+const LOSING: usize = 104_364;
+const STORED: usize = 52_188;
 
 fn python() -> Command {
     let name = std::env::var_os("CHOMP_PYTHON").unwrap_or_else(|| "python3".into());
@@ -242,10 +241,10 @@ fn numpy_pyarrow_and_csv_read_values() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    // More than a row group of Parquet, if it is both of each mirror pair.
-    let areas = areas(40);
-    let folder = publish(directory.path(), SMALL, &areas);
-    for both in [false, true] {
+    // Both of each mirror pair are more than a row group of Parquet.
+    for (tiles, both) in [(24, false), (40, true)] {
+        let areas = areas(tiles);
+        let folder = publish(directory.path(), SMALL, &areas);
         let mut command = python();
         command.arg("-c").arg(READ_VALUES);
         for format in ["npy", "parquet", "rows"] {
@@ -273,9 +272,9 @@ fn read_table_agrees() {
     let folder = folder();
     let text = printed(read_table(&[folder.to_str().unwrap()]));
     for found in [
-        "28 bits         1,154,468 losing",
-        "577,241 stored",
-        FINGERPRINT,
+        "24 bits           104,364 losing",
+        "52,188 stored",
+        FINGERPRINT_24,
     ] {
         assert!(text.contains(found), "{text}");
     }
@@ -300,7 +299,7 @@ fn read_table_reads_a_shard_alone() {
     let shard = directory.path().join("downloaded");
     fs::copy(folder().join("shard-0000.zst"), &shard).unwrap();
     let text = printed(read_table(&[shard.to_str().unwrap()]));
-    assert!(text.starts_with("577,241 words from 2 to "), "{text}");
+    assert!(text.starts_with("52,188 words from 2 to "), "{text}");
     let text = printed(read_table(&["--rows", shard.to_str().unwrap()]));
     assert_eq!(text.lines().count(), LOSING);
 }
@@ -368,5 +367,8 @@ fn the_reader_in_the_page_agrees() {
     let (reader, _) = reader.split_once("```").expect("the reader ends");
     let output = python().arg("-c").arg(reader).arg(folder()).output();
     let text = printed(output.unwrap());
-    assert_eq!(text, format!("{STORED} words, fingerprint {FINGERPRINT}\n"));
+    assert_eq!(
+        text,
+        format!("{STORED} words, fingerprint {FINGERPRINT_24}\n")
+    );
 }

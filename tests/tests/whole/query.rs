@@ -10,7 +10,7 @@ use std::thread;
 
 use crate::common::cluster::Cluster;
 use crate::common::random::seed;
-use crate::common::{Ended, end, program, run, wait};
+use crate::common::{Ended, end, hasten, program, run, wait};
 use chomp_table::definition::{self, index_of};
 use chomp_table::rng::Rng;
 use chomp_table::{Digest, Position, Word};
@@ -184,7 +184,7 @@ fn what_is_not_known_is_refused() {
     let shard = dir.path().join("table-20/shard-0000.zst");
     end(&mut query(path(&shard), &["1x20"])).refuses(5, &["shard-0000.zst", "ask the whole table"]);
     let nobody = "http://127.0.0.1:9";
-    end(&mut query(nobody, &["2x2"])).refuses(4, &[nobody]);
+    end(hasten(&mut query(nobody, &["2x2"]), 10)).refuses(4, &[nobody]);
     end(&mut query("http://", &["2x2"])).refuses(2, &["not the URL"]);
 }
 

@@ -7,15 +7,15 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use crate::common::{
-    FINGERPRINT_20, FINGERPRINT_24, end, files, fingerprint, number, pause, program, run, run_in,
-    send, start, wait, wait_until,
+    FINGERPRINT_20, FINGERPRINT_24, end, files, fingerprint, hasten, number, pause, program, run,
+    run_in, send, start, wait, wait_until,
 };
 use chomp_table::Digest;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// Longer than the time between two lines of progress.
-const LINE_AND_MORE: Duration = Duration::from_secs(12);
+/// Longer than the time between two lines of progress of a program in haste.
+const LINE_AND_MORE: Duration = Duration::from_millis(1200);
 
 /// The directory of a finished table of 14 bits with ranges of 2^12 words.
 fn small_table() -> tempfile::TempDir {
@@ -349,7 +349,7 @@ fn progress_is_plain_lines_on_stderr() {
     let table = directory.path();
     let mut command = program();
     command.args(["run", "--bits", "24", "--range-bits", "12", "--table"]);
-    let mut child = start(command.arg(table));
+    let mut child = start(hasten(command.arg(table), 10));
     assert!(wait_until(&mut child, || table
         .join("work/parts")
         .try_exists()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::common::cluster::{Cluster, Process, free_port, wait_for};
-use crate::common::{FINGERPRINT_30, number, run_in};
+use crate::common::{FINGERPRINT_28, number, run_in};
 
 /// What takes longer never comes.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -18,7 +18,7 @@ fn a_job_is_watched_from_its_beginning_to_its_end() {
     let home = tempfile::tempdir().unwrap();
     let table = home.path().join("table");
     let port = free_port();
-    let mut command = run_in(&table, 30, 15);
+    let mut command = run_in(&table, 28, 15);
     let process = Process::start(
         command.args(["--http", &format!("127.0.0.1:{port}")]),
         home.path(),
@@ -47,7 +47,7 @@ fn a_job_is_watched_from_its_beginning_to_its_end() {
     drop(deaf);
     let ended = process.wait();
     let summary = ended.summary();
-    assert_eq!(summary["fingerprint"], FINGERPRINT_30);
+    assert_eq!(summary["fingerprint"], FINGERPRINT_28);
 
     let last = events.last().unwrap();
     assert_eq!(last["phase"], "finished", "{last}");
@@ -57,7 +57,7 @@ fn a_job_is_watched_from_its_beginning_to_its_end() {
     );
     let mut done = 0;
     for event in &events {
-        assert_eq!(event["bits"], 30);
+        assert_eq!(event["bits"], 28);
         let layers = event["layer_progress"].as_array().unwrap();
         assert_eq!(layers.len() as u64, number(event, "layers"));
         let sum = |name| layers.iter().map(|layer| number(layer, name)).sum::<u64>();

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use crate::common::cluster::{Process, free_port, wait_for};
 use crate::common::http::{Response, get};
-use crate::common::{end, program, run, run_in};
+use crate::common::{end, hasten, program, run, run_in};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -35,9 +35,14 @@ impl Served {
 
     /// The table in `home`, with more arguments.
     fn of(home: TempDir, args: &[&str]) -> Served {
+        Served::in_haste(1, home, args)
+    }
+
+    /// The same with limits of connections that are so many times as short.
+    fn in_haste(haste: u32, home: TempDir, args: &[&str]) -> Served {
         let port = free_port();
         let mut command = serve(&home.path().join("table"), port);
-        let process = Process::start(command.args(args), home.path());
+        let process = Process::start(hasten(command.args(args), haste), home.path());
         let mut served = Served {
             home,
             process,
