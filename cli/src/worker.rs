@@ -53,7 +53,7 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<E
         ranges,
         evaluation,
         ..
-    } = chomp_worker::run(config, stop).await?;
+    } = chomp_worker::run_in_haste(config, display.haste(), stop).await?;
     let done = Done {
         finished: end == End::Finished,
         ranges_evaluated: ranges,

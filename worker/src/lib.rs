@@ -235,7 +235,20 @@ fn fixed_bytes(threads: NonZeroUsize, division: Division) -> u64 {
 ///
 /// If the coordinator cannot be reached or refuses, or if the memory is too small.
 pub async fn run(config: Config, stop: CancellationToken) -> Result<Report, WorkerError> {
-    let remote = Remote::new(&config.access)
+    run_in_haste(config, 1, stop).await
+}
+
+/// Does what [`run`] does, and notices so many times as soon that a connection is dead: for tests, which wait for that.
+///
+/// # Errors
+///
+/// As [`run`].
+pub async fn run_in_haste(
+    config: Config,
+    haste: u32,
+    stop: CancellationToken,
+) -> Result<Report, WorkerError> {
+    let remote = Remote::new(&config.access, haste)
         .map_err(|source| ClientError::access(config.access.coordinator.clone(), source))?;
     run_with(config, Arc::new(remote), stop).await
 }

@@ -32,11 +32,13 @@ use tokio::runtime::Builder;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_chomp-under-test");
 
-/// The fingerprints of 20, 24, 28, 30 and 32 bits, which any correct program gets.
+/// The fingerprints of 20, 24, 26, 28, 30 and 32 bits, which any correct program gets.
 pub(crate) const FINGERPRINT_20: &str =
     "38b1c11383f729f4fb66748224af0f5f63390d172ccf4a6297e1ac3ac2c6c5fc";
 pub(crate) const FINGERPRINT_24: &str =
     "b3bbb2560d37c8de2354c3d1250b3f23f9bd49ab2ddc196c5386d55044a1f26b";
+pub(crate) const FINGERPRINT_26: &str =
+    "efa2da1c9884fd1738bb130f408cfd5cc65b7747c88b73cfa23b417b4171222b";
 pub(crate) const FINGERPRINT_28: &str =
     "f93ec4bb97dec9255a7e9f0e29d07ae3b8cee081f8194637a19d976de9129601";
 pub(crate) const FINGERPRINT_30: &str =
