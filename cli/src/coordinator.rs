@@ -52,8 +52,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     {
         directory.prune(finished.size(), display).await;
     }
-    let was_finished = directory.finished.is_some();
-    let size = wanted.size();
+    let (size, was_finished) = (wanted.size(), directory.finished.is_some());
 
     let now = machine::seconds_since_1970();
     // The store may be elsewhere.

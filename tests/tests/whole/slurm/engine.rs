@@ -20,7 +20,8 @@ pub(crate) const NODES: [&str; 2] = ["n1", "n2"];
 const CPUS: u32 = 2;
 const MEBIBYTES: u32 = 4096;
 /// The submission file under test.
-const SUBMISSION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/slurm/chomp.sbatch");
+pub(crate) const SUBMISSION: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/slurm/chomp.sbatch");
 
 /// Dropping it ends its daemons and whatever they have started.
 #[derive(Debug)]

@@ -3,9 +3,11 @@
 
 mod engine;
 
-use self::engine::Slurm;
+use std::process::Command;
+
+use self::engine::{SUBMISSION, Slurm};
 use crate::common::cluster::wait_for;
-use crate::common::{FINGERPRINT_24, FINGERPRINT_28, ranges_done, send};
+use crate::common::{FINGERPRINT_24, FINGERPRINT_28, end, ranges_done, send};
 use chomp_trials::effort;
 use nix::sys::signal::Signal;
 
@@ -37,6 +39,19 @@ fn one_submission_computes_a_table() {
         "{:?}",
         [0, 1].map(|element| slurm.said(Some(element)))
     );
+}
+
+/// Which may have ended before the script has seen it.
+#[test]
+fn a_coordinator_with_nothing_to_do_ends_its_job() {
+    let home = tempfile::tempdir().unwrap();
+    let mut script = Command::new("bash");
+    script.arg(SUBMISSION).env("CHOMP_PROGRAM", "true");
+    script.env("CHOMP_TABLE", home.path());
+    let ended = end(script.env("SLURM_JOB_ID", "1"));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let leader = std::fs::read_to_string(home.path().join("slurm-job"));
+    assert_eq!(leader.unwrap(), "finished\n");
 }
 
 #[test]
