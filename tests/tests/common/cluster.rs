@@ -203,15 +203,10 @@ pub(crate) fn at_home(mut command: Command, home: &Path) -> Command {
     command
 }
 
-/// How many times as short as usual a lease, the patience with peers, and pauses are for a process in haste.
+/// How many times as short as usual the times are where workers are killed all the time.
 pub(crate) const HASTE: u32 = 30;
-/// How long a lease of a coordinator in haste lasts.
+/// How long a lease lasts then.
 pub(crate) const HASTY_LEASE: Duration = Duration::from_secs(1);
-
-/// Has a process wait for a thirtieth of the time.
-pub(crate) fn hasten(command: &mut Command) -> &mut Command {
-    command.env("CHOMP_TEST_HASTE", HASTE.to_string())
-}
 
 /// A port that nobody listens on. It is none of those that the system gives to connections: a
 /// coordinator that starts again finds it free.

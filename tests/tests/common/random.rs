@@ -28,11 +28,6 @@ impl Random {
         Random::of(seed())
     }
 
-    /// From a seed that somebody else prints.
-    pub(crate) fn of(seed: u64) -> Random {
-        Random(Rng(seed))
-    }
-
     /// Those of a seed that somebody else has printed.
     pub(crate) fn of(seed: u64) -> Random {
         Random(Rng(seed))

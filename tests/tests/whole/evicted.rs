@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::cluster::{Cluster, Process, free_port, hasten, wait_for};
+use crate::common::cluster::{Cluster, HASTE, Process, free_port, wait_for};
 use crate::common::http::serve;
 use crate::common::random::Random;
 use crate::common::{
-    Ended, FINGERPRINT_24, FINGERPRINT_28, end, files, fingerprint, needs, ranges_done,
+    Ended, FINGERPRINT_24, FINGERPRINT_28, end, files, fingerprint, hasten, needs, ranges_done,
 };
 use chomp_trials::trials;
 use nix::sys::signal::Signal;
@@ -109,7 +109,7 @@ impl Deployment {
         command.args(["coordinator", "--json", "--exit-when-done"]);
         command.args(["--bits", self.bits, "--range-bits", RANGE_BITS]);
         command.args(["--listen", &address, "--advertise", "localhost", "--table"]);
-        hasten(command.arg(&self.volume));
+        hasten(command.arg(&self.volume), HASTE);
         let mut coordinator = self.cluster.start(&mut command);
         wait_for("a coordinator", || {
             coordinator.said().contains("listening on ") || coordinator.ended().is_some()

@@ -41,7 +41,6 @@ async fn run(
         haste: 1,
         store_hint: None,
         check_one_in: None,
-        lease: None,
     };
     let listeners = Listeners {
         calls: listener,

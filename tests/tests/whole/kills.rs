@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::cluster::{Cluster, Process, HASTY_LEASE, hasten, wait_for};
+use crate::common::cluster::{Cluster, HASTE, HASTY_LEASE, Process, wait_for};
 use crate::common::random::Random;
-use crate::common::{digests, end, folder, program};
+use crate::common::{digests, end, folder, hasten, program};
 use chomp_table::Digest;
 use chomp_trials::trials;
 use nix::sys::signal::Signal;
@@ -63,7 +63,7 @@ impl Kind {
         let mut command = cluster.coordinator_of(cluster.port, &self.size);
         // The bytes are those of a run that checks nothing.
         command.args(["--exit-when-done", "--check-one-in", "8"]);
-        hasten(&mut command);
+        hasten(&mut command, HASTE);
         command
     }
 }
