@@ -180,7 +180,6 @@ impl Trials {
 /// Prints the median time of [`ROUNDS`] rounds of `work`, in nanoseconds for each of the `things` that a round is
 /// about.
 #[expect(
-    clippy::disallowed_methods,
     clippy::cast_precision_loss,
     clippy::print_stdout,
     reason = "a benchmark measures time, and prints it"
