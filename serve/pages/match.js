@@ -197,16 +197,21 @@ function tellAim(move) {
 
 async function hint() {
   const place = byId("hint");
+  // Until there is an answer, it speaks of the position before.
+  place.removeAttribute("aria-busy");
   if (!hints) return say(place, "Hints show every winning move.");
   if (game.turn === null) return say(place, "The game is over.");
   const mine = turn;
+  place.setAttribute("aria-busy", "true");
   try {
     const { winning_moves: winning } = await play.ask(game.position);
     if (mine !== turn || !hints) return;
     if (winning.length > 0) drawBoard(winning);
+    place.removeAttribute("aria-busy");
     say(place, hintWords(winning.map(cellName)));
   } catch (error) {
     if (mine !== turn) return;
+    place.removeAttribute("aria-busy");
     say(place, "The hints are not known now.");
     if (game.turn !== COMPUTER) notice.show(asProblem(error), hint);
   }

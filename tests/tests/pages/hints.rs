@@ -30,6 +30,7 @@ fn hints_are_the_winning_moves() {
         let rows = twin.position(&mut Random::of(seed), seed % 3 == 0);
         browser.play(&site, &rows, "you");
         let winning = twin.winning_moves(&rows);
+        browser.wait("!document.querySelector('#hint').hasAttribute('aria-busy')");
         if winning.is_empty() {
             browser.wait_to_say("#hint", "No winning move");
         } else {
