@@ -9,13 +9,16 @@ use std::time::{Duration, Instant};
 use crate::common::cluster::{Cluster, Process, at_home, free_port, wait_for};
 use crate::common::http::{Response, bearer};
 use crate::common::{
-    Ended, FINGERPRINT_24, FINGERPRINT_28, copy, end, fingerprint, folder, number, run,
+    Ended, FINGERPRINT_24, FINGERPRINT_30, FINGERPRINT_32, copy, end, fingerprint, folder, number,
+    run,
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// A job of a second or two, so that there is time to do something to it.
-const LONG: (u32, u32) = (28, 14);
+/// A job of some seconds, so that there is time to do something to it.
+const LONG: (u32, u32) = (30, 15);
+/// A job that is not over before its status was asked for twice.
+const LONGER: (u32, u32) = (32, 16);
 /// A job that is done at once.
 const SHORT: (u32, u32) = (24, 14);
 /// Far less than a lease lasts, and far more than a slow machine needs.
@@ -103,7 +106,7 @@ fn an_owner_with_a_successor_ends() {
 
     let worker = join(&cluster, "winner");
     let summary = second.wait().summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_28);
+    assert_eq!(fingerprint(&summary), FINGERPRINT_30);
     assert_eq!(worker.wait().code, Some(0));
 }
 
@@ -112,8 +115,8 @@ fn an_owner_with_a_successor_ends() {
 #[test]
 fn a_table_that_is_put_back_is_finished() {
     let cluster = Cluster::new();
-    let coordinator = begin(&cluster, LONG);
-    let worker = join(&cluster, "witness");
+    let coordinator = begin(&cluster, LONGER);
+    let mut worker = join(&cluster, "witness");
     let before = wait_until_told(&cluster, "work", has_begun);
     coordinator.send(Signal::SIGSTOP);
     let before_more = cluster.home().join("copy");
@@ -123,21 +126,22 @@ fn a_table_that_is_put_back_is_finished() {
         number(status, "ranges_done") > 2 * number(&before, "ranges_done")
     });
     coordinator.kill();
+    assert!(worker.ended().is_none(), "the job was over too soon");
     worker.send(Signal::SIGSTOP);
     fs::remove_dir_all(cluster.table()).unwrap();
     fs::rename(&before_more, cluster.table()).unwrap();
     worker.send(Signal::SIGCONT);
-    end(&mut cluster.coordinator(LONG.0, LONG.1)).refuses(1, &["chomp access adopt"]);
+    end(&mut cluster.coordinator(LONGER.0, LONGER.1)).refuses(1, &["chomp access adopt"]);
     let mut adopt = at_home(crate::common::program(), cluster.home());
     adopt.args(["access", "adopt", "--table"]);
     assert_eq!(end(adopt.arg(cluster.table())).code, Some(0));
 
-    let coordinator = begin(&cluster, LONG);
+    let coordinator = begin(&cluster, LONGER);
     let status = wait_until_told(&cluster, "the end", is_finished);
     assert!(number(&status, "ranges_resumed") > 0, "{status}");
     assert_eq!(worker.wait().code, Some(0));
     coordinator.send(Signal::SIGTERM);
-    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_28);
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_32);
 }
 
 #[test]
@@ -239,7 +243,7 @@ fn a_worker_that_is_told_to_stop_hands_back_what_it_has() {
         wait_until_told(&cluster, "the end", is_finished);
         assert_eq!(second.wait().code, Some(0));
         coordinator.send(Signal::SIGTERM);
-        assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_28);
+        assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_30);
     }
 }
 
@@ -266,7 +270,7 @@ fn a_coordinator_that_is_told_to_stop_is_continued() {
     let done: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(done["finished"], true);
     coordinator.send(Signal::SIGTERM);
-    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_28);
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_30);
 }
 
 #[test]
@@ -286,16 +290,16 @@ fn status_tells_how_the_job_gets_on() {
     assert_eq!(alone["waiting_for"], "no worker is there");
     assert_eq!(alone["workers"], Value::Array(Vec::new()));
     for (name, value) in [
-        ("bits", 28),
-        ("range_bits", 14),
-        ("layers", 106),
+        ("bits", 30),
+        ("range_bits", 15),
+        ("layers", 121),
         ("layer", 0),
         ("shards", 0),
         ("arbitrations", 0),
-        ("ranges", 1 << 14),
+        ("ranges", 1 << 15),
         ("ranges_done", 0),
         ("ranges_resumed", 0),
-        ("positions", 1 << 27),
+        ("positions", 1 << 29),
         ("losing", 0),
         ("leases", 0),
         ("epoch", 0),
@@ -318,9 +322,9 @@ fn status_tells_how_the_job_gets_on() {
         .args(["status", "--access"])
         .arg(cluster.access()));
     for expected in [
-        "28 bits, running",
+        "30 bits, running",
         "Olga, of owner: 1 threads",
-        "of 16,384 done",
+        "of 32,768 done",
         "left",
     ] {
         assert!(text.stdout.contains(expected), "{expected}: {text:?}");
@@ -330,20 +334,20 @@ fn status_tells_how_the_job_gets_on() {
     coordinator.kill();
     let found = end(&mut status_of_table()).summary();
     assert_eq!(found["published_bits"], Value::Null);
-    assert_eq!(number(&found, "range_bits"), 14);
+    assert_eq!(number(&found, "range_bits"), 15);
     assert!(number(&found, "ranges_done") > 0, "{found}");
 
     let coordinator = begin(&cluster, LONG);
     assert_eq!(worker.wait().code, Some(0));
     let status = wait_until_told(&cluster, "the end", is_finished);
-    assert_eq!(number(&status, "ranges_done"), 1 << 14);
-    assert_eq!(number(&status, "losing"), 1_154_468);
+    assert_eq!(number(&status, "ranges_done"), 1 << 15);
+    assert_eq!(number(&status, "losing"), 3_893_679);
     assert_eq!(number(&status, "leases"), 0);
     assert_eq!(number(&status, "shards_done"), 1);
     coordinator.send(Signal::SIGTERM);
     assert_eq!(coordinator.wait().code, Some(0));
     let found = end(&mut status_of_table()).summary();
-    assert_eq!(number(&found, "published_bits"), 28);
+    assert_eq!(number(&found, "published_bits"), 30);
 }
 
 #[test]
