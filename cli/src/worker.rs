@@ -50,6 +50,7 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<E
     ));
     let Report {
         end,
+        settled,
         ranges,
         evaluation,
         ..
@@ -60,13 +61,18 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<E
         cpu_seconds: meter.cost().cpu.as_secs_f64(),
         evaluation_cpu_seconds: evaluation.as_secs_f64(),
     };
-    let line = match end {
-        End::Finished => "the table is finished",
-        End::Stopped => {
+    let line = match (end, settled) {
+        (End::Finished, _) => "the table is finished".to_owned(),
+        (End::Stopped, true) => {
             "stopped early: finished results are submitted, and other leases are returned"
+                .to_owned()
         }
+        (End::Stopped, false) => format!(
+            "stopped early without contact to the coordinator at {coordinator}: when the leases expire, others do \
+             again what was not submitted"
+        ),
     };
-    display.say(line);
+    display.say(&line);
     crate::print_as(args.json, &done, |done| {
         format!("{ranges} ranges in {:.2} s of CPU\n", done.cpu_seconds)
     })?;

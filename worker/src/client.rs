@@ -271,17 +271,12 @@ impl Client {
         self.link.call(call).await
     }
 
-    /// Leaves the job, if there is contact. Else the coordinator notices when the leases expire.
-    pub(crate) async fn leave(&self) {
+    /// Leaves the job, if there is contact; returns whether the coordinator knows. Else it notices when the leases expire.
+    pub(crate) async fn leave(&self) -> bool {
         let worker = self.worker();
         let left = self.link.once(|session| async move {
             within(CONTROL, session.rpc().leave(v1::LeaveRequest { worker })).await
         });
-        if left.await.is_none() {
-            tracing::debug!(
-                "left without a word to the coordinator at {}",
-                self.link.url()
-            );
-        }
+        left.await.is_some()
     }
 }

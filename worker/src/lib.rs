@@ -137,6 +137,8 @@ pub enum End {
 pub struct Report {
     /// How its work ended.
     pub end: End,
+    /// Whether the coordinator knows of the end: it has the results in hand, and the leases back.
+    pub settled: bool,
     /// The ranges it evaluated.
     pub ranges: u64,
     /// The CPU time that evaluating them took.
@@ -276,7 +278,7 @@ pub async fn run_with(
     let link = Link::new(&config.access, connector, hello, config.patience, rng)?;
     let client = tokio::select! {
         biased;
-        () = stop.cancelled() => return Ok(Report::new(End::Stopped, PoolStats::default())),
+        () = stop.cancelled() => return Ok(Report::new(End::Stopped, true, PoolStats::default())),
         client = Client::join(link) => client?,
     };
     let job = client.job();
@@ -310,13 +312,13 @@ pub async fn run_with(
         shard: config.shard,
         stop: stop.child_token(),
     };
-    let end = work(lane, LANES_PER_THREAD * config.threads.get()).await?;
-    Ok(Report::new(end, pool.stats()))
+    let (end, settled) = work(lane, LANES_PER_THREAD * config.threads.get()).await?;
+    Ok(Report::new(end, settled, pool.stats()))
 }
 
 /// Runs the lanes and the heartbeat until one of them ends or is told to stop; the others then
-/// finish what they have in hand.
-async fn work(lane: Lane, count: usize) -> Result<End, ClientError> {
+/// finish what they have in hand. Returns how it ended, and whether the coordinator knows.
+async fn work(lane: Lane, count: usize) -> Result<(End, bool), ClientError> {
     let stop = lane.stop.clone();
     let mut grace = pin!(async {
         stop.cancelled().await;
@@ -347,23 +349,21 @@ async fn work(lane: Lane, count: usize) -> Result<End, ClientError> {
         stop.cancel();
     };
     lanes.shutdown().await;
-    if in_time {
-        // Leases that nobody works on would keep the coordinator waiting until they expire.
-        tokio::select! {
+    // Leases that nobody works on would keep the coordinator waiting until they expire.
+    let settled = in_time
+        && tokio::select! {
             biased;
-            () = lane.client.leave() => {}
-            () = &mut grace => {}
-        }
-    } else {
-        tracing::warn!("stopped with work in hand that could not be submitted");
-    }
-    end.unwrap_or(Ok(End::Stopped))
+            left = lane.client.leave() => left,
+            () = &mut grace => false,
+        };
+    Ok((end.unwrap_or(Ok(End::Stopped))?, settled))
 }
 
 impl Report {
-    fn new(end: End, stats: PoolStats) -> Report {
+    fn new(end: End, settled: bool, stats: PoolStats) -> Report {
         Report {
             end,
+            settled,
             ranges: stats.ranges,
             evaluation: stats.evaluation,
             checks: stats.checks,

@@ -80,10 +80,6 @@ impl Link {
         })
     }
 
-    pub(crate) fn url(&self) -> &str {
-        &self.url
-    }
-
     pub(crate) fn hello(&self) -> &Hello {
         &self.hello
     }

@@ -247,6 +247,21 @@ fn a_worker_that_is_told_to_stop_hands_back_what_it_has() {
     }
 }
 
+/// What it has in hand nobody takes: it does not say that somebody did.
+#[test]
+fn a_worker_without_a_coordinator_says_what_becomes_of_its_work() {
+    let cluster = Cluster::new();
+    let coordinator = begin(&cluster, LONG);
+    let worker = join(&cluster, "left alone");
+    wait_until_told(&cluster, "work", has_begun);
+    coordinator.kill();
+    worker.send(Signal::SIGTERM);
+    let ended = worker.wait();
+    assert_eq!(ended.code, Some(75), "{ended:?}");
+    assert!(ended.stderr.contains("without contact"), "{ended:?}");
+    assert!(!ended.stderr.contains("are submitted"), "{ended:?}");
+}
+
 #[test]
 fn a_coordinator_that_is_told_to_stop_is_continued() {
     let cluster = Cluster::new();
