@@ -185,7 +185,8 @@ fn conclude(
     if json {
         crate::print(&(serde_json::to_string(report)? + "\n"))?;
     } else if came.is_ok() {
-        crate::print(&text(report, &path))?;
+        let path = written.is_ok().then_some(&*path);
+        crate::print(&text(report, path))?;
     }
     match (came, written) {
         (Ok(()), written) => Ok(written.map(|()| Exit::Done)?),
@@ -225,8 +226,8 @@ fn begin(path: &Path, folder: &Path) -> anyhow::Result<Claim> {
     Claim::begin(path).context("the report needs a place: name one with --report FILE")
 }
 
-/// The report for people.
-fn text(report: &Report, path: &Path) -> String {
+/// The report for people, which names its file if that was written.
+fn text(report: &Report, path: Option<&Path>) -> String {
     let (folder, level) = (report.folder.display(), report.level);
     let mut text = format!("{folder} passed all checks of the level {level}\n");
     let mut line = |name: &str, value: &str| crate::add_line(&mut text, name, value);
@@ -238,7 +239,9 @@ fn text(report: &Report, path: &Path) -> String {
     }
     let (seconds, cpu) = (report.seconds, report.cpu_seconds);
     line("time", &format!("{seconds:.2} s, {cpu:.2} s of CPU"));
-    line("report", &path.display().to_string());
+    if let Some(path) = path {
+        line("report", &path.display().to_string());
+    }
     text
 }
 

@@ -1,6 +1,7 @@
 //! A disk that runs full stops the run with an error that says so, spoils nothing, and once there
 //! is room the same command finishes. An export leaves nothing there, and a download does not begin. Needs the permission to mount small file systems.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -134,6 +135,34 @@ fn an_export_to_a_full_disk() {
         ended.refuses(1, &[path, "no space left", "free some and run again"]);
         assert!(files(disk.table()).is_empty(), "{format}");
     }
+}
+
+/// The checks pass, and the report that nobody can read is not named as one that is there.
+#[test]
+fn a_report_to_a_full_disk() {
+    let Some(disk) = SmallDisk::mount(4 * PAGE) else {
+        return;
+    };
+    let table = tempfile::tempdir().unwrap();
+    end(&mut run_in(table.path(), BITS, RANGE_BITS)).summary();
+    let report = disk.table().join("report.json");
+    let filled = fs::write(disk.table().join("filler"), vec![0; 9 << 12]);
+    assert!(filled.is_err(), "it is full");
+    let mut verify = program();
+    verify
+        .args(["verify", "--level", "quick", "--table"])
+        .arg(table.path());
+    let ended = end(verify.arg("--report").arg(&report));
+    let path = report.to_str().unwrap();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains(path), "{ended:?}");
+    assert!(
+        ended.stderr.to_lowercase().contains("no space left"),
+        "{ended:?}"
+    );
+    assert!(ended.stdout.contains("passed all checks"), "{ended:?}");
+    assert!(!ended.stdout.contains(path), "{ended:?}");
+    assert!(!report.try_exists().unwrap());
 }
 
 #[test]
