@@ -10,7 +10,7 @@ use indicatif::{
     HumanBytes, HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle,
 };
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::events::Event;
 use crate::stage::{self, Stage};
@@ -102,9 +102,9 @@ impl Display {
     pub(crate) async fn follow(&self, status: watch::Receiver<Arc<Status>>) {
         self.bar.set_length(BAR_STEPS);
         self.show_bar(STAGE_BAR);
-        let mut lines = tokio::time::interval(self.line_every());
+        let mut lines = regularly(self.line_every());
         lines.tick().await;
-        let mut bar = tokio::time::interval(BAR_EVERY);
+        let mut bar = regularly(BAR_EVERY);
         let mut layer = None;
         loop {
             let is_line = tokio::select! {
@@ -186,9 +186,9 @@ impl Display {
     ) {
         self.bar.set_length(BAR_STEPS);
         self.show_bar(STAGE_BAR);
-        let mut lines = tokio::time::interval(self.line_every());
+        let mut lines = regularly(self.line_every());
         lines.tick().await;
-        let mut bar = tokio::time::interval(BAR_EVERY);
+        let mut bar = regularly(BAR_EVERY);
         let mut first = *stages.borrow();
         let mut since = Instant::now();
         loop {
@@ -269,6 +269,13 @@ impl Write for Display {
     fn flush(&mut self) -> io::Result<()> {
         io::stderr().flush()
     }
+}
+
+/// Ticks at regular times. After a time in which the process was stopped there is one tick, and not all that were missed.
+fn regularly(every: Duration) -> Interval {
+    let mut interval = tokio::time::interval(every);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
 }
 
 /// How large the table of a job is.
