@@ -1,7 +1,8 @@
 //! The access files of coordinators that listen on loopback, where their own user finds them.
 //!
 //! A coordinator on port 7171 leaves its access file as `loopback-7171.json` in a folder of its user
-//! that nobody else can enter, so that workers of that user need no file named.
+//! that nobody else can enter, so that workers of that user need no file named. Other commands keep there what only
+//! their own user may have written.
 
 use std::env;
 use std::ffi::OsString;
@@ -53,12 +54,12 @@ pub fn file(folder: &Path, url: &str) -> Option<PathBuf> {
     loopback.then(|| path(folder, port))
 }
 
-/// Leaves the access file of a coordinator that listens on this port of loopback.
+/// Makes the folder, if need be, such that nobody else can enter it.
 ///
 /// # Errors
 ///
-/// If it cannot be written, or if others can enter the folder.
-pub fn save(folder: &Path, port: u16, access: &Access) -> Result<(), FileError> {
+/// If it cannot be made, or if others can enter the one that is there.
+pub fn make(folder: &Path) -> Result<(), FileError> {
     let mut builder = DirBuilder::new();
     let created = builder.recursive(true).mode(0o700).create(folder);
     let metadata = created.and_then(|()| fs::metadata(folder));
@@ -70,6 +71,16 @@ pub fn save(folder: &Path, port: u16, access: &Access) -> Result<(), FileError> 
             mode: "700",
         });
     }
+    Ok(())
+}
+
+/// Leaves the access file of a coordinator that listens on this port of loopback.
+///
+/// # Errors
+///
+/// If it cannot be written, or if others can enter the folder.
+pub fn save(folder: &Path, port: u16, access: &Access) -> Result<(), FileError> {
+    make(folder)?;
     access.write(&path(folder, port))
 }
 

@@ -11,7 +11,7 @@ use chomp_table::format::describe;
 use chomp_table::reader::locate;
 use chomp_verify::CheckError;
 use chomp_verify::marking::{self, Sizes};
-use chomp_verify::report::{Facts, Level, Report, Verdict};
+use chomp_verify::report::{Level, Report, Verdict};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -127,12 +127,13 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
         resources,
         report,
         say,
+        kept: false,
     };
     let checking = tokio::task::spawn_blocking(move || {
         let mut checks = checks;
         (checks.run(&path), checks.finish())
     });
-    let (came, report) = tokio::select! {
+    let (came, (report, kept)) = tokio::select! {
         done = checking => {
             done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
         }
@@ -141,7 +142,7 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
         }
     };
     display.clear();
-    conclude(came, &report, claim, json, display)
+    conclude(came, (&report, kept), claim, json, display)
 }
 
 /// The event of a stage.
@@ -157,7 +158,7 @@ fn told(stage: Stage, seconds_left: Option<f64>) -> Event {
 /// Writes and prints the report, if the checks have a result.
 fn conclude(
     came: anyhow::Result<()>,
-    report: &Report,
+    (report, kept): (&Report, bool),
     claim: Claim,
     json: bool,
     display: &Display,
@@ -167,10 +168,11 @@ fn conclude(
         matches!(cause, Some(CheckError::Stopped))
     });
     if stopped {
-        let values = matches!(report.table, Some(Facts::Values(_)));
-        let full = report.level == Level::Full && !values;
-        let kept = ": what is done so far is kept";
-        let kept = if full { kept } else { "" };
+        let kept = if kept {
+            ": what is done so far is kept"
+        } else {
+            ""
+        };
         display.say(&format!(
             "stopped early{kept}, run the same command again to go on"
         ));

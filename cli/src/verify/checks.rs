@@ -26,6 +26,8 @@ pub(super) struct Checks {
     pub(super) resources: Resources,
     pub(super) report: Report,
     pub(super) say: Display,
+    /// Whether a later run goes on where this one ended, if it was stopped.
+    pub(super) kept: bool,
 }
 
 impl Checks {
@@ -52,12 +54,12 @@ impl Checks {
         Ok(())
     }
 
-    /// The report, with the present date.
-    pub(super) fn finish(mut self) -> Report {
+    /// The report, with the present date, and whether what was done is kept.
+    pub(super) fn finish(mut self) -> (Report, bool) {
         self.report.date = machine::date();
         self.report.seconds += self.resources.start.elapsed().as_secs_f64();
         self.report.cpu_seconds += machine::cpu_time().as_secs_f64();
-        self.report
+        (self.report, self.kept)
     }
 
     fn files(&mut self) -> anyhow::Result<(AnyTable, Lists)> {
@@ -154,7 +156,8 @@ impl Checks {
         let earlier = marking.earlier();
         self.report.seconds += earlier.wall.as_secs_f64();
         self.report.cpu_seconds += earlier.cpu.as_secs_f64();
-        let marked = marking.run(table)?;
+        let marked = marking.run(table);
+        self.kept = marking.is_kept();
         let marked = self.report.take(Check::Full, marked, |marked| {
             format!(
                 "{} positions, {} of them losing, agree with marking, in {} windows of 2^{} words",
@@ -165,7 +168,8 @@ impl Checks {
             )
         });
         self.report.full = Some(marked?);
-        Ok(marking.end()?)
+        marking.end();
+        Ok(())
     }
 }
 

@@ -1,5 +1,8 @@
-//! The level `full`: several threads check all windows of a table. After each window the progress is
-//! written to a file beside the report, so that the same command continues after an interruption.
+//! The level `full`: several threads check all windows of a table. After each window the progress is written to a file,
+//! so that the same command continues after an interruption.
+//!
+//! The file is in a folder that only this user can enter, and not beside the table: whoever gives a wrong table away could
+//! give progress with it that says that all windows are right.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -8,8 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use chomp_files::FileError;
-use chomp_table::Table;
+use chomp_access::local;
+use chomp_table::format::describe;
+use chomp_table::{Digest, Table};
 use chomp_verify::CheckError;
 use chomp_verify::marking::{Plan, Sizes};
 use chomp_verify::progress::{CheckProgress, PROGRESS_BYTES_MAX, Subject};
@@ -31,7 +35,9 @@ pub(super) struct Times {
 /// Marking that continues from earlier runs.
 pub(super) struct Marking<'a> {
     resources: &'a Resources,
-    path: PathBuf,
+    say: &'a Display,
+    /// Where the progress is kept, if it can be.
+    path: Option<PathBuf>,
     progress: CheckProgress,
     plan: Plan,
     /// The windows that earlier runs have done.
@@ -39,40 +45,40 @@ pub(super) struct Marking<'a> {
     earlier: Times,
 }
 
-/// Why a window does not count as done.
-#[derive(Debug, thiserror::Error)]
-enum WindowError {
-    #[error(transparent)]
-    Check(#[from] CheckError),
-    #[error(transparent)]
-    File(#[from] FileError),
-}
-
 impl<'a> Marking<'a> {
-    /// Continues from the progress beside the report at `report`, if that is about `subject`, whose windows have these
-    /// sizes.
+    /// Continues from the progress of this user with the report at `report`, if that is about `subject`, whose windows
+    /// have these sizes.
     pub(super) fn begin(
         resources: &'a Resources,
         (subject, sizes): (Subject, &Sizes),
         report: &Path,
-        say: &Display,
+        say: &'a Display,
     ) -> anyhow::Result<Marking<'a>> {
-        let mut path = report.as_os_str().to_owned();
-        path.push(".progress");
-        let path = PathBuf::from(path);
-        let found = progress_at(&path)?;
-        let found = found.map(|bytes| CheckProgress::parse(&bytes, &subject));
-        let progress = match found {
-            None => None,
-            Some(Ok(progress)) => Some(progress),
-            Some(Err(damage)) => {
-                let path = path.display();
-                say.say(&format!(
-                    "{path} is not used, and written anew: {damage}; all windows are checked"
-                ));
+        let path = match place(report, &subject) {
+            Ok(path) => Some(path),
+            Err(error) => {
+                say.say(&format!("what is done is not kept: {error:#}"));
                 None
             }
         };
+        let mut beside = report.as_os_str().to_owned();
+        beside.push(".progress");
+        let beside = Path::new(&beside);
+        if beside.symlink_metadata().is_ok() {
+            let beside = beside.display();
+            say.say(&format!(
+                "{beside} is not used, as anybody may have put it there: remove it"
+            ));
+        }
+        let progress = path.as_deref().and_then(|path| {
+            earlier(path, &subject).unwrap_or_else(|why| {
+                let path = path.display();
+                say.say(&format!(
+                    "{path} is not used, and written anew: {why}; all windows are checked"
+                ));
+                None
+            })
+        });
         let plan = resources.marking_plan(sizes, progress.as_ref().map(|kept| kept.window_bits))?;
         let progress = progress.unwrap_or_else(|| CheckProgress::new(subject, plan.window_bits));
         let windows_before = progress.windows.len() as u64;
@@ -87,14 +93,34 @@ impl<'a> Marking<'a> {
             wall: Duration::from_millis(progress.millis),
             cpu: Duration::from_millis(progress.cpu_millis),
         };
-        Ok(Marking {
+        let mut marking = Marking {
             resources,
+            say,
             path,
             progress,
             plan,
             windows_before,
             earlier,
-        })
+        };
+        marking.keep();
+        Ok(marking)
+    }
+
+    /// Whether a later run goes on where this one ends.
+    pub(super) fn is_kept(&self) -> bool {
+        self.path.is_some()
+    }
+
+    /// Writes the progress. If that cannot be, checking goes on all the same.
+    fn keep(&mut self) {
+        if let Some(path) = &self.path
+            && let Err(error) = chomp_files::put(path, &self.progress.to_bytes())
+        {
+            let error = describe(&error);
+            self.say
+                .say(&format!("what is done is not kept any more: {error}"));
+            self.path = None;
+        }
     }
 
     /// The time that earlier runs took.
@@ -102,11 +128,8 @@ impl<'a> Marking<'a> {
         self.earlier
     }
 
-    /// Checks the windows that are left. The outer error says that the progress cannot be written.
-    pub(super) fn run(
-        &mut self,
-        table: &Table,
-    ) -> Result<Result<FullReport, CheckError>, FileError> {
+    /// Checks the windows that are left.
+    pub(super) fn run(&mut self, table: &Table) -> Result<FullReport, CheckError> {
         let left = self.progress.left();
         let all = self.progress.windows_total();
         let done = AtomicU64::new(all - left.len() as u64);
@@ -118,37 +141,50 @@ impl<'a> Marking<'a> {
             let parts: f64 = parts.iter().map(|(_, part)| part).sum();
             resources.tell("every position", (done + parts) / all)
         };
-        // That it can be kept is to be known before anything is done.
-        chomp_files::put(&self.path, &self.progress.to_bytes())?;
-        let came = check_windows(table, self.plan, &left, (&read, &tell), |number, report| {
+        let plan = self.plan;
+        check_windows(table, plan, &left, (&read, &tell), |number, report| {
             done.fetch_add(1, Ordering::Relaxed);
             self.progress.windows.insert(number, report.losing);
             let wall = self.earlier.wall + resources.start.elapsed();
             let cpu = self.earlier.cpu + machine::cpu_time();
             self.progress.millis = millis(wall);
             self.progress.cpu_millis = millis(cpu);
-            Ok(chomp_files::put(&self.path, &self.progress.to_bytes())?)
-        });
-        match came {
-            Ok(()) => Ok(self.progress.finish(table, self.windows_before)),
-            Err(WindowError::Check(error)) => Ok(Err(error)),
-            Err(WindowError::File(error)) => Err(error),
-        }
+            self.keep();
+            Ok::<_, CheckError>(())
+        })?;
+        self.progress.finish(table, self.windows_before)
     }
 
     /// Removes the progress, as all windows are done.
-    pub(super) fn end(self) -> Result<(), FileError> {
-        chomp_files::remove(&self.path)
+    pub(super) fn end(self) {
+        if let Some(Err(error)) = self.path.as_deref().map(chomp_files::remove) {
+            self.say.say(&describe(&error));
+        }
     }
 }
 
-/// The bytes of the file of the progress, if there is one.
-fn progress_at(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
-    match chomp_files::read_within(path, PROGRESS_BYTES_MAX) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
-    }
+/// Where the progress of checking `subject` is kept, with the report at `report`: one file for each of the two.
+fn place(report: &Path, subject: &Subject) -> anyhow::Result<PathBuf> {
+    let folder = local::folder().context("neither XDG_STATE_HOME nor HOME is set")?;
+    local::make(&folder)?;
+    let beside = chomp_files::folder(report);
+    let absolute = std::fs::canonicalize(beside);
+    let absolute = absolute.with_context(|| format!("cannot look at {}", beside.display()))?;
+    let absolute = absolute.join(report.file_name().unwrap_or_default());
+    let mut name = subject.manifest_sha256.0.to_vec();
+    name.extend(absolute.as_os_str().as_encoded_bytes());
+    Ok(folder.join(format!("verify-{}.progress", Digest::of(&name))))
+}
+
+/// The progress of earlier runs, if there is some. The error says why the file is of no use.
+fn earlier(path: &Path, subject: &Subject) -> Result<Option<CheckProgress>, String> {
+    let bytes = match chomp_files::read_within(path, PROGRESS_BYTES_MAX) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let progress = CheckProgress::parse(&bytes, subject);
+    progress.map(Some).map_err(|damage| damage.to_string())
 }
 
 fn millis(time: Duration) -> u64 {

@@ -2,7 +2,7 @@
 //! code 3, and the marking of all positions goes on where it was stopped or killed.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::random::Random;
@@ -12,17 +12,24 @@ use crate::common::{
 use chomp_table::fingerprint::FingerprintBuilder;
 use chomp_table::manifest::{Manifest, folder_name, sha256sums};
 use chomp_table::shard::{ShardSize, ShardWriter};
-use chomp_table::{RangeBits, Table, Word};
+use chomp_table::{Digest, RangeBits, Table, Word};
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const BITS: u32 = 30;
 /// The windows of 30 bits.
 const WINDOWS: u64 = 16;
 
-fn verify(table: &Path, level: &str) -> Command {
+/// Somebody who checks the table, and keeps what is done in a folder in it.
+fn checker(table: &Path) -> Command {
     let mut command = program();
+    command.env("XDG_STATE_HOME", table.join("state"));
+    command
+}
+
+fn verify(table: &Path, level: &str) -> Command {
+    let mut command = checker(table);
     command.args(["verify", "--json", "--threads", "2", "--level", level]);
     command.arg("--table").arg(table);
     command
@@ -171,7 +178,7 @@ fn what_cannot_be_done_is_refused() {
     assert_eq!(beside, 3, "the lock, the table and the working files");
 
     // For people there are lines.
-    let mut command = program();
+    let mut command = checker(table);
     command.args(["verify", "--level", "full", "--table"]);
     let ended = end(command.arg(table.join("table-20")));
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -205,9 +212,14 @@ fn publish(words: &[u64]) -> TempDir {
     directory
 }
 
-/// The marking of all positions finds a wrong table whatever its digests say, also where no fingerprint is published.
-#[test]
-fn a_table_that_lies_with_right_digests_is_found() {
+/// A table of 22 bits without one of its words, which no count or published fingerprint shows.
+fn hidden_lie() -> TempDir {
+    let (words, _) = words_with_a_gap();
+    publish(&words)
+}
+
+/// The words of the table of 22 bits without one, and that one.
+fn words_with_a_gap() -> (Vec<u64>, u64) {
     let directory = finished(22);
     let table = Table::open(directory.path()).unwrap();
     let mut words: Vec<u64> = table.words().flat_map(Result::unwrap).collect();
@@ -218,6 +230,13 @@ fn a_table_that_lies_with_right_digests_is_found() {
     };
     let place = words.iter().rposition(hidden).unwrap();
     let removed = words.remove(place);
+    (words, removed)
+}
+
+/// The marking of all positions finds a wrong table whatever its digests say, also where no fingerprint is published.
+#[test]
+fn a_table_that_lies_with_right_digests_is_found() {
+    let (words, removed) = words_with_a_gap();
     let forged = publish(&words);
     end(&mut verify(forged.path(), "quick")).summary();
     let missing = format!("(word {removed}, shard-0000.zst");
@@ -225,24 +244,30 @@ fn a_table_that_lies_with_right_digests_is_found() {
     damaged(&ended, &[&missing, "is not listed, but none of its "]);
 }
 
+/// The file with what is done of marking, if there is one.
+fn kept(table: &Path) -> Option<PathBuf> {
+    let mut files = files(&table.join("state/chomp")).into_iter();
+    files.find(|file| file.extension().is_some_and(|end| end == "progress"))
+}
+
 /// What is kept of marking: the digest, and what it vouches for.
-fn progress(path: &Path) -> Option<Value> {
-    let bytes = fs::read(path).ok()?;
+fn progress(table: &Path) -> Option<Value> {
+    let bytes = fs::read(kept(table)?).ok()?;
     let json = bytes.split(|&byte| byte == b'\n').nth(1)?;
     serde_json::from_slice(json).ok()
 }
 
-fn windows_done(path: &Path) -> u64 {
-    let progress = progress(path);
+fn windows_done(table: &Path) -> u64 {
+    let progress = progress(table);
     progress.map_or(0, |found| {
         found["windows"].as_object().unwrap().len() as u64
     })
 }
 
 /// Marking of the table until some windows are done, and then `signal`.
-fn stop_after(table: &Path, kept: &Path, windows: u64, signal: Signal) -> Ended {
+fn stop_after(table: &Path, windows: u64, signal: Signal) -> Ended {
     let mut child = start(&mut verify(table, "full"));
-    wait_until(&mut child, || windows_done(kept) >= windows);
+    wait_until(&mut child, || windows_done(table) >= windows);
     send(child.id(), signal);
     wait(child)
 }
@@ -251,9 +276,8 @@ fn stop_after(table: &Path, kept: &Path, windows: u64, signal: Signal) -> Ended 
 fn marking_goes_on_where_it_was_stopped_or_killed() {
     let directory = finished(BITS);
     let table = directory.path();
-    let kept = table.join("verify-30-full.json.progress");
     let written = table.join("verify-30-full.json");
-    let ended = stop_after(table, &kept, 2, Signal::SIGTERM);
+    let ended = stop_after(table, 2, Signal::SIGTERM);
     assert_eq!(ended.code, Some(75), "{ended:?}");
     assert!(
         ended.stderr.contains("what is done so far is kept"),
@@ -267,30 +291,31 @@ fn marking_goes_on_where_it_was_stopped_or_killed() {
         names.sort();
         names
     };
-    assert_eq!(names(), ["verify-30-full.json.progress"]);
+    assert_eq!(names(), [""; 0]);
 
     // Killed at any moment, it leaves complete files; what was done then counts.
-    let before = windows_done(&kept);
-    let ended = stop_after(table, &kept, before + 2, Signal::SIGKILL);
+    let before = windows_done(table);
+    let ended = stop_after(table, before + 2, Signal::SIGKILL);
     assert_eq!(ended.code, None);
     assert!(ended.stderr.contains("goes on after"), "{ended:?}");
-    let before = windows_done(&kept);
+    let before = windows_done(table);
     assert!((4..WINDOWS).contains(&before));
 
     // Another process at the same report is refused.
     let mut child = start(&mut verify(table, "full"));
-    wait_until(&mut child, || windows_done(&kept) > before);
+    wait_until(&mut child, || windows_done(table) > before);
     let ended = end(&mut verify(table, "full"));
     ended.refuses(5, &["verify-30-full.json is in use"]);
     send(child.id(), Signal::SIGINT);
     assert_eq!(wait(child).code, Some(75));
 
     // A flipped bit in what is kept: it is said and not believed.
+    let kept = kept(table).unwrap();
     let whole = fs::read(&kept).unwrap();
-    let before = windows_done(&kept);
+    let before = windows_done(table);
     flip(&kept, whole.len() - 20, 2);
     let mut child = start(&mut verify(table, "full"));
-    wait_until(&mut child, || (1..before).contains(&windows_done(&kept)));
+    wait_until(&mut child, || (1..before).contains(&windows_done(table)));
     send(child.id(), Signal::SIGTERM);
     let ended = wait(child);
     assert_eq!(ended.code, Some(75), "{ended:?}");
@@ -309,4 +334,50 @@ fn marking_goes_on_where_it_was_stopped_or_killed() {
     assert_eq!(number(full, "windows"), WINDOWS);
     assert_eq!(number(full, "windows_before"), before);
     assert_eq!(names(), ["verify-30-full.json"]);
+    assert!(!kept.try_exists().unwrap(), "all is done");
+}
+
+/// Progress that came with a wrong table says that all its windows are right.
+#[test]
+fn planted_progress_is_not_believed() {
+    let forged = hidden_lie();
+    let table = forged.path();
+    let quick = end(&mut verify(table, "quick")).summary();
+    let losing = Table::open(table).unwrap().manifest().losing;
+    let planted = json!({
+        "format": 1,
+        "subject": {
+            "software": quick["software"],
+            "bits": 22,
+            "fingerprint": quick["table"]["fingerprint"],
+            "manifest_sha256": quick["table"]["manifest_sha256"],
+        },
+        "window_bits": 22,
+        "windows": {"0": losing},
+        "millis": 0,
+        "cpu_millis": 0,
+    });
+    let json = serde_json::to_vec(&planted).unwrap();
+    let mut bytes = format!("{}\n", Digest::of(&json)).into_bytes();
+    bytes.extend(json);
+    let name = "verify-22-full.json.progress";
+    fs::write(table.join(name), &bytes).unwrap();
+    let ended = end(&mut verify(table, "full"));
+    damaged(&ended, &["is not listed, but none of its "]);
+    assert!(ended.stderr.contains(name), "{ended:?}");
+    assert!(ended.stderr.contains("is not used"), "{ended:?}");
+    // Where this user keeps progress it would be believed: the test plants what counts.
+    fs::write(kept(table).unwrap(), &bytes).unwrap();
+    end(&mut verify(table, "full")).summary();
+}
+
+/// Where nothing can be kept, all is checked all the same.
+#[test]
+fn a_check_without_a_home() {
+    let directory = finished(20);
+    let mut command = verify(directory.path(), "full");
+    command.env_remove("XDG_STATE_HOME").env_remove("HOME");
+    let ended = end(&mut command);
+    ended.summary();
+    assert!(ended.stderr.contains("is not kept"), "{ended:?}");
 }
