@@ -36,6 +36,11 @@ pub enum AuthorityError {
     /// A server has at least one name.
     #[error("a certificate needs a name or address by which clients reach the coordinator")]
     Nameless,
+    /// A name has letters that none in a certificate has.
+    #[error(
+        "a certificate cannot have the name {0:?}: give one in ASCII letters, as xn--…, with --advertise"
+    )]
+    Name(String),
     /// Name, key and certificate do not belong together.
     #[error("the certificate of the authority is not that of its name and key")]
     Mismatch,
@@ -102,6 +107,9 @@ impl Authority {
         let Some(first) = names.first() else {
             return Err(AuthorityError::Nameless);
         };
+        if let Some(name) = names.iter().find(|name| !name.is_ascii()) {
+            return Err(AuthorityError::Name(name.clone()));
+        }
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         let mut params = CertificateParams::new(names)?;
         params.distinguished_name = DistinguishedName::new();

@@ -41,6 +41,9 @@ pub(crate) struct Remote {
 impl Remote {
     /// Fails, with a reason, if `access` is not one to an address. Its times are so many times as short as usual.
     pub(crate) fn new(access: &Access, haste: u32) -> Result<Remote, BoxError> {
+        if !access.coordinator.is_ascii() {
+            return Err("it has letters that are not ASCII: write the name as xn--…".into());
+        }
         let mut endpoint = Endpoint::from_shared(access.coordinator.clone())?
             .connect_timeout(CONNECT_TIMEOUT / haste)
             .http2_keep_alive_interval(KEEPALIVE / haste)
@@ -101,6 +104,7 @@ mod tests {
             ("http://host:7171", Some("a certificate"), "in the clear"),
             ("HTTP://host:7171", Some("a certificate"), "in the clear"),
             ("http://a b", None, "invalid"),
+            ("http://höst:7171", None, "ASCII"),
         ] {
             let reason = refused(url, ca).expect(url);
             assert!(reason.contains(what), "{url}: {reason}");
