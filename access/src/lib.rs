@@ -7,6 +7,7 @@
 //! | [`issuer`] | the coordinator's side: makes and checks tokens, and keeps the secrets |
 //! | [`participants`] | the list of participants, and which of their credentials are good |
 //! | [`authority`] | the certificates by which clients know the coordinator |
+//! | [`certificate`] | why a client does not accept one |
 //! | [`local`] | the access files of coordinators on this machine, for their own user |
 //! | `error` | why a private file is of no use |
 //! | `private` | files that nobody but their owner can read |
@@ -21,6 +22,7 @@
 //! * No clock, no network.
 
 pub mod authority;
+pub mod certificate;
 mod error;
 pub mod file;
 #[cfg(feature = "fuzzing")]

@@ -50,9 +50,9 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         return of_table(error);
     }
     match cause.downcast_ref() {
-        Some(WorkerError::Client(ClientError::Unreachable { .. })) => {
-            return Some(Exit::Unreachable);
-        }
+        Some(WorkerError::Client(
+            ClientError::Unreachable { .. } | ClientError::Certificate { .. },
+        )) => return Some(Exit::Unreachable),
         Some(WorkerError::Client(ClientError::Refused { .. })) => return Some(Exit::Refused),
         Some(WorkerError::Memory { .. }) => return Some(Exit::Usage),
         _ => {}

@@ -27,6 +27,14 @@ pub enum ClientError {
         /// What went wrong last.
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
+    /// Its certificate is not accepted.
+    #[error("the certificate of the coordinator at {url} is not accepted: {what}")]
+    Certificate {
+        /// Its address.
+        url: String,
+        /// Why.
+        what: String,
+    },
     /// The job has stopped, and was not started again for as long as the worker waits for that.
     #[error("the coordinator at {url} has stopped the job: {reason}")]
     Stopped {

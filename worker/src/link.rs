@@ -217,6 +217,10 @@ impl Link {
             };
             match failure {
                 Failure::Busy(_) => since = Instant::now(),
+                // Later somebody else may have the port for a while.
+                _ if before.is_none() && failure.is_of_certificate() => {
+                    return Err(failure.into_joining_error(&self.url));
+                }
                 Failure::Outage(_) if since.elapsed() < patience => {}
                 _ => return Err(failure.into_joining_error(&self.url)),
             }

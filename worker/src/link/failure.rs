@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chomp_access::certificate;
 use tonic::{Code, Status};
 
 use crate::error::ClientError;
@@ -37,11 +38,19 @@ impl Failure {
         Failure::Outage(Arc::from(error.into()))
     }
 
+    /// Whether the certificate of what is there is not accepted.
+    pub(crate) fn is_of_certificate(&self) -> bool {
+        matches!(self, Failure::Outage(source) if certificate::refusal(&**source).is_some())
+    }
+
     /// The error to end with.
     pub(crate) fn into_error(self, url: &str) -> ClientError {
         let url = url.to_owned();
         match self {
-            Failure::Outage(source) => ClientError::Unreachable { url, source },
+            Failure::Outage(source) => match certificate::refusal(&*source) {
+                Some(what) => ClientError::Certificate { url, what },
+                None => ClientError::Unreachable { url, source },
+            },
             Failure::Stopped(reason) => ClientError::Stopped { url, reason },
             Failure::Busy(reason) | Failure::Refused(reason) => {
                 ClientError::Refused { url, reason }
