@@ -1,7 +1,7 @@
 //! `chomp download`: fetches a finished table.
 
 use chomp_access::Access;
-use chomp_download::{Config, DownloadProgress, PATIENCE};
+use chomp_download::{Config, DownloadProgress, Patience};
 use chomp_store::location::Location;
 use chomp_table::reader::TableName;
 use tokio::sync::watch;
@@ -31,7 +31,7 @@ pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result
         ca,
         token: None,
         parallel: args.parallel,
-        patience: PATIENCE,
+        patience: Patience::USUAL.hastened(display.haste()),
     };
     let (progress, watcher) = watch::channel(DownloadProgress::default());
     let report = tokio::select! {

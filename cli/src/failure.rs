@@ -96,9 +96,9 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         return Some(Exit::Usage);
     }
     match cause.downcast_ref() {
-        Some(
-            AskError::Unreachable { .. } | AskError::Endless { .. } | AskError::Strange { .. },
-        ) => return Some(Exit::Unreachable),
+        Some(AskError::Unreachable { .. } | AskError::Strange { .. }) => {
+            return Some(Exit::Unreachable);
+        }
         Some(AskError::Refused { .. }) => return Some(Exit::Refused),
         None => {}
     }
@@ -132,7 +132,10 @@ fn of_table(error: &TableError) -> Option<Exit> {
 
 fn of_download(error: &DownloadError) -> Option<Exit> {
     match error {
-        DownloadError::Unreachable { .. } | DownloadError::Storage(_) => Some(Exit::Unreachable),
+        DownloadError::Unreachable { .. }
+        | DownloadError::Certificate { .. }
+        | DownloadError::Strange { .. }
+        | DownloadError::Storage(_) => Some(Exit::Unreachable),
         DownloadError::Refused { .. }
         | DownloadError::OtherTable { .. }
         | DownloadError::InUse { .. }

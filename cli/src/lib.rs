@@ -146,7 +146,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Worker(args) => worker::run(args, display).await,
             Command::Access(args) => access::run(args),
             Command::Plan(args) => plan::run(args).await,
-            Command::Status(args) => status::run(args).await,
+            Command::Status(args) => status::run(args, display).await,
             Command::Download(args) => download::run(args, display).await,
             Command::Verify(args) => verify::run(args, display).await,
             Command::Export(args) => export::run(args, display).await,

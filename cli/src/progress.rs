@@ -1,6 +1,6 @@
 //! What the user sees while a job runs: a bar on a terminal, plain lines elsewhere.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +40,8 @@ impl Display {
     pub(crate) fn new(json: bool, haste: u32) -> Display {
         Display {
             bar: ProgressBar::hidden(),
-            terminal: io::stderr().is_terminal() && !json,
+            // A terminal that shows no bar, as a dumb one, gets lines.
+            terminal: !json && !ProgressDrawTarget::stderr().is_hidden(),
             json,
             haste,
         }

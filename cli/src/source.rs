@@ -1,10 +1,9 @@
 //! A table to query, wherever it is: in a directory, on a server, in a bucket; or one shard of it.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use chomp_access::Access;
-use chomp_download::Reach;
+use chomp_download::{Patience, Reach};
 use chomp_query::Losing;
 use chomp_store::location::Location;
 use chomp_table::reader::AnyTable;
@@ -14,9 +13,6 @@ use chomp_table::{ShardFile, Table, TableError, Word};
 use crate::args::SourceArgs;
 use crate::exit::usage;
 use crate::reach;
-
-/// How long the program waits for more bytes from a server.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A table, or a shard, that says whether positions are losing.
 #[derive(Debug)]
@@ -64,7 +60,7 @@ impl Asked {
             from: args.table.clone(),
             ca,
             token: None,
-            patience: PATIENCE / haste,
+            patience: Patience::USUAL.hastened(haste),
         };
         Ok(chomp_download::open(reach).await?.into())
     }

@@ -1,12 +1,14 @@
 //! `chomp status`: shows the progress of a job, or what a directory has of a table.
 
 use std::fmt::Write;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
 use chomp_access::Access;
 use chomp_coordinator::status::{Status, WorkerStatus};
+use chomp_download::{DownloadError, Outage, Patience, Reach};
 use chomp_store::location::Location;
 use chomp_store::objects::LocalStorage;
 use chomp_store::{Ledger, journal};
@@ -15,21 +17,20 @@ use chomp_table::format::shown;
 use chomp_table::reader::{Table, TableError};
 use chomp_table::values::Values;
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
-use reqwest::StatusCode;
-use reqwest::header::LOCATION;
-use reqwest::redirect::Policy;
+use reqwest::{StatusCode, Url};
 use serde::{Deserialize, Serialize};
+use tokio::net::TcpStream;
 
 use crate::access::ACCESS_NAME;
 use crate::args::StatusArgs;
 use crate::exit::Exit;
+use crate::progress::Display;
 use crate::reach;
 
-/// How long a coordinator may take to answer.
-const PATIENCE: Duration = Duration::from_secs(20);
-
+/// How long it may take to find out whether somebody listens where the owner of a table did.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest answer: that of a job with many thousand workers.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
 /// The longest reason of a coordinator that is shown.
 const REASON_CHARS_MAX: usize = 300;
 
@@ -39,16 +40,11 @@ pub(crate) enum AskError {
     #[error(
         "the coordinator at {url} cannot be reached: check the address, and that it is running"
     )]
-    Unreachable { url: String, source: reqwest::Error },
+    Unreachable { url: String, source: Outage },
     #[error("the coordinator at {url} refuses: {reason}")]
     Refused { url: String, reason: String },
-    #[error("the coordinator at {url} answers with more than {ANSWER_BYTES_MAX} bytes")]
-    Endless { url: String },
-    #[error("what is at {url} answers, but not as a coordinator does: check the address")]
-    Strange {
-        url: String,
-        source: serde_json::Error,
-    },
+    #[error("what is at {url} answers, but not as a coordinator does: {what}; check the address")]
+    Strange { url: String, what: String },
 }
 
 /// The answer of a coordinator that refuses.
@@ -57,12 +53,13 @@ struct Problem {
     error: String,
 }
 
-pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<Exit> {
+pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<Exit> {
+    let patience = Patience::USUAL.hastened(display.haste());
     let named = args.reach.access.is_some() || args.reach.coordinator.is_some();
     let status = if named {
-        Some(ask(&reach::access(&args.reach)?).await?)
+        Some(ask(&reach::access(&args.reach)?, patience).await?)
     } else {
-        ask_owner(&args.table).await?
+        ask_owner(&args.table, patience).await?
     };
     let text = match status {
         Some(status) if args.json => serde_json::to_string(&status)?,
@@ -81,79 +78,76 @@ pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<Exit> {
 }
 
 /// Asks the coordinator that owns the table in `directory`, if there is one now.
-async fn ask_owner(directory: &Path) -> anyhow::Result<Option<Status>> {
+async fn ask_owner(directory: &Path, patience: Patience) -> anyhow::Result<Option<Status>> {
     let file = directory.join(ACCESS_NAME);
     let is_there = file.try_exists();
     if !is_there.with_context(|| format!("cannot look for {}", file.display()))? {
         return Ok(None);
     }
-    match ask(&Access::read(&file)?).await {
+    let access = Access::read(&file)?;
+    if is_refused(&access.coordinator).await {
+        return Ok(None);
+    }
+    match ask(&access, patience).await {
         Ok(status) => Ok(Some(status)),
         Err(error) => match error.downcast_ref() {
-            Some(AskError::Refused { .. }) | None => Err(error),
+            Some(AskError::Refused { .. }) => Err(error),
             // Another program may have the address by now.
-            Some(_) => Ok(None),
+            _ => Ok(None),
         },
     }
 }
 
-/// Asks a coordinator. Redirections are not followed, so nobody else gets the token.
-async fn ask(access: &Access) -> anyhow::Result<Status> {
-    let url = &access.coordinator;
-    let refused = |reason: String| AskError::Refused {
-        url: url.clone(),
-        reason,
+/// Whether nobody listens at this address: then its coordinator has ended.
+async fn is_refused(url: &str) -> bool {
+    let Ok(url) = Url::parse(url) else {
+        return false;
     };
-    let mut client = reqwest::Client::builder()
-        .timeout(PATIENCE)
-        .redirect(Policy::none());
-    if let Some(ca) = &access.ca {
-        anyhow::ensure!(
-            url.to_ascii_lowercase().starts_with("https://"),
-            "the access file has a certificate, so {url} has to begin with https://: nothing is said in the clear"
-        );
-        let certificate = reqwest::Certificate::from_pem(ca.as_bytes());
-        let certificate = certificate.context("the access file has no usable certificate")?;
-        client = client.tls_certs_only([certificate]);
-    }
-    let client = client.build().context("cannot make HTTP requests")?;
-    let mut request = client.get(format!("{url}/status"));
-    if let Some(token) = &access.token {
-        request = request.bearer_auth(token.secret());
-    }
-    let unreachable = |source: reqwest::Error| AskError::Unreachable {
-        url: url.clone(),
-        source: source.without_url(),
+    let Some((host, port)) = url.host_str().zip(url.port_or_known_default()) else {
+        return false;
     };
-    let mut answer = request.send().await.map_err(unreachable)?;
-    let (status, target) = (answer.status(), answer.headers().get(LOCATION).cloned());
-    let mut said = Vec::new();
-    while let Some(more) = answer.chunk().await.map_err(unreachable)? {
-        if said.len() + more.len() > ANSWER_BYTES_MAX {
-            return Err(AskError::Endless { url: url.clone() }.into());
+    let connecting = TcpStream::connect((host.trim_matches(['[', ']']), port));
+    let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
+    matches!(connected, Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// Asks a coordinator. Nobody else gets the token.
+async fn ask(access: &Access, patience: Patience) -> anyhow::Result<Status> {
+    let url = access.coordinator.clone();
+    let reach = Reach {
+        from: url.clone(),
+        ca: access.ca.clone(),
+        token: access.token.clone(),
+        patience,
+    };
+    let answer = match chomp_download::ask(reach, "status", ANSWER_BYTES_MAX).await {
+        Err(DownloadError::Unreachable { url, source }) => {
+            return Err(AskError::Unreachable { url, source }.into());
         }
-        said.extend_from_slice(&more);
-    }
+        Err(DownloadError::Strange { url, what }) => {
+            return Err(AskError::Strange { url, what }.into());
+        }
+        answer => answer?,
+    };
+    let status = StatusCode::from_u16(answer.status)?;
     if status == StatusCode::OK {
-        let url = url.clone();
-        return Ok(
-            serde_json::from_slice(&said).map_err(|source| AskError::Strange { url, source })?
-        );
+        return serde_json::from_slice(&answer.body).map_err(|error| {
+            let what = format!("its status is not understood: {error}");
+            AskError::Strange { url, what }.into()
+        });
     }
-    let target = target.as_ref().and_then(|target| target.to_str().ok());
-    let target = target.filter(|_| status.is_redirection());
-    let reason = match (target, serde_json::from_slice(&said)) {
-        (Some(target), _) => {
-            let target = &target[..target.len().min(REASON_CHARS_MAX)];
-            format!("{status}: it leads to {target}, which is not followed")
-        }
-        (None, Ok(Problem { error })) => {
+    if status == StatusCode::NOT_FOUND {
+        let what = "it has no /status".to_owned();
+        return Err(AskError::Strange { url, what }.into());
+    }
+    let reason = match serde_json::from_slice(&answer.body) {
+        Ok(Problem { error }) => {
             let start: String = error.chars().take(REASON_CHARS_MAX).collect();
             format!("{status}: {}", shown(&start, &[]))
         }
-        (None, Err(_)) => status.to_string(),
+        Err(_) => status.to_string(),
     };
-    Err(refused(reason).into())
+    Err(AskError::Refused { url, reason }.into())
 }
 
 fn text(status: &Status) -> String {
@@ -361,7 +355,6 @@ mod tests {
 
     /// What comes of asking a server that gives one answer to everybody, and how many asked.
     async fn asked(answer: &'static str, endless: bool, ca: Option<String>) -> (String, usize) {
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, mut asked) = tokio::sync::mpsc::channel(100);
@@ -382,7 +375,7 @@ mod tests {
             ca,
             token: Some(Token::new("secret".to_owned())),
         };
-        let error = ask(&access).await.map(drop).unwrap_err();
+        let error = ask(&access, Patience::USUAL).await.map(drop).unwrap_err();
         server.abort_all();
         let mut count = 0;
         while asked.try_recv().is_ok() {
@@ -400,7 +393,7 @@ mod tests {
             "{said}"
         );
         assert_eq!(count, 1);
-        for head in ["HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 500 No\r\n\r\n"] {
+        for head in ["HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 403 No\r\n\r\n"] {
             let (said, _) = asked(head, true, None).await;
             assert!(said.contains("more than"), "{said}");
         }
@@ -413,7 +406,7 @@ mod tests {
     async fn with_a_certificate_nothing_is_said_in_the_clear() {
         let ca = Issuer::in_memory(0).unwrap().ca_pem().to_owned();
         let (said, count) = asked("", false, Some(ca)).await;
-        assert!(said.contains("begin with https://"), "{said}");
+        assert!(said.contains("starts with https://"), "{said}");
         assert_eq!(count, 0);
     }
 

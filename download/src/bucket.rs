@@ -4,7 +4,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use chomp_store::location::Location;
@@ -14,6 +13,7 @@ use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::reader::TableName;
 use tokio::task::JoinSet;
 
+use crate::contact::Patience;
 use crate::error::DownloadError;
 
 /// The tables that are looked for at a time.
@@ -34,15 +34,19 @@ impl BucketTable {
     pub(crate) async fn open(
         from: &str,
         table: Option<TableName>,
-        patience: Duration,
+        patience: Patience,
     ) -> Result<BucketTable, DownloadError> {
         let Location::Bucket(bucket) = Location::parse(from)? else {
             unreachable!("only addresses of buckets are given here");
         };
         let (bucket, named) = apart(bucket);
-        let storage = bucket.open(Some(patience))?;
         let address = bucket.to_string();
-        BucketTable::find(storage, address, named.or(table)).await
+        let first = bucket.open(Some(patience.first))?;
+        let found = BucketTable::find(first, address, named.or(table)).await?;
+        Ok(BucketTable {
+            storage: bucket.open(Some(patience.later))?,
+            ..found
+        })
     }
 
     /// Finds the table that is named, or the first.

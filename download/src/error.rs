@@ -21,6 +21,31 @@ pub enum DownloadError {
         /// The last failure.
         source: Outage,
     },
+    /// The certificate of the server is not accepted, which time alone does not mend.
+    #[error("the certificate of {url} is not accepted: {what}")]
+    Certificate {
+        /// The server.
+        url: String,
+        /// Why.
+        what: String,
+    },
+    /// What answers is no server of tables: a sign-in page, a page about something else.
+    #[error("what is at {url} answers, but not as was expected: {what}")]
+    Strange {
+        /// What was asked for.
+        url: String,
+        /// What came.
+        what: String,
+    },
+    /// The server gives whole files only.
+    #[error(
+        "the server does not answer requests for a part of {url} (byte ranges): fetch the whole table with \
+         `chomp download --from URL --out DIR`, and ask that one"
+    )]
+    WholeFiles {
+        /// What was asked for.
+        url: String,
+    },
     /// The server refuses.
     #[error("{url} was refused with status {status}{}", if *status == 401 { ": a token is needed" } else { "" })]
     Refused {
@@ -29,16 +54,20 @@ pub enum DownloadError {
         /// The HTTP status.
         status: u16,
     },
-    /// The server has no such thing.
-    #[error("{url} does not exist")]
+    /// A table is there, and one of its files is not.
+    #[error("{url} does not exist: the table there is not complete")]
     NotFound {
         /// What was asked for.
         url: String,
     },
-    /// The server has tables, but not this one.
-    #[error("{url} has no {}", table.map_or_else(|| "table".to_owned(), |table| table.to_string()))]
+    /// There is no table, or not this one.
+    #[error(
+        "there is no {} at {url}: give the address of a server that lists its tables, or of a table's folder, \
+         as …/table-32/",
+        table.map_or_else(|| "table".to_owned(), |table| table.to_string())
+    )]
     NoTable {
-        /// The server.
+        /// Where it was looked for.
         url: String,
         /// The table asked for.
         table: Option<TableName>,
@@ -131,11 +160,14 @@ pub enum DownloadError {
 /// Why a request has no answer for now.
 #[derive(Debug, thiserror::Error)]
 pub enum Outage {
-    /// The connection failed.
-    #[error("the connection failed")]
-    Connection(#[source] reqwest::Error),
+    /// The connection failed, for this reason.
+    #[error("{0}")]
+    Connection(String),
+    /// Nothing comes, and nothing says why.
+    #[error("it gives no answer")]
+    Silent,
     /// The server cannot answer for now.
-    #[error("the server answers with status {0}")]
+    #[error("it answers with status {0}")]
     Status(u16),
     /// The answer broke off.
     #[error("the connection was lost after {bytes} of {expected} bytes")]

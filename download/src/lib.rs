@@ -11,11 +11,14 @@
 //! |---|---|
 //! | `error` | what can go wrong, by what a caller can do about it |
 //! | `origin` | where a table is: on a server, or in a bucket |
-//! | `server` | the requests over HTTP, with their limits and their patience |
+//! | `server` | the requests over HTTP, with their limits |
+//! | `contact` | how long a server may give nothing, and what is said meanwhile |
+//! | `proxy` | which proxy requests go through |
 //! | `bucket` | the reads from a bucket |
 //! | `target` | the folder on this machine: locked, and written so that a crash leaves it in order |
 //! | `shard` | one shard from start to end |
 //! | `part` | a part of a file |
+//! | `question` | a question that is not about a table |
 //! | `remote` | a table that stays where it is: only what is asked for is fetched |
 //!
 //! What a server says is never used as a path: names are those that a checked manifest can have.
@@ -27,9 +30,12 @@
 //! * Every answer has a limit that is known before it is read.
 
 mod bucket;
+mod contact;
 mod error;
 mod origin;
 mod part;
+mod proxy;
+mod question;
 mod remote;
 mod server;
 mod shard;
@@ -39,7 +45,6 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use chomp_access::Token;
 use chomp_table::Digest;
@@ -49,7 +54,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use error::DownloadError;
+pub use contact::Patience;
+pub use error::{DownloadError, Outage};
+pub use question::{Answer, ask};
 pub use remote::{Reach, open};
 
 use origin::Origin;
@@ -57,8 +64,6 @@ use target::Target;
 
 /// How many shards are fetched at a time unless something else is asked for.
 pub const PARALLEL: NonZeroUsize = NonZeroUsize::new(4).unwrap();
-/// How long a server may give nothing before a download ends, unless something else is asked for.
-pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What to fetch, and where to.
 #[derive(Clone, Debug)]
@@ -76,8 +81,8 @@ pub struct Config {
     pub token: Option<Token>,
     /// How many shards are fetched at a time: [`PARALLEL`].
     pub parallel: NonZeroUsize,
-    /// How long the server may give nothing, however often it is asked: [`PATIENCE`].
-    pub patience: Duration,
+    /// How long the server may give nothing, however often it is asked: [`Patience::USUAL`].
+    pub patience: Patience,
 }
 
 /// How far a download has come.

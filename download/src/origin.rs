@@ -1,13 +1,14 @@
 //! Where a table comes from: a server that gives its files, or a bucket.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use chomp_access::Token;
 use chomp_store::location::Location;
+use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::reader::TableName;
 
 use crate::bucket::BucketTable;
+use crate::contact::Patience;
 use crate::error::DownloadError;
 use crate::part;
 use crate::server::{Server, TableUrl};
@@ -16,7 +17,7 @@ use crate::server::{Server, TableUrl};
 #[derive(Debug)]
 pub(crate) enum Origin {
     /// It is on a server.
-    Server(Server, TableUrl),
+    Server(Box<Server>, TableUrl),
     /// It is in a bucket.
     Bucket(BucketTable),
 }
@@ -29,15 +30,15 @@ impl Origin {
         table: Option<TableName>,
         ca: Option<&str>,
         token: Option<&Token>,
-        patience: Duration,
+        patience: Patience,
     ) -> Result<Origin, DownloadError> {
         if Location::is_of_bucket(from) {
             let table = BucketTable::open(from, table, patience).await?;
             return Ok(Origin::Bucket(table));
         }
-        let server = Server::new(ca, token, patience)?;
-        let url = server.find_table(from, table).await?;
-        Ok(Origin::Server(server, url))
+        let server = Server::new(from, ca, token, patience)?;
+        let url = server.find_table(table).await?;
+        Ok(Origin::Server(Box::new(server), url))
     }
 
     /// Which table it is, if its folder's name tells that.
@@ -60,7 +61,13 @@ impl Origin {
     /// A file that must not have more than `most` bytes.
     pub(crate) async fn small(&self, name: &str, most: u64) -> Result<Vec<u8>, DownloadError> {
         match self {
-            Origin::Server(server, url) => server.get_small(&url.file(name), most).await,
+            Origin::Server(server, url) => match server.get_small(&url.file(name), most).await {
+                // Without the one that is written last there is no table.
+                Err(DownloadError::NotFound { .. }) if name == MANIFEST_NAME => {
+                    Err(server.no_table(url.table))
+                }
+                got => got,
+            },
             Origin::Bucket(table) => table.small(name, most).await,
         }
     }

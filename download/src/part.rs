@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use reqwest::header::{CONTENT_RANGE, RANGE};
+use reqwest::header::RANGE;
 use reqwest::{StatusCode, Url};
 
 use crate::error::{DownloadError, Outage};
-use crate::server::{Server, chunk, wrong};
+use crate::server::{Server, other_range, wrong};
 
 /// Some bytes of a file that is `length` bytes long.
 pub(crate) async fn fetch(
@@ -15,11 +15,11 @@ pub(crate) async fn fetch(
     range: Range<u64>,
     length: u64,
 ) -> Result<Vec<u8>, DownloadError> {
-    let mut patience = server.patience();
+    let mut tries = server.tries();
     loop {
         match try_fetch(server, url, &range, length).await? {
             Ok(bytes) => return Ok(bytes),
-            Err(outage) => patience.wait(url, outage).await?,
+            Err(outage) => tries.wait(outage).await?,
         }
     }
 }
@@ -38,21 +38,19 @@ async fn try_fetch(
         Ok(response) => response,
         Err(outage) => return Ok(Err(outage)),
     };
-    if response.status() != StatusCode::PARTIAL_CONTENT {
-        let status = response.status();
-        let what = format!("status {status} for a part of it: download the table instead");
-        return Err(wrong(url, &what));
+    match response.status() {
+        StatusCode::PARTIAL_CONTENT => {}
+        StatusCode::OK => {
+            let url = server.shown(url);
+            return Err(DownloadError::WholeFiles { url });
+        }
+        status => return Err(wrong(url, &format!("status {status} for a part of it"))),
     }
-    let expected = format!("bytes {first}-{last}/{length}");
-    let found = response.headers().get(CONTENT_RANGE);
-    if found.is_none_or(|found| found.as_bytes() != expected.as_bytes()) {
-        let what = format!("it has the range {found:?} instead of {expected:?}");
-        return Err(wrong(url, &what));
-    }
+    other_range(url, &response, &format!("bytes {first}-{last}/{length}"))?;
     let expected = range.end - range.start;
     let mut bytes = Vec::new();
     loop {
-        match chunk(&mut response).await {
+        match server.chunk(&mut response).await {
             Ok(Some(more)) => bytes.extend_from_slice(&more),
             Ok(None) if bytes.len() as u64 == expected => return Ok(Ok(bytes)),
             Ok(None) => {

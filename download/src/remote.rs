@@ -6,7 +6,6 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use chomp_access::Token;
 use chomp_table::TableError;
@@ -15,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::contact::Patience;
 use crate::error::DownloadError;
 use crate::origin::Origin;
 
@@ -32,7 +32,7 @@ pub struct Reach {
     /// Opens a server that does not give its tables to everybody.
     pub token: Option<Token>,
     /// How long the server may give nothing, however often it is asked.
-    pub patience: Duration,
+    pub patience: Patience,
 }
 
 /// Opens the [first](chomp_table::reader::TableName::first) table that is there.
@@ -59,7 +59,13 @@ pub(crate) async fn open_at(origin: Origin) -> Result<AnyTable, DownloadError> {
     });
     let opened = tokio::task::spawn_blocking(move || AnyTable::from_files(files, named));
     let opened = opened.await;
-    Ok(opened.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?)
+    match opened.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())) {
+        Err(TableError::Io { file, source }) => Err(match source.downcast() {
+            Ok(error) => error,
+            Err(source) => TableError::Io { file, source }.into(),
+        }),
+        opened => Ok(opened?),
+    }
 }
 
 /// The files in a folder on a server or in a bucket.
@@ -109,10 +115,6 @@ impl RemoteFiles {
     fn failed(&self, name: &str, error: DownloadError) -> TableError {
         let file = self.place(name);
         match error {
-            DownloadError::NotFound { .. } => TableError::Damaged {
-                file,
-                what: "it is missing".into(),
-            },
             DownloadError::Wrong { what, .. } => TableError::Damaged { file, what },
             error => TableError::Io {
                 file,

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use chomp_table::reader::ShardFileInfo;
-use reqwest::header::{CONTENT_RANGE, ETAG, HeaderValue, IF_RANGE, RANGE};
+use reqwest::header::{ETAG, HeaderValue, IF_RANGE, RANGE};
 use reqwest::{Response, StatusCode, Url};
 
 use crate::Download;
 use crate::bucket::BucketTable;
 use crate::error::{DownloadError, Outage};
 use crate::origin::Origin;
-use crate::server::{Server, chunk, wrong};
+use crate::server::{Server, other_range, wrong};
 use crate::target::{Partial, blocking};
 
 /// How often a file whose bytes are wrong is fetched again from its start.
@@ -112,20 +112,20 @@ impl Fetch<'_> {
     }
 
     async fn fill_from_server(&mut self, server: &Server, url: &Url) -> Result<(), DownloadError> {
-        let mut patience = server.patience();
+        let mut tries = server.tries();
         // A server that always begins at the start and never gets further gives nothing.
         let mut furthest = self.partial.length;
         while self.partial.length < self.shard.bytes {
             let outage = match self.ask(server, url).await? {
-                Ok(mut response) => self.receive(url, &mut response).await?,
+                Ok(mut response) => self.receive(server, url, &mut response).await?,
                 Err(outage) => Some(outage),
             };
             if self.partial.length > furthest {
                 furthest = self.partial.length;
-                patience.renew();
+                tries.renew();
             }
             if let Some(outage) = outage {
-                patience.wait(url, outage).await?;
+                tries.wait(outage).await?;
             }
         }
         Ok(())
@@ -155,11 +155,7 @@ impl Fetch<'_> {
             self.clear()?;
         } else if status == StatusCode::PARTIAL_CONTENT && from > 0 {
             let expected = format!("bytes {from}-{}/{length}", length - 1);
-            let found = response.headers().get(CONTENT_RANGE);
-            if found.is_none_or(|found| found.as_bytes() != expected.as_bytes()) {
-                let what = format!("it has the range {found:?} instead of {expected:?}");
-                return Err(wrong(url, &what));
-            }
+            other_range(url, &response, &expected)?;
             check_length(url, &response, length - from)?;
         } else {
             let what = format!("status {status} for the bytes from {from} of {length}");
@@ -174,12 +170,13 @@ impl Fetch<'_> {
     /// Writes what comes, until the answer ends; an outage if that was too early.
     async fn receive(
         &mut self,
+        server: &Server,
         url: &Url,
         response: &mut Response,
     ) -> Result<Option<Outage>, DownloadError> {
         let expected = self.shard.bytes;
         loop {
-            let bytes = match chunk(response).await {
+            let bytes = match server.chunk(response).await {
                 Ok(Some(bytes)) => bytes,
                 Ok(None) if self.partial.length == expected => return Ok(None),
                 Ok(None) => {

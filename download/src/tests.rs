@@ -19,6 +19,14 @@ use tempfile::TempDir;
 use super::*;
 use crate::error::Outage;
 
+/// The same patience for the first answer as for later ones.
+const fn patience(most: Duration) -> Patience {
+    Patience {
+        first: most,
+        later: most,
+    }
+}
+
 fn config(from: &str, out: &Path) -> Config {
     Config {
         from: from.to_owned(),
@@ -27,7 +35,7 @@ fn config(from: &str, out: &Path) -> Config {
         ca: None,
         token: None,
         parallel: PARALLEL,
-        patience: Duration::from_millis(500),
+        patience: patience(Duration::from_millis(500)),
     }
 }
 
@@ -146,8 +154,12 @@ async fn a_table_that_is_not_there() {
         ),
         "{error:?}"
     );
-    let error = try_with(&format!("{}table-20/", server.url()), None).await;
-    assert!(matches!(error, DownloadError::NotFound { .. }), "{error:?}");
+    for wrong in ["table-20/", "tables/"] {
+        let wrong = format!("{}{wrong}", server.url());
+        let error = try_with(&wrong, None).await;
+        assert!(matches!(error, DownloadError::NoTable { .. }), "{error:?}");
+        assert!(error.to_string().contains(&wrong), "{error}");
+    }
     let error = try_with(
         &format!("{}table-15/", server.url()),
         Some(TableName::Losing(20)),
@@ -189,7 +201,7 @@ async fn connections_that_break_off_are_made_again() {
                 server.seed(seed);
                 let out = tempfile::tempdir().unwrap();
                 let config = Config {
-                    patience: Duration::from_mins(1),
+                    patience: patience(Duration::from_mins(1)),
                     ..config(&server.url(), out.path())
                 };
                 get(config).await.unwrap();
@@ -217,7 +229,7 @@ async fn refusals_end_it_at_once() {
                 assert!(url.starts_with(&server.url()));
                 assert_eq!(error.to_string().contains("token"), token);
             }
-            DownloadError::NotFound { .. } => assert_eq!(status, 404),
+            DownloadError::NoTable { .. } => assert_eq!(status, 404),
             error => panic!("{error:?}"),
         }
         assert_eq!(server.requests(), 1, "not asked again");
@@ -253,7 +265,9 @@ async fn a_token_is_sent_and_never_shown() {
     };
     assert!(!format!("{:?}", with("secret")).contains("secret"));
     let config = with("secret");
-    let client = crate::server::Server::new(None, config.token.as_ref(), config.patience).unwrap();
+    let client =
+        crate::server::Server::new(&config.from, None, config.token.as_ref(), config.patience)
+            .unwrap();
     assert!(!format!("{client:?}").contains("secret"));
     get(with("secret")).await.unwrap();
     let error = get(with("a\nb")).await.unwrap_err();
@@ -276,8 +290,6 @@ async fn a_token_is_sent_and_never_shown() {
 async fn servers_that_lie_are_found_out() {
     for (peril, what) in [
         (Peril::EndlessShards, "more than"),
-        (Peril::EndlessManifest, "more than"),
-        (Peril::EndlessList, "more than"),
         (Peril::LongShards, "bytes instead of"),
         (Peril::ShortShards, "bytes instead of"),
         (Peril::EmptyAnswer, "status 204"),
@@ -288,6 +300,12 @@ async fn servers_that_lie_are_found_out() {
             panic!("{peril:?}: {error:?}");
         };
         assert!(found.contains(what), "{peril:?}: {found}");
+    }
+    for peril in [Peril::EndlessManifest, Peril::EndlessList] {
+        let (_out, _server, error) = fails(peril).await;
+        let text = error.to_string();
+        assert!(matches!(error, DownloadError::Strange { .. }), "{text}");
+        assert!(text.contains("more than"), "{text}");
     }
     let (_out, _server, error) = fails(Peril::OtherSums).await;
     let names_it =
@@ -315,9 +333,9 @@ async fn a_flipped_bit_of_a_list_is_found_before_anything_is_kept() {
 #[tokio::test]
 async fn lies_about_ranges_are_found_out() {
     for (peril, what) in [
-        (Peril::RangeElsewhere, "it has the range"),
-        (Peril::RangeOfOther, "it has the range"),
-        (Peril::RangeUnsaid, "it has the range"),
+        (Peril::RangeElsewhere, "it has the range \"bytes 21-"),
+        (Peril::RangeOfOther, "it has the range \"bytes 20-"),
+        (Peril::RangeUnsaid, "it does not say that it has the range"),
         (Peril::RangeTooLong, "bytes"),
         (Peril::NoSuchRange, "status 416"),
     ] {

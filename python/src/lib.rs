@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use chomp_download::Reach;
+use chomp_download::{Patience, Reach};
 use chomp_table::position::PositionError;
 use chomp_table::reader::AnyTable;
 use chomp_table::{Position, TableError, Word};
@@ -85,7 +85,10 @@ impl Table {
             from: place.to_owned(),
             ca: None,
             token: None,
-            patience: PATIENCE,
+            patience: Patience {
+                first: PATIENCE,
+                later: PATIENCE,
+            },
         };
         let opened = py.detach(|| runtime.block_on(chomp_download::open(reach)));
         match opened {

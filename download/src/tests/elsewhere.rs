@@ -8,14 +8,14 @@ async fn nobody_is_led_elsewhere() {
     for peril in [Peril::Elsewhere, Peril::ShardsElsewhere] {
         let (_out, server, error) = fails(peril).await;
         let text = error.to_string();
-        assert!(matches!(error, DownloadError::Wrong { .. }), "{text}");
+        assert!(matches!(error, DownloadError::Strange { .. }), "{text}");
         assert!(text.contains(ELSEWHERE) && text.contains("302"), "{text}");
         server.set(peril);
         let reach = Reach {
             from: server.url(),
             ca: None,
             token: Some(Token::new("secret".to_owned())),
-            patience: Duration::from_millis(500),
+            patience: patience(Duration::from_millis(500)),
         };
         let asked = open(reach).await.map(drop);
         assert_eq!(asked.is_err(), peril == Peril::Elsewhere);

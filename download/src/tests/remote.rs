@@ -10,7 +10,7 @@ fn reach(from: &str) -> Reach {
         from: from.to_owned(),
         ca: None,
         token: None,
-        patience: Duration::from_millis(500),
+        patience: patience(Duration::from_millis(500)),
     }
 }
 
@@ -80,7 +80,7 @@ async fn outages_are_waited_out() {
     for peril in [Peril::Cut, Peril::Busy, Peril::Slow] {
         let server = Server::start().await;
         let patient = Reach {
-            patience: Duration::from_secs(10),
+            patience: patience(Duration::from_secs(10)),
             ..reach(&server.url())
         };
         let table = open(patient).await.unwrap();

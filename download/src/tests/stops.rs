@@ -11,7 +11,7 @@ async fn it_stops_when_asked_to() {
     let stop = CancellationToken::new();
     let (progress, _watch) = watch::channel(DownloadProgress::default());
     let config = Config {
-        patience: Duration::from_hours(1),
+        patience: patience(Duration::from_hours(1)),
         ..config(&server.url(), out.path())
     };
     let (error, ()) = tokio::join!(download(config, progress, stop.clone()), async {

@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::common::cluster::{Cluster, Process, at_home, free_port, wait_for};
+use crate::common::cluster::{Cluster, HASTE, Process, at_home, free_port, wait_for};
 use crate::common::http::{Response, bearer};
 use crate::common::{
-    Ended, FINGERPRINT_24, FINGERPRINT_30, FINGERPRINT_32, copy, end, fingerprint, folder, number,
-    run,
+    Ended, FINGERPRINT_24, FINGERPRINT_30, FINGERPRINT_32, copy, end, fingerprint, folder, hasten,
+    number, run,
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -206,7 +206,7 @@ fn a_coordinator_that_is_not_there_is_not_waited_for_for_ever() {
     end(&mut worker).refuses(4, &[&cluster.url(), "cannot be reached"]);
     let mut status = cluster.program();
     status.args(["status", "--coordinator", &cluster.url()]);
-    end(&mut status).refuses(4, &[&cluster.url(), "cannot be reached"]);
+    end(hasten(&mut status, HASTE)).refuses(4, &[&cluster.url(), "cannot be reached"]);
 
     // The same for one that was there.
     let coordinator = begin(&cluster, LONG);

@@ -39,4 +39,6 @@ mod slurm;
 mod store;
 mod values;
 mod verify;
+mod waiting;
 mod working_files;
+mod wrong_places;

@@ -1,0 +1,255 @@
+//! Addresses at which there is something else: each command says what is there, and calls nothing damaged that is not.
+
+use std::fs;
+use std::io::{self, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::common::cluster::{Cluster, HASTE};
+use crate::common::http::{read_head, serve};
+use crate::common::{Ended, end, folder, hasten, made_once, program};
+use chomp_access::{Access, Issuer, Token};
+use rustls::ServerConnection;
+use tempfile::TempDir;
+
+const YEAR: u64 = 365 * 24 * 60 * 60;
+
+static TABLE: OnceLock<TempDir> = OnceLock::new();
+
+/// What a server gives.
+#[derive(Clone)]
+enum Gives {
+    /// The files in this folder, each as a whole.
+    Files(PathBuf),
+    /// One page for all addresses.
+    Page,
+}
+
+/// Starts a server on this machine, and returns its address.
+fn start(gives: Gives) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let connection = move |client: TcpStream| {
+        let mut requests = BufReader::new(&client);
+        loop {
+            let head = read_head(&mut requests)?;
+            answer(&client, head.split(' ').nth(1).unwrap(), &gives)?;
+        }
+    };
+    thread::spawn(move || serve(&listener, || true, connection));
+    url
+}
+
+fn answer(mut client: &TcpStream, path: &str, gives: &Gives) -> io::Result<()> {
+    let (status, kind, body) = match gives {
+        Gives::Page => (
+            "200 OK",
+            "text/html; charset=utf-8",
+            b"<form>Sign in".to_vec(),
+        ),
+        Gives::Files(folder) => match fs::read(folder.join(path.trim_start_matches('/'))) {
+            Ok(bytes) => ("200 OK", "application/octet-stream", bytes),
+            Err(_) => ("404 Not Found", "text/plain", b"none".to_vec()),
+        },
+    };
+    let length = body.len();
+    write!(
+        client,
+        "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n"
+    )?;
+    client.write_all(&body)
+}
+
+fn query(url: &str) -> Command {
+    let mut command = program();
+    command.args(["query", "2x2", "--table", url]);
+    command
+}
+
+fn download(url: &str, out: &Path) -> Command {
+    let mut command = program();
+    command.args(["download", "--from", url, "--out"]).arg(out);
+    command
+}
+
+fn status(url: &str) -> Command {
+    let mut command = program();
+    command.args(["status", "--coordinator", url]);
+    command
+}
+
+fn says(ended: &Ended, code: i32, texts: &[&str]) {
+    ended.refuses(code, texts);
+    assert!(!ended.stderr.contains("damaged"), "{ended:?}");
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_no_damage() {
+    let url = start(Gives::Files(made_once(&TABLE, 20).to_owned()));
+    let out = folder();
+    for name in ["table-21/", "tabel-20/", ""] {
+        let url = format!("{url}{name}");
+        for mut command in [query(&url), download(&url, out.path())] {
+            says(
+                &end(&mut command),
+                1,
+                &["there is no table", &url, "table-32/"],
+            );
+        }
+    }
+    let ended = end(&mut status(&url));
+    says(
+        &ended,
+        4,
+        &[
+            url.trim_end_matches('/'),
+            "not as a coordinator does",
+            "/status",
+        ],
+    );
+}
+
+#[test]
+fn a_server_without_byte_ranges_gives_whole_tables_only() {
+    let url = start(Gives::Files(made_once(&TABLE, 20).to_owned()));
+    let url = format!("{url}table-20/");
+    let ended = end(&mut query(&url));
+    says(
+        &ended,
+        1,
+        &["byte ranges", "shard-0000.zst", "chomp download"],
+    );
+    let out = folder();
+    assert_eq!(end(&mut download(&url, out.path())).code, Some(0));
+    assert_eq!(end(&mut query(out.path().to_str().unwrap())).code, Some(0));
+}
+
+#[test]
+fn a_page_to_sign_in_is_called_a_page() {
+    let url = start(Gives::Page);
+    let out = folder();
+    for url in [url.clone(), format!("{url}table-20/")] {
+        for mut command in [query(&url), download(&url, out.path()), status(&url)] {
+            says(
+                &end(&mut command),
+                4,
+                &[&url, "web page (text/html", "address"],
+            );
+        }
+    }
+}
+
+#[test]
+fn a_name_in_other_letters_is_a_wrong_address() {
+    let out = folder();
+    for mut command in [
+        query("http://höst.example/"),
+        download("http://höst.example/", out.path()),
+        status("http://höst.example:7171"),
+    ] {
+        says(&end(&mut command), 2, &["höst", "ASCII", "xn--"]);
+    }
+    let cluster = Cluster::new();
+    let mut coordinator = cluster.coordinator(20, 12);
+    says(
+        &end(coordinator.args(["--advertise", "höst.example"])),
+        1,
+        &["höst", "ASCII", "xn--"],
+    );
+}
+
+/// Coordinators whose clocks are years behind and ahead, or this one's are.
+#[test]
+fn a_wrong_clock_is_called_one() {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
+    for (time, what) in [
+        (now - 5 * YEAR, "it expired"),
+        (now + YEAR, "it is not valid for another"),
+    ] {
+        let issuer = Issuer::in_memory(now).unwrap();
+        let config = issuer.server_config(&["127.0.0.1".to_owned()], time);
+        let config = Arc::new(config.unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let coordinator = format!("https://{}", listener.local_addr().unwrap());
+        let connection = move |mut client: TcpStream| {
+            let mut session = ServerConnection::new(Arc::clone(&config)).unwrap();
+            session.complete_io(&mut client).map(drop)
+        };
+        thread::spawn(move || serve(&listener, || true, connection));
+        let home = folder();
+        let file = home.path().join("access.json");
+        let access = Access {
+            coordinator: coordinator.clone(),
+            ca: Some(issuer.ca_pem().to_owned()),
+            token: Some(Token::new("secret".to_owned())),
+        };
+        access.write(&file).unwrap();
+        let [mut ask, mut work] = [program(), program()];
+        ask.arg("status");
+        work.arg("worker");
+        let [mut lookup, mut fetch] = [query(&coordinator), download(&coordinator, home.path())];
+        for command in [&mut ask, &mut work, &mut lookup, &mut fetch] {
+            let ended = end(command.arg("--access").arg(&file));
+            says(&ended, 4, &[&coordinator, what, "clock"]);
+            assert!(!ended.stderr.contains("trying again"), "{ended:?}");
+            assert_eq!(ended.stderr.matches("certificate").count(), 1, "{ended:?}");
+            assert!(!ended.stderr.contains("check the address"), "{ended:?}");
+        }
+    }
+}
+
+/// A proxy that is not there harms nobody who needs none, and else is named, without its password.
+#[test]
+fn a_proxy_is_for_what_is_elsewhere_and_is_named() {
+    const PROXY: &str = "http://me:secret@127.0.0.1:1";
+    let out = folder();
+    let proxied = |mut command: Command| {
+        for name in ["http_proxy", "https_proxy"] {
+            command.env(name, PROXY).env_remove(name.to_uppercase());
+        }
+        command.env_remove("no_proxy").env_remove("NO_PROXY");
+        end(hasten(&mut command, HASTE))
+    };
+    let url = start(Gives::Files(made_once(&TABLE, 20).to_owned()));
+    assert_eq!(
+        proxied(download(&format!("{url}table-20/"), out.path())).code,
+        Some(0)
+    );
+    let page = start(Gives::Page);
+    says(&proxied(status(&page)), 4, &["web page"]);
+
+    for (url, variable) in [
+        ("http://chomp.invalid/", "http_proxy"),
+        ("https://chomp.invalid/", "https_proxy"),
+    ] {
+        for command in [query(url), download(url, out.path()), status(url)] {
+            let ended = proxied(command);
+            says(
+                &ended,
+                4,
+                &[url, "through the proxy http://127.0.0.1:1 of", variable],
+            );
+            assert!(!ended.stderr.contains("secret"), "{ended:?}");
+        }
+    }
+    // What has a certificate of its own is asked without a proxy, wherever it is.
+    let file = out.path().join("access.json");
+    let access = Access {
+        coordinator: "https://chomp.invalid:7171".to_owned(),
+        ca: Some(Issuer::in_memory(YEAR).unwrap().ca_pem().to_owned()),
+        token: None,
+    };
+    access.write(&file).unwrap();
+    let mut ask = program();
+    ask.args(["status", "--access"]).arg(&file);
+    let ended = proxied(ask);
+    says(&ended, 4, &["chomp.invalid", "cannot be reached"]);
+    assert!(!ended.stderr.contains("proxy"), "{ended:?}");
+}
