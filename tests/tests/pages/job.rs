@@ -150,8 +150,9 @@ fn a_job_is_watched_to_its_end_across_an_outage() {
     let coordinator = cluster.start_coordinator(&mut public());
     browser.open(&format!("{}/job", cluster.url()));
     browser.wait_to_say("#workers", "No worker is there.");
+    browser.is_content();
 
-    // A worker that stands still: so does what is shown.
+    // A worker that stands still, perhaps at the end of the job: so does what is shown.
     let worker = cluster.start(&mut cluster.worker("slow"));
     browser.wait_to_say("#workers", "slow");
     browser.wait(&format!("{DONE} > 0"));
@@ -163,7 +164,6 @@ fn a_job_is_watched_to_its_end_across_an_outage() {
     let expected =
         "Name,Participant,Threads,Leases,Ranges,Positions a second,Heard of,Failures,Quarantined";
     assert_eq!(columns, expected);
-    browser.is_content();
 
     // The coordinator goes, and another one comes.
     browser.hurry();
