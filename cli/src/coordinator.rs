@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use chomp_coordinator::server::{Coordinator, Listeners, Options};
 use chomp_plan::Phase;
 use chomp_serve::net::Limits;
 use chomp_store::location::Location;
+use chomp_store::objects::TableLock;
 use chomp_table::format::describe;
 use tokio_util::sync::CancellationToken;
 
@@ -59,6 +60,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let home = &table.table;
     let made = chomp_files::make_folders(home);
     made.with_context(|| format!("cannot create the directory {}", home.display()))?;
+    let _home = lock_home(home, &directory.location, table.journal.as_deref())?;
     let issuer = Arc::new(access::issuer(home)?);
     let listeners = Listeners {
         calls: listen(args.listen, "--listen").await?,
@@ -138,6 +140,26 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         JobOutcome::Interrupted => Ok(stopped(display)),
         JobOutcome::Failed(error) => Err(error).with_context(|| in_table(&directory.location)),
     }
+}
+
+/// Locks the directory with the coordinator's secrets and its access file, unless it is locked for what else it has. Two
+/// coordinators of different stores would give their workers each other's.
+fn lock_home(
+    home: &Path,
+    store: &Location,
+    journal: Option<&Path>,
+) -> anyhow::Result<Option<TableLock>> {
+    let is_home = |path: &Path| {
+        let found = std::fs::canonicalize(path).ok();
+        found.is_some() && found == std::fs::canonicalize(home).ok()
+    };
+    let is_store = matches!(store, Location::Directory(path) if is_home(path));
+    let is_locked = is_store || journal.is_some_and(is_home);
+    Ok(if is_locked {
+        None
+    } else {
+        Some(TableLock::acquire(home)?)
+    })
 }
 
 /// Shows the job until it has ended, and tells how; nothing if it was told to stop before.

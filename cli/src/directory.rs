@@ -40,9 +40,14 @@ impl Directory {
     ) -> anyhow::Result<Directory> {
         let location = args.location();
         let storage = location.open(args.journal.as_deref()).await?;
+        if let Some(number) = args.without_segment {
+            let removed = journal::remove_damaged(&*storage, number).await;
+            removed.with_context(|| in_table(&location))?;
+        }
         let ledger = journal::look(&*storage).await;
         let usual = wanted.division(threads, memory_bytes);
         let division = match &ledger {
+            Ok(Some(ledger)) if ledger.takes(usual) => usual,
             Ok(Some(ledger)) if !wanted.fits(ledger.division) => {
                 let (table, asked) = (ledger.division, usual);
                 return Err(StoreError::OtherRangeBits { table, asked })

@@ -10,8 +10,8 @@ use chomp_export::ExportError;
 use chomp_files::FileError;
 use chomp_games::GameError;
 use chomp_plan::PlanError;
-use chomp_store::StoreError;
 use chomp_store::objects::OpenError;
+use chomp_store::{Problem, StorageError, StoreError};
 use chomp_table::format::FormatError;
 use chomp_table::position::PositionError;
 use chomp_table::reader::TableError;
@@ -55,6 +55,7 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         )) => return Some(Exit::Unreachable),
         Some(WorkerError::Client(ClientError::Refused { .. })) => return Some(Exit::Refused),
         Some(WorkerError::Memory { .. }) => return Some(Exit::Usage),
+        Some(WorkerError::Store(error)) => return of_storage(error),
         _ => {}
     }
     match cause.downcast_ref() {
@@ -171,12 +172,19 @@ fn of_export(error: &ExportError) -> Option<Exit> {
 fn of_store(error: &StoreError) -> Option<Exit> {
     match error {
         StoreError::Damaged { .. } => Some(Exit::Damaged),
-        StoreError::Storage(error) if error.unfit().is_some() => Some(Exit::Damaged),
-        StoreError::Storage(error) if error.is_refusal() => Some(Exit::Refused),
+        StoreError::Storage(error) => of_storage(error),
         StoreError::Newer { .. }
         | StoreError::Older { .. }
         | StoreError::OtherRangeBits { .. }
+        | StoreError::InOrder { .. }
         | StoreError::Fenced { .. } => Some(Exit::Refused),
         _ => None,
+    }
+}
+
+fn of_storage(error: &StorageError) -> Option<Exit> {
+    match error.problem {
+        Problem::Damaged => Some(Exit::Damaged),
+        _ => error.is_refusal().then_some(Exit::Refused),
     }
 }

@@ -92,8 +92,8 @@ pub(crate) async fn start(
         isa: resources.isa,
         store: Some(StoreChoice::Shared(storage)),
         shard: ShardSize::PUBLISHED,
-        // When the coordinator ends, so does the worker.
-        patience: Some(Duration::ZERO),
+        // The coordinator is of this process, and waits for its store as long as that takes.
+        patience: Some(Duration::MAX),
         evaluation: Evaluation::Threads,
         seed: None,
     };

@@ -298,8 +298,11 @@ fn stage(status: &Status) -> String {
     format!("{size}, layer {layer}/{}", status.layers)
 }
 
-/// How fast it goes, and how long it will take.
+/// How fast it goes, and how long it will take; or what it waits for.
 fn pace(status: &Status) -> String {
+    if let Some(waits) = &status.waiting_for {
+        return shown(waits, &[]).into_owned();
+    }
     let left = status.seconds_left.map(|seconds| {
         let left = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         format!("{} left", HumanDuration(left))

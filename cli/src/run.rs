@@ -3,10 +3,9 @@
 use chomp_coordinator::job::JobOutcome;
 use chomp_coordinator::server::Coordinator;
 use chomp_kernel::Isa;
-use chomp_plan::Settings;
-use chomp_table::format::describe;
+use chomp_plan::{Phase, Settings};
 use chomp_table::reader::AnyManifest;
-use chomp_worker::{Config, Report};
+use chomp_worker::{Config, Report, WorkerError};
 use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
 
@@ -73,7 +72,7 @@ pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> any
         JobOutcome::Finished(published) => {
             let Report {
                 ranges, evaluation, ..
-            } = worker?;
+            } = worker?.expect("a worker that ends with the job tells what it did");
             if !table.keep_parts {
                 prune(&journal, size, display).await;
             }
@@ -86,8 +85,6 @@ pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> any
             report(table.json, size, &published, folder, cost)
         }
         JobOutcome::Interrupted => {
-            // Nobody else is there: if this worker is refused, that is since all its tasks failed.
-            let worker = worker.map_err(|error| anyhow::anyhow!(describe(&error)));
             worker.with_context(|| in_table(&directory.location))?;
             Ok(stopped(display))
         }
@@ -95,15 +92,17 @@ pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> any
     }
 }
 
-/// Runs the worker until the job ends or `stop` is cancelled, and then ends the coordinator.
+/// Runs the worker until the job ends or `stop` is cancelled, and then ends the coordinator. If the job stops by itself,
+/// the worker has no report.
 async fn work(
     coordinator: Coordinator,
     config: Config,
     stop: CancellationToken,
     display: &Display,
-) -> (JobOutcome, Result<Report, chomp_worker::WorkerError>) {
+) -> (JobOutcome, Result<Option<Report>, WorkerError>) {
     let worker = tokio::select! {
-        worker = chomp_worker::run(config, stop) => worker,
+        worker = chomp_worker::run(config, stop) => worker.map(Some),
+        () = stopped_by_itself(&coordinator) => Ok(None),
         () = display.follow(coordinator.status()) => {
             unreachable!("the display follows for as long as it is polled")
         }
@@ -111,6 +110,14 @@ async fn work(
     let outcome = coordinator.stop().await;
     display.clear();
     (outcome, worker)
+}
+
+/// Waits until the job stops for another reason than its end.
+async fn stopped_by_itself(coordinator: &Coordinator) {
+    if coordinator.ended().await == Phase::Finished {
+        // The worker hears of it.
+        std::future::pending().await
+    }
 }
 
 /// Tells the user that the same command continues the job.

@@ -1,7 +1,8 @@
-//! SIGINT and SIGTERM.
+//! Signals that end the program in good order: SIGINT and SIGTERM, SIGHUP of a terminal that is lost, and SIGUSR1, by which
+//! Slurm warns before it kills.
 
 use anyhow::Context;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::Exit;
@@ -14,15 +15,22 @@ pub(crate) async fn unless_stopped<T>(
     stop.run_until_cancelled(work).await
 }
 
-/// A token that is cancelled by SIGINT or SIGTERM. A second signal ends the process at once, which
+/// A token that is cancelled by such a signal. A second signal ends the process at once, which
 /// loses nothing that is committed.
 #[expect(
     clippy::disallowed_methods,
     reason = "the task ends with the process, and a second signal is to end that at once"
 )]
 pub(crate) fn stop_on_signals() -> anyhow::Result<CancellationToken> {
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for signals")?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for signals")?;
+    let wait_for = |kind| signal(kind).context("cannot wait for signals");
+    let mut interrupt = wait_for(SignalKind::interrupt())?;
+    let mut terminate = wait_for(SignalKind::terminate())?;
+    let mut warned = wait_for(SignalKind::user_defined1())?;
+    let mut hangup = if is_hangup_ignored() {
+        None
+    } else {
+        Some(wait_for(SignalKind::hangup())?)
+    };
     let stop = CancellationToken::new();
     let token = stop.clone();
     tokio::spawn(async move {
@@ -30,6 +38,8 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<CancellationToken> {
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
+                _ = warned.recv() => {}
+                Some(()) = received(hangup.as_mut()) => {}
             }
             if signals > 1 {
                 std::process::exit(Exit::Stopped as i32);
@@ -38,4 +48,19 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<CancellationToken> {
         }
     });
     Ok(stop)
+}
+
+async fn received(signal: Option<&mut Signal>) -> Option<()> {
+    match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether SIGHUP is ignored, as `nohup` has it.
+fn is_hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & 1 == 1)
 }

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use chomp_plan::{Event, SubmissionId, Unit, WorkerId};
-use chomp_store::{Entry, Journal, MergedShard, Place, Storage, StoreError, part, published};
+use chomp_store::{
+    Entry, Journal, MergedShard, Place, Problem, Storage, StoreError, part, published,
+};
 use chomp_table::format::describe;
 use chomp_table::reader::AnyManifest;
 use chomp_table::shard::ShardSize;
@@ -234,24 +236,27 @@ async fn read_back(tools: &Tools, shard: u32) -> EffectResult {
         let folder = ledger.division.folder_name(tools.bits);
         (folder, merged.and_then(MergedShard::file))
     };
-    let is_whole = match file {
-        None => true,
-        Some(file) => {
-            let key = published::key(&folder, &file.name);
-            let key = key.expect("the name of a shard can be part of a key");
-            match tools
-                .storage
-                .read_at(&key, 0..file.bytes.saturating_add(1))
-                .await
-            {
-                Ok(read) => Digest::of(&read) == file.sha256,
-                Err(error) => {
-                    tracing::warn!("{}", describe(&error));
-                    false
-                }
-            }
-        }
+    let Some(file) = file else {
+        return is_read_back(shard, true);
     };
+    let key = published::key(&folder, &file.name);
+    let key = key.expect("the name of a shard can be part of a key");
+    let end = file.bytes.saturating_add(1);
+    let error = match tools.storage.read_at(&key, 0..end).await {
+        Ok(read) => return is_read_back(shard, Digest::of(&read) == file.sha256),
+        Err(error) => error,
+    };
+    tracing::warn!("{}", describe(&error));
+    match error.problem {
+        Problem::NotFound | Problem::Damaged => is_read_back(shard, false),
+        _ => EffectResult {
+            fault: Some(JobError::Store(error.into())),
+            ..is_read_back(shard, false)
+        },
+    }
+}
+
+fn is_read_back(shard: u32, is_whole: bool) -> EffectResult {
     if !is_whole {
         tracing::warn!("shard {shard} is not what was said of it: it is merged again");
     }

@@ -1,7 +1,7 @@
 //! Why a job does not go on, and why a worker has no part in it.
 
 use chomp_plan::{QuarantineReason, StopReason};
-use chomp_store::StoreError;
+use chomp_store::{FaultKind, StoreError};
 
 use crate::arbiter::ArbiterError;
 use crate::publish::PublishError;
@@ -24,6 +24,25 @@ pub enum JobError {
     /// The plan stopped the job.
     #[error("the job stopped: {0}")]
     Stopped(StopReason),
+}
+
+impl JobError {
+    /// Whether the store does not work, and will not by itself: the job ends, for a person to mend that.
+    pub(crate) fn is_of_store(&self) -> bool {
+        let storage = match self {
+            JobError::Store(error)
+            | JobError::Publish(PublishError::Store(error))
+            | JobError::Arbiter(ArbiterError::Store(error)) => error,
+            JobError::Publish(_) | JobError::Arbiter(_) | JobError::Stopped(_) => return false,
+        };
+        let StoreError::Storage(error) = storage else {
+            return false;
+        };
+        matches!(
+            error.problem.fault(),
+            Some(FaultKind::Lasting | FaultKind::Unsure)
+        )
+    }
 }
 
 /// Why a worker has no part in the job.

@@ -306,7 +306,7 @@ impl Job {
             phase: plan.phase().clone(),
             progress,
             layers: plan.layer_progress().collect(),
-            waits_for: plan.waits_for(),
+            waits_for: self.tools.storage.waits_for().or_else(|| plan.waits_for()),
             ranges_per_second: self.pace.of_all(),
             time_left: self.pace.time_left(),
             workers: workers.collect(),

@@ -33,7 +33,7 @@ use chomp_plan::{ParticipantId, WorkerId};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_serve::answer::problem;
 use chomp_serve::net::Pace;
-use chomp_store::{Key, PartName, Storage, StoreError, part, published};
+use chomp_store::{FaultKind, Key, PartName, Storage, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::folder_bits;
 use chomp_table::shard::shard_name;
@@ -102,6 +102,11 @@ impl Proxy {
             memory: Shares::new(units(BYTES_IN_FLIGHT), units(BYTES_EACH)),
             large: Shares::new(1, 1),
         }
+    }
+
+    /// The store.
+    pub(crate) fn storage(&self) -> Arc<dyn Storage> {
+        Arc::clone(&self.storage)
     }
 
     /// The bytes that went through it.
@@ -245,7 +250,16 @@ async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
     drop((turn, memory));
     match put {
         Ok(()) => answers::created(),
-        Err(StoreError::Storage(error)) => failed(&error),
+        Err(StoreError::Storage(error)) => {
+            let answer = failed(&error);
+            if matches!(
+                error.problem.fault(),
+                Some(FaultKind::Lasting | FaultKind::Unsure)
+            ) {
+                proxy.handle.fail(error);
+            }
+            answer
+        }
         Err(error) => problem(StatusCode::PRECONDITION_FAILED, &describe(&error)),
     }
 }

@@ -415,6 +415,7 @@ async fn serve(
     let permits = options.limits.permits();
     let job = JobPages {
         teller,
+        storage: proxy.storage(),
         permits: permits.clone(),
         traffic: proxy.traffic(),
         gate: gate.clone(),

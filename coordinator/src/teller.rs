@@ -1,5 +1,6 @@
 //! The teller: makes the status of the job. That takes time in proportion to the workers, so the teller makes a status
-//! when somebody asks for it, and a new one every half second for those that follow the job.
+//! when somebody asks for it, and a new one every half second for those that follow the job. What the job waits for, the
+//! teller writes into the log too.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -17,13 +18,45 @@ pub(crate) const EVERY: Duration = Duration::from_millis(500);
 /// How often the status is made while nobody listens: the job's pace is measured when a status is made.
 const UNHEARD_EVERY: Duration = Duration::from_secs(5);
 
+/// A job that waits for so long is worth a line in the log.
+const WAITS: Duration = Duration::from_secs(3);
+/// The least time between two such lines.
+const TELL_EVERY: Duration = Duration::from_mins(1);
+
+/// What was told of that the job waits.
+#[derive(Debug, Default)]
+struct Waits {
+    since: Option<Instant>,
+    told: Option<(Instant, String)>,
+}
+
+impl Waits {
+    /// Notes what the job waits for, if it does. It returns whether that is to be told.
+    fn note(&mut self, now: Instant, what: Option<&str>) -> bool {
+        let Some(what) = what else {
+            self.since = None;
+            return false;
+        };
+        let since = *self.since.get_or_insert(now);
+        let is_new = self
+            .told
+            .as_ref()
+            .is_none_or(|(at, told)| now - *at >= TELL_EVERY && (told != what || *at < since));
+        let tells = is_new && now - since >= WAITS;
+        if tells {
+            self.told = Some((now, what.to_owned()));
+        }
+        tells
+    }
+}
+
 /// Makes the status of a job.
 #[derive(Debug)]
 pub(crate) struct Teller {
     /// The job whose status it is; none in tests.
     job: Option<(JobInfo, Handle, Roster)>,
-    /// When the status was made last.
-    made: Mutex<Option<Instant>>,
+    /// When the status was made last, and what was told of waiting.
+    made: Mutex<(Option<Instant>, Waits)>,
     status: watch::Sender<Arc<Status>>,
     /// The text of the latest status that has one: all readers share it.
     text: std::sync::Mutex<Option<(Arc<Status>, chomp_serve::StatusText)>>,
@@ -73,7 +106,7 @@ impl Teller {
     pub(crate) async fn make(&self, age: Duration) -> bool {
         let mut made = self.made.lock().await;
         let now = Instant::now();
-        if made.is_some_and(|made| now - made < age) {
+        if made.0.is_some_and(|made| now - made < age) {
             return true;
         }
         let Some((told, handle, roster)) = &self.job else {
@@ -82,9 +115,14 @@ impl Teller {
         let Ok(snapshot) = handle.inspect().await else {
             return false;
         };
+        let waits = snapshot.waits_for.as_deref();
+        let waits = waits.filter(|_| snapshot.phase == Phase::Running);
+        if made.1.note(now, waits) {
+            tracing::warn!("the job waits: {}", waits.unwrap_or_default());
+        }
         self.status
             .send_replace(Arc::new(Status::of(told, snapshot, roster)));
-        *made = Some(now);
+        made.0 = Some(now);
         true
     }
 
@@ -141,6 +179,28 @@ impl Teller {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_that_waits_is_told_once_and_seldom_again() {
+        let start = Instant::now();
+        let mut waits = Waits::default();
+        for (second, what, told) in [
+            (0, Some("a"), false),
+            (2, Some("b"), false),
+            (3, Some("b"), true),
+            (30, Some("c"), false),
+            (62, Some("c"), false),
+            (63, Some("c"), true),
+            (200, Some("c"), false),
+            (201, None, false),
+            (202, Some("c"), false),
+            (204, Some("c"), false),
+            (205, Some("c"), true),
+        ] {
+            let now = start + Duration::from_secs(second);
+            assert_eq!(waits.note(now, what), told, "{second}");
+        }
+    }
 
     #[tokio::test]
     async fn another_status_is_another_text() {

@@ -64,7 +64,7 @@ impl Target {
         make_folders(out).map_err(failed("create the directory", out))?;
         // Never removed: whoever waits for a removed file locks another one than a newcomer.
         let lock = Lock::acquire(&out.join(LOCK)).map_err(|error| match error {
-            FileError::InUse { path } => DownloadError::InUse { path },
+            FileError::InUse { path, .. } => DownloadError::InUse { path },
             error => error.into(),
         })?;
         make_folders(&folder).map_err(failed("create the folder", &folder))?;

@@ -8,7 +8,10 @@
 //! [`open`] and [`open_within`] open regular files only, and do not wait for a pipe. [`open_within`], for folders that
 //! somebody else may have filled, follows no link.
 //!
-//! One process at a time has a [`Lock`], or a [`Claim`] to a file.
+//! [`Below`] is a folder below a directory that a user has named: on the way to it, and to what is in it, no link is
+//! followed.
+//!
+//! One process at a time has a [`Lock`], or a [`Claim`] to a file. [`FaultKind`] has the kinds of fault.
 //!
 //! # What always holds
 //!
@@ -19,12 +22,16 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+mod below;
+mod fault;
 mod lock;
 mod new;
 mod open;
 #[cfg(test)]
 mod tests;
 
+pub use below::{Below, Kind, LinkedFolder};
+pub use fault::FaultKind;
 pub use lock::{Claim, Lock};
 pub use new::{
     NewFile, folder, free, make_folder, make_folders, put, put_private, remove, sync_folder,
@@ -41,10 +48,12 @@ pub enum FileError {
         path: PathBuf,
     },
     /// Another process writes the same file, or holds the lock.
-    #[error("{path} is in use: another process is about to write it")]
+    #[error("{path} is in use: another process{holder} is about to write it")]
     InUse {
         /// The file.
         path: PathBuf,
+        /// Which one, as ` (process 7, chomp)`; empty if the system does not tell.
+        holder: String,
     },
     /// A file or folder cannot be worked with.
     #[error("cannot {action} {path}")]

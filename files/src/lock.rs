@@ -1,13 +1,17 @@
 //! Locks, which one process at a time has.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File, Metadata, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::new::{check_place, put};
-use crate::open::{Links, open_as};
+use crate::new::{check_place, folder, put};
+use crate::open::{Links, check_own, open_as};
 use crate::{FileError, failed};
+
+/// The rights on a lock file, and those where the group may write in its folder: who may read it can lock it.
+const MODE: u32 = 0o600;
+const MODE_GROUP: u32 = 0o660;
 
 /// A lock file that this process holds, until it is dropped or the process ends in any way. The file
 /// stays, and nothing is ever written to it.
@@ -40,13 +44,15 @@ impl Lock {
     pub fn acquire(path: &Path) -> Result<Lock, FileError> {
         loop {
             let mut options = File::options();
-            let opened = open_as(options.create(true).append(true), path, Links::Refused);
+            options.create(true).append(true).mode(MODE);
+            let opened = open_as(&mut options, path, Links::Refused);
             let (file, metadata) = opened.map_err(failed("open", path))?;
+            restrict(&file, &metadata, folder(path)).map_err(failed("restrict", path))?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
-                    let path = path.to_owned();
-                    return Err(FileError::InUse { path });
+                    let (path, holder) = (path.to_owned(), holder(metadata.ino()));
+                    return Err(FileError::InUse { path, holder });
                 }
                 Err(TryLockError::Error(source)) => return Err(failed("lock", path)(source)),
             }
@@ -63,6 +69,38 @@ impl Lock {
                 Err(error) => return Err(failed("look at", path)(error)),
             }
         }
+    }
+}
+
+/// Takes the right to open a lock file, and so to lock it, from everybody who may not write in its folder.
+fn restrict(file: &File, metadata: &Metadata, folder: &Path) -> io::Result<()> {
+    if check_own(metadata).is_err() {
+        return Ok(());
+    }
+    let group = fs::metadata(folder)?.mode() & 0o020;
+    let mode = if group == 0 { MODE } else { MODE_GROUP };
+    if metadata.mode() & 0o777 == mode {
+        return Ok(());
+    }
+    file.set_permissions(Permissions::from_mode(mode))
+}
+
+/// Which process has locked the file with this number, as far as the system tells.
+fn holder(inode: u64) -> String {
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    // 1: FLOCK  ADVISORY  WRITE 7 fd:01:1234 0 EOF
+    let process = locks.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let (kind, process, file) = (words.nth(1)?, words.nth(2)?, words.next()?);
+        let found: u64 = file.rsplit(':').next()?.parse().ok()?;
+        (kind == "FLOCK" && found == inode).then_some(process)
+    });
+    let Some(process) = process else {
+        return String::new();
+    };
+    match fs::read_to_string(format!("/proc/{process}/comm")) {
+        Ok(name) => format!(" (process {process}, {})", name.trim()),
+        Err(_) => format!(" (process {process})"),
     }
 }
 
@@ -86,8 +124,9 @@ impl Claim {
         let mut beside = path.as_os_str().to_owned();
         beside.push(".lock");
         let lock = Lock::acquire(Path::new(&beside)).map_err(|error| match error {
-            FileError::InUse { .. } => FileError::InUse {
+            FileError::InUse { holder, .. } => FileError::InUse {
                 path: path.to_owned(),
+                holder,
             },
             error => error,
         })?;

@@ -209,7 +209,7 @@ impl Plan {
     ) {
         let verdict = match self.judge_check(worker, lease, ranges) {
             Ok(shard) => {
-                self.count_success(worker);
+                self.note_done(worker);
                 if let Some(number) = shard {
                     self.confirm(number);
                 }

@@ -271,8 +271,8 @@ impl Plan {
                 self.note_failed_attempt(unit, how, loss);
             }
         }
-        if let (Some(how), Some(loss)) = (how, loss) {
-            self.count_failed_task(lease.worker, how, loss);
+        if how.is_some() && loss.is_some() {
+            self.count_failed_task(lease.worker);
         }
     }
 

@@ -170,10 +170,6 @@ pub struct Plan {
     threads: u64,
     /// The participants whose workers get no more tasks.
     outcasts: BTreeMap<ParticipantId, Outcast>,
-    /// Single workers that get no more tasks.
-    benched: BTreeMap<WorkerId, Outcast>,
-    /// The tasks that a participant failed since one of its results was taken, if any.
-    failures: BTreeMap<ParticipantId, u32>,
     patience: Patience,
     /// The units whose content each participant found.
     delivered: BTreeMap<ParticipantId, Vec<Delivery>>,
@@ -259,8 +255,6 @@ impl Plan {
             threads: 0,
             present: BTreeMap::new(),
             outcasts: BTreeMap::new(),
-            benched: BTreeMap::new(),
-            failures: BTreeMap::new(),
             patience: Patience::default(),
             delivered: BTreeMap::new(),
             requests: BTreeMap::new(),

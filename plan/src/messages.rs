@@ -186,10 +186,9 @@ pub enum Action {
     ReadBack { shard: u32 },
     /// The result of an arbitration, or one that was [held](Verdict::Held), is not needed any more.
     Forget { submission: SubmissionId },
-    /// This worker gets no more tasks, and its results are not taken any more. Unless it merely
-    /// [failed](QuarantineReason::Failing), all of its participant is meant, and that has to outlive the coordinator,
-    /// as commits and withdrawals do: what it found is [doubted](super::Past::doubted) until the coordinator has
-    /// computed it.
+    /// The participant of this worker gets no more tasks, and its results are not taken any more. That has to outlive
+    /// the coordinator, as commits and withdrawals do: what it found is [doubted](super::Past::doubted) until the
+    /// coordinator has computed it.
     Quarantine {
         worker: WorkerId,
         name: String,

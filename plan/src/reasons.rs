@@ -113,9 +113,6 @@ pub enum QuarantineReason {
     /// The owner of the table took its credential back.
     #[error("the owner of the table has taken back the credential of this worker")]
     Revoked,
-    /// It fails whatever it tries.
-    #[error("this worker failed {tasks} tasks in a row; the last time: {last}")]
-    Failing { tasks: u32, last: String },
 }
 
 /// Why there is no plan for a job.

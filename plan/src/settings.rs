@@ -36,10 +36,6 @@ pub struct Settings {
     /// A range or shard whose leases ran out so often is computed by the coordinator. Machines die for reasons of
     /// their own, so this is more than [`failures_max`](Self::failures_max).
     pub expiries_max: u32,
-    /// A worker that failed so many tasks in a row gets no more.
-    pub worker_failures_max: u32,
-    /// The same for all workers of a participant together, whichever numbers they give themselves.
-    pub participant_failures_max: u32,
     /// The most positions of a task. A task of a single range may have more.
     pub task_positions_max: u64,
     /// No task is cut smaller than this, as long as every thread gets one: each costs a file of
@@ -79,8 +75,6 @@ impl Settings {
             straggler_ms: 3_000,
             failures_max: 5,
             expiries_max: 20,
-            worker_failures_max: 20,
-            participant_failures_max: 100,
             task_positions_max,
             // About a tenth of a second.
             task_positions_min: task_positions_max >> 4,

@@ -122,7 +122,7 @@ impl Plan {
                 // A result under an ended lease may have been taken before, and says nothing new of its worker.
                 if held {
                     self.note_time(lease);
-                    self.count_success(worker);
+                    self.note_done(worker);
                 }
                 self.count_votes(result);
                 // If the lease still stands, the result does not have all its units: others may try the rest.

@@ -2,7 +2,7 @@
 //!
 //! A worker names itself, so the owner of one credential can be many workers. Trust is therefore a matter of
 //! **participants**, which have a credential each. A participant has one vote, checks what others found, and is
-//! quarantined with all its workers. A single worker is only benched, if it fails at everything.
+//! quarantined with all its workers.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
@@ -10,8 +10,7 @@ use std::collections::btree_map::Entry;
 use super::Plan;
 use super::attempts::Vote;
 use super::ids::{LeaseId, Millis, ParticipantId, RequestId, Unit, WorkerId};
-use super::messages::{Action, LeaseAnswer, Loss, QuarantineReason, WorkerProgress};
-use super::slots::FailedAttempt;
+use super::messages::{Action, LeaseAnswer, QuarantineReason, WorkerProgress};
 
 /// A worker that is there.
 #[derive(Debug)]
@@ -31,8 +30,6 @@ pub(super) struct Worker {
     pub(super) agreed: u64,
     /// Its tasks that failed, were rejected, or were not renewed in time.
     pub(super) failures: u64,
-    /// The tasks that it failed since one of its results was taken.
-    pub(super) failures_in_a_row: u32,
 }
 
 /// A worker that waits, those with a thread without a task first.
@@ -102,7 +99,6 @@ impl Plan {
                 results: 0,
                 agreed: 0,
                 failures: 0,
-                failures_in_a_row: 0,
             });
             let before = self.present.len();
             *self.present.entry(worker.participant).or_default() += 1;
@@ -225,35 +221,10 @@ impl Plan {
             .unwrap_or_else(|| format!("number {worker}, which has left"))
     }
 
-    /// Counts a failed task of a worker. A worker that fails everything that it tries gets no more tasks. Silence does
-    /// not count as that: machines come and go.
-    pub(super) fn count_failed_task(&mut self, worker: WorkerId, how: FailedAttempt, loss: &Loss) {
-        let Some(entry) = self.workers.get_mut(&worker) else {
-            return;
-        };
-        entry.failures += 1;
-        if how == FailedAttempt::Expired {
-            return;
-        }
-        entry.failures_in_a_row += 1;
-        let tasks = entry.failures_in_a_row;
-        let together = self.failures.entry(worker.participant).or_default();
-        *together += 1;
-        let all = *together;
-        let last = loss.to_string();
-        if all >= self.settings.participant_failures_max {
-            self.quarantine(worker, QuarantineReason::Failing { tasks: all, last });
-        } else if tasks >= self.settings.worker_failures_max {
-            self.bench(worker, QuarantineReason::Failing { tasks, last });
-        }
-    }
-
-    /// Notes that a result of this worker was of use.
-    pub(super) fn count_success(&mut self, worker: WorkerId) {
-        self.failures.remove(&worker.participant);
-        self.note_done(worker);
+    /// Counts a failed task of a worker, for people.
+    pub(super) fn count_failed_task(&mut self, worker: WorkerId) {
         if let Some(entry) = self.workers.get_mut(&worker) {
-            entry.failures_in_a_row = 0;
+            entry.failures += 1;
         }
     }
 
@@ -278,36 +249,13 @@ impl Plan {
     /// Forgets why a participant is not trusted: the owner of the table trusts it again.
     pub(super) fn readmitted(&mut self, participant: ParticipantId) {
         self.outcasts.remove(&participant);
-        self.failures.remove(&participant);
-        self.benched
-            .retain(|worker, _| worker.participant != participant);
     }
 
-    /// Gives a worker no more tasks. Other workers of its participant go on.
-    fn bench(&mut self, worker: WorkerId, quarantine: QuarantineReason) {
-        let name = self.name(worker);
-        let outcast = Outcast {
-            name: name.clone(),
-            quarantine: quarantine.clone(),
-        };
-        self.benched.insert(worker, outcast);
-        self.dismiss(worker, &quarantine);
-        self.release_uncheckable();
-        self.out.push(Action::Quarantine {
-            worker,
-            name,
-            reason: quarantine,
-        });
-    }
-
-    /// Excludes a participant for what this worker of it did. Its leases go to others and its votes do not count.
-    /// Unless it merely failed, all that it had delivered is computed again.
+    /// Excludes a participant for what this worker of it did. Its leases go to others, its votes do not count, and all
+    /// that it had delivered is computed again.
     pub(super) fn quarantine(&mut self, worker: WorkerId, quarantine: QuarantineReason) {
         let participant = worker.participant;
-        let known = self.outcasts.get(&participant);
-        let is_known =
-            |known: &Outcast| !matches!(known.quarantine, QuarantineReason::Failing { .. });
-        if known.is_some_and(is_known) {
+        if self.outcasts.contains_key(&participant) {
             return;
         }
         let name = self.name(worker);
@@ -322,9 +270,7 @@ impl Plan {
         }
         self.forget_votes(participant);
         let delivered = self.delivered.remove(&participant).unwrap_or_default();
-        if !matches!(quarantine, QuarantineReason::Failing { .. }) {
-            self.doubt(delivered.into_iter().map(Delivery::unit));
-        }
+        self.doubt(delivered.into_iter().map(Delivery::unit));
         self.release_uncheckable();
         self.out.push(Action::Quarantine {
             worker,
@@ -385,8 +331,7 @@ impl Plan {
     }
 
     fn outcast(&self, worker: WorkerId) -> Option<&Outcast> {
-        let all = self.outcasts.get(&worker.participant);
-        all.or_else(|| self.benched.get(&worker))
+        self.outcasts.get(&worker.participant)
     }
 
     /// Whether `judge` may check what `author` has found: it is of another participant. If only one participant is
@@ -418,27 +363,22 @@ impl Plan {
             heard: worker.heard,
             quarantine: None,
         });
-        let whole = self.outcasts.iter().map(|(&participant, outcast)| {
-            let number = 0;
-            (
-                WorkerId {
+        let outcasts = self
+            .outcasts
+            .iter()
+            .map(|(&participant, outcast)| WorkerProgress {
+                id: WorkerId {
                     participant,
-                    number,
+                    number: 0,
                 },
-                outcast,
-            )
-        });
-        let benched = self.benched.iter().map(|(&id, outcast)| (id, outcast));
-        let outcasts = whole.chain(benched).map(|(id, outcast)| WorkerProgress {
-            id,
-            name: outcast.name.clone(),
-            threads: 0,
-            leases: 0,
-            ranges: 0,
-            failures: 0,
-            heard: Millis(0),
-            quarantine: Some(outcast.quarantine.clone()),
-        });
+                name: outcast.name.clone(),
+                threads: 0,
+                leases: 0,
+                ranges: 0,
+                failures: 0,
+                heard: Millis(0),
+                quarantine: Some(outcast.quarantine.clone()),
+            });
         here.chain(outcasts)
     }
 }

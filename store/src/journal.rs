@@ -14,7 +14,7 @@
 //! | 8 | number n; of a checkpoint, that of the first segment that it does not cover |
 //! | 32 | digest of segment n - 1, zeros for n = 0 |
 //! | 8 | a number that names the table |
-//! | 4 | range bits; of a table of Grundy values, 256 and the [rank bits](chomp_table::RankBits) |
+//! | 4 | range bits; of a table of Grundy values, 256 and the [rank bits](chomp_table::RankBits). Others than in the segment before only if nothing is done, as after a publication |
 //! | … | entries, up to the end |
 //!
 //! An entry begins with its kind, 4 bytes:
@@ -56,10 +56,11 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use chomp_table::Division;
 
 use self::format::{SEGMENT, encode, encode_checkpoint, read_segment, write};
+pub use self::start::remove_damaged;
 use self::start::{begin, exists, read_all, read_small, refuse_gap};
 use crate::StoreError;
 use crate::entry::Entry;
-use crate::keys;
+use crate::keys::{self, PartName};
 use crate::ledger::Ledger;
 use crate::objects::{Key, Problem, Storage};
 
@@ -110,16 +111,17 @@ impl Journal {
     ) -> Result<Journal, StoreError> {
         let division = division.into();
         let mut since = Since::default();
-        let ledger = match read_all(&*storage, &mut since).await? {
+        let mut ledger = match read_all(&*storage, &mut since).await? {
             Some(ledger) => ledger,
             None => Ledger::new(table, division),
         };
-        if ledger.division != division {
+        if !ledger.takes(division) {
             return Err(StoreError::OtherRangeBits {
                 table: ledger.division,
                 asked: division,
             });
         }
+        ledger.division = division;
         refuse_gap(&*storage, ledger.next).await?;
         let journal = Journal {
             storage,
@@ -128,6 +130,13 @@ impl Journal {
             ledger: RwLock::new(ledger),
             since: tokio::sync::Mutex::new(since),
         };
+        {
+            let mut since = journal.since.lock().await;
+            // The system may show segments that the disk does not have, if a process before could not sync them.
+            if since.segments > 0 {
+                journal.write_checkpoint(&mut since, CHECKPOINTS).await?;
+            }
+        }
         let opened = Entry::Opened { coordinator, bits };
         journal.append(vec![opened]).await?;
         Ok(journal)
@@ -240,7 +249,9 @@ impl Journal {
         let mut since = self.since.lock().await;
         self.write_checkpoint(&mut since, 1).await?;
         let parts = self.storage.list(&keys::parts()).await?;
-        let parts: Vec<Key> = parts.into_iter().map(|(key, _)| key).collect();
+        // What else is there, somebody else has put there.
+        let parts = parts.into_iter().map(|(key, _)| key);
+        let parts: Vec<Key> = parts.filter(|key| PartName::of(key).is_some()).collect();
         self.storage.delete(&parts).await?;
         self.storage.tidy().await?;
         Ok(true)

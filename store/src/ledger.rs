@@ -3,6 +3,7 @@
 mod ranges;
 
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 
 use chomp_table::{Digest, Division, Head, RangeSummary};
 
@@ -66,6 +67,14 @@ impl Ledger {
     /// Whether nothing is done.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
+    }
+
+    /// Whether a job may cut the table so: nothing that is done was cut in another way, and the kind of the table is the
+    /// same.
+    pub fn takes(&self, division: Division) -> bool {
+        let depends = !self.ranges.is_empty() || !self.lost.is_empty() || !self.shards.is_empty();
+        let same_kind = discriminant(&self.division) == discriminant(&division);
+        self.division == division || !depends && same_kind
     }
 
     /// The shards of the table of `bits` bits, or tiles, that are there, ascending.

@@ -20,8 +20,8 @@
 //!   anew, if it is not what it should be. `clippy.toml` bans the shortcuts.
 //! * The journal is the only record of what is done. No range or shard counts as finished before a segment says so. A
 //!   worker uses a record only after it has compared the digest with the one in the journal.
-//! * In a directory, no failed write is tried again by the same process: after a failed sync nobody
-//!   knows what the disk holds. In a bucket, a create whose outcome is not known is read back.
+//! * What passes is waited for here, and nowhere above ([`FaultKind`]). A create whose outcome is not known is read back.
+//!   After the failed sync of a folder nothing is written any more, and the process ends: see [`objects`].
 //! * The store decides nothing about work.
 //!
 //! # What a crash can do
@@ -35,6 +35,9 @@
 //! | `table-<bits>/shard-<n>.zst` | the next losing positions | a worker merges the shard again | the worker completes the task. If it dies first, another one merges the shard again: equal bytes stay, others are replaced before the manifest |
 //! | `table-<bits>/SHA256SUMS` | the digests of the other files | the next coordinator makes it again | the next coordinator finds it right, and writes the manifest |
 //! | `table-<bits>/manifest.json` | there is a table | there is none: nobody reads the other files | the table is finished, and no byte of it is ever replaced |
+//!
+//! A coordinator that starts writes a checkpoint of what it has read, before it relies on that: if a sync of the process
+//! before had failed, the system may show segments that the disk does not have.
 //!
 //! In a directory, an object is written under a name with a `#`, the file is synced, it is linked to its name (which
 //! fails if the name is taken), and the folder is synced. Folders are synced into their parents before they are used. So
@@ -64,6 +67,7 @@ pub mod published;
 
 use chomp_table::{Division, Head};
 
+pub use chomp_files::FaultKind;
 pub use entry::{Entry, Outcast};
 pub use finders::{DISTRUSTED, Finders};
 pub use journal::{Follower, Journal};
@@ -104,6 +108,12 @@ pub enum StoreError {
         key: Key,
         /// What is wrong with it.
         what: String,
+    },
+    /// A segment of the journal that is to be removed need not be.
+    #[error("{key} is not removed: it is in order, is not there, or is not the last")]
+    InOrder {
+        /// The segment.
+        key: Key,
     },
     /// The table was begun with other ranges.
     #[error(

@@ -1,9 +1,10 @@
 //! Storage: immutable objects by key. Whatever is durable goes through it.
 //!
 //! An object is created once, whole, and never overwritten. When [`Storage::create`] returns, the object survives a
-//! crash of the process and of the machine; when it fails, the object may be there or not, but never in part. After a
-//! failed sync it is not known what the disk holds, and only a new start that reads it again finds out: so a directory
-//! does not try a write again.
+//! crash of the process and of the machine; when it fails, the object may be there or not, but never in part.
+//!
+//! What passes is tried again by the storage itself, for some minutes. So each [`Problem`] that a caller meets is an
+//! answer, or a [`Fault`] to which the caller has to react.
 
 mod address;
 #[cfg(feature = "buckets")]
@@ -14,6 +15,7 @@ mod bucket;
 mod key;
 mod local;
 mod lock;
+mod patience;
 mod routed;
 #[cfg(any(test, feature = "simulation"))]
 mod simulated;
@@ -24,7 +26,7 @@ use std::ops::Range;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use chomp_files::Unfit;
+use chomp_files::FaultKind;
 use chomp_table::head::HEAD_BITS_MAX;
 use futures_util::{StreamExt, stream};
 
@@ -44,19 +46,19 @@ pub const LISTED_MAX: usize = 2 << HEAD_BITS_MAX;
 /// Immutable objects by key.
 #[async_trait]
 pub trait Storage: Send + Sync + Debug + 'static {
-    /// Creates an object that is durable when this returns.
+    /// Creates an object that is durable when this returns. If the key has an object with the same bytes already, that is
+    /// taken for this one: an answer may have been lost on the way.
     ///
     /// # Errors
     ///
-    /// [`Problem::AlreadyExists`] if the key has an object, whatever its bytes;
-    /// [`Problem::Full`]; [`Problem::Failed`].
+    /// [`Problem::AlreadyExists`] if the key has another object; or a [fault](Problem::fault).
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError>;
 
     /// The bytes of an object.
     ///
     /// # Errors
     ///
-    /// [`Problem::NotFound`]; [`Problem::Failed`].
+    /// [`Problem::NotFound`]; or a [fault](Problem::fault).
     async fn read(&self, key: &Key) -> Result<Bytes, StorageError>;
 
     /// The bytes of an object in `range`: fewer, or none, where the object ends before the range.
@@ -64,7 +66,7 @@ pub trait Storage: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// [`Problem::NotFound`]; [`Problem::Failed`].
+    /// [`Problem::NotFound`]; or a [fault](Problem::fault).
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError>;
 
     /// Reads parts of several objects, each as [`read_at`](Storage::read_at) does, in this order.
@@ -81,14 +83,14 @@ pub trait Storage: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// [`Problem::Failed`], also if there are more than [`LISTED_MAX`].
+    /// A [fault](Problem::fault), also if there are more than [`LISTED_MAX`].
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError>;
 
     /// Removes objects, durably and in any order. One that is not there is removed already.
     ///
     /// # Errors
     ///
-    /// [`Problem::Failed`]; some may be removed then.
+    /// A [fault](Problem::fault); some may be removed then.
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError>;
 
     /// Removes the unfinished files that interrupted creations of any process have left. It is called only while no
@@ -96,7 +98,7 @@ pub trait Storage: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// [`Problem::Failed`].
+    /// A [fault](Problem::fault).
     async fn tidy(&self) -> Result<(), StorageError> {
         Ok(())
     }
@@ -104,6 +106,11 @@ pub trait Storage: Send + Sync + Debug + 'static {
     /// Whether a directory that was opened, and that this process owns, is still at its path.
     async fn is_in_place(&self) -> bool {
         true
+    }
+
+    /// What requests wait for at present, for people.
+    fn waits_for(&self) -> Option<String> {
+        None
     }
 }
 
@@ -153,12 +160,31 @@ pub struct StorageError {
 pub enum Problem {
     /// The key has no object.
     NotFound,
-    /// The key has an object already.
+    /// The key has another object already.
     AlreadyExists,
+    /// The storage did not do it for as long as it is waited for. Whether a creation or removal took place is not known.
+    Away,
     /// There is no room: free some and run again.
     Full,
-    /// Anything else. Whether a creation or removal took place is not known.
+    /// Anything else that only a person mends.
     Failed,
+    /// What has the name of the object cannot be read, though other objects can, or is no file: the object is lost.
+    Damaged,
+    /// It is not known what the disk holds: whoever writes ends, and finds out at its next start.
+    Unsure,
+}
+
+impl Problem {
+    /// The kind of fault, unless it is the storage's answer.
+    pub fn fault(self) -> Option<FaultKind> {
+        match self {
+            Problem::NotFound | Problem::AlreadyExists => None,
+            Problem::Away => Some(FaultKind::Passing),
+            Problem::Full | Problem::Failed => Some(FaultKind::Lasting),
+            Problem::Damaged => Some(FaultKind::Damage),
+            Problem::Unsure => Some(FaultKind::Unsure),
+        }
+    }
 }
 
 impl fmt::Display for Problem {
@@ -167,7 +193,10 @@ impl fmt::Display for Problem {
             Problem::NotFound => ": it does not exist",
             Problem::AlreadyExists => ": it exists already",
             Problem::Full => ": no space left; free some and run again",
-            Problem::Failed => "",
+            Problem::Away | Problem::Failed | Problem::Damaged => "",
+            Problem::Unsure => {
+                ": a sync failed, so nobody knows what the disk holds; run again, which finds out"
+            }
         })
     }
 }
@@ -203,15 +232,7 @@ impl StorageError {
     /// Whether the store does not accept the caller's credentials or rights, or has no such bucket. Waiting does not
     /// help then.
     pub fn is_refusal(&self) -> bool {
-        self.problem == Problem::Failed && bucket::is_refusal(&self.source)
-    }
-
-    /// What has the name of the object, if that is no regular file. Then the object is lost.
-    pub fn unfit(&self) -> Option<Unfit> {
-        if self.problem != Problem::Failed {
-            return None;
-        }
-        Unfit::of(self.source.downcast_ref()?)
+        bucket::is_refusal(&self.source)
     }
 }
 

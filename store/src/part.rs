@@ -223,10 +223,10 @@ fn check(
         Err(error) if error.problem == Problem::NotFound => {
             return Err(lost("it does not exist".to_owned()));
         }
-        Err(error) => match error.unfit() {
-            Some(unfit) => return Err(lost(unfit.to_string())),
-            None => return Err(error.into()),
-        },
+        Err(error) if error.problem == Problem::Damaged => {
+            return Err(lost(error.source.to_string()));
+        }
+        Err(error) => return Err(error.into()),
     };
     let found = Digest::of(&record);
     if found != place.digest {

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
 use bytes::Bytes;
 use chomp_store::{PartName, Placed, StoreError};
+use chomp_table::format::describe;
 use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Division, Head};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use crate::End;
 use crate::cache::Cache;
 use crate::client::{Client, File, LeaseAnswer, LeaseId, Task, TaskResult, Verdict, Work};
 use crate::error::ClientError;
@@ -21,11 +21,17 @@ use crate::merge::Merge;
 use crate::pool::Pool;
 use crate::store::{Store, Stores};
 use crate::trouble::Trouble;
+use crate::{End, WorkerError};
 
 /// The heartbeats that a worker sends within the time of a lease.
 const HEARTBEATS_PER_LEASE: u32 = 4;
 /// The least time between two heartbeats.
 const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
+
+/// The pause after a task that failed, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
+/// Of tasks that fail one is told in so long a time.
+const TELL_EVERY: Duration = Duration::from_mins(1);
 
 /// A lane, with what all lanes of a worker share.
 #[derive(Clone, Debug)]
@@ -40,19 +46,34 @@ pub(crate) struct Lane {
     pub(crate) stop: CancellationToken,
 }
 
-/// The leases that the worker holds.
+/// The leases that the worker holds, and when it told last that a task failed.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     held: Mutex<BTreeSet<LeaseId>>,
+    told: Mutex<Option<Instant>>,
 }
 
 impl Lane {
-    /// Takes tasks until there are no more, or until it is told to stop.
-    pub(crate) async fn run(self) -> Result<End, ClientError> {
+    /// Takes tasks until there are no more, or until it is told to stop. After a task that failed it pauses, twice as
+    /// long after each further one.
+    pub(crate) async fn run(self) -> Result<End, WorkerError> {
         let mut answer = LeaseAnswer::Wait;
+        let mut pause = PAUSES.0;
         loop {
             answer = match answer {
-                LeaseAnswer::Task(task) => self.run_task(task).await?,
+                LeaseAnswer::Task(task) => match self.run_task(task).await? {
+                    Some(next) => {
+                        pause = PAUSES.0;
+                        next
+                    }
+                    None => {
+                        let paused = tokio::time::timeout(pause, self.stop.cancelled());
+                        // Either will do.
+                        let _ = paused.await;
+                        pause = (pause * 2).min(PAUSES.1);
+                        LeaseAnswer::Wait
+                    }
+                },
                 LeaseAnswer::Wait => tokio::select! {
                     biased;
                     () = self.stop.cancelled() => return Ok(End::Stopped),
@@ -63,8 +84,9 @@ impl Lane {
         }
     }
 
-    /// Does a task, or returns its lease and says why; returns the answer to the request for the next one.
-    async fn run_task(&self, task: Task) -> Result<LeaseAnswer, ClientError> {
+    /// Does a task, or returns its lease and says why; returns the answer to the request for the next one, or nothing if
+    /// the task failed.
+    async fn run_task(&self, task: Task) -> Result<Option<LeaseAnswer>, WorkerError> {
         let (lease, journal) = (task.lease, task.journal);
         self.leases.held().insert(lease);
         let done = self.perform(task).await;
@@ -74,35 +96,40 @@ impl Lane {
                 if let Verdict::Rejected(reason) = verdict {
                     tracing::warn!("the coordinator has no use for a result: {reason}");
                 }
-                return Ok(next);
+                return Ok(Some(next));
             }
             Err(trouble) => trouble,
         };
-        match trouble {
-            Trouble::Stopped => self.give_back(lease, "").await,
+        let failure = match trouble {
+            Trouble::Stopped => String::new(),
             Trouble::Lost(lost) => {
                 for lost in &lost {
                     tracing::warn!("the record of range {} is lost: {}", lost.head, lost.reason);
                 }
                 self.client.report(&lost).await?;
-                self.give_back(lease, "").await
+                String::new()
             }
             // The range was withdrawn after the coordinator leased the task, so it has withdrawn the task too.
-            Trouble::Missing(_) if self.stores.are_beyond(journal).await => {
-                self.give_back(lease, "").await
+            Trouble::Missing(_) if self.stores.are_beyond(journal).await => String::new(),
+            Trouble::Missing(head) => StoreError::Missing { head }.to_string(),
+            Trouble::Failed(reason) => reason,
+            Trouble::Store(error) => {
+                self.give_back(lease, &describe(&error)).await?;
+                if self.stores.go_around(&error).await {
+                    return Ok(Some(LeaseAnswer::Wait));
+                }
+                return Err(WorkerError::Store(error));
             }
-            Trouble::Missing(head) => {
-                let reason = StoreError::Missing { head }.to_string();
-                tracing::warn!("a task failed: {reason}");
-                self.give_back(lease, &reason).await
-            }
-            Trouble::Failed(reason) => {
-                tracing::warn!("a task failed: {reason}");
-                self.give_back(lease, &reason).await
-            }
-            Trouble::Client(error) => Err(error),
-        }?;
-        Ok(LeaseAnswer::Wait)
+            Trouble::Client(error) => return Err(error.into()),
+        };
+        self.give_back(lease, &failure).await?;
+        if failure.is_empty() {
+            return Ok(Some(LeaseAnswer::Wait));
+        }
+        if self.leases.may_tell() {
+            tracing::warn!("a task failed: {failure}");
+        }
+        Ok(None)
     }
 
     async fn give_back(&self, lease: LeaseId, failure: &str) -> Result<(), ClientError> {
@@ -239,5 +266,15 @@ impl Lane {
 impl Leases {
     fn held(&self) -> MutexGuard<'_, BTreeSet<LeaseId>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether so long nothing was told of failed tasks that one may be told of now.
+    fn may_tell(&self) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let may = told.is_none_or(|at| at.elapsed() >= TELL_EVERY);
+        if may {
+            *told = Some(Instant::now());
+        }
+        may
     }
 }

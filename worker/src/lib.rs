@@ -56,7 +56,7 @@ use std::time::Duration;
 
 use chomp_access::Access;
 use chomp_kernel::{Evaluator, Isa};
-use chomp_store::Place;
+use chomp_store::{Place, StorageError};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Division, Head};
 use tokio::task::JoinSet;
@@ -171,6 +171,9 @@ pub enum WorkerError {
         /// The ranges of the job.
         division: Division,
     },
+    /// The store does not work, and the worker has no other way to it.
+    #[error(transparent)]
+    Store(#[from] StorageError),
     /// The evaluation threads cannot be started.
     #[error("cannot start the evaluation threads")]
     Threads(#[source] std::io::Error),
@@ -318,7 +321,7 @@ pub async fn run_with(
 
 /// Runs the lanes and the heartbeat until one of them ends or is told to stop; the others then
 /// finish what they have in hand. Returns how it ended, and whether the coordinator knows.
-async fn work(lane: Lane, count: usize) -> Result<(End, bool), ClientError> {
+async fn work(lane: Lane, count: usize) -> Result<(End, bool), WorkerError> {
     let stop = lane.stop.clone();
     let mut grace = pin!(async {
         stop.cancelled().await;
@@ -341,7 +344,7 @@ async fn work(lane: Lane, count: usize) -> Result<(End, bool), ClientError> {
             },
             error = &mut heartbeat, if beating => {
                 beating = false;
-                Err(error)
+                Err(error.into())
             }
             () = &mut grace => break false,
         };

@@ -1,8 +1,8 @@
 //! The store through the coordinator, for workers that reach it in no other way.
 //!
 //! An object is asked for and created as calls are made: again and again, over any number of
-//! outages, until there is an answer. What was created may therefore be there already when the
-//! answer comes: whoever creates compares the bytes.
+//! outages, until there is an answer. The coordinator takes an object that has the same bytes for the one that it is asked
+//! to create. If its store fails for good, it ends, and waits to be started again: for a worker that is an outage.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -41,7 +41,6 @@ enum StoreReply {
     Done(Bytes),
     NotFound,
     AlreadyExists,
-    Full(String),
 }
 
 /// What is not done through the coordinator, or was not.
@@ -51,8 +50,6 @@ enum ProxyError {
     NotHere,
     #[error("the coordinator says so")]
     Said,
-    #[error("the coordinator says: {0}")]
-    Told(String),
 }
 
 impl ProxyStorage {
@@ -129,9 +126,6 @@ fn finish(
         Ok(StoreReply::Done(bytes)) => return Ok(bytes),
         Ok(StoreReply::NotFound) => said(Problem::NotFound),
         Ok(StoreReply::AlreadyExists) => said(Problem::AlreadyExists),
-        Ok(StoreReply::Full(reason)) => {
-            StorageError::new(Problem::Full, action, key, ProxyError::Told(reason))
-        }
         Err(error) => StorageError::new(Problem::Failed, action, key, error),
     })
 }
@@ -194,7 +188,6 @@ async fn put(
             Ok(StoreReply::Done(Bytes::new()))
         }
         StatusCode::PRECONDITION_FAILED => Ok(StoreReply::AlreadyExists),
-        StatusCode::INSUFFICIENT_STORAGE => Ok(StoreReply::Full(reason(response).await)),
         _ => Err(refusal(response).await),
     }
 }

@@ -4,7 +4,7 @@
 //! by itself; one that does not says why, and goes through the [coordinator](crate::proxy).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,9 +27,6 @@ const LOOKS: u32 = 6;
 /// How long to wait after the first look; twice as long after each one.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// How often the worker opens a store again because writing failed. After that it goes through the coordinator.
-const DOUBTS_MAX: u32 = 2;
-
 /// Where a worker finds the store, in place of what the coordinator says.
 #[derive(Clone, Debug)]
 pub enum StoreChoice {
@@ -42,15 +39,15 @@ pub enum StoreChoice {
 }
 
 /// The store of the present job. It is opened again when the job has another table, or the same as it was
-/// earlier, when the journal cannot be followed any further, or when writing failed: after that a directory
-/// takes nothing until it is opened again.
+/// earlier, or when the journal cannot be followed any further. If it does not work for this worker, the worker goes through
+/// the coordinator until there is another coordinator.
 #[derive(Debug)]
 pub(crate) struct Stores {
     choice: Option<StoreChoice>,
     client: Client,
     open: Mutex<Option<Arc<Store>>>,
-    /// How often writing failed.
-    doubts: AtomicU32,
+    /// The coordinator under which the store did not work, and why.
+    useless: Mutex<Option<(u64, String)>>,
 }
 
 /// An open store.
@@ -61,8 +58,6 @@ pub(crate) struct Store {
     pub(crate) storage: Arc<dyn Storage>,
     /// Whether all requests go through the coordinator.
     proxied: bool,
-    /// Whether writing failed.
-    doubtful: AtomicBool,
     /// The coordinator whose journal this is.
     epoch: AtomicU64,
     journal: RwLock<Follower>,
@@ -74,7 +69,7 @@ impl Stores {
             choice,
             client,
             open: Mutex::default(),
-            doubts: AtomicU32::new(0),
+            useless: Mutex::default(),
         }
     }
 
@@ -114,23 +109,47 @@ impl Stores {
             && store.table == job.table
             && store.is_of(job.epoch).await
         {
-            if !store.doubtful.load(Ordering::Relaxed) {
-                return Ok(Arc::clone(store));
-            }
-            self.doubts.fetch_add(1, Ordering::Relaxed);
+            return Ok(Arc::clone(store));
         }
         *open = None;
         let store = Arc::new(self.open(&job).await?);
         Ok(Arc::clone(open.insert(store)))
     }
 
+    /// Goes through the coordinator from now on, since the store does not work for this worker. False if there is no
+    /// other way.
+    pub(crate) async fn go_around(&self, error: &StorageError) -> bool {
+        let mut open = self.open.lock().await;
+        let has_choice = !matches!(
+            self.choice,
+            Some(StoreChoice::Shared(_) | StoreChoice::Coordinator)
+        );
+        if !has_choice {
+            return false;
+        }
+        match &*open {
+            // Another lane found out before.
+            None => true,
+            Some(store) if store.proxied => {
+                // The task may have begun when the store was open.
+                self.useless.lock().await.is_some()
+            }
+            Some(store) => {
+                let epoch = store.epoch.load(Ordering::Relaxed);
+                *self.useless.lock().await = Some((epoch, describe(error)));
+                *open = None;
+                true
+            }
+        }
+    }
+
     async fn open(&self, job: &Job) -> Result<Store, Trouble> {
+        let useless = self.useless.lock().await.clone();
+        let useless = useless.filter(|(epoch, _)| *epoch == job.epoch);
         let storage = match &self.choice {
             Some(StoreChoice::Shared(storage)) => Some(Ok(Arc::clone(storage))),
             Some(StoreChoice::Coordinator) => None,
-            _ if self.doubts.load(Ordering::Relaxed) > DOUBTS_MAX => {
-                Some(Err("writing failed again and again".to_owned()))
-            }
+            _ if let Some((_, reason)) = useless => Some(Err(reason)),
             Some(StoreChoice::Location(location)) => Some(open_at(location)),
             None if job.store.is_empty() => None,
             None => Some(match Location::parse(&job.store) {
@@ -162,6 +181,7 @@ fn open_at(location: &Location) -> Result<Arc<dyn Storage>, String> {
 fn said(trouble: Trouble) -> String {
     match trouble {
         Trouble::Failed(reason) => reason,
+        Trouble::Store(error) => describe(&error),
         other => format!("{other:?}"),
     }
 }
@@ -181,7 +201,6 @@ impl Store {
             division: job.division,
             storage,
             proxied,
-            doubtful: AtomicBool::new(false),
             epoch: AtomicU64::new(job.epoch),
             journal: RwLock::new(journal),
         })
@@ -280,9 +299,9 @@ impl Store {
         places.iter().map(record).collect()
     }
 
-    /// Creates a part. If an earlier attempt has created the same part, that is no error.
+    /// Creates a part.
     pub(crate) async fn put_part(&self, key: &Key, bytes: Bytes) -> Result<(), Trouble> {
-        self.create(key, bytes).await
+        Ok(self.storage.create(key, bytes).await?)
     }
 
     /// Creates a shard of the table in `folder`. It replaces another shard of that name, as long as the table is not
@@ -293,11 +312,7 @@ impl Store {
         key: &Key,
         bytes: Bytes,
     ) -> Result<(), Trouble> {
-        let put = published::put(&*self.storage, folder, key, bytes).await;
-        if let Err(StoreError::Storage(error)) = &put {
-            self.doubt(error);
-        }
-        Ok(put?)
+        Ok(published::put(&*self.storage, folder, key, bytes).await?)
     }
 
     /// The content of a file of the table of `bits` bits, or tiles. Of a file that is too long, one byte more than it
@@ -307,30 +322,6 @@ impl Store {
         let key = key.map_err(|error| Trouble::failed(&error))?;
         let end = file.bytes.saturating_add(1);
         Ok(self.storage.read_at(&key, 0..end).await?)
-    }
-
-    /// Remembers that writing failed in a way that may go on.
-    fn doubt(&self, error: &StorageError) {
-        if !self.proxied && error.problem == Problem::Failed {
-            self.doubtful.store(true, Ordering::Relaxed);
-        }
-    }
-
-    async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), Trouble> {
-        let exists = match self.storage.create(key, bytes.clone()).await {
-            Err(error) if error.problem == Problem::AlreadyExists => error,
-            Err(error) => {
-                self.doubt(&error);
-                return Err(error.into());
-            }
-            Ok(()) => return Ok(()),
-        };
-        let there = self.storage.read_at(key, 0..bytes.len() as u64 + 1).await?;
-        if there == bytes {
-            Ok(())
-        } else {
-            Err(Trouble::failed(&exists))
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Why a task is not done here.
 
 use chomp_store::merge::MergeError;
-use chomp_store::{StorageError, StoreError};
+use chomp_store::{FaultKind, StorageError, StoreError};
 use chomp_table::Head;
 use chomp_table::format::describe;
 
@@ -20,6 +20,8 @@ pub(crate) enum Trouble {
     Missing(Head),
     /// The worker has to give the coordinator up.
     Client(ClientError),
+    /// The store does not work for this worker, and will not by itself.
+    Store(StorageError),
     /// Anything else. Another worker may do the task, or this one later.
     Failed(String),
 }
@@ -46,7 +48,10 @@ impl From<StorageError> for Trouble {
         // What goes through the coordinator fails as calls to it do.
         match error.source.downcast_ref::<ClientError>() {
             Some(client) => client.clone().into(),
-            None => Trouble::failed(&error),
+            None => match error.problem.fault() {
+                Some(FaultKind::Lasting | FaultKind::Unsure) => Trouble::Store(error),
+                _ => Trouble::failed(&error),
+            },
         }
     }
 }

@@ -93,6 +93,10 @@ pub(crate) struct TableArgs {
     #[arg(long, value_name = "DIR", requires = "store")]
     pub(crate) journal: Option<PathBuf>,
 
+    /// Remove this segment of the journal, the last one, which is damaged: its ranges are computed again
+    #[arg(long, value_name = "N")]
+    pub(crate) without_segment: Option<u64>,
+
     /// Keep the finished ranges when the table is published. Otherwise extending the table recomputes
     /// all ranges
     #[arg(long, value_parser = BoolishValueParser::new())]

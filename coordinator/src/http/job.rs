@@ -7,6 +7,7 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use chomp_serve::answer::{JSON, problem, text};
 use chomp_serve::net::Permits;
+use chomp_store::Storage;
 use http::StatusCode;
 
 use super::metrics::{self, Traffic};
@@ -18,6 +19,7 @@ use crate::teller::Teller;
 #[derive(Clone, Debug)]
 pub(crate) struct JobPages {
     pub(crate) teller: Arc<Teller>,
+    pub(crate) storage: Arc<dyn Storage>,
     pub(crate) permits: Permits,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) gate: Gate,
@@ -43,10 +45,11 @@ async fn ready(State(job): State<JobPages>) -> Response {
     let status = job.teller.look().await;
     if status.phase == JobPhase::Stopped {
         let reason = status.waiting_for.as_deref();
-        return problem(
-            StatusCode::SERVICE_UNAVAILABLE,
-            reason.unwrap_or("the job has stopped"),
-        );
+        let reason = reason.unwrap_or("the job has stopped");
+        return problem(StatusCode::SERVICE_UNAVAILABLE, reason);
+    }
+    if let Some(waits) = job.storage.waits_for() {
+        return problem(StatusCode::SERVICE_UNAVAILABLE, &waits);
     }
     text(StatusCode::OK, "text/plain; charset=utf-8", "ready\n")
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::{Body, to_bytes};
 use chomp_access::{Holder, Issuer};
 use chomp_serve::net::Limits;
+use chomp_store::objects::SimulatedStorage;
 use http::Request;
 use tower::ServiceExt;
 
@@ -61,6 +62,7 @@ async fn the_pages_of_a_job_tell_its_status() {
     let teller = Arc::new(Teller::fixed(status.clone()));
     let job = JobPages {
         teller: Arc::clone(&teller),
+        storage: Arc::new(SimulatedStorage::new(0)),
         permits: Limits::default().permits(),
         traffic: Arc::<Traffic>::default(),
         gate: gate.clone(),

@@ -12,10 +12,11 @@ use std::mem::take;
 use std::sync::Arc;
 
 use chomp_plan::{
-    Action, Event, LeaseAnswer, LeaseId, Millis, ParticipantId, Phase, Plan, QuarantineReason,
-    RequestId, StopReason, SubmissionId, Verdict, Work, WorkerId,
+    Action, Event, LeaseAnswer, LeaseId, Millis, ParticipantId, Phase, Plan, RequestId, StopReason,
+    SubmissionId, Verdict, Work, WorkerId,
 };
 use chomp_store::{Entry, Finders, Journal, MergedShard};
+use chomp_table::format::describe;
 use chomp_table::reader::AnyManifest;
 use chomp_table::rng::Rng;
 use chomp_table::{Digest, Head};
@@ -219,7 +220,7 @@ impl Desk {
         if done.appended {
             self.written(now);
             if let Some(fault) = &done.fault {
-                self.writes.failed = Some(chomp_table::format::describe(fault));
+                self.writes.failed = Some(describe(fault));
                 if done.events.is_empty() {
                     // Nobody waits for what was withdrawn, and the job ends all the same.
                     self.handle(now, Event::Shutdown);
@@ -255,12 +256,22 @@ impl Desk {
         for event in done.events {
             self.handle(now, event);
         }
-        // What came too late to matter is no reason for an end.
-        let ends = done.appended || self.is_faulty();
-        if ends && self.fault.is_none() {
-            self.fault = done.fault;
+        match done.fault {
+            Some(fault) if fault.is_of_store() => self.fail(now, fault),
+            // What came too late to matter is no reason for an end.
+            fault if done.appended || self.is_faulty() => self.fault = self.fault.take().or(fault),
+            _ => {}
         }
         self.write(now);
+    }
+
+    /// Ends the job.
+    pub(crate) fn fail(&mut self, now: Millis, fault: JobError) {
+        if self.fault.is_none() {
+            tracing::error!("the job stops: {}", describe(&fault));
+            self.fault = Some(fault);
+        }
+        self.handle(now, Event::Shutdown);
     }
 
     /// Whether the job has stopped for another reason than that it was asked to.
@@ -316,17 +327,20 @@ impl Desk {
                 name,
                 reason,
             } => {
-                let participant = self.subject.list.name(worker.participant);
-                let of = participant.map_or_else(String::new, |of| format!(" (participant {of})"));
+                let of = self.participant(worker);
                 tracing::warn!("worker {name}{of} gets no more tasks: {reason}");
-                if !matches!(reason, QuarantineReason::Failing { .. }) {
-                    self.note_found_out(worker.participant, &reason);
-                }
+                self.note_found_out(worker.participant, &reason);
             }
             Action::Publish => self.effects.push(Effect::Publish),
             Action::Stop { reason } => tracing::warn!("the job stops: {reason}"),
         }
         None
+    }
+
+    /// Whose worker it is, for people.
+    fn participant(&self, worker: WorkerId) -> String {
+        let participant = self.subject.list.name(worker.participant);
+        participant.map_or_else(String::new, |of| format!(" (participant {of})"))
     }
 
     fn settle(&mut self, submission: SubmissionId, verdict: Verdict) {

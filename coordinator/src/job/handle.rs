@@ -8,13 +8,14 @@ use std::time::Duration;
 use chomp_plan::{
     Event, JobProgress, LeaseAnswer, LeaseId, Phase, RequestId, Verdict, WorkerId, WorkerProgress,
 };
+use chomp_store::StorageError;
 use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
 
 use super::Job;
 use super::desk::{Reply, Target, WorkerResult};
 use super::queue::{self, CallRefused, Receiver, Sender, Whose};
-use crate::error::Refusal;
+use crate::error::{JobError, Refusal};
 
 /// How long a request for a task waits before the worker is told to ask again.
 const LEASE_WAIT: Duration = Duration::from_secs(10);
@@ -171,6 +172,13 @@ impl Handle {
     /// Tells the job an event that is of no worker, without waiting for an answer.
     pub(crate) fn tell(&self, event: Event) -> Result<(), CallRefused> {
         self.send(None, |job| job.handle(event))
+    }
+
+    /// Ends the job, since its store does not work. A job that is over has ended already.
+    pub(crate) fn fail(&self, error: StorageError) {
+        let fault = JobError::Store(error.into());
+        let command = Command(Box::new(|job| job.desk.fail(job.now(), fault)));
+        self.commands.send_always(None, command).unwrap_or(());
     }
 
     /// The job as it is now.

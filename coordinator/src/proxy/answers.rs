@@ -111,16 +111,9 @@ pub(super) fn failed(error: &StorageError) -> Response {
         Problem::NotFound => StatusCode::NOT_FOUND,
         Problem::AlreadyExists => StatusCode::PRECONDITION_FAILED,
         Problem::Full => StatusCode::INSUFFICIENT_STORAGE,
-        // Whatever has its name, the object is lost.
-        Problem::Failed if error.unfit().is_some() => StatusCode::NOT_FOUND,
-        Problem::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        Problem::Damaged => StatusCode::NOT_FOUND,
+        Problem::Away => StatusCode::SERVICE_UNAVAILABLE,
+        Problem::Failed | Problem::Unsure => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    let text = describe(error);
-    if matches!(
-        status,
-        StatusCode::INSUFFICIENT_STORAGE | StatusCode::INTERNAL_SERVER_ERROR
-    ) {
-        tracing::warn!("for a worker: {text}");
-    }
-    problem(status, &text)
+    problem(status, &describe(error))
 }

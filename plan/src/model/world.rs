@@ -8,9 +8,8 @@ use chomp_table::{Digest, Division, Head, RangeBits, RangeSummary, RankBits};
 use super::disk::{Disk, Write};
 use crate::slots::Content;
 use crate::{
-    Action, Event, LeaseAnswer, LeaseId, Millis, ParticipantId, Past, Phase, Plan,
-    QuarantineReason, Rejection, RequestId, Settings, StopReason, SubmissionId, Task, Unit,
-    Verdict, Work, WorkerId,
+    Action, Event, LeaseAnswer, LeaseId, Millis, ParticipantId, Past, Phase, Plan, Rejection,
+    RequestId, Settings, StopReason, SubmissionId, Task, Unit, Verdict, Work, WorkerId,
 };
 
 /// What a worker says at the end of a task.
@@ -125,7 +124,6 @@ impl World {
             straggler_ms: 20 + rng.below(200),
             failures_max: 2 + u32::try_from(rng.below(6)).unwrap(),
             expiries_max: 2 + u32::try_from(rng.below(12)).unwrap(),
-            worker_failures_max: 3 + u32::try_from(rng.below(6)).unwrap(),
             replicas: 1 + u32::try_from(rng.below(3)).unwrap(),
             task_positions_max: rng.below(6) * division.positions(),
             task_positions_min: rng.below(4) * division.positions(),
@@ -306,20 +304,14 @@ impl World {
                     assert!(self.reading.replace(shard).is_none(), "one at a time");
                 }
                 Action::Quarantine { worker, reason, .. } => {
-                    if let QuarantineReason::Failing { tasks, .. } = reason {
-                        let of_one = self.settings.worker_failures_max;
-                        let of_all = self.settings.participant_failures_max;
-                        assert!([of_one, of_all].contains(&tasks));
-                    } else {
-                        assert!(
-                            self.liars.contains(&worker.participant),
-                            "{worker} never lied"
-                        );
-                        self.disk.under_way.push_back(Write::FoundOut {
-                            participant: worker.participant,
-                            reason: reason.to_string(),
-                        });
-                    }
+                    assert!(
+                        self.liars.contains(&worker.participant),
+                        "{worker} never lied"
+                    );
+                    self.disk.under_way.push_back(Write::FoundOut {
+                        participant: worker.participant,
+                        reason: reason.to_string(),
+                    });
                     let gone = self.processes.iter().map(|process| process.id);
                     let gone = gone.filter(|id| self.plan.quarantine_reason(*id).is_some());
                     for id in gone.collect::<Vec<_>>() {

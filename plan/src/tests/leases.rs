@@ -174,36 +174,6 @@ fn what_a_worker_failed_is_tried_again_when_the_others_have_done_it() {
 }
 
 #[test]
-fn a_worker_that_fails_everything_gets_no_more() {
-    let settings = Settings {
-        worker_failures_max: 3,
-        ..settings(24)
-    };
-    let mut bench = Bench::at_layer(settings, 39);
-    bench.join(A, 8);
-    bench.join(B, 8);
-    for failures in 1..=3 {
-        let lease = bench.task(A).lease;
-        let actions = bench.fail(A, lease);
-        if failures < 3 {
-            assert_eq!(actions, []);
-            continue;
-        }
-        let [Action::Quarantine { worker, reason, .. }] = actions.as_slice() else {
-            panic!("{actions:?}");
-        };
-        let tasks = 3;
-        let last = "worker w1 failed: no memory".to_owned();
-        assert_eq!(
-            (*worker, reason),
-            (A, &QuarantineReason::Failing { tasks, last })
-        );
-    }
-    assert_eq!(*bench.plan.phase(), Phase::Running);
-    assert_eq!(bench.plan.progress().threads, 8);
-}
-
-#[test]
 fn a_heartbeat_tells_of_all_leases_at_once() {
     let mut bench = Bench::at_layer(settings(16), 3);
     bench.join(A, 2);

@@ -122,62 +122,6 @@ fn what_a_revoked_participant_settled_is_computed_again() {
 }
 
 #[test]
-fn a_worker_that_fails_at_everything_is_benched_alone_and_its_participant_when_that_goes_on() {
-    let settings = Settings {
-        worker_failures_max: 2,
-        participant_failures_max: 5,
-        failures_max: 100,
-        ..settings(16)
-    };
-    let mut bench = Bench::at_layer(settings, 3);
-    bench.join(A2, 1);
-    let fail = |bench: &mut Bench, worker| {
-        let task = bench.task(worker);
-        let actions = bench.fail(worker, task.lease);
-        quarantined(&actions)
-            .iter()
-            .map(|(worker, _)| *worker)
-            .collect::<Vec<_>>()
-    };
-    let mut out = Vec::new();
-    for number in 100..102 {
-        let worker = WorkerId::new(1, number);
-        bench.join(worker, 1);
-        assert_eq!(fail(&mut bench, worker), []);
-        out.extend(fail(&mut bench, worker));
-        assert!(bench.plan.quarantine_reason(worker).is_some() && bench.plan.is_there(A2));
-    }
-    assert_eq!(out, [WorkerId::new(1, 100), WorkerId::new(1, 101)]);
-    assert_eq!(fail(&mut bench, A2), [A2], "the fifth in a row");
-    let fresh = WorkerId::new(1, 200);
-    bench.join(fresh, 1);
-    assert!(!bench.plan.is_there(fresh));
-    // Worse may be said of it later, once.
-    let participant = A.participant;
-    for worse in [vec![&QuarantineReason::Revoked], vec![]] {
-        let actions = bench.revoke(participant);
-        let said: Vec<_> = quarantined(&actions).iter().map(|one| one.1).collect();
-        assert_eq!(said, worse);
-    }
-    // The owner trusts it again, with all its workers, and no others.
-    bench.join(B, 1);
-    assert_eq!(
-        [fail(&mut bench, B), fail(&mut bench, B)],
-        [vec![], vec![B]]
-    );
-    bench.readmit(participant);
-    bench.join_all(&[A2, out[0], B]);
-    assert!(bench.plan.is_there(A2) && bench.plan.is_there(out[0]));
-    assert!(!bench.plan.is_there(B));
-    assert_eq!(bench.plan.workers_of(participant), 2);
-    assert_eq!(fail(&mut bench, A2), []);
-    let mut workers = bench.plan.workers();
-    assert!(workers.any(|worker| worker.id == A2 && worker.failures == 1));
-    drop(workers);
-    assert_eq!(*bench.plan.phase(), Phase::Running);
-}
-
-#[test]
 fn one_that_fails_a_range_does_not_stop_the_job() {
     let mut bench = Bench::at_layer(settings(16), 3);
     bench.join_all(&[A, B]);

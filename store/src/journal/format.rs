@@ -54,13 +54,14 @@ pub(super) fn read_segment(ledger: &mut Ledger, bytes: &[u8]) -> Result<(), Wron
     let head = Heading::read(&mut fields)?;
     let follows = head.number == ledger.next && head.previous == ledger.last;
     ensure(follows, || "it does not follow from the segment before")?;
-    let same_table = head.table == ledger.table && head.division == ledger.division;
+    let same_table = head.table == ledger.table && ledger.takes(head.division);
     ensure(same_table, || "it is of another table")?;
     // All or none, and entries take more memory than their bytes: so each is read twice.
     let mut checked = fields.clone();
     while !checked.is_empty() {
         read(&mut checked, head.division)?;
     }
+    ledger.division = head.division;
     while !fields.is_empty() {
         ledger.apply(&read(&mut fields, head.division)?);
     }

@@ -17,6 +17,8 @@ use crate::objects::{Key, Problem, Storage, StorageError};
 /// The most bytes of a segment, and of a checkpoint: one with all ranges and all shards that there can be, each with an
 /// entry of its own.
 const BYTES_MAX: u64 = ((RANGE_ENTRY as u64) << HEAD_BITS_MAX) + SHARDS_MAX as u64 * SHARD_BYTES;
+/// A missing segment is noticed by segments that are at most two to the power of this further.
+const LOOKS_AHEAD: u32 = 20;
 /// What a shard takes in it: those of real tables have half of it.
 const SHARD_BYTES: u64 = 2 << 10;
 
@@ -61,7 +63,10 @@ pub(super) async fn read_all(
             Some(ledger) => read_segment(ledger, &bytes),
             None => decode(SEGMENT, &bytes, 0).map(|first| ledger = Some(first)),
         };
-        read.map_err(|wrong| wrong.at(&key))?;
+        if let Err(wrong) = read {
+            let wrong = wrong.at(&key);
+            return Err(with_remedy(storage, wrong).await?);
+        }
     }
     match damaged {
         // The segments do not make up for it.
@@ -72,17 +77,64 @@ pub(super) async fn read_all(
     }
 }
 
-/// Refuses a journal that lacks segment `next` and has later ones.
+/// Tells what to do about a damaged segment, if it is the last one.
+async fn with_remedy(storage: &dyn Storage, wrong: StoreError) -> Result<StoreError, StoreError> {
+    let StoreError::Damaged { key, what } = wrong else {
+        return Ok(wrong);
+    };
+    let number = keys::number_of(&key).unwrap_or(keys::SEGMENT_MAX);
+    if is_followed(storage, number).await? {
+        return Ok(StoreError::Damaged { key, what });
+    }
+    Ok(StoreError::Damaged {
+        what: format!(
+            "{what}. It is the last segment of the journal: `--without-segment {number}` removes it and computes its \
+             ranges again"
+        ),
+        key,
+    })
+}
+
+/// Removes the last segment of a journal, which is damaged. What it says is done is computed again, and comes out the same;
+/// a participant that it says was found out is found out again, or not.
+///
+/// # Errors
+///
+/// [`StoreError::InOrder`] if it is not damaged, or not the last; [`StoreError::Storage`].
+pub async fn remove_damaged(storage: &dyn Storage, number: u64) -> Result<(), StoreError> {
+    let segment = keys::segment(number.min(keys::SEGMENT_MAX));
+    match read_all(storage, &mut Since::default()).await {
+        Err(StoreError::Damaged { key, .. })
+            if key == segment && !is_followed(storage, number).await? =>
+        {
+            Ok(storage.delete(&[key]).await?)
+        }
+        Err(error @ StoreError::Storage(_)) => Err(error),
+        _ => Err(StoreError::InOrder { key: segment }),
+    }
+}
+
+/// Whether there is a segment after this one.
+async fn is_followed(storage: &dyn Storage, number: u64) -> Result<bool, StorageError> {
+    let next = number.saturating_add(1).min(keys::SEGMENT_MAX);
+    exists(storage, &keys::segment(next)).await
+}
+
+/// Refuses a journal that lacks segment `next` and has later ones. Some later numbers are tried, since a journal can have
+/// a million segments: the nearest, and then each twice as far away. A coordinator that goes on in a gap that is not found
+/// so meets the later segments one by one, and ends, for another one has written them.
 pub(super) async fn refuse_gap(storage: &dyn Storage, next: u64) -> Result<(), StoreError> {
     let key = keys::segment(next);
-    let segments = storage.list(&keys::segments()).await?;
-    let numbers = segments.iter().filter_map(|(key, _)| keys::number_of(key));
-    // Another coordinator may have written it since the journal was read.
-    if numbers.max() > Some(next) && !exists(storage, &key).await? {
-        return Err(StoreError::damaged(
-            &key,
-            "it is missing, and there are later ones",
-        ));
+    let far = (4..=LOOKS_AHEAD).map(|power| 1 << power);
+    for ahead in (1..16).chain(far) {
+        let later = next.saturating_add(ahead).min(keys::SEGMENT_MAX);
+        // Another coordinator may have written the next one since the journal was read.
+        if exists(storage, &keys::segment(later)).await? && !exists(storage, &key).await? {
+            return Err(StoreError::damaged(
+                &key,
+                "it is missing, and there are later ones",
+            ));
+        }
     }
     Ok(())
 }
@@ -146,9 +198,9 @@ pub(super) async fn read_small(storage: &dyn Storage, key: &Key) -> Result<Bytes
 
 async fn read_within(storage: &dyn Storage, key: &Key, most: u64) -> Result<Bytes, StoreError> {
     let read = storage.read_at(key, 0..most + 1).await;
-    let bytes = read.map_err(|error| match error.unfit() {
-        Some(unfit) => StoreError::damaged(key, unfit.to_string()),
-        None => error.into(),
+    let bytes = read.map_err(|error| match error.problem {
+        Problem::Damaged => StoreError::damaged(key, error.source.to_string()),
+        _ => error.into(),
     })?;
     if bytes.len() as u64 > most {
         return Err(StoreError::damaged(key, "it is too long"));

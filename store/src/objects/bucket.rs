@@ -1,15 +1,14 @@
 //! A bucket of an object store as a storage: Amazon S3 and servers like it, Google, Azure.
 //!
 //! An object is created with the condition that its key has none. A request can end without an answer, or with the
-//! error of a server on the way: then it is not known whether the object was created. So the attempt after it takes an
-//! object with the same bytes for its own. Requests are repeated with growing pauses for as long as the patience lasts.
-//! A refusal that time does not mend ends at once.
+//! error of a server on the way: then it is not known whether the object was created. A proxy on the way may repeat it
+//! too, and give the answer to the second. So an object with the same bytes is taken for one's own.
 //!
 //! Several servers accept the condition and ignore it, or lose a race: see [`BucketStorage::probe`].
 //! Credentials and addresses come from the environment, under the names that other programs use.
 
+mod client;
 mod failure;
-mod patience;
 mod probe;
 
 use std::ops::Range;
@@ -24,21 +23,22 @@ use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path;
 use object_store::{
-    BackoffConfig, ClientConfigKey, Error, GetOptions, GetRange, GetResult, ObjectStore,
-    ObjectStoreExt, PutMode, PutOptions, RetryConfig,
+    BackoffConfig, Error, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, PutMode,
+    PutOptions, RetryConfig,
 };
 
+use self::client::Connector;
 pub(super) use self::failure::is_refusal;
-use self::failure::{Knowledge, advice, said, sort};
-use self::patience::Patience;
+use self::failure::{advice, failure, is_unknown, said};
 use super::address::{Bucket, Service};
 use super::lock::OpenError;
+use super::patience::Patience;
 use super::{Action, Key, LISTED_MAX, Problem, Storage, StorageError};
 
 /// How long requests are repeated.
-const PATIENCE: Duration = Duration::from_mins(3);
+const PATIENCE: Duration = Duration::from_mins(10);
 /// How long a request may take: a part of the largest size needs 2 MB/s.
-const REQUEST_TIMEOUT: &str = "2m";
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(2);
 /// The most bytes of an object that is read as a whole: no part has more.
 const WHOLE_BYTES_MAX: u64 = 1 << 28;
 /// So many objects are removed at a time.
@@ -49,14 +49,14 @@ const REMOVALS_MAX: usize = 16;
 pub(super) struct BucketStorage {
     store: Arc<dyn ObjectStore>,
     bucket: Bucket,
-    patience: Duration,
+    patience: Arc<Patience>,
     /// [`LISTED_MAX`].
     listed_max: usize,
 }
 
 impl Bucket {
     /// Opens the bucket with addresses and credentials from the environment, and sends nothing yet. Requests
-    /// are repeated for `patience`, or for three minutes.
+    /// are repeated for `patience`, or for ten minutes.
     ///
     /// # Errors
     ///
@@ -100,11 +100,13 @@ impl BucketStorage {
             Service::Google => {
                 let builder = GoogleCloudStorageBuilder::from_env();
                 let built = builder.with_bucket_name(&bucket.name).with_retry(once());
+                let built = built.with_http_connector(Connector(REQUEST_TIMEOUT));
                 BucketStorage::with(bucket, || built.build())
             }
             Service::Azure => {
                 let builder = MicrosoftAzureBuilder::from_env();
                 let built = builder.with_container_name(&bucket.name).with_retry(once());
+                let built = built.with_http_connector(Connector(REQUEST_TIMEOUT));
                 BucketStorage::with(bucket, || built.build())
             }
         }
@@ -129,9 +131,9 @@ impl BucketStorage {
     fn s3(
         bucket: &Bucket,
         mut builder: AmazonS3Builder,
-        timeout: &str,
+        timeout: Duration,
     ) -> Result<BucketStorage, OpenError> {
-        use AmazonS3ConfigKey::{Client, DisableBulkDelete, Endpoint, S3Endpoint};
+        use AmazonS3ConfigKey::{DisableBulkDelete, Endpoint, S3Endpoint};
         let endpoint = [S3Endpoint, Endpoint].map(|key| builder.get_config_value(&key));
         // Whoever gives such an address means it.
         if endpoint
@@ -142,7 +144,7 @@ impl BucketStorage {
             builder = builder.with_allow_http(true);
         }
         builder = builder
-            .with_config(Client(ClientConfigKey::Timeout), timeout)
+            .with_http_connector(Connector(timeout))
             // Objects are removed one by one, and not all servers know the other request.
             .with_config(DisableBulkDelete, "true")
             .with_bucket_name(&bucket.name)
@@ -164,18 +166,15 @@ impl BucketStorage {
         Ok(BucketStorage {
             store: Arc::new(store),
             bucket: bucket.clone(),
-            patience: PATIENCE,
+            patience: Arc::new(Patience::new(bucket.to_string(), PATIENCE)),
             listed_max: LISTED_MAX,
         })
     }
 
-    /// The same storage, whose requests are repeated for `patience` instead of three minutes.
+    /// The same storage, whose requests are repeated for `patience` instead of ten minutes.
     pub(crate) fn with_patience(self, patience: Duration) -> BucketStorage {
+        let patience = Arc::new(Patience::new(self.bucket.to_string(), patience));
         BucketStorage { patience, ..self }
-    }
-
-    fn patience(&self) -> Patience {
-        Patience::new(self.patience)
     }
 
     /// Where an object, or a folder, is in the bucket.
@@ -226,7 +225,7 @@ impl BucketStorage {
         let got = self.get_range(path, range).await;
         match got {
             // Perhaps only for the reason that the object ends before the range.
-            Err(error) if sort(&error) == Knowledge::Unknown => match self.store.head(path).await {
+            Err(error) if is_unknown(&error) => match self.store.head(path).await {
                 Ok(there) if there.size <= range.start => Ok(Bytes::new()),
                 _ => Err(error),
             },
@@ -252,12 +251,32 @@ impl BucketStorage {
         action: Action,
         request: impl Fn() -> F,
     ) -> Result<T, StorageError> {
-        let mut patience = self.patience();
-        loop {
-            match request().await {
-                Ok(done) => return Ok(done),
-                Err(error) => patience.again(key, action, error).await?,
-            }
+        let attempt = || async {
+            let done = request().await;
+            done.map_err(|error| failure(key, action, error))
+        };
+        self.patience.keep_trying(attempt).await
+    }
+
+    /// Creates an object, unless it is there.
+    async fn create_once(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
+        let path = self.path(key);
+        let error = match self.put(&path, bytes.clone()).await {
+            Ok(()) => return Ok(()),
+            Err(error) => failure(key, Action::Create, error),
+        };
+        if error.problem != Problem::AlreadyExists {
+            return Err(error);
+        }
+        match self.get(&path, &(0..bytes.len() as u64 + 1)).await {
+            Ok(there) if there == bytes => Ok(()),
+            Ok(_) => Err(error),
+            // The server answers so too while another creation is under way that then fails.
+            Err(Error::NotFound { .. }) => Err(StorageError {
+                problem: Problem::Away,
+                ..error
+            }),
+            Err(unread) => Err(failure(key, Action::Create, unread)),
         }
     }
 
@@ -296,32 +315,8 @@ fn once() -> RetryConfig {
 #[async_trait]
 impl Storage for BucketStorage {
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
-        let path = self.path(key);
-        let mut patience = self.patience();
-        // Whether an earlier attempt may have created it.
-        let mut perhaps = false;
-        loop {
-            let error = match self.put(&path, bytes.clone()).await {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
-            };
-            match sort(&error) {
-                Knowledge::Unknown => perhaps = true,
-                Knowledge::Known if matches!(error, Error::AlreadyExists { .. }) => {
-                    let there = self.read_at(key, 0..bytes.len() as u64 + 1).await;
-                    match there {
-                        Ok(there) if perhaps && there == bytes => return Ok(()),
-                        Ok(_) => return Err(failure::known(key, Action::Create, error)),
-                        // The server answers so too while another creation is under way that then
-                        // fails.
-                        Err(error) if error.problem == Problem::NotFound => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-                Knowledge::Known => return Err(failure::known(key, Action::Create, error)),
-            }
-            patience.wait(key, Action::Create, error).await?;
-        }
+        let attempt = || self.create_once(key, bytes.clone());
+        self.patience.keep_trying(attempt).await
     }
 
     async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
@@ -344,6 +339,10 @@ impl Storage for BucketStorage {
             return Err(StorageError::too_many(prefix, self.listed_max));
         }
         Ok(objects)
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        self.patience.waits_for()
     }
 
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {

@@ -5,13 +5,17 @@
 //! for a file in part. What a crash can leave is dealt with as follows:
 //!
 //! * A process that was killed may have made a folder and not synced it. A folder is used only after its entry was
-//!   synced: by [`Folders`] when the folder is made, by [`LocalStorage::open`] when it is found.
-//! * After a failed sync the system may say that all is well though the disk lacks what was written. So the first
-//!   failure that is not a full disk or a name in use ends all writing until the next start.
+//!   synced: when it is made, or by [`LocalStorage::open`] when it is found.
+//! * After a failed sync the system may say that all is well though the disk lacks what was written. So a file that was
+//!   not synced is removed, and another one gets its bytes. After the failed sync of a folder nothing is written any
+//!   more: [`Problem::Unsure`].
 //! * An object may have a name that is not yet durable. [`LocalStorage::open`] syncs it before anybody relies on the
 //!   object.
 //! * A file may have kept its first name. [`LocalStorage::open`] removes it where the owner of the table alone writes.
 //!   Elsewhere a worker may be writing it at this moment, and it stays until [`Storage::tidy`].
+//!
+//! Below the directory no link is followed ([`Below`]). Where a folder may be written by its group, what is made in it
+//! may be too: so workers of several users share a directory.
 
 mod files;
 
@@ -22,61 +26,49 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use chomp_files::{FileError, failed, make_folder, sync_folder};
+use chomp_files::{Below, FileError, Kind, failed};
 use chomp_table::reader::TableName;
 use futures_util::{StreamExt, stream};
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::time::Instant;
 
-use self::files::{Failure, entries, remove_unfinished, sync_all};
+use self::files::{Failure, names, remove_unfinished, sync_all};
 use super::lock::{OpenError, TableLock};
+use super::patience::Patience;
 use super::{Action, Key, LISTED_MAX, Problem, READS_MAX, Storage, StorageError};
 
+/// How long the directory is waited for: as long as a file server takes to start again, and to check its disks.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// An object that cannot be read for so long is lost, if others can be read.
+const UNREADABLE: Duration = Duration::from_secs(10);
 /// The objects that one blocking thread reads, one after the other: to hand work to a thread takes about as long as to
 /// read an object that the system has in memory.
 const READS_AT_ONCE: usize = 4;
 
-/// Why nothing is written any more.
-const EARLIER_FAILURE: &str =
-    "an earlier write failed, so what the disk holds is not known; start again to find out";
-
 /// Why nothing is written to a directory that is only looked at.
 const NOT_OURS: &str = "the table was opened for looking only";
 
-/// The folders whose entries are known to be durable.
-#[derive(Debug)]
-struct Folders(Mutex<BTreeSet<PathBuf>>);
-
-impl Folders {
-    /// Makes `folder` and those above it, durably, where that is not known to be done.
-    fn create(&self, folder: &Path) -> io::Result<()> {
-        // A set of paths is whole at any time, so a panic elsewhere does not spoil it. The lock is
-        // held while folders are made: a second creation must not run ahead of the first's sync.
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = folder.ancestors().take_while(|path| !known.contains(*path));
-        for path in new.collect::<Vec<_>>().into_iter().rev() {
-            make_folder(path)?;
-            if let Some(parent) = path.parent() {
-                sync_folder(parent)?;
-            }
-            known.insert(path.to_owned());
-        }
-        Ok(())
-    }
-}
+/// Why nothing is written any more.
+const UNSURE: &str = "an earlier write of this process was not synced";
 
 /// A table's directory as a storage. Needs a file system with hard links.
 #[derive(Debug)]
-pub struct LocalStorage(Arc<Directory>);
+pub struct LocalStorage {
+    directory: Arc<Directory>,
+    patience: Patience,
+}
 
 #[derive(Debug)]
 struct Directory {
     root: PathBuf,
-    folders: Folders,
-    /// Why nothing may be written: a write failed, so that nobody knows what the disk holds.
-    broken: AtomicBool,
+    /// The folders whose entries are known to be durable, as keys.
+    folders: Mutex<BTreeSet<String>>,
+    /// Whether the sync of a folder failed.
+    unsure: AtomicBool,
     writable: bool,
     /// [`LISTED_MAX`].
     listed_max: usize,
@@ -93,17 +85,30 @@ impl LocalStorage {
     /// [`OpenError::File`].
     pub fn open(lock: TableLock) -> Result<LocalStorage, OpenError> {
         let root = absolute(lock.directory())?;
+        let below = Below::open(&root).map_err(failed("open", &root))?;
         let mut known = BTreeSet::new();
-        for (path, kind, name) in entries(&root).map_err(failed("list", &root))? {
+        for name in names(&below)? {
             // Anything else there is not ours: it is left alone.
-            if kind.is_dir() && (name == "work" || TableName::of(&name).is_some()) {
-                sync_all(&path, &mut known)?;
+            if name != "work" && TableName::of(&name).is_none() {
+                continue;
+            }
+            let path = root.join(&name);
+            match below.look(&name).map_err(failed("look at", &path))? {
+                (Kind::Link, _) if name == "work" => {}
+                (Kind::Folder, _) => {}
+                _ => continue,
+            }
+            let folder = below.folder(&name).map_err(failed("open", &path))?;
+            sync_all(&folder, &name, &mut known)?;
+        }
+        for folder in ["journal", "checkpoints"] {
+            if known.contains(&format!("work/{folder}")) {
+                let path = root.join("work").join(folder);
+                let found = below.folder("work").and_then(|work| work.folder(folder));
+                remove_unfinished(&found.map_err(failed("open", &path))?)?;
             }
         }
-        for folder in ["work/journal", "work/checkpoints"] {
-            remove_unfinished(&root.join(folder))?;
-        }
-        sync_folder(&root).map_err(failed("sync", &root))?;
+        below.sync().map_err(failed("sync", &root))?;
         Ok(LocalStorage::with(root, known, true, Some(lock)))
     }
 
@@ -115,10 +120,12 @@ impl LocalStorage {
     /// [`OpenError::File`] if the directory or its folder `work` is missing or cannot be written.
     pub fn shared(directory: &Path) -> Result<LocalStorage, OpenError> {
         let root = absolute(directory)?;
-        let work = root.join("work");
-        files::try_writing(&work).map_err(failed("write in", &work))?;
-        // Its owner has synced both before anybody heard of them.
-        Ok(LocalStorage::with(root, BTreeSet::from([work]), true, None))
+        let work = Below::open(&root).and_then(|below| below.folder("work"));
+        let written = work.and_then(|work| files::try_writing(&work));
+        written.map_err(failed("write in", &root.join("work")))?;
+        // Its owner has synced it before anybody heard of it.
+        let known = BTreeSet::from(["work".to_owned()]);
+        Ok(LocalStorage::with(root, known, true, None))
     }
 
     /// The storage in a directory that somebody else may own: for looking. Nothing can be written.
@@ -133,19 +140,23 @@ impl LocalStorage {
 
     fn with(
         root: PathBuf,
-        mut known: BTreeSet<PathBuf>,
+        known: BTreeSet<String>,
         writable: bool,
         lock: Option<TableLock>,
     ) -> LocalStorage {
-        known.insert(root.clone());
-        LocalStorage(Arc::new(Directory {
+        let patience = Patience::new(root.display().to_string(), PATIENCE);
+        let directory = Directory {
             root,
-            folders: Folders(Mutex::new(known)),
-            broken: AtomicBool::new(false),
+            folders: Mutex::new(known),
+            unsure: AtomicBool::new(false),
             writable,
             listed_max: LISTED_MAX,
             lock,
-        }))
+        };
+        LocalStorage {
+            directory: Arc::new(directory),
+            patience,
+        }
     }
 
     /// Does work that blocks: on another thread, if the caller's serves other tasks too.
@@ -155,12 +166,20 @@ impl LocalStorage {
     ) -> T {
         match Handle::try_current() {
             Ok(runtime) if runtime.runtime_flavor() != RuntimeFlavor::CurrentThread => {
-                let directory = Arc::clone(&self.0);
+                let directory = Arc::clone(&self.directory);
                 let done = runtime.spawn_blocking(move || work(&directory)).await;
                 done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
             }
-            _ => work(&self.0),
+            _ => work(&self.directory),
         }
+    }
+
+    /// The same, again and again for as long as the directory is waited for.
+    async fn try_to<T: Send + 'static>(
+        &self,
+        work: impl Fn(&Directory) -> Result<T, StorageError> + Clone + Send + 'static,
+    ) -> Result<T, StorageError> {
+        self.patience.keep_trying(|| self.run(work.clone())).await
     }
 }
 
@@ -169,71 +188,130 @@ fn absolute(directory: &Path) -> Result<PathBuf, FileError> {
 }
 
 impl Directory {
-    fn path(&self, key: &Key) -> PathBuf {
-        self.root.join(key.as_str())
+    /// The folder of an object, and the object's name there.
+    fn folder<'k>(&self, key: &'k Key) -> io::Result<(Below, &'k str)> {
+        let mut below = Below::open(&self.root)?;
+        let mut segments = key.as_str().split('/');
+        let name = segments.next_back().expect("a key has a segment");
+        for segment in segments {
+            below = below.folder(segment)?;
+        }
+        Ok((below, name))
     }
 
-    /// Runs a write, unless an earlier one failed.
+    /// The same, after making the folder, and those above it, durably.
+    fn make_folder<'k>(&self, key: &'k Key) -> Result<(Below, &'k str), Failure> {
+        let (folders, name) = key.as_str().rsplit_once('/').unwrap_or(("", key.as_str()));
+        // A set of texts is whole at any time, so a panic elsewhere does not spoil it. The lock is
+        // held while folders are made: a second creation must not run ahead of the first's sync.
+        let mut known = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut below = Below::open(&self.root)?;
+        let mut end = 0;
+        for segment in folders.split('/').filter(|segment| !segment.is_empty()) {
+            end += segment.len();
+            let path = &folders[..end];
+            end += 1;
+            below = if known.contains(path) {
+                below.folder(segment)?
+            } else {
+                let made = below.make(segment)?;
+                below.sync().map_err(Failure::of_sync)?;
+                known.insert(path.to_owned());
+                made
+            };
+        }
+        Ok((below, name))
+    }
+
+    /// Runs a write, unless nothing is to be written.
     fn write(
         &self,
         key: &Key,
         action: Action,
-        write: impl FnOnce(&Path, &Path) -> Result<(), Failure>,
+        write: impl FnOnce() -> Result<(), Failure>,
     ) -> Result<(), StorageError> {
-        if !self.writable || self.broken.load(Ordering::SeqCst) {
-            let reason = if self.writable {
-                EARLIER_FAILURE
-            } else {
-                NOT_OURS
-            };
-            return Err(StorageError::new(Problem::Failed, action, key, reason));
+        if !self.writable {
+            return Err(StorageError::new(Problem::Failed, action, key, NOT_OURS));
         }
-        let path = self.path(key);
-        let folder = path.parent().expect("a key is joined to the directory");
-        let done = write(&path, folder).map_err(|failure| failure.of(action, key));
-        if matches!(&done, Err(error) if error.problem == Problem::Failed) {
-            self.broken.store(true, Ordering::SeqCst);
+        if self.unsure.load(Ordering::SeqCst) {
+            return Err(StorageError::new(Problem::Unsure, action, key, UNSURE));
+        }
+        let done = write().map_err(|failure| failure.of(action, key));
+        if matches!(&done, Err(error) if error.problem == Problem::Unsure) {
+            self.unsure.store(true, Ordering::SeqCst);
         }
         done
     }
 
     fn create(&self, key: &Key, bytes: &[u8]) -> Result<(), StorageError> {
-        self.write(key, Action::Create, |path, folder| {
-            self.folders.create(folder)?;
-            files::create(path, folder, bytes)
+        self.write(key, Action::Create, || {
+            let (folder, name) = self.make_folder(key)?;
+            files::create(&folder, name, bytes)
         })
     }
 
     fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
         let mut changed = BTreeMap::new();
         for key in keys {
-            self.write(key, Action::Delete, |path, folder| {
-                match fs::remove_file(path).map_err(Failure::of_existing) {
+            self.write(key, Action::Delete, || {
+                let removed = self.folder(key).and_then(|(folder, name)| {
+                    folder.remove(name)?;
+                    Ok(folder)
+                });
+                match removed.map_err(Failure::of_existing) {
                     Err(failure) if failure.problem == Problem::NotFound => {}
-                    removed => {
-                        removed?;
-                        changed.insert(folder.to_owned(), key);
+                    folder => {
+                        let folder = folder?;
+                        changed.insert(folder.path().to_owned(), (folder, key));
                     }
                 }
                 Ok(())
             })?;
         }
-        for (folder, key) in changed {
-            self.write(key, Action::Delete, |_, _| Ok(sync_folder(&folder)?))?;
+        for (folder, key) in changed.into_values() {
+            self.write(key, Action::Delete, || {
+                folder.sync().map_err(Failure::of_sync)
+            })?;
         }
         Ok(())
     }
 
     fn read(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
-        let read = files::read(&self.path(key), range);
+        let folder = self.folder(key).map_err(Failure::of_existing);
+        let read = folder.and_then(|(folder, name)| files::read(&folder, name, range));
         read.map_err(|failure| failure.of(Action::Read, key))
+    }
+
+    /// The same for an object that could not be read for a while. If others can be read, the object is damaged.
+    fn read_late(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
+        self.read(key, range).map_err(|error| {
+            let segments = Key::new("work/journal/segment").expect("letters are a key");
+            let others = [key, &segments].into_iter().any(|key| {
+                let folder = self.folder(key);
+                folder.is_ok_and(|(folder, name)| files::is_other_read(&folder, name))
+            });
+            match error.problem {
+                Problem::Away if others => StorageError {
+                    problem: Problem::Damaged,
+                    ..error
+                },
+                _ => error,
+            }
+        })
     }
 
     fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
         let mut objects = Vec::new();
         let mut left = Some(self.listed_max);
-        let listed = files::list(&self.path(prefix), prefix.as_str(), &mut left, &mut objects);
-        listed.map_err(|error| Failure::from(error).of(Action::List, prefix))?;
+        let folder = self
+            .folder(prefix)
+            .and_then(|(above, name)| above.folder(name));
+        let listed = folder
+            .and_then(|folder| files::list(&folder, prefix.as_str(), &mut left, &mut objects));
+        match listed.map_err(Failure::of_existing) {
+            Err(failure) if failure.problem == Problem::NotFound => {}
+            listed => listed.map_err(|failure| failure.of(Action::List, prefix))?,
+        }
         if left.is_none() {
             return Err(StorageError::too_many(prefix, self.listed_max));
         }
@@ -242,10 +320,16 @@ impl Directory {
     }
 
     fn tidy(&self) -> Result<(), FileError> {
-        remove_unfinished(&self.root.join("work"))?;
-        for (path, kind, name) in entries(&self.root).map_err(failed("list", &self.root))? {
-            if kind.is_dir() && TableName::of(&name).is_some() {
-                remove_unfinished(&path)?;
+        let below = Below::open(&self.root).map_err(failed("open", &self.root))?;
+        for name in names(&below)? {
+            let path = self.root.join(&name);
+            let is_ours = name == "work" || TableName::of(&name).is_some();
+            if is_ours
+                && below
+                    .look(&name)
+                    .is_ok_and(|(kind, _)| kind == Kind::Folder)
+            {
+                remove_unfinished(&below.folder(&name).map_err(failed("open", &path))?)?;
             }
         }
         Ok(())
@@ -256,7 +340,7 @@ impl Directory {
 impl Storage for LocalStorage {
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
         let key = key.clone();
-        self.run(move |directory| directory.create(&key, &bytes))
+        self.try_to(move |directory| directory.create(&key, &bytes))
             .await
     }
 
@@ -265,8 +349,16 @@ impl Storage for LocalStorage {
     }
 
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
-        let key = key.clone();
-        self.run(move |directory| directory.read(&key, range)).await
+        let begin = Instant::now();
+        let attempt = || {
+            let (key, range) = (key.clone(), range.clone());
+            let is_late = begin.elapsed() >= UNREADABLE;
+            self.run(move |directory| match is_late {
+                true => directory.read_late(&key, range),
+                false => directory.read(&key, range),
+            })
+        };
+        self.patience.keep_trying(attempt).await
     }
 
     async fn read_each(&self, parts: Vec<(Key, Range<u64>)>) -> Vec<Result<Bytes, StorageError>> {
@@ -279,17 +371,23 @@ impl Storage for LocalStorage {
             })
         });
         let reads = stream::iter(reads.collect::<Vec<_>>());
-        reads.buffered(READS_MAX / READS_AT_ONCE).concat().await
+        let mut reads = reads.buffered(READS_MAX / READS_AT_ONCE).concat().await;
+        for ((key, range), read) in parts.iter().zip(&mut reads) {
+            if matches!(read, Err(error) if error.problem == Problem::Away) {
+                *read = self.read_at(key, range.clone()).await;
+            }
+        }
+        reads
     }
 
     async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
         let prefix = prefix.clone();
-        self.run(move |directory| directory.list(&prefix)).await
+        self.try_to(move |directory| directory.list(&prefix)).await
     }
 
     async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
         let keys = keys.to_vec();
-        self.run(move |directory| directory.delete(&keys)).await
+        self.try_to(move |directory| directory.delete(&keys)).await
     }
 
     async fn is_in_place(&self) -> bool {
@@ -298,6 +396,10 @@ impl Storage for LocalStorage {
             lock.is_none_or(TableLock::is_in_place)
         };
         self.run(look).await
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        self.patience.waits_for()
     }
 
     async fn tidy(&self) -> Result<(), StorageError> {

@@ -12,10 +12,12 @@ const LOCK: &str = "lock";
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process owns the table.
-    #[error("the table is in use: another process has locked {}", path.display())]
+    #[error("the table is in use: another process{holder} has locked {}", path.display())]
     InUse {
         /// The lock file.
         path: PathBuf,
+        /// Which one, as in [`FileError::InUse`].
+        holder: String,
     },
     /// A file or folder cannot be worked with.
     #[error(transparent)]
@@ -55,7 +57,7 @@ impl TableLock {
         // Never removed: whoever waits for a removed file locks another one than a newcomer.
         match Lock::acquire(&path) {
             Ok(lock) => Ok(TableLock { directory, lock }),
-            Err(FileError::InUse { path }) => Err(OpenError::InUse { path }),
+            Err(FileError::InUse { path, holder }) => Err(OpenError::InUse { path, holder }),
             Err(error) => Err(error.into()),
         }
     }

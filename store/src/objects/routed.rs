@@ -71,6 +71,10 @@ impl Storage for Routed {
         self.journal.is_in_place().await && self.rest.is_in_place().await
     }
 
+    fn waits_for(&self) -> Option<String> {
+        self.journal.waits_for().or_else(|| self.rest.waits_for())
+    }
+
     async fn tidy(&self) -> Result<(), StorageError> {
         self.journal.tidy().await?;
         self.rest.tidy().await

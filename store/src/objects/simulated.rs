@@ -213,7 +213,7 @@ impl SimulatedStorage {
         let mut state = self.state();
         let call = state.calls;
         state.calls += 1;
-        let failed = |why: &str| StorageError::new(Problem::Failed, action, key, why);
+        let failed = |why: &str| StorageError::new(Problem::Away, action, key, why);
         if state.crashed || state.crash_at == Some(call) {
             return Err(failed("the storage has crashed"));
         }
@@ -262,8 +262,10 @@ impl State {
 
     fn create(&mut self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
         let refused = |problem, why: &str| StorageError::new(problem, Action::Create, key, why);
-        if self.objects.contains_key(key) {
-            return Err(refused(Problem::AlreadyExists, "the object exists"));
+        match self.objects.get(key) {
+            Some(there) if there.bytes == bytes => return Ok(()),
+            Some(_) => return Err(refused(Problem::AlreadyExists, "the object exists")),
+            None => {}
         }
         let held = self.objects.values().map(|object| &object.bytes);
         let used: usize = held

@@ -13,7 +13,13 @@ const WATCHED: &str = "objects::contract::a_directory_keeps_its_objects";
 /// Whether the watched test passes under strace.
 fn watch(options: &[&str], trace: &Path) -> bool {
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-y", "-e", "trace=fsync,linkat,mkdir,unlink", "-o"]);
+    strace.args([
+        "-f",
+        "-y",
+        "-e",
+        "trace=fsync,linkat,mkdir,mkdirat,unlinkat",
+        "-o",
+    ]);
     strace.arg(trace).args(options);
     strace.arg(std::env::current_exe().unwrap());
     let output = strace.args(["--exact", WATCHED]).output().unwrap();
@@ -21,7 +27,7 @@ fn watch(options: &[&str], trace: &Path) -> bool {
     output.status.success()
 }
 
-/// The calls in a trace, as "fsync <path>", "linkat <new path>" and "mkdir <path>".
+/// The calls in a trace, as "fsync <path>", "linkat <new path>", "mkdir <path>" and "unlinkat <path>".
 fn calls(trace: &str) -> Vec<String> {
     let done = trace
         .lines()
@@ -29,12 +35,16 @@ fn calls(trace: &str) -> Vec<String> {
     let call = |line: &str| {
         let (_, call) = line.split_once(' ')?;
         let (name, arguments) = call.trim().split_once('(')?;
-        let path = match name {
-            "fsync" => arguments.split(['<', '>']).nth(1)?,
-            "linkat" => arguments.split('"').nth(3)?,
-            _ => arguments.split('"').nth(1)?,
-        };
-        Some(format!("{name} {path}"))
+        // A descriptor is shown with its path: 5</table/work>.
+        let open = arguments.split(['<', '>']).nth(1);
+        let named = |number: usize| arguments.split('"').nth(number);
+        Some(match name {
+            "fsync" => format!("fsync {}", open?),
+            "linkat" => format!("linkat {}/{}", open?, named(3)?),
+            "mkdir" => format!("mkdir {}", named(1)?),
+            "mkdirat" => format!("mkdir {}/{}", open?, named(1)?),
+            _ => format!("{name} {}/{}", open?, named(1)?),
+        })
     };
     done.filter_map(call).collect()
 }
@@ -60,7 +70,7 @@ fn creations_are_on_the_disk() {
     let folder = format!("fsync {table}/work");
     assert_eq!(calls[link + 1], folder, "then the folder: {calls:#?}");
 
-    let removed = position(&format!("unlink {table}/work/x")).expect("an object is removed");
+    let removed = position(&format!("unlinkat {table}/work/x")).expect("an object is removed");
     assert_eq!(
         calls[removed + 1],
         folder,

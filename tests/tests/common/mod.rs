@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 pub(crate) mod cluster;
+pub(crate) mod faults;
 pub(crate) mod http;
 pub(crate) mod needs;
 pub(crate) mod netns;
@@ -258,7 +259,8 @@ pub(crate) fn is_whole(file: &Path) -> bool {
 
 /// What the journal of a table adds up to, whoever may be writing it; none if there is none yet.
 pub(crate) fn ledger(table: &Path) -> Option<Ledger> {
-    let runtime = Builder::new_current_thread().build().expect("a runtime");
+    let mut runtime = Builder::new_current_thread();
+    let runtime = runtime.enable_time().build().expect("a runtime");
     for _ in 0..LOOKS {
         let storage = LocalStorage::view(table).ok()?;
         // A checkpoint may be removed while it is looked for, when there is a newer one.

@@ -26,6 +26,7 @@ mod kills;
 mod known_results;
 mod liars;
 mod netns;
+mod outages;
 mod participants;
 mod plan;
 mod planted;

@@ -283,7 +283,7 @@ async fn a_part_in_the_way_fails_the_task() {
     );
 }
 
-/// A directory that can be read, and not be written: after some attempts the coordinator writes.
+/// A directory that can be read, and not be written: the coordinator writes.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_takes_nothing_is_not_used() {
     let fake = Fake::new(go_for_a_while);
@@ -303,10 +303,10 @@ async fn a_store_that_takes_nothing_is_not_used() {
     fake.assert_done();
     let state = fake.state();
     let failed = |reason: &String| reason.contains("work/parts");
+    let returned = &state.returned;
     assert!(
-        state.returned.len() > 2 && state.returned.iter().all(failed),
-        "{:?}",
-        state.returned
+        !returned.is_empty() && returned.iter().all(failed),
+        "{returned:?}"
     );
 }
 

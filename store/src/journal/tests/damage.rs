@@ -158,12 +158,13 @@ const FINDERS: usize = HEADING + 4 + 8 + 4 + 4;
 fn segments_that_no_journal_has_here() {
     let storage = Arc::new(SimulatedStorage::new(1));
     let journal = ready(open(&storage)).unwrap();
+    ready(journal.append(script()[0].clone())).unwrap();
     let mut done = script()[0].clone();
     if let Entry::Done { finders, .. } = &mut done[0] {
         *finders = Finders::new([1, 2]);
     }
     ready(journal.append(done)).unwrap();
-    let key = keys::segment(1);
+    let key = keys::segment(2);
     let bytes = storage.objects()[&key].clone();
     for (at, number, expected) in [
         (HEADING - 12, 99, "another table"),

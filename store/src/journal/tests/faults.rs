@@ -51,7 +51,7 @@ fn every_call_fails() {
             let mut told = 0;
             let error = ready(work(&storage, &mut told)).unwrap_err();
             let failed =
-                matches!(&error, StoreError::Storage(error) if error.problem == Problem::Failed);
+                matches!(&error, StoreError::Storage(error) if error.problem == Problem::Away);
             assert!(failed, "{fault:?}: {error:?}");
             let storage = Arc::new(storage.crash());
             assert!(kept(&storage, told), "{fault:?}");

@@ -14,50 +14,42 @@ const NO_BUCKET: &str = "the bucket does not exist: create it, or correct its na
 const UNREACHABLE: &str = "it does not answer as it should: check that the server is up, and its address and \
                            region in the environment (AWS_ENDPOINT_URL, AWS_REGION)";
 
-/// Whether more is known after a failed request than before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Knowledge {
-    /// The server said why it did nothing: the same would come of another request.
-    Known,
-    /// Anything can have happened.
-    Unknown,
-}
+const CLOCK: &str = "the clock of this machine and that of the server differ: set them";
 
-pub(super) fn sort(error: &Error) -> Knowledge {
+/// Whether anything can have happened, and may happen when the request is made again: there is no answer, or it has no
+/// kind of its own, such as 500 and 503.
+pub(super) fn is_unknown(error: &Error) -> bool {
     match error {
-        // Also what all answers are that have no kind of their own, such as 500 and 503.
-        Error::Generic { .. } if is_full(error) || is_denied(error) => Knowledge::Known,
-        Error::Generic { .. } | Error::JoinError { .. } => Knowledge::Unknown,
-        _ => Knowledge::Known,
+        Error::Generic { .. } => !is_full(error) && !is_denied(error) && !leads_elsewhere(error),
+        // The clock may be set at this moment.
+        Error::PermissionDenied { .. } => is_skewed(error),
+        Error::JoinError { .. } => true,
+        _ => false,
     }
 }
 
-/// An answer that tells why nothing was done.
-pub(super) fn known(key: &Key, action: Action, error: Error) -> StorageError {
+/// What a failed request means.
+pub(super) fn failure(key: &Key, action: Action, error: Error) -> StorageError {
+    let explained = |problem, what| {
+        let source = Said::of(&error);
+        StorageError::new(problem, action, key, Explained { what, source })
+    };
     let problem = match &error {
+        _ if is_skewed(&error) => return explained(Problem::Away, CLOCK),
+        _ if is_unknown(&error) => return explained(Problem::Away, UNREACHABLE),
         Error::NotFound { .. } if action == Action::Create || is_no_bucket(&error) => {
-            return failed(key, action, NO_BUCKET, &error);
+            return explained(Problem::Failed, NO_BUCKET);
         }
-        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } if !is_full(&error) => {
-            return failed(key, action, denial(&error), &error);
+        _ if is_full(&error) => Problem::Full,
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
+            return explained(Problem::Failed, denial(&error));
         }
         Error::NotFound { .. } => Problem::NotFound,
         Error::AlreadyExists { .. } => Problem::AlreadyExists,
-        _ if is_denied(&error) => return failed(key, action, denial(&error), &error),
-        _ if is_full(&error) => Problem::Full,
-        _ => return failed(key, action, UNREACHABLE, &error),
+        _ if is_denied(&error) => return explained(Problem::Failed, denial(&error)),
+        _ => return explained(Problem::Failed, UNREACHABLE),
     };
     StorageError::new(problem, action, key, error)
-}
-
-/// An answer that did not come, or tells nothing, when patience has ended.
-pub(super) fn unknown(key: &Key, action: Action, error: &Error) -> StorageError {
-    failed(key, action, UNREACHABLE, error)
-}
-
-fn failed(key: &Key, action: Action, what: &'static str, source: &Error) -> StorageError {
-    let source = Said::of(source);
-    StorageError::new(Problem::Failed, action, key, Explained { what, source })
 }
 
 /// What to do about a failure, in front of what the server says.
@@ -82,8 +74,9 @@ impl Said {
 
 /// What the server says about the failure of a first request.
 pub(super) fn said(error: StorageError) -> Cause {
-    if error.problem != Problem::Failed {
-        return error.into();
+    match error.problem {
+        Problem::Failed | Problem::Away => {}
+        _ => return error.into(),
     }
     match error.source.downcast::<Explained>() {
         Ok(explained) => explained.source.into(),
@@ -94,10 +87,10 @@ pub(super) fn said(error: StorageError) -> Cause {
 /// What to do about the failure of a first request.
 pub(super) fn advice(error: &StorageError) -> &'static str {
     match error.problem {
-        Problem::Failed => match error.source.downcast_ref::<Explained>() {
-            Some(explained) => explained.what,
-            None => UNREACHABLE,
-        },
+        Problem::Failed | Problem::Away | Problem::Damaged | Problem::Unsure => {
+            let explained = error.source.downcast_ref::<Explained>();
+            explained.map_or(UNREACHABLE, |explained| explained.what)
+        }
         Problem::Full => "it has no space left: free some and run again",
         Problem::NotFound | Problem::AlreadyExists => {
             "it does not keep what was created: use another server"
@@ -120,7 +113,15 @@ fn is_no_bucket(error: &Error) -> bool {
 /// Whether the server refuses a request for which the client has no kind of refusal: a listing, or one whose credentials
 /// have expired, to which Amazon answers with status 400.
 fn is_denied(error: &Error) -> bool {
-    (error.to_string().contains("403 Forbidden") || has_expired(error)) && !is_full(error)
+    let is_denied = error.to_string().contains("403 Forbidden") || has_expired(error);
+    is_denied && !is_full(error) && !is_skewed(error)
+}
+
+/// Whether the server finds the time of a request too far from its own.
+fn is_skewed(error: &Error) -> bool {
+    error
+        .to_string()
+        .contains("<Code>RequestTimeTooSkewed</Code>")
 }
 
 fn denial(error: &Error) -> &'static str {
@@ -139,6 +140,20 @@ fn has_expired(error: &Error) -> bool {
 pub(in super::super) fn is_refusal(cause: &Cause) -> bool {
     let explained = cause.downcast_ref::<Explained>();
     explained.is_some_and(|explained| [DENIED, EXPIRED, NO_BUCKET].contains(&explained.what))
+}
+
+/// Whether the server says that the bucket is elsewhere: a client that went there would tell its credentials.
+fn leads_elsewhere(error: &Error) -> bool {
+    let text = error.to_string();
+    [
+        "301 Moved",
+        "302 Found",
+        "307 Temporary",
+        "308 Permanent",
+        "Received redirect",
+    ]
+    .iter()
+    .any(|status| text.contains(status))
 }
 
 /// Whether the server has no room.

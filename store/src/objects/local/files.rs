@@ -1,17 +1,19 @@
 //! What is done with the files and folders of a table's directory.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, FileType};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use chomp_files::{FileError, failed, sync_folder};
+use chomp_files::{Below, FaultKind, FileError, Kind, failed};
 
 use super::super::key::is_segment;
 use super::super::{Action, Key, Problem, StorageError};
+
+/// So many objects are tried to find out whether any can be read.
+const OTHERS_MAX: usize = 8;
 
 /// Why an object cannot be created, read or removed.
 #[derive(Debug)]
@@ -20,11 +22,24 @@ pub(super) struct Failure {
     source: io::Error,
 }
 
+/// The file system cannot give a file a second name.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "its file system has no hard links, with which an object gets its name when it is whole: use a directory on another \
+     one, or a bucket"
+)]
+struct NoHardLinks(#[source] io::Error);
+
 impl From<io::Error> for Failure {
     fn from(source: io::Error) -> Failure {
-        let problem = match source.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Problem::Full,
-            _ => Problem::Failed,
+        let problem = match FaultKind::of(&source) {
+            FaultKind::Passing => Problem::Away,
+            FaultKind::Damage => Problem::Damaged,
+            FaultKind::Unsure => Problem::Unsure,
+            FaultKind::Lasting => match source.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Problem::Full,
+                _ => Problem::Failed,
+            },
         };
         Failure::new(problem, source)
     }
@@ -46,19 +61,24 @@ impl Failure {
         }
     }
 
+    /// Of the sync of a folder.
+    pub(super) fn of_sync(source: io::Error) -> Failure {
+        Failure::new(Problem::Unsure, source)
+    }
+
     /// The failure as that of an action on an object.
     pub(super) fn of(self, action: Action, key: &Key) -> StorageError {
         StorageError::new(self.problem, action, key, self.source)
     }
 }
 
-/// Creates the file `path` in `folder`, whole and durable.
-pub(super) fn create(path: &Path, folder: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    match create_once(path, folder, bytes) {
+/// Creates the file `name` in `folder`, whole and durable. One that has the same bytes already is taken for this one.
+pub(super) fn create(folder: &Below, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+    match create_once(folder, name, bytes) {
         // Whoever takes a table over clears away what is not finished. Who has it from now on is for the
         // names to say.
         Err(first) if first.problem == Problem::NotFound => {
-            let again = create_once(path, folder, bytes);
+            let again = create_once(folder, name, bytes);
             again.map_err(|failure| match failure.problem {
                 Problem::NotFound => failure.source.into(),
                 _ => failure,
@@ -69,52 +89,74 @@ pub(super) fn create(path: &Path, folder: &Path, bytes: &[u8]) -> Result<(), Fai
 }
 
 /// The same; [`Problem::NotFound`] if the file lost its first name before it had its own.
-fn create_once(path: &Path, folder: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let (first, file) = open_unfinished(path)?;
-    let done = fill(&first, file, path, bytes).and_then(|()| Ok(sync_folder(folder)?));
-    let removed = unless_gone(fs::remove_file(&first));
+fn create_once(folder: &Below, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+    let (first, file) = open_unfinished(folder, name)?;
+    let filled = fill(folder, &first, file, name, bytes);
+    let done = filled.and_then(|()| folder.sync().map_err(Failure::of_sync));
+    let removed = unless_gone(folder.remove(&first));
     // The first failure says more than one of the clearing up after it.
     done.and_then(|()| Ok(removed.map(drop)?))
 }
 
 /// Makes a file under the first name that is free for an object.
-fn open_unfinished(path: &Path) -> io::Result<(PathBuf, File)> {
+fn open_unfinished(folder: &Below, name: &str) -> io::Result<(String, File)> {
     for number in 1_u32.. {
-        let mut first = path.as_os_str().to_owned();
-        first.push(format!("#{number}"));
-        match File::options().write(true).create_new(true).open(&first) {
+        let first = format!("{name}#{number}");
+        match folder.create(&first) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            opened => return Ok((first.into(), opened?)),
+            opened => return Ok((first, opened?)),
         }
     }
     Err(ErrorKind::AlreadyExists.into())
 }
 
-fn fill(first: &Path, mut file: File, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+fn fill(
+    folder: &Below,
+    first: &str,
+    mut file: File,
+    name: &str,
+    bytes: &[u8],
+) -> Result<(), Failure> {
     file.write_all(bytes)?;
+    // After a failure the bytes go into a new file: of this one nobody knows what the disk has.
     file.sync_all()?;
-    match fs::hard_link(first, path) {
-        // A network file system that repeats a lost request meets the name that it has made itself.
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => match file.metadata()?.nlink() {
-            1 => Err(Failure::new(Problem::AlreadyExists, error)),
-            _ => Ok(()),
-        },
+    match folder.link(first, name) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            // A network file system that repeats a lost request meets the name that it has made itself.
+            if file.metadata()?.nlink() > 1 {
+                return Ok(());
+            }
+            match read(folder, name, 0..bytes.len() as u64 + 1) {
+                Ok(there) if there == bytes => Ok(()),
+                Err(unread) if unread.problem.fault() != Some(FaultKind::Damage) => Err(unread),
+                _ => Err(Failure::new(Problem::AlreadyExists, error)),
+            }
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Err(Failure::new(Problem::NotFound, error))
+        }
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::PermissionDenied | ErrorKind::Unsupported
+            ) =>
+        {
+            let kind = error.kind();
+            Err(io::Error::new(kind, NoHardLinks(error)).into())
         }
         linked => Ok(linked?),
     }
 }
 
 /// Makes sure that files can be made in `folder`.
-pub(super) fn try_writing(folder: &Path) -> io::Result<()> {
-    let (path, _) = open_unfinished(&folder.join("probe"))?;
-    fs::remove_file(path)
+pub(super) fn try_writing(folder: &Below) -> io::Result<()> {
+    let (name, _) = open_unfinished(folder, "probe")?;
+    folder.remove(&name)
 }
 
 /// The bytes of a file in `range`, as far as there are any.
-pub(super) fn read(path: &Path, range: Range<u64>) -> Result<Bytes, Failure> {
-    let (mut file, metadata) = chomp_files::open_within(path).map_err(Failure::of_existing)?;
+pub(super) fn read(folder: &Below, name: &str, range: Range<u64>) -> Result<Bytes, Failure> {
+    let (mut file, metadata) = folder.read(name).map_err(Failure::of_existing)?;
     let wanted = range.end.min(metadata.len()).saturating_sub(range.start);
     if wanted == 0 {
         return Ok(Bytes::new());
@@ -129,24 +171,23 @@ pub(super) fn read(path: &Path, range: Range<u64>) -> Result<Bytes, Failure> {
     Ok(bytes.into())
 }
 
+/// Whether a file of this folder other than `name` can be read.
+pub(super) fn is_other_read(folder: &Below, name: &str) -> bool {
+    let others = folder.names(OTHERS_MAX).unwrap_or_default();
+    let mut others = others.iter().filter(|other| *other != name);
+    others.any(|other| read(folder, other, 0..1).is_ok_and(|byte| !byte.is_empty()))
+}
+
 /// Adds the objects in `folder`, whose key is `prefix`, with their sizes. Each object and each folder takes one of
-/// `left`, since links may lead around for ever. When none are left, `left` becomes `None` and the listing ends.
+/// `left`. When none are left, `left` becomes `None` and the listing ends.
 pub(super) fn list(
-    folder: &Path,
+    folder: &Below,
     prefix: &str,
     left: &mut Option<usize>,
     objects: &mut Vec<(Key, u64)>,
 ) -> io::Result<()> {
-    let found = match each_entry(folder) {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(());
-        }
-        found => found?,
-    };
-    for found in found {
-        let Some((path, _, name)) = found? else {
-            continue;
-        };
+    // Names that no key can have are not listed, so there may be more of them.
+    for name in folder.names(usize::MAX)? {
         // A name that no key can have is not an object's: a file of the system, say.
         let Ok(key) = Key::new(&format!("{prefix}/{name}")) else {
             continue;
@@ -155,63 +196,64 @@ pub(super) fn list(
         if left.is_none() {
             break;
         }
-        // A folder may be elsewhere. A link to a file is listed, as everything else that has the name of an
-        // object, so that it is removed with the others, and not read as one.
-        if fs::metadata(&path).is_ok_and(|found| found.is_dir()) {
-            list(&path, key.as_str(), left, objects)?;
-            continue;
+        match unless_gone(folder.look(&name))? {
+            Some((Kind::Folder, _)) => list(&folder.folder(&name)?, key.as_str(), left, objects)?,
+            // Whatever has the name of an object is listed as one, so that it is removed with the others.
+            Some((_, size)) => objects.push((key, size)),
+            None => {}
         }
-        let found = unless_gone(fs::symlink_metadata(&path))?;
-        objects.extend(found.map(|found| (key, found.len())));
     }
     Ok(())
 }
 
-/// Makes the entries of `folder` and its subfolders durable.
-pub(super) fn sync_all(folder: &Path, known: &mut BTreeSet<PathBuf>) -> Result<(), FileError> {
-    for (path, kind, name) in entries(folder).map_err(failed("list", folder))? {
-        if kind.is_dir() && is_segment(&name) {
-            sync_all(&path, known)?;
-        }
+/// Makes the entries of `folder`, whose path is `path`, and of its subfolders durable.
+pub(super) fn sync_all(
+    folder: &Below,
+    path: &str,
+    known: &mut BTreeSet<String>,
+) -> Result<(), FileError> {
+    for (name, below) in folders(folder)? {
+        sync_all(&below, &format!("{path}/{name}"), known)?;
     }
-    sync_folder(folder).map_err(failed("sync", folder))?;
-    known.insert(folder.to_owned());
+    folder.sync().map_err(failed("sync", folder.path()))?;
+    known.insert(path.to_owned());
     Ok(())
 }
 
-/// Removes unfinished files from `folder` and its subfolders, if it is there. That need not be durable.
-pub(super) fn remove_unfinished(folder: &Path) -> Result<(), FileError> {
-    let found = unless_gone(entries(folder)).map_err(failed("list", folder))?;
-    for (path, kind, name) in found.unwrap_or_default() {
-        if kind.is_dir() && is_segment(&name) {
-            remove_unfinished(&path)?;
-        } else if kind.is_file() && is_unfinished(&name) {
-            let removed = unless_gone(fs::remove_file(&path));
+/// Removes unfinished files from `folder` and its subfolders. That need not be durable.
+pub(super) fn remove_unfinished(folder: &Below) -> Result<(), FileError> {
+    for (_, below) in folders(folder)? {
+        remove_unfinished(&below)?;
+    }
+    for name in names(folder)?.iter().filter(|name| is_unfinished(name)) {
+        let path = folder.path().join(name);
+        let found = unless_gone(folder.look(name)).map_err(failed("look at", &path))?;
+        if found.is_some_and(|(kind, _)| kind == Kind::File) {
+            let removed = unless_gone(folder.remove(name));
             removed.map_err(failed("remove the unfinished file", &path))?;
         }
     }
     Ok(())
 }
 
-/// A file or folder: where it is, what it is, its name.
-type Entry = (PathBuf, FileType, String);
-
-/// The files and folders in `folder`, but for those whose names are no text and so not ours.
-pub(super) fn entries(folder: &Path) -> io::Result<Vec<Entry>> {
-    each_entry(folder)?.filter_map(Result::transpose).collect()
+/// The folders in a folder that can have objects.
+fn folders(folder: &Below) -> Result<Vec<(String, Below)>, FileError> {
+    let mut folders = Vec::new();
+    for name in names(folder)?.into_iter().filter(|name| is_segment(name)) {
+        let path = folder.path().join(&name);
+        let found = unless_gone(folder.look(&name)).map_err(failed("look at", &path))?;
+        if matches!(found, Some((Kind::Folder, _))) {
+            let below = folder.folder(&name).map_err(failed("open", &path))?;
+            folders.push((name, below));
+        }
+    }
+    Ok(folders)
 }
 
-/// The same, one after the other; nothing for one that is not ours or gone.
-fn each_entry(folder: &Path) -> io::Result<impl Iterator<Item = io::Result<Option<Entry>>>> {
-    let entry = |entry: io::Result<fs::DirEntry>| {
-        let entry = entry?;
-        let kind = unless_gone(entry.file_type())?;
-        let name = entry.file_name().into_string().ok();
-        Ok(kind
-            .zip(name)
-            .map(|(kind, name)| (entry.path(), kind, name)))
-    };
-    Ok(fs::read_dir(folder)?.map(entry))
+/// The names in a folder.
+pub(super) fn names(folder: &Below) -> Result<Vec<String>, FileError> {
+    let names = folder.names(usize::MAX);
+    names.map_err(failed("list", folder.path()))
 }
 
 /// What was done to a file; nothing if somebody else has removed that.
@@ -232,43 +274,45 @@ fn is_unfinished(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// As a coordinator does that takes the table over while the last one writes.
     #[test]
     fn what_is_cleared_away_while_it_is_written_is_written_again() {
         let directory = tempfile::tempdir().unwrap();
-        let folder = directory.path();
+        let folder = Below::open(directory.path()).unwrap();
         for number in 0..20 {
-            let path = folder.join(format!("object-{number}"));
-            let first = folder.join(format!("object-{number}#1"));
+            let name = format!("object-{number}");
+            let first = format!("object-{number}#1");
             std::thread::scope(|scope| {
                 // In time, or not.
-                scope.spawn(|| {
-                    while fs::remove_file(&first).is_err() && fs::metadata(&path).is_err() {}
-                });
-                create(&path, folder, &vec![7; 1 << 20]).unwrap();
+                scope.spawn(
+                    || while folder.remove(&first).is_err() && folder.look(&name).is_err() {},
+                );
+                create(&folder, &name, &vec![7; 1 << 20]).unwrap();
             });
-            assert_eq!(fs::read(&path).unwrap().len(), 1 << 20);
+            assert_eq!(read(&folder, &name, 0..u64::MAX).unwrap().len(), 1 << 20);
         }
-        assert_eq!(entries(folder).unwrap().len(), 20);
+        assert_eq!(names(&folder).unwrap().len(), 20);
     }
 
     #[test]
     fn a_file_without_its_first_name_gets_no_other() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("object");
-        let (first, file) = open_unfinished(&path).unwrap();
-        fs::remove_file(&first).unwrap();
-        let filled = fill(&first, file, &path, b"content");
+        let folder = Below::open(directory.path()).unwrap();
+        let (first, file) = open_unfinished(&folder, "object").unwrap();
+        folder.remove(&first).unwrap();
+        let filled = fill(&folder, &first, file, "object", b"content");
         assert!(
             matches!(&filled, Err(failure) if failure.problem == Problem::NotFound),
             "{filled:?}"
         );
 
         // Any other failure is none that is mended by writing again.
-        let (first, file) = open_unfinished(&path).unwrap();
-        let filled = fill(&first, file, &first.join("object"), b"content");
+        let (first, file) = open_unfinished(&folder, "object").unwrap();
+        let filled = fill(&folder, &first, file, "object#1/object", b"content");
         assert!(
             matches!(&filled, Err(failure) if failure.problem == Problem::Failed),
             "{filled:?}"
@@ -282,9 +326,5 @@ mod tests {
         assert_eq!(unless_gone(fs::remove_file(gone)).unwrap(), None);
         assert_eq!(unless_gone(Ok(1)).unwrap(), Some(1));
         unless_gone(fs::remove_file(directory.path())).unwrap_err();
-
-        let endless = directory.path().join("endless");
-        std::os::unix::fs::symlink(&endless, &endless).unwrap();
-        list(&endless, "endless", &mut Some(9), &mut Vec::new()).unwrap_err();
     }
 }

@@ -5,10 +5,10 @@
     reason = "puts files there behind the storage's back"
 )]
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
-use chomp_files::Unfit;
+use chomp_files::make_folder;
 
 use super::super::Routed;
 use super::*;
@@ -27,7 +27,7 @@ fn one_owner_at_a_time() {
     let directory = tempfile::tempdir().unwrap();
     let storage = open(directory.path());
     match TableLock::acquire(directory.path()) {
-        Err(OpenError::InUse { path }) => assert_eq!(path, directory.path().join("lock")),
+        Err(OpenError::InUse { path, .. }) => assert_eq!(path, directory.path().join("lock")),
         other => panic!("{other:?}"),
     }
     drop(storage);
@@ -121,8 +121,8 @@ async fn unfinished_files_are_no_objects_and_go() {
 fn a_listing_is_bounded() {
     let directory = tempfile::tempdir().unwrap();
     let mut storage = open(directory.path());
-    assert_eq!(storage.0.listed_max, LISTED_MAX);
-    Arc::get_mut(&mut storage.0).unwrap().listed_max = 100;
+    assert_eq!(storage.directory.listed_max, LISTED_MAX);
+    Arc::get_mut(&mut storage.directory).unwrap().listed_max = 100;
     let folder = directory.path().join("work/parts");
     // 93 objects and seven folders.
     for number in 0..93 {
@@ -148,14 +148,6 @@ fn a_listing_is_bounded() {
     );
     let layer = ready(storage.list(&key("work/parts/01"))).unwrap();
     assert_eq!(layer.len(), 14);
-
-    // Round and round, without an object.
-    let loops = directory.path().join("work/loops");
-    fs::create_dir(&loops).unwrap();
-    for name in ["a", "b"] {
-        symlink(&loops, loops.join(name)).unwrap();
-    }
-    ready(storage.list(&key("work/loops"))).unwrap_err();
 }
 
 #[test]
@@ -212,10 +204,14 @@ async fn what_is_no_file_is_no_object() {
     let made = Command::new("mkfifo").arg(parts.join("pipe")).status();
     assert!(made.unwrap().success());
     let planted = ["link", "nowhere", "pipe"].map(|name| key(&format!("work/parts/{name}")));
-    for (key, unfit) in planted.iter().zip([Unfit::Link, Unfit::Link, Unfit::Pipe]) {
+    for (key, what) in planted
+        .iter()
+        .zip(["symbolic link", "symbolic link", "pipe"])
+    {
         for range in [0..0, 0..9] {
             let error = storage.read_at(key, range).await.unwrap_err();
-            assert_eq!(error.unfit(), Some(unfit), "{error:?}");
+            assert_eq!(error.problem, Problem::Damaged, "{error:?}");
+            assert!(error.source.to_string().contains(what), "{error:?}");
         }
         let error = storage
             .create(key, Bytes::from_static(b"x"))
@@ -229,17 +225,90 @@ async fn what_is_no_file_is_no_object() {
     storage.delete(&planted).await.unwrap();
     assert_eq!(storage.list(&key("work/parts")).await.unwrap().len(), 1);
     assert_eq!(fs::read(&secret).unwrap(), b"secret");
+}
 
-    // A folder may be on another disk.
-    storage
-        .create(&key("work/more/b"), Bytes::new())
-        .await
-        .unwrap();
-    let more = directory.path().join("work/more");
-    fs::rename(&more, elsewhere.path().join("more")).unwrap();
-    symlink(elsewhere.path().join("more"), &more).unwrap();
-    let listed = storage.list(&key("work/more")).await.unwrap();
-    assert_eq!(listed, [(key("work/more/b"), 0)]);
+/// Whoever packs an archive may put a link into it where a folder of ours is to be.
+#[tokio::test]
+async fn no_link_is_followed_to_a_folder() {
+    let names = ["work/parts/0001/a", "work/journal/0", "table-20/a"].map(key);
+    for linked in [
+        "work",
+        "work/parts",
+        "work/parts/0001",
+        "work/journal",
+        "table-20",
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        for name in &names {
+            storage
+                .create(name, Bytes::from_static(b"x"))
+                .await
+                .unwrap();
+        }
+        let link = directory.path().join(linked);
+        let elsewhere = tempfile::tempdir().unwrap();
+        let there = elsewhere.path().join("there");
+        fs::rename(&link, &there).unwrap();
+        fs::write(there.join("mine#1"), "mine").unwrap();
+        symlink(&there, &link).unwrap();
+
+        let is_refused = |done: Result<(), StorageError>| match done {
+            Err(error) => {
+                let text = error.source.to_string();
+                assert!(text.contains(linked) && text.contains("--store"), "{text}");
+                assert_eq!(error.problem, Problem::Failed);
+                true
+            }
+            Ok(()) => false,
+        };
+        for name in &names {
+            let beyond = name.as_str().starts_with(&format!("{linked}/"));
+            let folder = key(name.as_str().rsplit_once('/').unwrap().0);
+            let new = key(&format!("{folder}/new"));
+            let created = storage.create(&new, Bytes::new()).await;
+            assert_eq!(is_refused(created), beyond, "{name} by {linked}");
+            assert_eq!(is_refused(storage.read(name).await.map(drop)), beyond);
+            assert_eq!(is_refused(storage.list(&folder).await.map(drop)), beyond);
+            let both = [name.clone(), new];
+            assert_eq!(is_refused(storage.delete(&both).await), beyond);
+        }
+        let listed = storage.list(&key("work")).await.map(drop);
+        assert_eq!(is_refused(listed), linked == "work");
+        storage.tidy().await.unwrap();
+        drop(storage);
+        let again = LocalStorage::open(TableLock::acquire(directory.path()).unwrap());
+        assert_eq!(again.is_err(), linked == "work", "{again:?}");
+        assert!(there.join("mine#1").exists(), "{linked}");
+        let left = [&there, &there.join("0001"), &there.join("parts/0001")];
+        let left = left
+            .iter()
+            .any(|folder| ["a", "0"].iter().any(|name| folder.join(name).exists()));
+        assert!(left, "{linked}");
+    }
+}
+
+/// Workers of several users share a directory that their group may write to.
+#[tokio::test]
+async fn what_is_made_for_a_group_can_be_used_by_it() {
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    for (rights, folder, file) in [
+        (0o2770, 0o2770, 0o660),
+        (0o775, 0o775, 0o664),
+        (0o755, 0o755, 0o644),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(rights)).unwrap();
+        let storage = open(directory.path());
+        let part = key("work/parts/0001/a");
+        storage.create(&part, Bytes::new()).await.unwrap();
+        for made in ["work", "work/parts", "work/parts/0001"] {
+            let found = mode(&directory.path().join(made));
+            assert_eq!(found & 0o2070, folder & 0o2070, "{made}: {found:o}");
+        }
+        let found = mode(&directory.path().join(part.as_str()));
+        assert_eq!(found & 0o070, file & 0o070, "{found:o}");
+    }
 }
 
 #[test]
@@ -277,16 +346,8 @@ async fn a_folder_that_cannot_be_made() {
         "{error:?}"
     );
 
-    // The reason is gone, but only a new start knows what is on the disk.
+    // The reason is gone.
     fs::remove_file(directory.path().join("work")).unwrap();
-    for name in ["work/job", "table-20/a"] {
-        let error = storage.create(&key(name), Bytes::new()).await.unwrap_err();
-        let source = std::error::Error::source(&error).unwrap().to_string();
-        assert_eq!(source, EARLIER_FAILURE);
-    }
-    storage.delete(&[key("work/job")]).await.unwrap_err();
-    drop(storage);
-    let storage = open(directory.path());
     storage
         .create(&key("work/job"), Bytes::new())
         .await
@@ -295,16 +356,16 @@ async fn a_folder_that_cannot_be_made() {
 
 #[test]
 fn full_disks_and_quotas_are_told_from_other_failures() {
-    use io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, StorageFull};
-    for (kind, full) in [
-        (StorageFull, true),
-        (QuotaExceeded, true),
-        (PermissionDenied, false),
-        (FileTooLarge, false),
+    use io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, StorageFull, TimedOut};
+    for (kind, problem) in [
+        (StorageFull, Problem::Full),
+        (QuotaExceeded, Problem::Full),
+        (PermissionDenied, Problem::Failed),
+        (FileTooLarge, Problem::Failed),
+        (TimedOut, Problem::Away),
     ] {
         let error = Failure::from(io::Error::from(kind)).of(Action::Create, &key("a"));
-        assert_eq!(error.problem == Problem::Full, full, "{error:?}");
-        assert_eq!(error.problem == Problem::Failed, !full, "{error:?}");
+        assert_eq!(error.problem, problem, "{error:?}");
     }
 }
 

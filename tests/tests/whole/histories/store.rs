@@ -130,7 +130,7 @@ impl View {
         action: Action,
         call: impl Future<Output = Result<T, StorageError>>,
     ) -> Result<T, StorageError> {
-        let failed = |why: &str| StorageError::new(Problem::Failed, action, key, why);
+        let failed = |why: &str| StorageError::new(Problem::Away, action, key, why);
         let slowest = match action {
             Action::Create | Action::Delete => self.slowest,
             Action::Read | Action::List => self.slowest / 20,

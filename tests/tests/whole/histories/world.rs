@@ -374,7 +374,6 @@ impl World {
         settings.straggler_ms = rng.u64(300..3_000);
         settings.failures_max = 1_000;
         settings.expiries_max = 1_000;
-        settings.worker_failures_max = 1_000;
         settings.task_positions_max = rng.u64(0..5) * range_bits().positions();
         settings.task_positions_min = rng.u64(0..4) * range_bits().positions();
         settings.tasks_per_thread = rng.u32(0..2);

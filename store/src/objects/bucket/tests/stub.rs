@@ -54,6 +54,8 @@ pub(super) struct State {
     pub(super) of_reads: VecDeque<Fault>,
     /// The status of all answers, and their body, if it does not act at all.
     pub(super) always: Option<(u16, &'static str)>,
+    /// The status of all answers, and where they lead to.
+    pub(super) leads_to: Option<(u16, &'static str)>,
     /// Whether it lists objects, of which it tells none; else it says that this is forbidden.
     pub(super) lists: bool,
     pub(super) conditions: Conditions,
@@ -75,6 +77,7 @@ impl Stub {
             faults: VecDeque::new(),
             of_reads: VecDeque::new(),
             always: None,
+            leads_to: None,
             lists: true,
             conditions: Conditions::Heeded,
             requests: 0,
@@ -139,6 +142,10 @@ impl Stub {
         state.requests += 1;
         if let Some((status, body)) = state.always {
             return Some(answer(status, "", body.as_bytes(), method));
+        }
+        if let Some((status, target)) = state.leads_to {
+            let location = format!("Location: {target}{path}\r\n");
+            return Some(answer(status, &location, b"", method));
         }
         let fault = match method {
             "PUT" | "DELETE" => state.faults.pop_front(),

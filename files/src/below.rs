@@ -1,0 +1,280 @@
+//! Folders that are reached without a link.
+//!
+//! Whoever unpacks an archive, or shares a directory, may find a link in it where a folder is to be. What is done to
+//! "a file in that folder" would then be done to a file elsewhere: removed, handed out, written over. So each step from
+//! a folder that a user has named goes through a descriptor of the folder before, and never through a link.
+
+use std::fs::{File, Metadata, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use nix::dir::Dir;
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::sys::stat::{FileStat, Mode, fstatat, mkdirat};
+use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
+
+use crate::open::Unfit;
+
+/// The rights of the group in a mode, and those of writing and of inheriting the group.
+const GROUP_FILE: u32 = 0o060;
+const GROUP_FOLDER: u32 = 0o070;
+const GROUP_WRITE: u32 = 0o020;
+const INHERIT_GROUP: u32 = 0o2000;
+
+/// A folder that is held open.
+#[derive(Debug)]
+pub struct Below {
+    folder: File,
+    path: PathBuf,
+}
+
+/// What a name in a folder stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A pipe, a socket or a device.
+    Other,
+}
+
+/// A link where a folder has to be.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} is a symbolic link, and below a table's directory none is followed: to have all of the table elsewhere, give \
+     `--table` or `--store` that place",
+    path.display()
+)]
+pub struct LinkedFolder {
+    path: PathBuf,
+}
+
+impl LinkedFolder {
+    /// Whether an error is that a folder is a link.
+    pub fn is(error: &io::Error) -> bool {
+        error
+            .get_ref()
+            .is_some_and(|error| error.is::<LinkedFolder>())
+    }
+}
+
+impl Below {
+    /// Opens the folder that a user has named, through links if need be.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn open(path: &Path) -> io::Result<Below> {
+        let folder = File::open(path)?;
+        if !folder.metadata()?.is_dir() {
+            return Err(Errno::ENOTDIR.into());
+        }
+        Ok(Below {
+            folder,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Where it was when it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens a folder in this one.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkedFolder`]; or what the system says.
+    pub fn folder(&self, name: &str) -> io::Result<Below> {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let path = self.path.join(name);
+        match openat(&self.folder, name, flags, Mode::empty()) {
+            Ok(folder) => Ok(Below {
+                folder: folder.into(),
+                path,
+            }),
+            Err(Errno::ENOTDIR | Errno::ELOOP)
+                if self.look(name).is_ok_and(|(kind, _)| kind == Kind::Link) =>
+            {
+                Err(io::Error::new(
+                    ErrorKind::InvalidInput,
+                    LinkedFolder { path },
+                ))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes a folder in this one, unless there is one. Whoever may write here as one of the group may do so there.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn make(&self, name: &str) -> io::Result<Below> {
+        match mkdirat(&self.folder, name, Mode::from_bits_truncate(0o777)) {
+            Ok(()) => {
+                let made = self.folder(name)?;
+                self.share(&made.folder, GROUP_FOLDER)?;
+                Ok(made)
+            }
+            Err(Errno::EEXIST) => self.folder(name),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives the group the rights on something new in this folder, if it has them here.
+    fn share(&self, new: &File, rights: u32) -> io::Result<()> {
+        let here = self.folder.metadata()?;
+        if here.mode() & GROUP_WRITE == 0 {
+            return Ok(());
+        }
+        let metadata = new.metadata()?;
+        if metadata.gid() != here.gid() {
+            // Who is not of the group cannot give it anything.
+            fchown(new, None, Some(here.gid())).unwrap_or(());
+        }
+        let inherited = if metadata.is_dir() {
+            here.mode() & INHERIT_GROUP
+        } else {
+            0
+        };
+        let mode = metadata.mode() & 0o7777 | rights | inherited;
+        new.set_permissions(Permissions::from_mode(mode))
+    }
+
+    /// Opens a regular file for reading, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`Unfit`] if it is no file; or what the system says.
+    pub fn read(&self, name: &str) -> io::Result<(File, Metadata)> {
+        // A pipe is opened without waiting for its other end, and a terminal does not become ours.
+        let flags = OFlag::O_RDONLY
+            | OFlag::O_NOFOLLOW
+            | OFlag::O_CLOEXEC
+            | OFlag::O_NONBLOCK
+            | OFlag::O_NOCTTY;
+        let file: File = match openat(&self.folder, name, flags, Mode::empty()) {
+            Ok(file) => file.into(),
+            // The system does not say that it was for a link or a socket.
+            Err(error @ (Errno::ELOOP | Errno::ENXIO | Errno::EOPNOTSUPP)) => {
+                let found = self.path.join(name).symlink_metadata();
+                let unfit = found.map(|found| Unfit::of_kind(found.file_type()));
+                return Err(match unfit {
+                    Ok(Some(unfit)) => unfit.into(),
+                    _ => error.into(),
+                });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let metadata = file.metadata()?;
+        match Unfit::of_kind(metadata.file_type()) {
+            Some(unfit) => Err(unfit.into()),
+            None => Ok((file, metadata)),
+        }
+    }
+
+    /// Makes a file, if there is nothing of that name.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn create(&self, name: &str) -> io::Result<File> {
+        let flags =
+            OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let file = openat(&self.folder, name, flags, Mode::from_bits_truncate(0o666))?;
+        let file = File::from(file);
+        self.share(&file, GROUP_FILE)?;
+        Ok(file)
+    }
+
+    /// Gives a file a second name in this folder.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        let folder = self.folder.as_fd();
+        Ok(linkat(folder, from, folder, to, AtFlags::empty())?)
+    }
+
+    /// Removes a name that is no folder.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        Ok(unlinkat(&self.folder, name, UnlinkatFlags::NoRemoveDir)?)
+    }
+
+    /// What a name stands for, and its size.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn look(&self, name: &str) -> io::Result<(Kind, u64)> {
+        let found = self.stat(name)?;
+        let size = u64::try_from(found.st_size).unwrap_or(0);
+        Ok((Kind::of(&found), size))
+    }
+
+    /// Whether two names stand for one file.
+    pub fn is_same(&self, one: &Metadata, name: &str) -> bool {
+        let same = |found: FileStat| (found.st_dev, found.st_ino) == (one.dev(), one.ino());
+        self.stat(name).is_ok_and(same)
+    }
+
+    fn stat(&self, name: &str) -> io::Result<FileStat> {
+        Ok(fstatat(&self.folder, name, AtFlags::AT_SYMLINK_NOFOLLOW)?)
+    }
+
+    /// The names in the folder that are text, as many as `most` at the most.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn names(&self, most: usize) -> io::Result<Vec<String>> {
+        // A copy of the descriptor would share the place up to which was read.
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let again: OwnedFd = openat(&self.folder, ".", flags, Mode::empty())?;
+        let mut names = Vec::new();
+        for entry in Dir::from_fd(again)?.iter() {
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().to_str()
+                && !matches!(name, "." | "..")
+            {
+                if names.len() == most {
+                    break;
+                }
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    /// Makes the entries of the folder durable.
+    ///
+    /// # Errors
+    ///
+    /// What the system says: then it is not known whether they are.
+    pub fn sync(&self) -> io::Result<()> {
+        self.folder.sync_all()
+    }
+}
+
+impl Kind {
+    fn of(found: &FileStat) -> Kind {
+        match found.st_mode & nix::libc::S_IFMT {
+            nix::libc::S_IFREG => Kind::File,
+            nix::libc::S_IFDIR => Kind::Folder,
+            nix::libc::S_IFLNK => Kind::Link,
+            _ => Kind::Other,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The HTTP client of buckets: it follows no redirection, and takes no more of an answer than one can have.
+//!
+//! A server that leads elsewhere would have the next request carry its credentials there.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http_body_util::{BodyExt, Limited};
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
+    HttpResponseBody, HttpService,
+};
+use object_store::{ClientConfigKey, ClientOptions, Error};
+use reqwest::redirect::Policy;
+use reqwest::{Client, NoProxy, Proxy};
+
+use super::WHOLE_BYTES_MAX;
+
+/// The most bytes of an answer that is no object: a page of a listing has a thousand names.
+const PAGE_BYTES_MAX: u64 = 16 << 20;
+/// How long making a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Makes such clients, whose requests may take so long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Connector(pub(super) Duration);
+
+#[derive(Debug)]
+struct Bounded(Client);
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let client = client(options, self.0).map_err(|source| Error::Generic {
+            store: "bucket",
+            source: source.into(),
+        })?;
+        Ok(HttpClient::new(Bounded(client)))
+    }
+}
+
+/// A client as these options want it, of which the environment sets some.
+fn client(options: &ClientOptions, timeout: Duration) -> reqwest::Result<Client> {
+    let value = |key| options.get_config_value(&key);
+    let is_set = |key| value(key).is_some_and(|value| value == "true");
+    let mut builder = Client::builder()
+        .user_agent(concat!("chomp/", env!("CARGO_PKG_VERSION")))
+        .redirect(Policy::none())
+        .http1_only()
+        .https_only(!is_set(ClientConfigKey::AllowHttp))
+        .danger_accept_invalid_certs(is_set(ClientConfigKey::AllowInvalidCertificates))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(timeout);
+    if let Some(url) = value(ClientConfigKey::ProxyUrl) {
+        let excludes = value(ClientConfigKey::ProxyExcludes);
+        let excludes = excludes.and_then(|hosts| NoProxy::from_string(&hosts));
+        builder = builder.proxy(Proxy::all(url)?.no_proxy(excludes));
+    }
+    builder.build()
+}
+
+#[async_trait]
+impl HttpService for Bounded {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let is_object = request.uri().query().is_none();
+        let answer = HttpService::call(&self.0, request).await?;
+        let most = if is_object && answer.status().is_success() {
+            WHOLE_BYTES_MAX
+        } else {
+            PAGE_BYTES_MAX
+        };
+        let (head, body) = answer.into_parts();
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let body = Limited::new(body, most);
+        let body = body.map_err(|source| match source.downcast::<HttpError>() {
+            Ok(error) => *error,
+            Err(source) => HttpError::new_boxed(HttpErrorKind::Decode, source),
+        });
+        Ok(HttpResponse::from_parts(head, HttpResponseBody::new(body)))
+    }
+}
