@@ -300,13 +300,15 @@ impl Job {
                 ..worker
             },
         });
+        let waits = self.tools.storage.waits_for();
         let progress = plan.progress();
         self.progress.send_replace(progress.clone());
         Snapshot {
             phase: plan.phase().clone(),
             progress,
             layers: plan.layer_progress().collect(),
-            waits_for: self.tools.storage.waits_for().or_else(|| plan.waits_for()),
+            is_store_away: waits.is_some(),
+            waits_for: waits.or_else(|| plan.waits_for()),
             ranges_per_second: self.pace.of_all(),
             time_left: self.pace.time_left(),
             workers: workers.collect(),

@@ -267,6 +267,7 @@ mod tests {
                 progress: progress.clone(),
                 layers: vec![(1, 1)],
                 waits_for: None,
+                is_store_away: false,
                 ranges_per_second: 2.0,
                 time_left: None,
                 workers: vec![WorkerSnapshot {
@@ -330,6 +331,7 @@ mod tests {
             progress,
             layers: Vec::new(),
             waits_for: None,
+            is_store_away: false,
             ranges_per_second: 2.0,
             time_left: None,
             workers: Vec::new(),

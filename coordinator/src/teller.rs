@@ -116,7 +116,7 @@ impl Teller {
             return false;
         };
         let waits = snapshot.waits_for.as_deref();
-        let waits = waits.filter(|_| snapshot.phase == Phase::Running);
+        let waits = waits.filter(|_| snapshot.phase == Phase::Running && !snapshot.is_store_away);
         if made.1.note(now, waits) {
             tracing::warn!("the job waits: {}", waits.unwrap_or_default());
         }

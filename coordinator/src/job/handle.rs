@@ -51,6 +51,8 @@ pub struct Snapshot {
     pub layers: Vec<(u64, u64)>,
     /// Why no worker has anything to do, if that is so before the end of the job.
     pub waits_for: Option<String>,
+    /// Whether it waits for the store, which says so itself in the log.
+    pub is_store_away: bool,
     /// The time to the end of the publication, if it can be estimated.
     pub time_left: Option<Duration>,
     /// The ranges committed in a second, on the average of the last minute.

@@ -1,7 +1,8 @@
 /* Makes calls to the system fail or hang: loaded before the C library into a program under test.
  *
- * While the file that CHOMP_TEST_FAULTS names is there, it has one line: a call, a part of a path, and an error number
- * or 0. Such a call on such a path fails with that error, or with 0 hangs until the file says otherwise. */
+ * While the file that CHOMP_TEST_FAULTS names is there, it has one line: a call, a part of a path (its end, if a $ follows),
+ * and an error number or 0. Such a call on such a path fails with that error, or with 0 hangs until the file says
+ * otherwise. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,13 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+static int matches(const char *path, char *part) {
+    size_t length = strlen(part), all = strlen(path);
+    if (part[length - 1] != '$') return strstr(path, part) != NULL;
+    part[--length] = 0;
+    return all >= length && strcmp(path + all - length, part) == 0;
+}
+
 static int fault(const char *call, const char *path) {
     const char *file = getenv("CHOMP_TEST_FAULTS");
     for (;;) {
@@ -24,7 +32,7 @@ static int fault(const char *call, const char *path) {
         syscall(SYS_read, fd, text, sizeof text - 1);
         syscall(SYS_close, fd);
         if (sscanf(text, "%15s %255s %d", wanted, part, &number) != 3) return 0;
-        if (strcmp(wanted, call) != 0 || strstr(path, part) == NULL) return 0;
+        if (strcmp(wanted, call) != 0 || !matches(path, part)) return 0;
         if (number != 0) {
             errno = number;
             return 1;

@@ -51,7 +51,7 @@ impl Faults {
         command.env("CHOMP_TEST_FAULTS", self.file())
     }
 
-    /// Has such calls on paths that contain `part` fail from now on.
+    /// Has such calls on paths that contain `part` fail from now on; those that end with it, if `part` ends with `$`.
     pub(crate) fn fail(&self, call: &str, part: &str, error: Errno) {
         self.set(call, part, error as i32);
     }
