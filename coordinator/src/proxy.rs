@@ -5,8 +5,8 @@
 //! | `GET /objects/<key>`, all of it or one range of bytes | 200, 206; 404 if it is not there, 416 if it ends before the range |
 //! | `PUT /objects/<key>` with a length, `If-None-Match: *`, and the worker | 201; 412 if it is there already, 403 if it is not that worker's to write |
 //!
-//! Nothing is decoded on the way. A worker reads what tasks need: parts, the journal, the shards of
-//! tables. It writes the part of an evaluation that is leased to it, and a shard whose merge is.
+//! Nothing is decoded on the way. A worker reads what tasks need: the journal, the parts that it
+//! names, the shards of the job's table. It writes the part of an evaluation that is leased to it, and a shard whose merge is.
 //! The job is asked about that before the first byte is read.
 //!
 //! Transfers are bounded: so many at a time, so much memory for the objects under way, and less of both for one
@@ -19,6 +19,7 @@ mod shares;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,9 +36,8 @@ use chomp_serve::answer::problem;
 use chomp_serve::net::Pace;
 use chomp_store::{FaultKind, Key, PartName, Storage, StoreError, part, published};
 use chomp_table::format::describe;
-use chomp_table::manifest::folder_bits;
+use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::shard::shard_name;
-use chomp_table::values::manifest::folder_tiles;
 use http::header::{CONTENT_LENGTH, IF_NONE_MATCH, RANGE};
 use http::{HeaderMap, Request, StatusCode};
 use hyper::body::Body as _;
@@ -75,11 +75,23 @@ const BODY_TIME: Duration = Duration::from_mins(10);
 /// The path of the route.
 pub(crate) const ROUTE: &str = "/objects/{*key}";
 
+/// Tells whether the journal knows an object.
+#[derive(Clone)]
+struct Names(Arc<dyn Fn(&Key) -> bool + Send + Sync>);
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Names(..)")
+    }
+}
+
 /// The proxy of one store. Clones share all.
 #[derive(Clone, Debug)]
 pub(crate) struct Proxy {
     storage: Arc<dyn Storage>,
     handle: Handle,
+    /// Whether the journal knows this object.
+    names: Names,
     /// The folder of the table.
     folder: Arc<str>,
     traffic: Arc<Traffic>,
@@ -90,11 +102,17 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// The proxy of the job behind `handle`, whose table will be in this folder.
-    pub(crate) fn new(storage: Arc<dyn Storage>, handle: Handle, folder: &str) -> Proxy {
+    /// The proxy of the job behind `handle`, whose journal names these objects, and whose table will be in this folder.
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        handle: Handle,
+        names: impl Fn(&Key) -> bool + Send + Sync + 'static,
+        folder: &str,
+    ) -> Proxy {
         Proxy {
             storage,
             handle,
+            names: Names(Arc::new(names)),
             folder: folder.into(),
             traffic: Arc::default(),
             waiting: Shares::new(WAITING, WAITING_EACH),
@@ -118,6 +136,16 @@ impl Proxy {
     pub(crate) fn route(&self) -> (&'static str, MethodRouter) {
         let methods = get(give).put(take).with_state(self.clone());
         (ROUTE, methods)
+    }
+
+    /// Whether workers read this object: it is one that the journal knows, or one of the table of the job.
+    fn may_read(&self, key: &Key) -> bool {
+        let of_table = published::key(&self.folder, MANIFEST_NAME);
+        let is_manifest = of_table.is_ok_and(|manifest| manifest == *key);
+        match target_of(key, &self.folder) {
+            Some(Target::Shard(_)) => true,
+            _ => is_manifest || (self.names.0)(key),
+        }
     }
 
     /// The right to transfer, once it is the participant's turn.
@@ -152,10 +180,15 @@ async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
     let Some(&Bearer(participant)) = request.extensions().get::<Bearer>() else {
         return problem(StatusCode::UNAUTHORIZED, "no token");
     };
-    let key = key_of(&request).filter(may_read);
+    let key = key_of(&request).filter(|key| proxy.may_read(key));
     let Some(key) = key else {
         return problem(StatusCode::FORBIDDEN, "workers have no use for this object");
     };
+    if !proxy.storage.is_only_here(&key).await {
+        let what = "it has another name too (a hard link), so it may be a file from elsewhere: copy the table's directory \
+                    without such links";
+        return problem(StatusCode::FORBIDDEN, what);
+    }
     let Some(asked) = Asked::of(request.headers().get(RANGE)) else {
         return problem(
             StatusCode::BAD_REQUEST,
@@ -203,15 +236,6 @@ async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
 /// The first bytes of a range that are read at a time.
 fn chunk(range: &Range<u64>) -> Range<u64> {
     range.start..range.end.min(range.start.saturating_add(CHUNK_BYTES))
-}
-
-/// Whether workers read this object.
-fn may_read(key: &Key) -> bool {
-    let folders = ["work/parts/", "work/journal/", "work/checkpoints/"];
-    let key = key.as_str();
-    let folder = key.split_once('/').map_or("", |(folder, _)| folder);
-    let is_table = folder_bits(folder).is_some() || folder_tiles(folder).is_some();
-    folders.iter().any(|folder| key.starts_with(folder)) || is_table
 }
 
 async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {

@@ -347,7 +347,11 @@ impl Opened {
         Ok(Opened {
             job,
             first,
-            proxy: Proxy::new(storage, handle.clone(), &division.folder_name(size)),
+            proxy: {
+                let journal = Arc::clone(&journal);
+                let names = move |key: &_| journal.names(key);
+                Proxy::new(storage, handle.clone(), names, &division.folder_name(size))
+            },
             handle,
             journal,
             progress,

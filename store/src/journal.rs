@@ -51,6 +51,7 @@
 mod format;
 mod start;
 
+use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use chomp_table::Division;
@@ -78,6 +79,8 @@ pub struct Journal {
     storage: Arc<dyn Storage>,
     ledger: RwLock<Ledger>,
     epoch: u64,
+    /// The parts that it has named since the last publication.
+    parts: RwLock<HashSet<PartName>>,
     /// The newest checkpoint.
     checkpoint: RwLock<Option<u64>>,
     /// What was written since the last checkpoint. Held while a segment is written.
@@ -126,6 +129,7 @@ impl Journal {
         let journal = Journal {
             storage,
             epoch: ledger.next,
+            parts: RwLock::new(ledger.parts()),
             checkpoint: RwLock::new(since.checkpoints.last().copied()),
             ledger: RwLock::new(ledger),
             since: tokio::sync::Mutex::new(since),
@@ -152,6 +156,15 @@ impl Journal {
     pub fn checkpoint(&self) -> Option<u64> {
         let number = self.checkpoint.read();
         *number.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this is the key of one of its segments or checkpoints, or of a part that it names.
+    pub fn names(&self, key: &Key) -> bool {
+        let parts = self.parts.read().unwrap_or_else(PoisonError::into_inner);
+        match PartName::of(key) {
+            Some(part) => parts.contains(&part),
+            None => keys::number_of(key).is_some_and(|number| number <= self.ledger().next),
+        }
     }
 
     /// What the journal adds up to now.
@@ -187,8 +200,14 @@ impl Journal {
             created => created?,
         }
         {
+            let mut parts = self.parts.write().unwrap_or_else(PoisonError::into_inner);
             let mut ledger = self.ledger.write().unwrap_or_else(PoisonError::into_inner);
             for entry in &entries {
+                match entry {
+                    Entry::Done { part, .. } => drop(parts.insert(*part)),
+                    Entry::Pruned => parts.clear(),
+                    _ => {}
+                }
                 ledger.apply(entry);
             }
             (ledger.next, ledger.last) = (number + 1, digest);

@@ -2,13 +2,14 @@
 
 mod ranges;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::mem::discriminant;
 
 use chomp_table::{Digest, Division, Head, RangeSummary};
 
 use crate::entry::{Entry, Outcast};
 use crate::finders::Finders;
+use crate::keys::PartName;
 use crate::merged::MergedShard;
 use crate::part::{Place, Placed};
 
@@ -98,6 +99,14 @@ impl Ledger {
         self.outcasts
             .iter()
             .map(|(&number, outcast)| (number, outcast))
+    }
+
+    /// The parts with the records of the done ranges.
+    pub(crate) fn parts(&self) -> HashSet<PartName> {
+        self.ranges
+            .iter()
+            .map(|(_, place, _)| place.part())
+            .collect()
     }
 
     /// Takes in one entry of a segment.

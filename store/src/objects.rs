@@ -108,6 +108,12 @@ pub trait Storage: Send + Sync + Debug + 'static {
         true
     }
 
+    /// Whether what has this name is known under no other: else it may be a file from elsewhere that somebody has linked
+    /// there, to have it handed out.
+    async fn is_only_here(&self, _key: &Key) -> bool {
+        true
+    }
+
     /// What requests wait for at present, for people.
     fn waits_for(&self) -> Option<String> {
         None

@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,6 +49,9 @@ const UNREADABLE: Duration = Duration::from_secs(10);
 /// The objects that one blocking thread reads, one after the other: to hand work to a thread takes about as long as to
 /// read an object that the system has in memory.
 const READS_AT_ONCE: usize = 4;
+
+/// The first names of an object that are looked for.
+const FIRST_NAMES_MAX: u32 = 9;
 
 /// Why nothing is written to a directory that is only looked at.
 const NOT_OURS: &str = "the table was opened for looking only";
@@ -319,6 +323,18 @@ impl Directory {
         Ok(objects)
     }
 
+    fn is_only_here(&self, key: &Key) -> io::Result<bool> {
+        let (folder, name) = self.folder(key)?;
+        let (_, metadata) = folder.read(name)?;
+        // One that was interrupted has kept its first name.
+        let is_own = |number| folder.is_same(&metadata, &format!("{name}#{number}"));
+        Ok(match metadata.nlink() {
+            0 | 1 => true,
+            2 => (1..=FIRST_NAMES_MAX).any(is_own),
+            _ => false,
+        })
+    }
+
     fn tidy(&self) -> Result<(), FileError> {
         let below = Below::open(&self.root).map_err(failed("open", &self.root))?;
         for name in names(&below)? {
@@ -396,6 +412,13 @@ impl Storage for LocalStorage {
             lock.is_none_or(TableLock::is_in_place)
         };
         self.run(look).await
+    }
+
+    async fn is_only_here(&self, key: &Key) -> bool {
+        let key = key.clone();
+        // What cannot be looked at cannot be read either, and the reader tells.
+        self.run(move |directory| directory.is_only_here(&key).unwrap_or(true))
+            .await
     }
 
     fn waits_for(&self) -> Option<String> {

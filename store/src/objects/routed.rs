@@ -71,6 +71,10 @@ impl Storage for Routed {
         self.journal.is_in_place().await && self.rest.is_in_place().await
     }
 
+    async fn is_only_here(&self, key: &Key) -> bool {
+        self.of(key).is_only_here(key).await
+    }
+
     fn waits_for(&self) -> Option<String> {
         self.journal.waits_for().or_else(|| self.rest.waits_for())
     }

@@ -58,6 +58,7 @@ fn of_two_that_start_at_once_one_has_it() {
     let storage = Arc::new(SimulatedStorage::new(1));
     let [first, second] = [1, 2].map(|_| Journal {
         storage: storage.clone(),
+        parts: RwLock::default(),
         epoch: 0,
         checkpoint: RwLock::default(),
         ledger: RwLock::new(Ledger::new(TABLE, range_bits().into())),

@@ -288,6 +288,26 @@ async fn no_link_is_followed_to_a_folder() {
     }
 }
 
+/// Whoever packs an archive may link a file from elsewhere into it.
+#[tokio::test]
+async fn an_object_with_another_name_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = open(directory.path());
+    let part = key("work/parts/0001/a");
+    storage.create(&part, Bytes::new()).await.unwrap();
+    assert!(storage.is_only_here(&part).await);
+    let path = directory.path().join(part.as_str());
+    let first = directory.path().join("work/parts/0001/a#3");
+    fs::hard_link(&path, &first).unwrap();
+    assert!(storage.is_only_here(&part).await, "it was interrupted");
+    let other = directory.path().join("secrets");
+    fs::hard_link(&path, &other).unwrap();
+    assert!(!storage.is_only_here(&part).await);
+    fs::remove_file(&first).unwrap();
+    assert!(!storage.is_only_here(&part).await);
+    assert!(storage.is_only_here(&key("work/none")).await);
+}
+
 /// Workers of several users share a directory that their group may write to.
 #[tokio::test]
 async fn what_is_made_for_a_group_can_be_used_by_it() {
