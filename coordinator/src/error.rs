@@ -38,10 +38,8 @@ impl JobError {
         let StoreError::Storage(error) = storage else {
             return false;
         };
-        matches!(
-            error.problem.fault(),
-            Some(FaultKind::Lasting | FaultKind::Unsure)
-        )
+        // What passes, the store has waited for.
+        !matches!(error.problem.fault(), None | Some(FaultKind::Damage))
     }
 }
 

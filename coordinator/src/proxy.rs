@@ -34,7 +34,7 @@ use chomp_plan::{ParticipantId, WorkerId};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_serve::answer::problem;
 use chomp_serve::net::Pace;
-use chomp_store::{FaultKind, Key, PartName, Storage, StoreError, part, published};
+use chomp_store::{FaultKind, Key, PartName, Storage, StorageError, StoreError, part, published};
 use chomp_table::format::describe;
 use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::shard::shard_name;
@@ -148,6 +148,15 @@ impl Proxy {
         }
     }
 
+    /// The answer to a request for which the storage failed. A storage that does not work ends the job.
+    fn failed(&self, error: StorageError) -> Response {
+        let answer = failed(&error);
+        if !matches!(error.problem.fault(), None | Some(FaultKind::Damage)) {
+            self.handle.fail(error);
+        }
+        answer
+    }
+
     /// The right to transfer, once it is the participant's turn.
     async fn turn(&self, participant: ParticipantId) -> Option<Share> {
         let _waits = self.waiting.take(participant, 1, Duration::ZERO).await?;
@@ -202,7 +211,7 @@ async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
     let first = chunk(&range);
     let start = match proxy.storage.read_at(&key, first.clone()).await {
         Ok(start) => start,
-        Err(error) => return failed(&error),
+        Err(error) => return proxy.failed(error),
     };
     if asked != Asked::All && start.is_empty() {
         return empty();
@@ -216,7 +225,7 @@ async fn give(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
         let last = range.end - 1..range.end;
         match proxy.storage.read_at(&key, last).await {
             Ok(last) => (!last.is_empty()).then(|| range.end - range.start),
-            Err(error) => return failed(&error),
+            Err(error) => return proxy.failed(error),
         }
     };
     let rest = if ends {
@@ -274,16 +283,7 @@ async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
     drop((turn, memory));
     match put {
         Ok(()) => answers::created(),
-        Err(StoreError::Storage(error)) => {
-            let answer = failed(&error);
-            if matches!(
-                error.problem.fault(),
-                Some(FaultKind::Lasting | FaultKind::Unsure)
-            ) {
-                proxy.handle.fail(error);
-            }
-            answer
-        }
+        Err(StoreError::Storage(error)) => proxy.failed(error),
         Err(error) => problem(StatusCode::PRECONDITION_FAILED, &describe(&error)),
     }
 }

@@ -49,8 +49,11 @@ impl From<StorageError> for Trouble {
         match error.source.downcast_ref::<ClientError>() {
             Some(client) => client.clone().into(),
             None => match error.problem.fault() {
-                Some(FaultKind::Lasting | FaultKind::Unsure) => Trouble::Store(error),
-                _ => Trouble::failed(&error),
+                None | Some(FaultKind::Damage) => Trouble::failed(&error),
+                // What passes, the store has waited for.
+                Some(FaultKind::Passing | FaultKind::Lasting | FaultKind::Unsure) => {
+                    Trouble::Store(error)
+                }
             },
         }
     }

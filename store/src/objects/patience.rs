@@ -121,13 +121,17 @@ impl Request<'_> {
         if Handle::try_current().is_err() {
             return attempt.await;
         }
-        let mut hangs = HANGS;
-        loop {
-            match tokio::time::timeout(hangs, attempt.as_mut()).await {
-                Ok(done) => return done,
-                Err(_) => self.wait("it does not answer"),
+        // A process that stood still finds all times over: then the answer comes in the moment after that.
+        for hangs in [HANGS, HANGS / 6] {
+            if let Ok(done) = tokio::time::timeout(hangs, attempt.as_mut()).await {
+                return done;
             }
-            hangs = SAY_EVERY;
+        }
+        loop {
+            self.wait("it does not answer");
+            if let Ok(done) = tokio::time::timeout(SAY_EVERY, attempt.as_mut()).await {
+                return done;
+            }
         }
     }
 

@@ -214,3 +214,48 @@ impl Storage for View {
         Ok(())
     }
 }
+
+/// A way to the store on which what fails is tried again, as the stores of workers do it.
+#[derive(Debug)]
+pub(crate) struct Patient(pub(crate) View);
+
+impl Patient {
+    async fn keep_trying<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, StorageError>
+    where
+        F: Future<Output = Result<T, StorageError>>,
+    {
+        let mut pause = Duration::from_millis(100);
+        loop {
+            match attempt().await {
+                Err(error) if error.problem == Problem::Away => sleep(pause).await,
+                done => return done,
+            }
+            pause = (pause * 2).min(Duration::from_secs(8));
+        }
+    }
+}
+
+#[async_trait]
+impl Storage for Patient {
+    async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
+        let attempt = || self.0.create(key, bytes.clone());
+        self.keep_trying(attempt).await
+    }
+
+    async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
+        self.keep_trying(|| self.0.read(key)).await
+    }
+
+    async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
+        let attempt = || self.0.read_at(key, range.clone());
+        self.keep_trying(attempt).await
+    }
+
+    async fn list(&self, prefix: &Key) -> Result<Vec<(Key, u64)>, StorageError> {
+        self.keep_trying(|| self.0.list(prefix)).await
+    }
+
+    async fn delete(&self, keys: &[Key]) -> Result<(), StorageError> {
+        self.keep_trying(|| self.0.delete(keys)).await
+    }
+}

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::histories::node::Node;
-use crate::histories::store::{Health, View};
+use crate::histories::store::{Health, Patient, View};
 use crate::histories::wire::{Packet, WorkerEnd};
 use crate::histories::world::{World, shard_size};
 
@@ -86,7 +86,7 @@ impl World {
             let health = Arc::clone(&self.slots[slot].health);
             let (store, slowest) = (self.store.clone(), self.plot.slowest);
             let view = View::new(store, slowest, health, self.history.rng.u64(..));
-            ("directly", StoreChoice::Shared(Arc::new(view)))
+            ("directly", StoreChoice::Shared(Arc::new(Patient(view))))
         } else {
             ("through the coordinator", StoreChoice::Coordinator)
         };
