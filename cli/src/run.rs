@@ -116,7 +116,7 @@ async fn work(
 async fn stopped_by_itself(coordinator: &Coordinator) {
     if coordinator.ended().await == Phase::Finished {
         // The worker hears of it.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -55,15 +55,6 @@ pub struct LinkedFolder {
     path: PathBuf,
 }
 
-impl LinkedFolder {
-    /// Whether an error is that a folder is a link.
-    pub fn is(error: &io::Error) -> bool {
-        error
-            .get_ref()
-            .is_some_and(|error| error.is::<LinkedFolder>())
-    }
-}
-
 impl Below {
     /// Opens the folder that a user has named, through links if need be.
     ///

@@ -61,19 +61,18 @@ impl Lane {
         let mut pause = PAUSES.0;
         loop {
             answer = match answer {
-                LeaseAnswer::Task(task) => match self.run_task(task).await? {
-                    Some(next) => {
+                LeaseAnswer::Task(task) => {
+                    if let Some(next) = self.run_task(task).await? {
                         pause = PAUSES.0;
                         next
-                    }
-                    None => {
+                    } else {
                         let paused = tokio::time::timeout(pause, self.stop.cancelled());
                         // Either will do.
                         let _ = paused.await;
                         pause = (pause * 2).min(PAUSES.1);
                         LeaseAnswer::Wait
                     }
-                },
+                }
                 LeaseAnswer::Wait => tokio::select! {
                     biased;
                     () = self.stop.cancelled() => return Ok(End::Stopped),

@@ -108,10 +108,9 @@ pub(super) fn busy() -> Response {
 /// The storage failed.
 pub(super) fn failed(error: &StorageError) -> Response {
     let status = match error.problem {
-        Problem::NotFound => StatusCode::NOT_FOUND,
+        Problem::NotFound | Problem::Damaged => StatusCode::NOT_FOUND,
         Problem::AlreadyExists => StatusCode::PRECONDITION_FAILED,
         Problem::Full => StatusCode::INSUFFICIENT_STORAGE,
-        Problem::Damaged => StatusCode::NOT_FOUND,
         Problem::Away => StatusCode::SERVICE_UNAVAILABLE,
         Problem::Failed | Problem::Unsure => StatusCode::INTERNAL_SERVER_ERROR,
     };

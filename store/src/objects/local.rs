@@ -369,9 +369,12 @@ impl Storage for LocalStorage {
         let attempt = || {
             let (key, range) = (key.clone(), range.clone());
             let is_late = begin.elapsed() >= UNREADABLE;
-            self.run(move |directory| match is_late {
-                true => directory.read_late(&key, range),
-                false => directory.read(&key, range),
+            self.run(move |directory| {
+                if is_late {
+                    directory.read_late(&key, range)
+                } else {
+                    directory.read(&key, range)
+                }
             })
         };
         self.patience.keep_trying(attempt).await

@@ -207,7 +207,8 @@ mod tests {
             let mut longest = PAUSES.0;
             for pair in attempts.windows(2) {
                 assert!(pair[0] + longest <= most, "{attempts:?}");
-                let percent = (pair[1] - pair[0]).as_millis() * 100 / longest.as_millis();
+                let percent =
+                    pair[1].saturating_sub(pair[0]).as_millis() * 100 / longest.as_millis();
                 assert!((49..=101).contains(&percent), "{percent} % of {longest:?}");
                 lengths.push(percent);
                 longest = PAUSES.1.min(longest * 2);

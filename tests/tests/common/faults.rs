@@ -19,9 +19,9 @@ fn library() -> &'static Path {
         compiler
             .args(["-shared", "-fPIC", "-O1", "-o"])
             .arg(&library);
-        let compiled = compiler.arg(source).status();
+        let built = compiler.arg(source).status();
         assert!(
-            compiled.unwrap().success(),
+            built.unwrap().success(),
             "a C compiler builds the program too"
         );
         (folder, library)
