@@ -34,6 +34,10 @@ const BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// The longest wait between attempts.
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
+/// A call that waits for so long for room is worth a line, and one a minute.
+const TELL_AFTER: Duration = Duration::from_secs(3);
+const TELL_EVERY: Duration = Duration::from_mins(1);
+
 /// A link to one coordinator, shared by all that a worker does.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -46,6 +50,8 @@ pub(crate) struct Link {
     /// Locked while a session is made, so that only one is.
     state: tokio::sync::Mutex<State>,
     job: Mutex<Option<Arc<Job>>>,
+    /// When it was told last that the coordinator has no room.
+    told: Mutex<Option<Instant>>,
 }
 
 #[derive(Debug, Default)]
@@ -77,6 +83,7 @@ impl Link {
             rng: Mutex::new(rng),
             state: tokio::sync::Mutex::default(),
             job: Mutex::default(),
+            told: Mutex::default(),
         })
     }
 
@@ -111,6 +118,7 @@ impl Link {
     where
         F: Future<Output = Result<T, Failure>>,
     {
+        let begin = Instant::now();
         let mut seen = None;
         let mut outage = None;
         for attempt in 0.. {
@@ -123,7 +131,7 @@ impl Link {
             };
             tracing::debug!("a call failed: {failure:?}");
             match failure {
-                Failure::Busy(_) => {}
+                Failure::Busy(reason) => self.tell_busy(begin, &reason),
                 Failure::NotJoined => {
                     seen = Some(number);
                     if attempt == 0 {
@@ -146,6 +154,16 @@ impl Link {
             tokio::time::sleep(self.backoff(attempt)).await;
         }
         unreachable!("attempts do not end")
+    }
+
+    /// Tells that calls wait since the coordinator has no room: once that lasts, and once a minute.
+    fn tell_busy(&self, begin: Instant, reason: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_quiet = told.is_none_or(|at| at.elapsed() >= TELL_EVERY);
+        if is_quiet && begin.elapsed() >= TELL_AFTER {
+            *told = Some(Instant::now());
+            tracing::warn!("waiting for the coordinator at {}: {reason}", self.url);
+        }
     }
 
     /// Makes a call in the present session, once.

@@ -100,13 +100,13 @@ impl BucketStorage {
             Service::Google => {
                 let builder = GoogleCloudStorageBuilder::from_env();
                 let built = builder.with_bucket_name(&bucket.name).with_retry(once());
-                let built = built.with_http_connector(Connector(REQUEST_TIMEOUT));
+                let built = built.with_http_connector(Connector::new(None, REQUEST_TIMEOUT));
                 BucketStorage::with(bucket, || built.build())
             }
             Service::Azure => {
                 let builder = MicrosoftAzureBuilder::from_env();
                 let built = builder.with_container_name(&bucket.name).with_retry(once());
-                let built = built.with_http_connector(Connector(REQUEST_TIMEOUT));
+                let built = built.with_http_connector(Connector::new(None, REQUEST_TIMEOUT));
                 BucketStorage::with(bucket, || built.build())
             }
         }
@@ -135,6 +135,8 @@ impl BucketStorage {
     ) -> Result<BucketStorage, OpenError> {
         use AmazonS3ConfigKey::{DisableBulkDelete, Endpoint, S3Endpoint};
         let endpoint = [S3Endpoint, Endpoint].map(|key| builder.get_config_value(&key));
+        let first = endpoint.iter().flatten().next().map(String::as_str);
+        let connector = Connector::new(first, timeout);
         // Whoever gives such an address means it.
         if endpoint
             .iter()
@@ -144,7 +146,7 @@ impl BucketStorage {
             builder = builder.with_allow_http(true);
         }
         builder = builder
-            .with_http_connector(Connector(timeout))
+            .with_http_connector(connector)
             // Objects are removed one by one, and not all servers know the other request.
             .with_config(DisableBulkDelete, "true")
             .with_bucket_name(&bucket.name)

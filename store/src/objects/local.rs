@@ -45,7 +45,7 @@ use super::{Action, Key, LISTED_MAX, Problem, READS_MAX, Storage, StorageError};
 /// How long the directory is waited for: as long as a file server takes to start again, and to check its disks.
 const PATIENCE: Duration = Duration::from_mins(10);
 /// An object that cannot be read for so long is lost, if others can be read.
-const UNREADABLE: Duration = Duration::from_secs(10);
+const UNREADABLE: Duration = Duration::from_secs(5);
 /// The objects that one blocking thread reads, one after the other: to hand work to a thread takes about as long as to
 /// read an object that the system has in memory.
 const READS_AT_ONCE: usize = 4;
@@ -64,6 +64,8 @@ const UNSURE: &str = "an earlier write of this process was not synced";
 pub struct LocalStorage {
     directory: Arc<Directory>,
     patience: Patience,
+    /// The objects that could not be read, and are not waited for again.
+    unreadable: Mutex<BTreeSet<Key>>,
 }
 
 #[derive(Debug)]
@@ -160,6 +162,7 @@ impl LocalStorage {
         LocalStorage {
             directory: Arc::new(directory),
             patience,
+            unreadable: Mutex::default(),
         }
     }
 
@@ -366,9 +369,15 @@ impl Storage for LocalStorage {
 
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         let begin = Instant::now();
+        let unreadable = || {
+            self.unreadable
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        let is_known = unreadable().contains(key);
         let attempt = || {
             let (key, range) = (key.clone(), range.clone());
-            let is_late = begin.elapsed() >= UNREADABLE;
+            let is_late = is_known || begin.elapsed() >= UNREADABLE;
             self.run(move |directory| {
                 if is_late {
                     directory.read_late(&key, range)
@@ -377,7 +386,17 @@ impl Storage for LocalStorage {
                 }
             })
         };
-        self.patience.keep_trying(attempt).await
+        let read = self.patience.keep_trying(attempt).await;
+        match &read {
+            Err(error) if error.problem == Problem::Damaged => {
+                unreadable().insert(key.clone());
+            }
+            Ok(_) if is_known => {
+                unreadable().remove(key);
+            }
+            _ => {}
+        }
+        read
     }
 
     async fn read_each(&self, parts: Vec<(Key, Range<u64>)>) -> Vec<Result<Bytes, StorageError>> {

@@ -44,21 +44,24 @@ fn waits(ended: &Ended) -> Vec<&str> {
 
 #[test]
 fn a_disk_that_fails_for_a_while_is_waited_for() {
-    for (call, part, error) in [
-        ("sync", "work/parts/", Some(Errno::EIO)),
+    let cases = [
+        // Of files: the sync of a folder is another matter.
+        ("sync", "#1", Some(Errno::EIO)),
         ("write", "work/parts/", Some(Errno::EIO)),
         ("open", "work/parts/", Some(Errno::EMFILE)),
         ("link", "work/journal/", Some(Errno::ESTALE)),
         ("write", "work/journal/", None),
-    ] {
-        // Of files: the sync of a folder is another matter.
-        let part = if call == "sync" { "#1" } else { part };
-        let (ended, rest) = run_through(call, part, error, Duration::from_secs(6));
-        assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_28, "{call}");
-        let told = waits(&ended);
-        assert_eq!(told.len(), 2, "begun and over: {ended:?}");
-        assert!(rest < Duration::from_secs(30), "{call}: {rest:?}");
-    }
+    ];
+    std::thread::scope(|scope| {
+        for (call, part, error) in cases {
+            scope.spawn(move || {
+                let (ended, rest) = run_through(call, part, error, Duration::from_secs(5));
+                assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_28, "{call}");
+                assert_eq!(waits(&ended).len(), 2, "begun and over: {ended:?}");
+                assert!(rest < Duration::from_secs(30), "{call}: {rest:?}");
+            });
+        }
+    });
 }
 
 /// Shorter than people care for.
@@ -92,23 +95,21 @@ fn a_folder_that_is_not_synced_ends_the_process() {
 /// While others can be read, it is lost: its ranges are computed again, and a checkpoint is passed over.
 #[test]
 fn an_object_that_stays_unreadable_is_lost_and_no_more() {
-    let table = folder();
-    let mut child = start(&mut run_in(table.path(), BITS, RANGE_BITS));
-    assert!(wait_until(&mut child, || ranges_done(table.path()) > 200));
-    send(child.id(), Signal::SIGKILL);
-    wait(child);
-    for unreadable in ["work/parts/0000/", "work/checkpoints/"] {
-        let faults = Faults::new();
-        faults.fail("read", unreadable, Errno::EIO);
-        let mut child = start(faults.reach(&mut run_in(table.path(), BITS, RANGE_BITS)));
-        let before = ranges_done(table.path());
-        let goes_on = wait_until(&mut child, || ranges_done(table.path()) > before + 10);
-        assert!(goes_on, "{unreadable}: {:?}", wait(child));
-        send(child.id(), Signal::SIGKILL);
-        wait(child);
-    }
-    let summary = end(&mut run_in(table.path(), BITS, RANGE_BITS)).summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_28);
+    std::thread::scope(|scope| {
+        for unreadable in ["work/parts/0000/", "work/checkpoints/"] {
+            scope.spawn(move || {
+                let table = folder();
+                let mut child = start(&mut run_in(table.path(), BITS, RANGE_BITS));
+                assert!(wait_until(&mut child, || ranges_done(table.path()) > 200));
+                send(child.id(), Signal::SIGKILL);
+                wait(child);
+                let faults = Faults::new();
+                faults.fail("read", unreadable, Errno::EIO);
+                let summary = end(faults.reach(&mut run_in(table.path(), BITS, RANGE_BITS)));
+                assert_eq!(fingerprint(&summary.summary()), FINGERPRINT_28);
+            });
+        }
+    });
 }
 
 /// The coordinator puts it for them.
@@ -129,4 +130,53 @@ fn workers_that_go_through_a_coordinator_wait_for_its_disk() {
     let ended = coordinator.wait();
     assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_28);
     drop(worker);
+}
+
+/// At once, by the first cause, and with no more words than that.
+#[test]
+fn what_lasts_ends_the_job_with_its_cause() {
+    for (call, part, error, cause) in [
+        ("link", "work/", Errno::EPERM, "has no hard links"),
+        (
+            "open",
+            "work/parts/0009",
+            Errno::EACCES,
+            "Permission denied",
+        ),
+        (
+            "open",
+            "work/parts/0009",
+            Errno::EROFS,
+            "Read-only file system",
+        ),
+        ("write", "work/parts/0009", Errno::ENOSPC, "no space left"),
+        ("write", "work/journal/", Errno::EDQUOT, "no space left"),
+    ] {
+        let table = folder();
+        let faults = Faults::new();
+        faults.fail(call, part, error);
+        let begin = Instant::now();
+        let ended = end(faults.reach(&mut run_in(table.path(), BITS, RANGE_BITS)));
+        let key = part.trim_end_matches('/');
+        ended.refuses(1, &[cause, key, table.path().to_str().unwrap()]);
+        assert!(begin.elapsed() < Duration::from_secs(20), "{error}");
+        assert!(!ended.stderr.contains("a task failed"), "{ended:?}");
+        assert_eq!(waits(&ended), [""; 0], "{ended:?}");
+        faults.end();
+        let summary = end(&mut run_in(table.path(), BITS, RANGE_BITS)).summary();
+        assert_eq!(fingerprint(&summary), FINGERPRINT_28);
+    }
+}
+
+/// A terminal that is lost, and the warning of a batch system.
+#[test]
+fn signals_of_all_kinds_stop_a_run_in_good_order() {
+    for signal in [Signal::SIGHUP, Signal::SIGUSR1] {
+        let table = folder();
+        let mut child = start(&mut run_in(table.path(), BITS, RANGE_BITS));
+        assert!(wait_until(&mut child, || ranges_done(table.path()) > 100));
+        send(child.id(), signal);
+        let ended = wait(child);
+        assert_eq!(ended.code, Some(75), "{ended:?}");
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! A server that leads elsewhere would have the next request carry its credentials there.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +13,7 @@ use object_store::client::{
 };
 use object_store::{ClientConfigKey, ClientOptions, Error};
 use reqwest::redirect::Policy;
-use reqwest::{Client, NoProxy, Proxy};
+use reqwest::{Client, NoProxy, Proxy, Url};
 
 use super::WHOLE_BYTES_MAX;
 
@@ -21,16 +22,33 @@ const PAGE_BYTES_MAX: u64 = 16 << 20;
 /// How long making a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Makes such clients, whose requests may take so long.
+/// Makes such clients.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Connector(pub(super) Duration);
+pub(super) struct Connector {
+    /// How long a request may take.
+    pub(super) timeout: Duration,
+    /// Whether the server is on this machine, to which no proxy leads.
+    pub(super) is_local: bool,
+}
+
+impl Connector {
+    /// One for a server at this address, or for the usual ones.
+    pub(super) fn new(endpoint: Option<&str>, timeout: Duration) -> Connector {
+        let host = endpoint.and_then(|url| Url::parse(url).ok()?.host_str().map(str::to_owned));
+        let is_local = host.is_some_and(|host| {
+            let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+            host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+        });
+        Connector { timeout, is_local }
+    }
+}
 
 #[derive(Debug)]
 struct Bounded(Client);
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let client = client(options, self.0).map_err(|source| Error::Generic {
+        let client = client(options, *self).map_err(|source| Error::Generic {
             store: "bucket",
             source: source.into(),
         })?;
@@ -39,7 +57,7 @@ impl HttpConnector for Connector {
 }
 
 /// A client as these options want it, of which the environment sets some.
-fn client(options: &ClientOptions, timeout: Duration) -> reqwest::Result<Client> {
+fn client(options: &ClientOptions, connector: Connector) -> reqwest::Result<Client> {
     let value = |key| options.get_config_value(&key);
     let is_set = |key| value(key).is_some_and(|value| value == "true");
     let mut builder = Client::builder()
@@ -49,7 +67,10 @@ fn client(options: &ClientOptions, timeout: Duration) -> reqwest::Result<Client>
         .https_only(!is_set(ClientConfigKey::AllowHttp))
         .danger_accept_invalid_certs(is_set(ClientConfigKey::AllowInvalidCertificates))
         .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(timeout);
+        .timeout(connector.timeout);
+    if connector.is_local {
+        builder = builder.no_proxy();
+    }
     if let Some(url) = value(ClientConfigKey::ProxyUrl) {
         let excludes = value(ClientConfigKey::ProxyExcludes);
         let excludes = excludes.and_then(|hosts| NoProxy::from_string(&hosts));
