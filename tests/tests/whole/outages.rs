@@ -1,17 +1,18 @@
 //! What comes and goes: disks that fail or hang for a while, processes that stand still. A job waits, says for what, and
 //! goes on by itself; or it ends with the cause.
 
+use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
-use crate::common::cluster::{Cluster, wait_for};
+use crate::common::cluster::{Cluster, free_port, wait_for};
 use crate::common::faults::Faults;
 use crate::common::{
-    Ended, FINGERPRINT_28, end, fingerprint, folder, ranges_done, run_in, send, start, wait,
-    wait_until,
+    Ended, FINGERPRINT_28, end, files, fingerprint, folder, is_whole, ranges_done, run_in, send,
+    start, wait, wait_until,
 };
 
 const BITS: u32 = 28;
@@ -179,4 +180,50 @@ fn signals_of_all_kinds_stop_a_run_in_good_order() {
         let ended = wait(child);
         assert_eq!(ended.code, Some(75), "{ended:?}");
     }
+}
+
+/// As a machine leaves it whose disk lost its last write.
+#[test]
+fn the_last_segment_can_be_given_up_if_it_is_damaged() {
+    let table = folder();
+    let mut child = start(&mut run_in(table.path(), BITS, RANGE_BITS));
+    assert!(wait_until(&mut child, || ranges_done(table.path()) > 100));
+    send(child.id(), Signal::SIGKILL);
+    wait(child);
+    let segments = files(&table.path().join("work/journal"));
+    let mut whole = segments.iter().filter(|file| is_whole(file));
+    let last = whole.next_back().unwrap();
+    let bytes = fs::read(last).unwrap();
+    fs::write(last, &bytes[..bytes.len() / 2]).unwrap();
+    let run = || run_in(table.path(), BITS, RANGE_BITS);
+    let number = last.file_name().unwrap().to_str().unwrap();
+    let number: u64 = number.parse().unwrap();
+    let remedy = format!("--without-segment {number}");
+    end(&mut run()).refuses(3, &["is damaged", &remedy]);
+    // No other one is.
+    for other in [number - 1, number + 1] {
+        let mut command = run();
+        command.args(["--without-segment", &other.to_string()]);
+        end(&mut command).refuses(5, &["is not removed"]);
+    }
+    let mut command = run();
+    command.args(["--without-segment", &number.to_string()]);
+    let summary = end(&mut command).summary();
+    assert_eq!(fingerprint(&summary), FINGERPRINT_28);
+}
+
+/// The access file and the secrets are in the directory, wherever the store is.
+#[test]
+fn coordinators_of_two_stores_do_not_share_a_directory() {
+    let cluster = Cluster::new();
+    let with_store = |port: u16, name: &str| {
+        let mut command = cluster.coordinator_on(port, 20, 14);
+        command.arg("--store").arg(cluster.home().join(name));
+        command
+    };
+    let _first = cluster.start_coordinator(&mut with_store(cluster.port, "one"));
+    let access = fs::read(cluster.access()).unwrap();
+    let second = end(&mut with_store(free_port(), "other"));
+    second.refuses(5, &["in use", "table/lock"]);
+    assert_eq!(fs::read(cluster.access()).unwrap(), access);
 }
