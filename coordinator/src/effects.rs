@@ -249,9 +249,10 @@ async fn read_back(tools: &Tools, shard: u32) -> EffectResult {
     tracing::warn!("{}", describe(&error));
     match error.problem {
         Problem::NotFound | Problem::Damaged => is_read_back(shard, false),
+        // Nothing is known of the shard, and the job ends.
         _ => EffectResult {
             fault: Some(JobError::Store(error.into())),
-            ..is_read_back(shard, false)
+            ..EffectResult::default()
         },
     }
 }
