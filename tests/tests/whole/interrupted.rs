@@ -128,7 +128,8 @@ fn kill_at_random_moments(seed: u64) {
                 check_end(&ended, committed);
                 break;
             }
-            assert_eq!(ended.stdout, "");
+            // A kill may come between the last word and the end of the process.
+            assert!(ended.stdout.is_empty() || is_published(table));
             kills += 1;
             let after = ranges_done(table);
             assert!(after >= committed, "{after} of {committed} ranges are left");
