@@ -45,6 +45,9 @@ pub(crate) fn worker_memory(
     Ok(memory_bytes - coordinator)
 }
 
+/// How long the coordinator waits at the end: the worker has ended before it, so only readers of pages still hear of it.
+const FINISH_TIME: Duration = Duration::from_millis(500);
+
 /// Starts the coordinator of a job for one worker of this process. With `pages`, it serves pages to everybody.
 pub(crate) async fn start(
     storage: Arc<dyn Storage>,
@@ -72,7 +75,10 @@ pub(crate) async fn start(
         tls: None,
         open_status: pages.is_some(),
         site: pages.as_ref().map(|(_, site)| site.clone()),
-        limits: Limits::default(),
+        limits: Limits {
+            finish_time: FINISH_TIME,
+            ..Limits::default()
+        },
         haste: 1,
     };
     let listeners = Listeners {
