@@ -140,12 +140,16 @@ fn the_value_of_a_sum_is_the_xor_of_the_values() {
 }
 
 #[test]
-fn searches_have_a_limit() {
+fn searches_have_a_limit_of_positions() {
     let error = search(&corner(), [vec![12; 12]]).unwrap_err();
     assert!(
         matches!(error, GameError::TooLarge(POSITIONS_MAX, _)),
         "{error}"
     );
+}
+
+#[test]
+fn searches_have_a_limit_of_moves() {
     let error = search(&corner(), [vec![700, 700]]).unwrap_err();
     assert!(matches!(error, GameError::TooLarge(..)), "{error}");
     assert!(

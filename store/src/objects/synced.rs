@@ -107,10 +107,15 @@ fn creations_are_on_the_disk() {
         .filter(|call| call.starts_with("fsync"))
         .count();
     assert!(syncs >= 9, "{calls:#?}");
-    for sync in 1..=syncs {
-        let fault = format!("inject=fsync:error=EIO:when={sync}");
-        // strace counts the calls of each thread: here they are all of one.
-        let success = watch(&["-e", &fault], &trace);
-        assert!(!success, "sync {sync} of {syncs} failed and nobody noticed");
-    }
+    std::thread::scope(|scope| {
+        for sync in 1..=syncs {
+            let trace = directory.path().join(sync.to_string());
+            scope.spawn(move || {
+                let fault = format!("inject=fsync:error=EIO:when={sync}");
+                // strace counts the calls of each thread: here they are all of one.
+                let success = watch(&["-e", &fault], &trace);
+                assert!(!success, "sync {sync} of {syncs} failed and nobody noticed");
+            });
+        }
+    });
 }

@@ -220,11 +220,14 @@ fn a_coordinator_that_is_not_there_is_not_waited_for_for_ever() {
 
 #[test]
 fn a_worker_that_is_told_to_stop_hands_back_what_it_has() {
+    let cluster = Cluster::new();
+    let coordinator = begin(&cluster, LONGER);
+    let mut before = 0;
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        let cluster = Cluster::new();
-        let coordinator = begin(&cluster, LONG);
         let worker = join(&cluster, "first");
-        wait_until_told(&cluster, "work", has_begun);
+        wait_until_told(&cluster, "work", |status| {
+            number(status, "ranges_done") > before
+        });
         let told = Instant::now();
         worker.send(signal);
         let ended = worker.wait();
@@ -238,13 +241,13 @@ fn a_worker_that_is_told_to_stop_hands_back_what_it_has() {
         });
         assert!(told.elapsed() < SOON, "{:?}", told.elapsed());
         assert!(!is_finished(&status), "{status}");
-
-        let second = join(&cluster, "second");
-        wait_until_told(&cluster, "the end", is_finished);
-        assert_eq!(second.wait().code, Some(0));
-        coordinator.send(Signal::SIGTERM);
-        assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_30);
+        before = number(&status, "ranges_done");
     }
+    let second = join(&cluster, "second");
+    wait_until_told(&cluster, "the end", is_finished);
+    assert_eq!(second.wait().code, Some(0));
+    coordinator.send(Signal::SIGTERM);
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_32);
 }
 
 /// What it has in hand nobody takes: it does not say that somebody did.

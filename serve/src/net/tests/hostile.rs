@@ -100,8 +100,10 @@ async fn pings_alone_keep_no_connection() {
             honest.is_good("/").await;
             tokio::time::sleep(idle_time / 4).await;
         }
-        // A call that is under way for that long is no pause.
-        let mut slow = server.asking_from(2).await;
+    };
+    // A call that is under way for that long is no pause.
+    let mut slow = server.asking_from(2).await;
+    let slow = async {
         for _ in 0..4 {
             slow.is_good("/token/slow").await;
         }
@@ -116,7 +118,7 @@ async fn pings_alone_keep_no_connection() {
         }
         all.join_all().await
     };
-    let ((), took) = tokio::join!(honest, hostile);
+    let ((), (), took) = tokio::join!(honest, slow, hostile);
     assert!(took.iter().all(|took| *took >= idle_time), "{took:?}");
 }
 
