@@ -15,6 +15,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use ring::hmac;
 use ring::rand::{SystemRandom, generate};
@@ -103,7 +104,7 @@ impl Secrets {
 pub struct Issuer {
     key: hmac::Key,
     table: u64,
-    authority: Authority,
+    authority: Arc<Authority>,
 }
 
 impl fmt::Debug for Issuer {
@@ -118,8 +119,8 @@ impl Issuer {
     /// # Errors
     ///
     /// If the system gives no random numbers.
-    pub fn in_memory(now: u64) -> Result<Issuer, IssuerError> {
-        Issuer::new(&random()?, |name| Authority::new(name, now))
+    pub fn in_memory() -> Result<Issuer, IssuerError> {
+        Issuer::new(&random()?, Authority::new)
     }
 
     /// The issuer whose secrets are in the file at `path`, which is made if there is none. The
@@ -128,7 +129,7 @@ impl Issuer {
     /// # Errors
     ///
     /// If the file cannot be read or written, is damaged, was copied there, or can be read by others.
-    pub fn open(path: &Path, now: u64) -> Result<Issuer, IssuerError> {
+    pub fn open(path: &Path) -> Result<Issuer, IssuerError> {
         match private::read_with_inode::<Secrets>(path, KIND) {
             Ok((secrets, inode)) => {
                 let is_copy = secrets.inode != inode;
@@ -141,7 +142,7 @@ impl Issuer {
             }
             Err(FileError::Missing { .. }) => {
                 let secret = random()?;
-                let issuer = Issuer::new(&secret, |name| Authority::new(name, now))?;
+                let issuer = Issuer::new(&secret, Authority::new)?;
                 let secrets = Secrets {
                     format: FORMAT,
                     secret: hex(&secret),
@@ -202,7 +203,7 @@ impl Issuer {
         Ok(Issuer {
             key,
             table,
-            authority,
+            authority: Arc::new(authority),
         })
     }
 
@@ -264,13 +265,18 @@ impl Issuer {
         self.authority.pem()
     }
 
-    /// What a server needs for TLS that clients reach by these DNS names and IP addresses.
+    /// What a server needs for TLS that clients reach by these DNS names and IP addresses. Its certificate is renewed in
+    /// time by `clock`, which tells the seconds since 1970.
     ///
     /// # Errors
     ///
     /// If there is no name, or one that cannot be in a certificate.
-    pub fn server_config(&self, names: &[String], now: u64) -> Result<ServerConfig, IssuerError> {
-        Ok(self.authority.server_config(names, now)?)
+    pub fn server_config(
+        &self,
+        names: &[String],
+        clock: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Result<ServerConfig, IssuerError> {
+        Ok(Arc::clone(&self.authority).server_config(names, clock)?)
     }
 }
 

@@ -25,8 +25,7 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 
 /// The secrets of the coordinator of the table in `home`. New ones are made if there are none.
 pub(crate) fn issuer(home: &Path) -> anyhow::Result<Issuer> {
-    let now = machine::seconds_since_1970();
-    Ok(Issuer::open(&home.join(SECRETS_NAME), now)?)
+    Ok(Issuer::open(&home.join(SECRETS_NAME))?)
 }
 
 /// The file with the list of participants.
@@ -144,7 +143,7 @@ struct Listing {
 struct Listed {
     name: String,
     number: u32,
-    renewals: u32,
+    serial: u32,
     revoked: bool,
 }
 
@@ -153,7 +152,7 @@ impl Listed {
         Listed {
             name: one.name.clone(),
             number: one.number,
-            renewals: one.serial,
+            serial: one.serial,
             revoked: one.revoked,
         }
     }
@@ -161,11 +160,7 @@ impl Listed {
 
 fn text(list: &Participants) -> String {
     let line = |one: &chomp_access::participants::Participant| {
-        let state = match (one.revoked, one.serial) {
-            (true, _) => "revoked".to_owned(),
-            (false, 0) => "has access".to_owned(),
-            (false, renewals) => format!("has access, renewed {renewals} times"),
-        };
+        let state = if one.revoked { "revoked" } else { "has access" };
         format!("{:<24} {state}\n", one.name)
     };
     list.iter().map(line).collect()

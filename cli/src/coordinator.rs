@@ -11,7 +11,6 @@ use chomp_access::{Access, local};
 use chomp_coordinator::job::JobOutcome;
 use chomp_coordinator::server::{Coordinator, Listeners, Options};
 use chomp_plan::Phase;
-use chomp_serve::net::Limits;
 use chomp_store::location::Location;
 use chomp_store::objects::TableLock;
 use chomp_table::format::describe;
@@ -40,7 +39,6 @@ const GOODBYE: Duration = Duration::from_secs(15);
 pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Result<Exit> {
     let meter = Meter::start();
     let stop = stop_on_signals()?;
-    machine::raise_open_files();
     let table = &args.table;
     let wanted = wanted(Some(&args.words), Some(&args.values));
     let opening = Directory::open(wanted, table, THREADS, MEMORY_BYTES);
@@ -55,7 +53,6 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     }
     let (size, was_finished) = (wanted.size(), directory.finished.is_some());
 
-    let now = machine::seconds_since_1970();
     // The store may be elsewhere.
     let home = &table.table;
     let made = chomp_files::make_folders(home);
@@ -71,7 +68,9 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     };
     let endpoints = Endpoints::new(&args, listeners.calls.local_addr()?);
     let names = &endpoints.names;
-    let tls = endpoints.tls.then(|| issuer.server_config(names, now));
+    let tls = endpoints
+        .tls
+        .then(|| issuer.server_config(names, machine::seconds_since_1970));
     let options = Options {
         division: directory.division,
         size,
@@ -85,7 +84,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         site: matches!(directory.location, Location::Directory(_))
             .then(|| serve::usual(table.table.clone())),
         open_status: args.public_status,
-        limits: Limits::default().hastened(display.haste()),
+        limits: machine::limits().hastened(display.haste()),
         haste: display.haste(),
     };
     let starting = Box::pin(Coordinator::start(

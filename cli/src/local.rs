@@ -15,6 +15,8 @@ use chomp_table::shard::ShardSize;
 use chomp_worker::{Config, Evaluation, StoreChoice, WorkerError};
 use tokio::net::TcpListener;
 
+use crate::machine;
+
 /// The share of this machine that the worker computes with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resources {
@@ -61,7 +63,7 @@ pub(crate) async fn start(
         .context("cannot listen on loopback")?;
     // In the clear: the listener is this process's own for as long as the worker runs, so nobody else can take its
     // port, and the token opens nothing but this coordinator, of this process, and is gone with it.
-    let issuer = Arc::new(Issuer::in_memory(0)?);
+    let issuer = Arc::new(Issuer::in_memory()?);
     let token = issuer.issue(Holder::OWNER, None);
     let options = Options {
         division: division.into(),
@@ -77,7 +79,7 @@ pub(crate) async fn start(
         site: pages.as_ref().map(|(_, site)| site.clone()),
         limits: Limits {
             finish_time: FINISH_TIME,
-            ..Limits::default()
+            ..machine::limits()
         },
         haste: 1,
     };

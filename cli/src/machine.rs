@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use chomp_kernel::Evaluator;
 use chomp_plan::HEAD_BITS_MAX;
+use chomp_serve::net::Limits;
 use chomp_table::{RangeBits, RankBits, head};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::time::{ClockId, clock_gettime};
@@ -106,13 +107,19 @@ pub(crate) fn random() -> u64 {
     fastrand::u64(..)
 }
 
-/// Lets this process have as many connections and files open as it may.
-pub(crate) fn raise_open_files() {
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
-    {
-        tracing::warn!("no more than {soft} connections and files can be open: {error}");
+/// The limits of connections to this process, which may have as many files open as the system lets it from now on.
+pub(crate) fn limits() -> Limits {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
+    let raised = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    let files = raised.map_or(soft, |()| hard);
+    let limits = Limits::default().within(files);
+    if limits != Limits::default() {
+        let connections = limits.connections;
+        tracing::warn!(
+            "{connections} connections at a time: this process may have {files} files open (ulimit -n)"
+        );
     }
+    limits
 }
 
 /// The CPU time that this process has taken.

@@ -29,6 +29,7 @@ struct Served<'a> {
 /// The table that is served, or the first of them.
 #[derive(Debug, Serialize)]
 struct First {
+    #[serde(serialize_with = "crate::as_text")]
     table: PathBuf,
     #[serde(flatten)]
     name: TableName,
@@ -68,7 +69,7 @@ impl First {
 /// The limits of connections where nobody has a token. If `rate` is 0, one address may have all connections: it may be
 /// a proxy for everybody.
 fn limits(rate: u32) -> Limits {
-    let all = Limits::default();
+    let all = machine::limits();
     Limits {
         strangers: all.connections,
         strangers_per_address: match rate {
@@ -85,7 +86,6 @@ fn limits(rate: u32) -> Limits {
 
 pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Exit> {
     let stop = stop_on_signals()?;
-    machine::raise_open_files();
     // What is wrong with the table now is told now, and not to whoever asks first.
     let directory = args.table.clone();
     let opened = tokio::task::spawn_blocking(move || First::open(&directory)).await;

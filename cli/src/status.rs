@@ -404,7 +404,7 @@ mod tests {
 
     #[tokio::test]
     async fn with_a_certificate_nothing_is_said_in_the_clear() {
-        let ca = Issuer::in_memory(0).unwrap().ca_pem().to_owned();
+        let ca = Issuer::in_memory().unwrap().ca_pem().to_owned();
         let (said, count) = asked("", false, Some(ca)).await;
         assert!(said.contains("starts with https://"), "{said}");
         assert_eq!(count, 0);

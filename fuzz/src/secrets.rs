@@ -11,7 +11,7 @@ use crate::seeds::NOW;
 /// How much of a secret is too much in a text, in bytes.
 const PIECE: usize = 16;
 
-static ISSUER: LazyLock<Issuer> = LazyLock::new(|| Issuer::in_memory(NOW).expect("random numbers"));
+static ISSUER: LazyLock<Issuer> = LazyLock::new(|| Issuer::in_memory().expect("random numbers"));
 static TOKENS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let last = Holder {
         number: u32::MAX,
@@ -31,7 +31,7 @@ static TOKENS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
 static SECRETS: LazyLock<[Value; 2]> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a folder for files");
     let path = folder.path().join("secrets");
-    Issuer::open(&path, NOW).expect("secrets can be made");
+    Issuer::open(&path).expect("secrets can be made");
     let newer = fs::read(path).expect("it was written");
     let newer: Value = serde_json::from_slice(&newer).expect("it is JSON");
     let mut older = newer.clone();

@@ -4,6 +4,7 @@ use std::fs;
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -14,7 +15,7 @@ use super::*;
 const NOW: u64 = 1_800_000_000;
 
 fn issuer() -> Issuer {
-    Issuer::in_memory(NOW).unwrap()
+    Issuer::in_memory().unwrap()
 }
 
 #[test]
@@ -88,11 +89,11 @@ fn no_other_text_is_a_token() {
 fn the_secrets_file_keeps_who_one_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("secrets.json");
-    let first = Issuer::open(&path, NOW).unwrap();
+    let first = Issuer::open(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     let content = fs::read(&path).unwrap();
 
-    let second = Issuer::open(&path, NOW + 1).unwrap();
+    let second = Issuer::open(&path).unwrap();
     assert_eq!(content, fs::read(&path).unwrap());
     assert_eq!(first.table_id(), second.table_id());
     assert_eq!(first.ca_pem(), second.ca_pem());
@@ -100,7 +101,7 @@ fn the_secrets_file_keeps_who_one_is() {
     assert_eq!(second.check(Some(token.secret()), 0), Ok(Holder::OWNER));
     assert_eq!(token, second.issue(Holder::OWNER, Some(NOW)));
 
-    let other = Issuer::open(&folder.path().join("other.json"), NOW).unwrap();
+    let other = Issuer::open(&folder.path().join("other.json")).unwrap();
     assert_ne!(first.table_id(), other.table_id());
     assert_eq!(other.check(Some(token.secret()), 0), Err(Denied::Wrong));
 }
@@ -109,9 +110,9 @@ fn the_secrets_file_keeps_who_one_is() {
 fn damaged_secrets_are_refused_without_being_shown() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("secrets.json");
-    Issuer::open(&path, NOW).unwrap();
+    Issuer::open(&path).unwrap();
     let good: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    let other = Issuer::in_memory(NOW).unwrap();
+    let other = Issuer::in_memory().unwrap();
     let secret = good["secret"].as_str().unwrap();
     let key = good["authority_key"].as_str().unwrap();
     let key_line = key.lines().nth(1).unwrap();
@@ -131,7 +132,7 @@ fn damaged_secrets_are_refused_without_being_shown() {
         let mut changed = good.clone();
         changed[field] = value;
         private::write(&path, changed.to_string().as_bytes()).unwrap();
-        let error = Issuer::open(&path, NOW).unwrap_err();
+        let error = Issuer::open(&path).unwrap_err();
         let text = format!("{error} {error:?}");
         assert!(
             matches!(error, IssuerError::File(FileError::Malformed { .. })),
@@ -140,7 +141,7 @@ fn damaged_secrets_are_refused_without_being_shown() {
         assert!(!text.contains(&secret[1..]) && !text.contains(key_line));
     }
     // Nothing was made anew in its place.
-    assert!(Issuer::open(&path, NOW).is_err());
+    assert!(Issuer::open(&path).is_err());
 }
 
 /// Whoever knows the secrets makes tokens: they count only if this user wrote them there.
@@ -148,10 +149,10 @@ fn damaged_secrets_are_refused_without_being_shown() {
 fn planted_secrets_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let [path, strangers] = ["secrets.json", "strangers.json"].map(|name| folder.path().join(name));
-    let stranger = Issuer::open(&strangers, NOW).unwrap();
+    let stranger = Issuer::open(&strangers).unwrap();
     let token = stranger.issue(Holder::OWNER, None);
     let refused = |what: &str| {
-        let error = Issuer::open(&path, NOW).unwrap_err();
+        let error = Issuer::open(&path).unwrap_err();
         let text = format!("{error} {error:?}");
         assert!(
             text.contains(what) && text.contains("secrets.json"),
@@ -166,10 +167,10 @@ fn planted_secrets_are_refused() {
     fs::hard_link(&strangers, &path).unwrap();
     refused("OtherNames");
     fs::create_dir(&path).unwrap();
-    assert!(Issuer::open(&path, NOW).is_err());
+    assert!(Issuer::open(&path).is_err());
     fs::remove_dir(&path).unwrap();
     for mode in [0o640, 0o604, 0o620, 0o602] {
-        Issuer::open(&path, NOW).unwrap();
+        Issuer::open(&path).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
         refused("Exposed");
     }
@@ -188,7 +189,7 @@ fn planted_secrets_are_refused() {
         Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied),
     }
 
-    let own = Issuer::open(&path, NOW).unwrap();
+    let own = Issuer::open(&path).unwrap();
     assert_eq!(own.check(Some(token.secret()), NOW), Err(Denied::Wrong));
 }
 
@@ -196,12 +197,12 @@ fn planted_secrets_are_refused() {
 fn copied_secrets_are_good_again_for_who_adopts_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("secrets.json");
-    let table = Issuer::open(&path, NOW).unwrap().table_id();
+    let table = Issuer::open(&path).unwrap().table_id();
     let bytes = fs::read(&path).unwrap();
     private::write(&path, &bytes).unwrap();
-    assert!(Issuer::open(&path, NOW).is_err());
+    assert!(Issuer::open(&path).is_err());
     Issuer::adopt(&path).unwrap();
-    assert_eq!(Issuer::open(&path, NOW).unwrap().table_id(), table);
+    assert_eq!(Issuer::open(&path).unwrap().table_id(), table);
     private::write(&path, b"{}").unwrap();
     assert!(Issuer::adopt(&path).is_err());
     assert_eq!(fs::read(&path).unwrap(), b"{}");
@@ -266,16 +267,19 @@ fn clients_take_the_certificate_of_their_authority_only() {
     let now = clock();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("secrets.json");
-    let ca = Issuer::open(&path, now).unwrap().ca_pem().to_owned();
-    let again = Issuer::open(&path, now).unwrap();
+    let ca = Issuer::open(&path).unwrap().ca_pem().to_owned();
+    let again = Issuer::open(&path).unwrap();
     let names = ["example.org", "localhost", "127.0.0.1", "::1"];
-    let server = |issuer: &Issuer, at| issuer.server_config(&names.map(str::to_owned), at).unwrap();
+    let server = |issuer: &Issuer, at| {
+        let config = issuer.server_config(&names.map(str::to_owned), move || at);
+        config.unwrap()
+    };
     for name in names {
         let protocol = handshake(server(&again, now), &ca, name).unwrap();
         assert_eq!(protocol, b"h2", "{name}");
     }
     assert!(handshake(server(&again, now), &ca, "example.com").is_err());
-    let other = Issuer::in_memory(now).unwrap();
+    let other = Issuer::in_memory().unwrap();
     assert!(handshake(server(&other, now), &ca, "example.org").is_err());
 
     // Clocks may differ by a day, and a coordinator may run for a year.
@@ -291,12 +295,35 @@ fn clients_take_the_certificate_of_their_authority_only() {
     }
 }
 
+/// The clock of a coordinator that runs for years, or jumps: clients whose clock is right accept what it shows them.
+#[test]
+fn certificates_are_renewed_in_time() {
+    let issuer = Issuer::in_memory().unwrap();
+    let (year, now) = (365 * 24 * 60 * 60, clock());
+    let clock = Arc::new(AtomicU64::new(now));
+    let of_server = Arc::clone(&clock);
+    let names = ["localhost".to_owned()];
+    let config = issuer.server_config(&names, move || of_server.load(Ordering::Relaxed));
+    let config = config.unwrap();
+    for (at, good) in [
+        (now, true),
+        (now + 2 * year, false),
+        (now, true),
+        (0, false),
+        (now, true),
+    ] {
+        clock.store(at, Ordering::Relaxed);
+        let result = handshake(config.clone(), issuer.ca_pem(), "localhost");
+        assert_eq!(result.is_ok(), good, "{result:?}");
+    }
+}
+
 #[test]
 fn impossible_names_and_times_are_no_panic() {
     let issuer = issuer();
     let config = |names: &[&str], now| {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        issuer.server_config(&names, now)
+        issuer.server_config(&names, move || now)
     };
     assert!(matches!(
         config(&[], NOW),
@@ -309,6 +336,5 @@ fn impossible_names_and_times_are_no_panic() {
     );
     for now in [0, 1, NOW, u64::from(u32::MAX), u64::MAX] {
         config(&["a"], now).unwrap();
-        Issuer::in_memory(now).unwrap();
     }
 }

@@ -202,8 +202,8 @@ struct Tested {
 }
 
 async fn start(tls: bool, open_status: bool) -> Tested {
-    let issuer = Arc::new(Issuer::in_memory(now()).unwrap());
-    let config = || issuer.server_config(&["localhost".into()], now()).unwrap();
+    let issuer = Arc::new(Issuer::in_memory().unwrap());
+    let config = || issuer.server_config(&["localhost".into()], now).unwrap();
     let listen = || TcpListener::bind("127.0.0.1:0");
     let listeners = Listeners {
         calls: listen().await.unwrap(),
@@ -278,7 +278,7 @@ async fn every_credential_at_every_call() {
     let address = tested.coordinator.address();
     let channel = Endpoint::from_shared(format!("http://{address}")).unwrap();
     let channel = channel.connect().await.unwrap();
-    let other = Issuer::in_memory(0).unwrap();
+    let other = Issuer::in_memory().unwrap();
     let mut refused = 0;
     for credentials in all_credentials(&tested.issuer, &other) {
         let Credentials {
@@ -327,7 +327,7 @@ async fn every_credential_at_every_page() {
 }
 
 async fn every_credential(tested: &Tested, open_status: bool) {
-    let other = Issuer::in_memory(0).unwrap();
+    let other = Issuer::in_memory().unwrap();
     let secret = tested.issuer.issue(Holder::OWNER, None);
     for address in [tested.coordinator.address(), tested.pages] {
         for credentials in all_credentials(&tested.issuer, &other) {
@@ -427,7 +427,7 @@ async fn calls_and_pages_go_over_tls() {
     assert_eq!(call(&channel, check, None).await.0, Code::Ok);
     assert_eq!(call(&channel, path, None).await.0, Code::Unauthenticated);
 
-    let other = Issuer::in_memory(now()).unwrap();
+    let other = Issuer::in_memory().unwrap();
     assert!(connect(other.ca_pem().to_owned()).await.is_err());
     // Nothing is said in plain.
     for address in [tested.coordinator.address(), tested.pages] {
@@ -445,7 +445,7 @@ async fn a_route_without_a_rule_is_for_nobody() {
     use axum::routing::get;
     use tower::ServiceExt;
 
-    let issuer = Arc::new(Issuer::in_memory(0).unwrap());
+    let issuer = Arc::new(Issuer::in_memory().unwrap());
     let gate = Gate::new(
         Arc::clone(&issuer),
         Roster::new(List::default(), None),

@@ -38,7 +38,7 @@ async fn get(router: &axum::Router, path: &str, authorization: &str) -> Answer {
 
 #[tokio::test]
 async fn the_pages_of_a_job_tell_its_status() {
-    let issuer = Arc::new(Issuer::in_memory(0).unwrap());
+    let issuer = Arc::new(Issuer::in_memory().unwrap());
     let gate = Gate::new(
         Arc::clone(&issuer),
         Roster::new(List::default(), None),

@@ -36,7 +36,7 @@ pub(crate) fn options(issuer: &Arc<Issuer>) -> Options {
 }
 
 async fn start(storage: Arc<SimulatedStorage>, limits: Limits) -> (Coordinator, Arc<Issuer>) {
-    let issuer = Arc::new(Issuer::in_memory(0).unwrap());
+    let issuer = Arc::new(Issuer::in_memory().unwrap());
     start_with(&issuer, storage, limits, None).await
 }
 
@@ -202,7 +202,7 @@ async fn who_follows_a_job_hears_of_its_end() {
     let software = "chomp 0.1.0".to_owned();
     let published = Manifest::new(range_bits(), 1, software, fingerprints.finish(), shards);
 
-    let issuer = Arc::new(Issuer::in_memory(0).unwrap());
+    let issuer = Arc::new(Issuer::in_memory().unwrap());
     let storage = Arc::new(SimulatedStorage::new(0));
     let limits = Limits::default();
     let (coordinator, _) = start_with(
@@ -222,7 +222,7 @@ async fn who_follows_a_job_hears_of_its_end() {
 #[tokio::test]
 async fn no_two_coordinators_are_alike() {
     let mut firsts = Vec::new();
-    let issuer = Arc::new(Issuer::in_memory(0).unwrap());
+    let issuer = Arc::new(Issuer::in_memory().unwrap());
     for _ in 0..2 {
         let storage = Arc::new(SimulatedStorage::new(0));
         let (coordinator, _) = start_with(&issuer, storage.clone(), Limits::default(), None).await;

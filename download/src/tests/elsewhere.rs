@@ -26,7 +26,7 @@ async fn nobody_is_led_elsewhere() {
 async fn with_a_certificate_nothing_is_said_in_the_clear() {
     let server = Server::start().await;
     let out = tempfile::tempdir().unwrap();
-    let issuer = chomp_access::Issuer::in_memory(0).unwrap();
+    let issuer = chomp_access::Issuer::in_memory().unwrap();
     let config = Config {
         ca: Some(issuer.ca_pem().to_owned()),
         ..config(&server.url(), out.path())

@@ -95,6 +95,24 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// The same for a process that may have so many files open: strangers do not take those that the process needs for its
+    /// own work. Of the rest, each connection has two, as it may read a file.
+    #[must_use]
+    pub fn within(self, files: u64) -> Limits {
+        let files = usize::try_from(files).unwrap_or(usize::MAX);
+        let room = (files.saturating_sub(OWN_FILES) / 2).max(CONNECTIONS_MIN);
+        let connections = self.connections.min(room);
+        let share = |of: usize| of * connections / self.connections;
+        Limits {
+            connections,
+            connections_per_address: share(self.connections_per_address),
+            connections_per_holder: share(self.connections_per_holder),
+            strangers: share(self.strangers),
+            strangers_per_address: self.strangers_per_address.min(share(self.strangers)),
+            ..self
+        }
+    }
+
     /// The same with times so many times as short: for tests, which wait for them.
     #[must_use]
     pub fn hastened(self, haste: u32) -> Limits {
@@ -120,6 +138,10 @@ pub(super) const RATE_MIN: NonZeroU64 = NonZeroU64::new(32 << 10).unwrap();
 pub(super) const RATE_TIME: Duration = Duration::from_secs(30);
 /// How often connections are looked at, in parts of the shortest time that they have.
 pub(super) const LOOKS: u32 = 8;
+/// The files that a process has open besides connections and what they read: a job has a few for each of its threads.
+const OWN_FILES: usize = 192;
+/// So many connections are few enough for any process.
+const CONNECTIONS_MIN: usize = 32;
 /// The addresses that are known for a token that was shown, of some 50 bytes each.
 pub(super) const KNOWN_MAX: usize = 1 << 16;
 /// How long they are.
@@ -150,3 +172,25 @@ pub(super) const BACKLOG: i32 = 4096;
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often to tell people about it.
 pub(super) const ACCEPT_WARNING_EVERY: Duration = Duration::from_mins(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_files_to_the_process() {
+        let all = Limits::default();
+        assert_eq!(all.within(u64::MAX), all);
+        for files in [0, 64, 256, 512, 1024, 4096] {
+            let few = all.within(files);
+            assert!(few.connections < all.connections && few.connections >= CONNECTIONS_MIN);
+            let least = (OWN_FILES + 2 * CONNECTIONS_MIN) as u64;
+            let taken = (OWN_FILES + 2 * few.connections) as u64;
+            assert!(taken <= files.max(least), "{files}: {few:?}");
+            assert!(few.strangers_per_address <= few.strangers && few.strangers > 0);
+            assert!(
+                few.strangers < few.connections && few.connections_per_holder < few.connections
+            );
+        }
+    }
+}

@@ -111,8 +111,8 @@ async fn panics() -> &'static str {
 }
 
 fn tls() -> Arc<ServerConfig> {
-    let issuer = Issuer::in_memory(0).unwrap();
-    Arc::new(issuer.server_config(&["localhost".into()], 0).unwrap())
+    let issuer = Issuer::in_memory().unwrap();
+    Arc::new(issuer.server_config(&["localhost".into()], || 0).unwrap())
 }
 
 impl Tested {

@@ -26,7 +26,7 @@ async fn run(
 ) -> Result<(JobOutcome, Result<Report, WorkerError>), StartError> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let range_bits = RangeBits::new(12).unwrap();
-    let issuer = Arc::new(Issuer::in_memory(0).unwrap());
+    let issuer = Arc::new(Issuer::in_memory().unwrap());
     let token = issuer.issue(Holder::OWNER, None);
     let options = Options {
         division: range_bits.into(),

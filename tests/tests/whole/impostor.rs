@@ -147,10 +147,10 @@ fn who_takes_the_port_learns_nothing() {
     let cluster = Cluster::new();
     let begin = || cluster.start_coordinator(&mut cluster.coordinator(BITS, RANGE_BITS));
     // It looks like the coordinator in all that does not need its secrets.
-    let other = Issuer::in_memory(0).unwrap();
+    let other = Issuer::in_memory().unwrap();
     let mut faithful = None;
     let names = ["127.0.0.1", "localhost"].map(str::to_owned);
-    let forged = other.server_config(&names, now()).unwrap();
+    let forged = other.server_config(&names, now).unwrap();
     for tls in [None, Some(Arc::new(forged))] {
         // One that has waited for long comes back seldom.
         drop(faithful.take());

@@ -173,8 +173,8 @@ fn a_wrong_clock_is_called_one() {
         (now - 5 * YEAR, "it expired"),
         (now + YEAR, "it is not valid for another"),
     ] {
-        let issuer = Issuer::in_memory(now).unwrap();
-        let config = issuer.server_config(&["127.0.0.1".to_owned()], time);
+        let issuer = Issuer::in_memory().unwrap();
+        let config = issuer.server_config(&["127.0.0.1".to_owned()], move || time);
         let config = Arc::new(config.unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let coordinator = format!("https://{}", listener.local_addr().unwrap());
@@ -243,7 +243,7 @@ fn a_proxy_is_for_what_is_elsewhere_and_is_named() {
     let file = out.path().join("access.json");
     let access = Access {
         coordinator: "https://chomp.invalid:7171".to_owned(),
-        ca: Some(Issuer::in_memory(YEAR).unwrap().ca_pem().to_owned()),
+        ca: Some(Issuer::in_memory().unwrap().ca_pem().to_owned()),
         token: None,
     };
     access.write(&file).unwrap();
