@@ -4,11 +4,15 @@
 //! `revoked`. It is private, and stands beside the secrets. The owner of the table is number 0, and is in the list
 //! only if its credential was ever renewed.
 //!
+//! A journal knows participants by number, and whom it does not trust by the serial too. A table may get a new list, whose
+//! numbers begin again: its serials come from the clock, so that nobody inherits what somebody else did.
+//!
 //! Version history: format 1 is the first.
 
 use std::collections::HashSet;
 use std::fs::File;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use chomp_files::failed;
 use serde::{Deserialize, Serialize};
@@ -188,7 +192,7 @@ impl Participants {
         let new = Participant {
             name: name.to_owned(),
             number: last + 1,
-            serial: 0,
+            serial: seconds(),
             revoked: false,
         };
         let holder = new.holder();
@@ -214,7 +218,7 @@ impl Participants {
     /// If there is none of that name.
     pub fn renew(&mut self, name: &str) -> Result<Holder, ChangeError> {
         let participant = self.named(name)?;
-        participant.serial += 1;
+        participant.serial = seconds().max(participant.serial + 1);
         participant.revoked = false;
         Ok(participant.holder())
     }
@@ -262,6 +266,17 @@ impl Participants {
 }
 
 /// Whether this may be the name of a participant: names become parts of file names, and are shown in terminals.
+/// The seconds since 1970, by the clock; at least 1.
+fn seconds() -> u32 {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "serials only grow, whatever the clock says"
+    )]
+    let now = SystemTime::now();
+    let now = now.duration_since(UNIX_EPOCH);
+    now.map_or(1, |now| u32::try_from(now.as_secs()).unwrap_or(1).max(1))
+}
+
 fn is_name(name: &str) -> bool {
     let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let begins = name
@@ -290,7 +305,8 @@ mod tests {
         assert_eq!(list.admit(ann), Err(Denied::Revoked));
         assert!(list.admit(bob).is_ok() && list.admit(Holder::OWNER).is_ok());
         let again = list.renew("ann").unwrap();
-        assert_eq!((again.number, again.serial), (1, 1));
+        assert_eq!(again.number, 1);
+        assert!(ann.serial > 0 && again.serial > ann.serial);
         assert!(list.admit(again).is_ok());
         assert_eq!(list.admit(ann), Err(Denied::Revoked), "the stolen one");
         let owner = list.renew(OWNER).unwrap();
@@ -301,7 +317,8 @@ mod tests {
         };
         assert_eq!(list.admit(nobody), Err(Denied::Revoked));
         let later = |number, serial| list.is_older_than(Holder { number, serial });
-        assert!(later(3, 0) && later(1, 2) && !later(1, 1) && !later(1, 0));
+        assert!(later(3, 0) && later(1, again.serial + 1));
+        assert!(!later(1, again.serial) && !later(1, ann.serial));
     }
 
     #[test]
@@ -376,12 +393,14 @@ mod tests {
         assert_eq!(Participants::read(&whole).unwrap(), full);
 
         let good = fs::read_to_string(&path).unwrap();
+        let serial = Participants::read(&path).unwrap().get(3).unwrap().serial;
+        let serial = format!("\"serial\": {serial}");
         for (from, to) in [
             ("\"format\": 1", "\"format\": 2"),
             ("\"owner\"", "\"other\""),
             ("\"number\": 3", "\"number\": 2"),
             ("\"number\": 8", "\"number\": 4294967295"),
-            ("\"serial\": 0", "\"serial\": 4294967295"),
+            (&serial, "\"serial\": 4294967295"),
             ("\"p0\"", "\"../p0\""),
             ("\"p0\"", "\"p1\""),
             ("{", "["),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Holder {
     /// The number of the participant. It is never given to another one.
     pub number: u32,
-    /// Which of its credentials this is: each renewal has the next one.
+    /// Which of its credentials this is: each renewal has a greater one.
     pub serial: u32,
 }
 

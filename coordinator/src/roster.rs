@@ -62,7 +62,8 @@ impl Roster {
         let mut events = Vec::new();
         for one in new.iter() {
             let before = list.get(one.number);
-            let renewed = before.is_some_and(|before| before.serial < one.serial);
+            // The journal may distrust somebody who had the number of a new one before.
+            let renewed = before.is_none_or(|before| before.serial < one.serial);
             let was_revoked = before.is_some_and(|before| before.revoked);
             if one.revoked && !was_revoked {
                 events.push(revoked_event(one.number));

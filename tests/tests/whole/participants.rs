@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::common::{FINGERPRINT_24, end};
+use crate::common::cluster::{Cluster, wait_for};
+use crate::common::{
+    FINGERPRINT_24, FINGERPRINT_28, end, fingerprint, folder, ledger, ranges_done,
+};
 use crate::peers::client::{Client, Offer};
 use crate::peers::lies::{Deeds, Speech, work};
 use crate::peers::{Job, assert_content, block_on};
@@ -137,6 +140,34 @@ fn a_credential_that_is_taken_back_is_useless_at_once_and_others_are_not() {
     assert_eq!(manifest["fingerprint"], FINGERPRINT_24);
     workers.into_iter().for_each(assert_content);
     cluster.stop();
+}
+
+/// A store may get a coordinator with another directory, whose participants have the numbers of those before.
+#[test]
+fn nobody_inherits_what_another_one_did() {
+    let (before, after) = (Cluster::new(), Cluster::new());
+    let store = folder();
+    let coordinator = |cluster: &Cluster| {
+        // Longer than it takes to revoke somebody.
+        let mut command = cluster.coordinator(28, 14);
+        command.arg("--exit-when-done");
+        cluster.start_coordinator(command.arg("--store").arg(store.path()))
+    };
+    let first = coordinator(&before);
+    let eve = before.start(&mut before.worker_with("eve", &before.credential("eve")));
+    wait_for("a range of eve's", || ranges_done(store.path()) > 0);
+    before.change_access("revoke", "eve", None);
+    wait_for("a note of it", || {
+        ledger(store.path()).is_some_and(|ledger| ledger.outcasts().count() > 0)
+    });
+    first.kill();
+    drop(eve);
+
+    let second = coordinator(&after);
+    let ann = after.start(&mut after.worker_with("ann", &after.credential("ann")));
+    let ended = ann.wait();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(fingerprint(&second.wait().summary()), FINGERPRINT_28);
 }
 
 #[test]
