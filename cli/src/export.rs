@@ -25,6 +25,7 @@ const STDOUT: &str = "-";
 /// The summary of an export.
 #[derive(Debug, Serialize)]
 struct Exported<'a> {
+    #[serde(serialize_with = "crate::as_text")]
     out: &'a Path,
     format: String,
     #[serde(flatten)]

@@ -35,7 +35,7 @@ impl Source {
             Asked::Losing(source) => Ok(source),
             Asked::Values(_) => Err(usage(format!(
                 "{} is a table of Grundy values, and this takes one of losing positions",
-                args.table
+                args.table.display()
             ))),
         }
     }
@@ -43,21 +43,22 @@ impl Source {
 
 impl Asked {
     pub(crate) async fn open(args: &SourceArgs, haste: u32) -> anyhow::Result<Asked> {
-        let is_url = args.table.starts_with("http://") || args.table.starts_with("https://");
-        let is_bucket = Location::is_of_bucket(&args.table);
-        if !is_url && !is_bucket {
+        let is_url = |text: &str| text.starts_with("http://") || text.starts_with("https://");
+        let elsewhere = args.table.to_str();
+        let elsewhere = elsewhere.filter(|text| is_url(text) || Location::is_of_bucket(text));
+        let Some(from) = elsewhere else {
             let path = PathBuf::from(&args.table);
             let opened = tokio::task::spawn_blocking(move || Asked::open_path(&path));
             return Ok(opened.await??);
-        }
+        };
         // Finished tables are open to everybody: the token stays here.
         let ca = match &args.access {
-            _ if is_bucket => None,
+            _ if Location::is_of_bucket(from) => None,
             Some(file) => Access::read(file)?.ca,
-            None => reach::local_access(&args.table)?.ca,
+            None => reach::local_access(from)?.ca,
         };
         let reach = Reach {
-            from: args.table.clone(),
+            from: from.to_owned(),
             ca,
             token: None,
             patience: Patience::USUAL.hastened(haste),

@@ -28,6 +28,7 @@ pub(crate) struct Summary {
     evaluation_cpu_seconds: f64,
     /// The ranges that this run evaluated; the others were there.
     ranges_evaluated: u64,
+    #[serde(serialize_with = "crate::as_text")]
     table: PathBuf,
     shards: usize,
     /// The bytes of the shards.

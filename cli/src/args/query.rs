@@ -1,5 +1,6 @@
 //! The commands that ask a table: `query` and `openings`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
@@ -10,7 +11,7 @@ pub(crate) struct SourceArgs {
     /// The table: its directory, one of its shards as a file, or the address of a coordinator, of
     /// `chomp serve`, or of a bucket, as `s3://bucket/tables`. Only the parts that are needed are read
     #[arg(long, value_name = "DIR|FILE|URL", default_value = "chomp-table")]
-    pub(crate) table: String,
+    pub(crate) table: OsString,
 
     /// The access file of the coordinator, for its certificate
     #[arg(long, value_name = "FILE")]

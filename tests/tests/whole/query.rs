@@ -2,15 +2,17 @@
 //! what they cannot know they refuse.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
 use crate::common::cluster::Cluster;
 use crate::common::random::seed;
-use crate::common::{Ended, end, hasten, program, run, wait};
+use crate::common::{Ended, end, folder, hasten, program, run, run_in, wait};
 use chomp_table::definition::{self, index_of};
 use chomp_table::rng::Rng;
 use chomp_table::{Digest, Position, Word};
@@ -52,6 +54,18 @@ fn lines(ended: &Ended) -> Vec<Value> {
 
 fn binary(word: Word) -> String {
     format!("{:#b}\n", word.get())
+}
+
+/// Files may have names that are no text.
+#[test]
+fn a_table_of_any_name_is_asked() {
+    let home = folder();
+    let table = home.path().join(OsStr::from_bytes(b"tables-\xff"));
+    end(&mut run_in(&table, 16, 12)).summary();
+    let mut command = program();
+    command.args(["query", "2,1", "--table"]).arg(&table);
+    let said = end(&mut command);
+    assert_eq!(said.stdout, "2,1 is losing: no move wins\n", "{said:?}");
 }
 
 /// The whole answer for positions of a small table, from all places that a table can be at.
