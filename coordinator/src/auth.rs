@@ -12,6 +12,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{MethodRouter, any};
 use chomp_access::{Denied, Issuer};
+use chomp_proto::EXPIRED_HEADER;
 use chomp_serve::answer::problem;
 use chomp_serve::net::Caller;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -156,12 +157,18 @@ impl Gate {
     fn refused(&self, refusal: Refusal, headers: &HeaderMap) -> Response {
         self.refusals.fetch_add(1, Ordering::Relaxed);
         let text = refusal.to_string();
-        if is_grpc(headers) {
-            return tonic::Status::unauthenticated(text).into_http();
+        let mut response = if is_grpc(headers) {
+            tonic::Status::unauthenticated(text).into_http()
+        } else {
+            let mut response = problem(StatusCode::UNAUTHORIZED, &text);
+            let bearer = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, bearer);
+            response
+        };
+        if refusal == Refusal::Denied(Denied::Expired) {
+            let is_so = HeaderValue::from_static("1");
+            response.headers_mut().insert(EXPIRED_HEADER, is_so);
         }
-        let mut response = problem(StatusCode::UNAUTHORIZED, &text);
-        let bearer = HeaderValue::from_static("Bearer");
-        response.headers_mut().insert(WWW_AUTHENTICATE, bearer);
         response
     }
 }

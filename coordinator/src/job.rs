@@ -43,6 +43,9 @@ use crate::error::{Refusal, WORKERS_MAX};
 use crate::background;
 pub use crate::error::JobError;
 
+/// How long workers have to hear that the job has failed.
+const HEARING_TIME: Duration = Duration::from_secs(1);
+
 /// How a job ended.
 #[derive(Debug)]
 pub enum JobOutcome {
@@ -123,7 +126,13 @@ impl Job {
             tokio::select! {
                 biased;
                 () = stop.cancelled(), if stops_at.is_none() => {
-                    stops_at = Some(Instant::now() + finish_time);
+                    // What is handed in to a job that has failed is of no use: workers only hear of it.
+                    let time = if self.desk.has_failed() {
+                        finish_time.min(HEARING_TIME)
+                    } else {
+                        finish_time
+                    };
+                    stops_at = Some(Instant::now() + time);
                     self.handle(Event::Shutdown);
                 }
                 () = sleep_until(stops_at.filter(|&at| at > Instant::now())) => {}

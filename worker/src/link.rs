@@ -29,10 +29,12 @@ pub(crate) const CONTROL: Duration = Duration::from_secs(20);
 const PATIENCE_FIRST: Duration = Duration::from_secs(10);
 /// How long it tries to reach one again, whose machine may have to be started anew.
 const PATIENCE_LATER: Duration = Duration::from_mins(30);
+/// How long it waits for a clock by which its token, which was good before, has expired.
+const PATIENCE_CLOCK: Duration = Duration::from_mins(2);
 /// The wait before the second attempt at something; twice as long before each one after.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// The longest wait between attempts.
-const BACKOFF_MAX: Duration = Duration::from_secs(10);
+const BACKOFF_MAX: Duration = Duration::from_secs(8);
 
 /// A call that waits for so long for room is worth a line, and one a minute.
 const TELL_AFTER: Duration = Duration::from_secs(3);
@@ -138,7 +140,7 @@ impl Link {
                         continue;
                     }
                 }
-                Failure::Outage(_) | Failure::Stopped(_) => {
+                Failure::Outage(_) | Failure::Stopped(_) | Failure::Expired(_) => {
                     seen = Some(number);
                     let (since, failures) = outage.get_or_insert_with(|| (Instant::now(), 0));
                     *failures += 1;
@@ -240,6 +242,8 @@ impl Link {
                     return Err(failure.into_joining_error(&self.url));
                 }
                 Failure::Outage(_) if since.elapsed() < patience => {}
+                Failure::Expired(_)
+                    if before.is_some() && since.elapsed() < patience.min(PATIENCE_CLOCK) => {}
                 _ => return Err(failure.into_joining_error(&self.url)),
             }
             if attempt == 0 {

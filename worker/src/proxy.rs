@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
+use chomp_proto::{EXPIRED_HEADER, OBJECTS_PATH, WORKER_HEADER};
 use chomp_store::objects::Action;
 use chomp_store::{Key, Problem, Storage, StorageError, part};
 use http::header::{CONTENT_LENGTH, IF_NONE_MATCH, RANGE};
@@ -195,11 +195,13 @@ async fn put(
 /// What an answer that is none means.
 async fn refusal(response: Response<Body>) -> Failure {
     let status = response.status();
+    let has_expired = response.headers().contains_key(EXPIRED_HEADER);
     let reason = reason(response).await;
     match status {
         StatusCode::SERVICE_UNAVAILABLE
         | StatusCode::TOO_MANY_REQUESTS
         | StatusCode::REQUEST_TIMEOUT => Failure::Busy(reason),
+        StatusCode::UNAUTHORIZED if has_expired => Failure::Expired(reason),
         StatusCode::UNAUTHORIZED => Failure::Refused(reason),
         _ if status.is_client_error() => Failure::Unfit(reason),
         _ if status.is_server_error() => Failure::outage(reason),

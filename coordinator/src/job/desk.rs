@@ -274,6 +274,11 @@ impl Desk {
         self.handle(now, Event::Shutdown);
     }
 
+    /// Whether the job ends with an error.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.fault.is_some() || self.is_faulty()
+    }
+
     /// Whether the job has stopped for another reason than that it was asked to.
     fn is_faulty(&self) -> bool {
         matches!(self.plan.phase(), Phase::Stopped(reason) if *reason != StopReason::Shutdown)

@@ -2,7 +2,7 @@
  *
  * While the file that CHOMP_TEST_FAULTS names is there, it has one line: a call, a part of a path (its end, if a $ follows),
  * and an error number or 0. Such a call on such a path fails with that error, or with 0 hangs until the file says
- * otherwise. */
+ * otherwise. For the call "clock", the number is how many seconds the clock is ahead. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 static int matches(const char *path, char *part) {
@@ -22,17 +23,22 @@ static int matches(const char *path, char *part) {
     return all >= length && strcmp(path + all - length, part) == 0;
 }
 
-static int fault(const char *call, const char *path) {
+/* What is wanted now of such calls, if anything is. */
+static int wanted(const char *call, char part[256], int *number) {
     const char *file = getenv("CHOMP_TEST_FAULTS");
+    char text[512] = "", name[16];
+    int fd = file ? syscall(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0) return 0;
+    syscall(SYS_read, fd, text, sizeof text - 1);
+    syscall(SYS_close, fd);
+    return sscanf(text, "%15s %255s %d", name, part, number) == 3 && strcmp(name, call) == 0;
+}
+
+static int fault(const char *call, const char *path) {
     for (;;) {
-        char text[512] = "", wanted[16], part[256];
+        char part[256];
         int number;
-        int fd = file ? syscall(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC) : -1;
-        if (fd < 0) return 0;
-        syscall(SYS_read, fd, text, sizeof text - 1);
-        syscall(SYS_close, fd);
-        if (sscanf(text, "%15s %255s %d", wanted, part, &number) != 3) return 0;
-        if (strcmp(wanted, call) != 0 || !matches(path, part)) return 0;
+        if (!wanted(call, part, &number) || !matches(path, part)) return 0;
         if (number != 0) {
             errno = number;
             return 1;
@@ -62,6 +68,12 @@ static int fault_at(const char *call, int folder, const char *name) {
     return fault(call, path);
 }
 
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    char part[256];
+    int ahead, result = syscall(SYS_clock_gettime, clock, time);
+    if (result == 0 && clock == CLOCK_REALTIME && wanted("clock", part, &ahead)) time->tv_sec += ahead;
+    return result;
+}
 
 int openat(int folder, const char *name, int flags, ...) {
     va_list arguments;

@@ -61,6 +61,11 @@ impl Faults {
         self.set(call, part, 0);
     }
 
+    /// Has the clock be so many seconds ahead from now on.
+    pub(crate) fn jump(&self, seconds: i32) {
+        self.set("clock", "-", seconds);
+    }
+
     fn set(&self, call: &str, part: &str, number: i32) {
         let new = self.folder.path().join("new");
         fs::write(&new, format!("{call} {part} {number}\n")).unwrap();

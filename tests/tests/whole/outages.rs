@@ -2,21 +2,28 @@
 //! goes on by itself; or it ends with the cause.
 
 use std::fs;
+use std::net::SocketAddr;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
+use tokio::net::TcpSocket;
 
-use crate::common::cluster::{Cluster, free_port, wait_for};
+use crate::common::cluster::{Cluster, at_home, free_port, wait_for};
 use crate::common::faults::Faults;
 use crate::common::{
-    Ended, FINGERPRINT_26, end, files, fingerprint, folder, is_whole, ranges_done, run_in, send,
-    start, wait, wait_until,
+    Ended, FINGERPRINT_24, FINGERPRINT_26, end, files, fingerprint, folder, is_whole, ranges_done,
+    run_in, send, start, wait, wait_until,
 };
+use crate::peers::block_on;
 
 const BITS: u32 = 26;
 const RANGE_BITS: u32 = 13;
+/// Of the jobs for the table of faults.
+const TABLE_BITS: u32 = 24;
+const TABLE_RANGE_BITS: u32 = 12;
 
 /// A run whose calls fail so for a while, from when some ranges are done.
 fn run_through(call: &str, part: &str, error: Option<Errno>, lasts: Duration) -> (Ended, Duration) {
@@ -133,40 +140,208 @@ fn workers_that_go_through_a_coordinator_wait_for_its_disk() {
     drop(worker);
 }
 
-/// At once, by the first cause, and with no more words than that.
+/// Tokens and certificates expire by the clock of the coordinator, and it is right again soon.
 #[test]
-fn what_lasts_ends_the_job_with_its_cause() {
-    for (call, part, error, cause) in [
-        ("link", "work/", Errno::EPERM, "has no hard links"),
-        (
-            "open",
-            "work/parts/0009",
-            Errno::EACCES,
-            "Permission denied",
-        ),
-        (
-            "open",
-            "work/parts/0009",
-            Errno::EROFS,
-            "Read-only file system",
-        ),
-        ("write", "work/parts/0009", Errno::ENOSPC, "no space left"),
-        ("write", "work/journal/", Errno::EDQUOT, "no space left"),
-    ] {
+fn a_clock_that_jumps_is_waited_for() {
+    const YEARS: i32 = 2 * 365 * 24 * 60 * 60;
+    let cluster = Cluster::new();
+    let faults = Faults::new();
+    let mut command = cluster.coordinator(BITS, RANGE_BITS);
+    let command = faults.reach(command.arg("--exit-when-done"));
+    let coordinator = cluster.start_coordinator(command);
+    let workers = ["near", "far"].map(|name| {
+        let mut worker = cluster.worker(name);
+        if name == "far" {
+            worker.args(["--store", "coordinator"]);
+        }
+        cluster.start(&mut worker)
+    });
+    for jump in [YEARS, -YEARS] {
+        let before = ranges_done(&cluster.table());
+        wait_for("some ranges", || {
+            ranges_done(&cluster.table()) > before + 50
+        });
+        faults.jump(jump);
+        sleep(Duration::from_secs(2));
+        faults.end();
+    }
+    let ended = coordinator.wait();
+    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_26);
+    for worker in workers {
+        let ended = worker.wait();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+}
+
+/// Those of strangers are bounded by how many files the process may have open.
+#[test]
+fn strangers_take_no_files_that_the_job_needs() {
+    let cluster = Cluster::new();
+    let plain = cluster.coordinator(BITS, RANGE_BITS);
+    let mut command = at_home(Command::new("sh"), cluster.home());
+    command.args(["-c", "ulimit -n 512 && exec \"$@\"", "sh"]);
+    command.arg(plain.get_program()).args(plain.get_args());
+    let coordinator = cluster.start_coordinator(command.arg("--exit-when-done"));
+    let worker = cluster.start(cluster.worker("far").args(["--store", "coordinator"]));
+    wait_for("some ranges", || ranges_done(&cluster.table()) > 50);
+    // Fewer from each address than one may have.
+    let there = SocketAddr::from(([127, 0, 0, 1], cluster.port));
+    let strangers = block_on(async {
+        let mut strangers = Vec::new();
+        for number in (0..200).cycle().take(800) {
+            let socket = TcpSocket::new_v4().unwrap();
+            let from = [127, 0, 0, 2 + number % 4_u8];
+            socket.bind(SocketAddr::from((from, 0))).unwrap();
+            strangers.push(socket.connect(there).await.unwrap());
+        }
+        strangers
+    });
+    assert_eq!(worker.wait().code, Some(0));
+    let ended = coordinator.wait();
+    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_26);
+    assert_eq!(waits(&ended), [""; 0], "{ended:?}");
+    drop(strangers);
+}
+
+/// A row of the table in docs/OPERATIONS.md: calls that fail or hang, and what becomes of each program.
+struct Row {
+    call: &'static str,
+    part: &'static str,
+    error: Option<Errno>,
+    lasts: bool,
+    /// Of a run, a coordinator, and a worker: the code, and what is in the last line.
+    ends: [(i32, String); 3],
+}
+
+impl Row {
+    fn of(line: &str) -> Row {
+        let mut cells = line.trim_matches('|').split('|').map(str::trim);
+        let (what, how) = cells.next().unwrap().split_once(": ").expect(line);
+        let (deed, time) = what.rsplit_once(" for ").expect(line);
+        let (call, part) = match deed {
+            "writing" => ("write", "work/parts/0009"),
+            "reading" => ("read", "work/parts/0009"),
+            "opening" => ("open", "work/parts/0009"),
+            "syncing a file" => ("sync", "#1"),
+            "syncing a folder" => ("sync", "work/parts/0009$"),
+            "naming" => ("link", "work/parts/0009"),
+            _ => panic!("{line}"),
+        };
+        let error = match how {
+            "hangs" => None,
+            "`EACCES`" => Some(Errno::EACCES),
+            "`EDQUOT`" => Some(Errno::EDQUOT),
+            "`EIO`" => Some(Errno::EIO),
+            "`EMFILE`" => Some(Errno::EMFILE),
+            "`ENOSPC`" => Some(Errno::ENOSPC),
+            "`EPERM`" => Some(Errno::EPERM),
+            "`EROFS`" => Some(Errno::EROFS),
+            "`ESTALE`" => Some(Errno::ESTALE),
+            _ => panic!("{line}"),
+        };
+        let ends = cells.map(|cell| {
+            let (code, last) = cell.split_once(", ").unwrap_or((cell, ""));
+            (code.parse().expect(line), last.trim_matches('`').to_owned())
+        });
+        Row {
+            call,
+            part,
+            error,
+            lasts: time == "good",
+            ends: ends.collect::<Vec<_>>().try_into().expect(line),
+        }
+    }
+
+    /// Begins the fault, and ends one that does not last after a while.
+    fn begin(&self, faults: &Faults) {
+        match self.error {
+            Some(error) => faults.fail(self.call, self.part, error),
+            None => faults.hang(self.call, self.part),
+        }
+        if !self.lasts {
+            sleep(Duration::from_millis(1500));
+            faults.end();
+        }
+    }
+
+    fn check(&self, program: usize, ended: &Ended) {
+        let (code, last) = &self.ends[program];
+        let what = format!("{} {} {:?}: {ended:?}", self.call, self.part, self.error);
+        assert_eq!(ended.code, Some(*code), "{what}");
+        assert!(
+            ended
+                .stderr
+                .lines()
+                .last()
+                .unwrap_or_default()
+                .contains(last),
+            "{what}"
+        );
+        assert!(!ended.stderr.contains("a task failed"), "{what}");
+    }
+
+    fn run(&self) {
         let table = folder();
         let faults = Faults::new();
-        faults.fail(call, part, error);
-        let begin = Instant::now();
-        let ended = end(faults.reach(&mut run_in(table.path(), BITS, RANGE_BITS)));
-        let key = part.trim_end_matches('/');
-        ended.refuses(1, &[cause, key, table.path().to_str().unwrap()]);
-        assert!(begin.elapsed() < Duration::from_secs(20), "{error}");
-        assert!(!ended.stderr.contains("a task failed"), "{ended:?}");
-        assert_eq!(waits(&ended), [""; 0], "{ended:?}");
-        faults.end();
-        let summary = end(&mut run_in(table.path(), BITS, RANGE_BITS)).summary();
-        assert_eq!(fingerprint(&summary), FINGERPRINT_26);
+        let mut child =
+            start(faults.reach(&mut run_in(table.path(), TABLE_BITS, TABLE_RANGE_BITS)));
+        self.begin(&faults);
+        let ended = wait(child);
+        self.check(0, &ended);
+        if ended.code != Some(0) {
+            ended.refuses(1, &[table.path().to_str().unwrap()]);
+            assert_eq!(waits(&ended), [""; 0], "{ended:?}");
+            faults.end();
+        }
+        child = start(&mut run_in(table.path(), TABLE_BITS, TABLE_RANGE_BITS));
+        assert_eq!(fingerprint(&wait(child).summary()), FINGERPRINT_24);
     }
+
+    /// A coordinator whose store fails, or a worker who writes into it.
+    fn of_cluster(&self, program: usize) {
+        let cluster = Cluster::new();
+        let faults = Faults::new();
+        let mut coordinator = cluster.coordinator(TABLE_BITS, TABLE_RANGE_BITS);
+        coordinator.arg("--exit-when-done");
+        let mut worker = cluster.worker("one");
+        if program == 1 {
+            faults.reach(&mut coordinator);
+            worker.args(["--store", "coordinator"]);
+        } else {
+            faults.reach(&mut worker);
+        }
+        let coordinator = cluster.start_coordinator(&mut coordinator);
+        let worker = cluster.start(&mut worker);
+        self.begin(&faults);
+        let ended = coordinator.wait();
+        if program == 1 {
+            self.check(1, &ended);
+        } else {
+            assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_24);
+            self.check(2, &worker.wait());
+        }
+    }
+}
+
+#[test]
+fn what_becomes_of_a_fault_is_what_the_manual_says() {
+    let manual = include_str!("../../../docs/OPERATIONS.md");
+    let head = "| what fails | `run` | `coordinator` | `worker` |";
+    let (_, table) = manual.split_once(head).expect("the table of faults");
+    let lines = table
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
+    let rows: Vec<Row> = lines.map(Row::of).collect();
+    assert!(rows.len() > 10, "{}", rows.len());
+    std::thread::scope(|scope| {
+        for some in rows.chunks(rows.len().div_ceil(2)) {
+            scope.spawn(|| some.iter().for_each(Row::run));
+            for program in [1, 2] {
+                scope.spawn(move || some.iter().for_each(|row| row.of_cluster(program)));
+            }
+        }
+    });
 }
 
 /// A terminal that is lost, and the warning of a batch system.

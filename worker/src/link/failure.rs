@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chomp_access::certificate;
+use chomp_proto::EXPIRED_HEADER;
 use tonic::{Code, Status};
 
 use crate::error::ClientError;
@@ -20,6 +21,8 @@ pub(crate) enum Failure {
     NotJoined,
     /// It has no room now: wait and repeat the call.
     Busy(String),
+    /// By its clock the token has expired: if it was good before, the clock may have jumped.
+    Expired(String),
     /// It does not want this worker: end.
     Refused(String),
     /// It does not want this call: repeating it is of no use.
@@ -52,7 +55,7 @@ impl Failure {
                 None => ClientError::Unreachable { url, source },
             },
             Failure::Stopped(reason) => ClientError::Stopped { url, reason },
-            Failure::Busy(reason) | Failure::Refused(reason) => {
+            Failure::Busy(reason) | Failure::Expired(reason) | Failure::Refused(reason) => {
                 ClientError::Refused { url, reason }
             }
             Failure::Unfit(reason) => ClientError::Unfit { url, reason },
@@ -79,6 +82,9 @@ impl From<Status> for Failure {
         match status.code() {
             Code::NotFound => Failure::NotJoined,
             Code::ResourceExhausted => Failure::Busy(reason()),
+            Code::Unauthenticated if status.metadata().contains_key(EXPIRED_HEADER) => {
+                Failure::Expired(reason())
+            }
             Code::FailedPrecondition
             | Code::Unauthenticated
             | Code::PermissionDenied
