@@ -8,8 +8,17 @@ mod bucket;
 mod relay;
 mod troubles;
 
-use crate::common::cluster::{Cluster, wait_for};
-use crate::common::{FINGERPRINT_24, end, files, fingerprint, is_whole, ranges_done};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::cluster::{Cluster, at_home, wait_for};
+use crate::common::{
+    FINGERPRINT_24, FINGERPRINT_28, end, files, fingerprint, folder, is_whole, needs, number,
+    ranges_done,
+};
 use nix::sys::signal::Signal;
 
 /// The bytes of objects that went through the coordinator, to workers and from them.
@@ -60,6 +69,60 @@ fn workers_that_do_not_reach_the_store_go_through_the_coordinator() {
     assert!(lost.stderr.contains(place), "it says why: {lost:?}");
     assert_eq!(files(&elsewhere).len(), 0);
     assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_24);
+}
+
+/// Users of no account, and their group.
+const OWNER: u32 = 65_501;
+const GROUP: u32 = 65_500;
+
+/// Whose files are for themselves alone, unless their group may write to the directory.
+#[test]
+fn people_of_one_group_share_a_directory() {
+    let is_root = nix::unistd::geteuid().is_root();
+    let is_root = is_root
+        .then_some(())
+        .ok_or_else(|| "only root starts processes of others".to_owned());
+    if needs::found("USERS", is_root).is_none() {
+        return;
+    }
+    let (cluster, store, programs) = (Cluster::new(), folder(), folder());
+    let everybody = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode));
+    everybody(programs.path(), 0o755).unwrap();
+    let program = programs.path().join("chomp");
+    fs::copy(crate::common::PROGRAM, &program).unwrap();
+    chown(store.path(), Some(OWNER), Some(GROUP)).unwrap();
+    everybody(store.path(), 0o2770).unwrap();
+    chown(cluster.home(), Some(OWNER), Some(GROUP)).unwrap();
+    everybody(cluster.home(), 0o711).unwrap();
+    let as_user = |user: u32, plain: &Command| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "umask 077; exec \"$@\"", "sh"]);
+        command.arg(&program).args(plain.get_args());
+        command.uid(user).gid(GROUP);
+        at_home(command, cluster.home())
+    };
+    let mut plain = cluster.coordinator(28, 14);
+    plain
+        .arg("--exit-when-done")
+        .arg("--store")
+        .arg(store.path());
+    let coordinator = cluster.start_coordinator(&mut as_user(OWNER, &plain));
+    let workers = [OWNER + 1, OWNER + 2].map(|user| {
+        let access = cluster.home().join(user.to_string());
+        fs::copy(cluster.access(), &access).unwrap();
+        chown(&access, Some(user), Some(GROUP)).unwrap();
+        let plain = cluster.worker_with(&user.to_string(), &access);
+        cluster.start(&mut as_user(user, &plain))
+    });
+    for worker in workers {
+        let ended = worker.wait();
+        assert!(number(&ended.summary(), "ranges_evaluated") > 0);
+        assert!(
+            !ended.stderr.contains("through the coordinator"),
+            "{ended:?}"
+        );
+    }
+    assert_eq!(fingerprint(&coordinator.wait().summary()), FINGERPRINT_28);
 }
 
 /// What is lost while a job runs is computed again.
