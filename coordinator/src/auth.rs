@@ -1,8 +1,10 @@
 //! The rules of access. Every gRPC call and every HTTP route has its rule here. A call or route without a
 //! rule is refused to everybody.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
@@ -11,12 +13,15 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{MethodRouter, any};
-use chomp_access::{Denied, Issuer};
+use bytes::Bytes;
+use chomp_access::{Denied, Holder, Issuer};
+use chomp_plan::ParticipantId;
 use chomp_proto::EXPIRED_HEADER;
 use chomp_serve::answer::problem;
 use chomp_serve::net::Caller;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
+use hyper::body::{Frame, SizeHint};
 
 use crate::quota::{Quota, TooMuch};
 use crate::roster::{Bearer, Roster};
@@ -141,7 +146,7 @@ impl Gate {
         all.fallback_service(refused())
     }
 
-    async fn check(&self, headers: &HeaderMap) -> Result<Bearer, Refusal> {
+    async fn check(&self, headers: &HeaderMap) -> Result<Holder, Refusal> {
         #[expect(
             clippy::disallowed_methods,
             reason = "tokens expire by the wall clock, and nothing else depends on it"
@@ -151,13 +156,14 @@ impl Gate {
             .duration_since(UNIX_EPOCH)
             .map_or(0, |time| time.as_secs());
         let holder = self.issuer.check(bearer(headers)?, now)?;
-        Ok(self.roster.admit(holder).await?)
+        self.roster.admit(holder).await?;
+        Ok(holder)
     }
 
-    fn refused(&self, refusal: Refusal, headers: &HeaderMap) -> Response {
+    fn refused(&self, refusal: Refusal, is_grpc: bool) -> Response {
         self.refusals.fetch_add(1, Ordering::Relaxed);
         let text = refusal.to_string();
-        let mut response = if is_grpc(headers) {
+        let mut response = if is_grpc {
             tonic::Status::unauthenticated(text).into_http()
         } else {
             let mut response = problem(StatusCode::UNAUTHORIZED, &text);
@@ -198,28 +204,70 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Denied> {
     Ok(Some(token))
 }
 
+/// Answers a call for as long as its credential is good, whatever the call waits for: its turn, the bytes that it
+/// brings, its answer, or a peer that takes the answer.
 async fn with_token(State(gate): State<Gate>, mut request: Request, next: Next) -> Response {
-    let bearer = match gate.check(request.headers()).await {
-        Ok(bearer) => bearer,
-        Err(refusal) => return gate.refused(refusal, request.headers()),
+    let is_grpc = is_grpc(request.headers());
+    let holder = match gate.check(request.headers()).await {
+        Ok(holder) => holder,
+        Err(refusal) => return gate.refused(refusal, is_grpc),
     };
-    let Bearer(participant) = bearer;
-    let turn = if Caller::of(request.extensions()).admit(participant.0.into()) {
-        gate.quota.turn(participant).await
-    } else {
-        Err(TooMuch::Connections)
+    let participant = ParticipantId(holder.number);
+    let call = async {
+        let turn = if Caller::of(request.extensions()).admit(participant.0.into()) {
+            gate.quota.turn(participant).await
+        } else {
+            Err(TooMuch::Connections)
+        };
+        if let Err(too_much) = turn {
+            return busy(too_much, is_grpc);
+        }
+        request.extensions_mut().insert(Bearer(participant));
+        next.run(request).await
     };
-    if let Err(too_much) = turn {
-        return busy(too_much, request.headers());
+    let mut revocation: Revocation = Box::pin(gate.roster.revocation(holder));
+    tokio::select! {
+        biased;
+        () = &mut revocation => gate.refused(Denied::Revoked.into(), is_grpc),
+        response = call => response.map(|body| Body::new(Revocable { body, revocation })),
     }
-    request.extensions_mut().insert(bearer);
-    next.run(request).await
+}
+
+type Revocation = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A body that breaks off when the credential of its caller is taken back.
+struct Revocable {
+    body: Body,
+    revocation: Revocation,
+}
+
+impl hyper::body::Body for Revocable {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.revocation.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Some(Err(axum::Error::new(Denied::Revoked))));
+        }
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// Tells a participant that has used up its quota to come back later.
-fn busy(too_much: TooMuch, headers: &HeaderMap) -> Response {
+fn busy(too_much: TooMuch, is_grpc: bool) -> Response {
     let text = too_much.to_string();
-    if is_grpc(headers) {
+    if is_grpc {
         return tonic::Status::resource_exhausted(text).into_http();
     }
     let mut response = problem(StatusCode::TOO_MANY_REQUESTS, &text);
@@ -234,7 +282,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 }
 
 async fn refuse(State(gate): State<Gate>, request: Request<Body>) -> Response {
-    gate.refused(Refusal::NoRule, request.headers())
+    gate.refused(Refusal::NoRule, is_grpc(request.headers()))
 }
 
 #[cfg(test)]

@@ -1,17 +1,16 @@
 //! The list of participants as a coordinator knows it now.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-use chomp_access::Participants;
+use chomp_access::{Holder, Participants};
 use chomp_plan::ParticipantId;
+use tokio::sync::watch;
 
 /// The participants of a job. Clones share the list.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct List(Arc<RwLock<Participants>>);
+pub(crate) struct List(watch::Sender<Participants>);
 
 impl List {
     pub(crate) fn new(participants: Participants) -> List {
-        List(Arc::new(RwLock::new(participants)))
+        List(watch::Sender::new(participants))
     }
 
     /// The serial of the credential of a participant; 0 if it never had one.
@@ -24,11 +23,17 @@ impl List {
         self.read().get(number).map(|one| one.name.clone())
     }
 
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Participants> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn read(&self) -> watch::Ref<'_, Participants> {
+        self.0.borrow()
     }
 
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Participants> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Participants)) {
+        self.0.send_modify(change);
+    }
+
+    /// Waits until a credential is not good any more.
+    pub(crate) async fn revocation(self, holder: Holder) {
+        let is_revoked = |list: &Participants| list.admit(holder).is_err();
+        drop(self.0.subscribe().wait_for(is_revoked).await);
     }
 }

@@ -1,17 +1,18 @@
 //! The roster: the list of participants, read again whenever its file changes.
 
 use std::path::PathBuf;
-use std::sync::RwLockReadGuard;
 use std::time::Duration;
 
 use chomp_access::{Denied, FileError, Holder, Participants};
 use chomp_plan::{Event, ParticipantId};
 use chomp_table::format::describe;
+use tokio::sync::watch;
 
 use crate::job::Handle;
 use crate::list::List;
 
-/// How often the file is looked at: a credential that is taken back opens nothing after that time.
+/// How often the file is looked at: a credential that is taken back opens nothing after that time, and what it has
+/// opened ends.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// The participant whose token a call has. The gate puts it into the call.
@@ -32,15 +33,18 @@ impl Roster {
         Roster { list, file }
     }
 
-    /// The participant of a credential, if the credential is good. For a credential that is newer than the list, the
-    /// roster reads the file again.
-    pub(crate) async fn admit(&self, holder: Holder) -> Result<Bearer, Denied> {
+    /// Whether a credential is good. For one that is newer than the list, the roster reads the file again.
+    pub(crate) async fn admit(&self, holder: Holder) -> Result<(), Denied> {
         let is_newer = self.read().is_older_than(holder);
         if is_newer && let Err(error) = self.refresh().await {
             tracing::warn!("{}", describe(&error));
         }
-        self.read().admit(holder)?;
-        Ok(Bearer(ParticipantId(holder.number)))
+        self.read().admit(holder)
+    }
+
+    /// Waits until a credential is not good any more.
+    pub(crate) fn revocation(&self, holder: Holder) -> impl Future<Output = ()> + Send + 'static {
+        self.list.clone().revocation(holder)
     }
 
     /// What people call a participant.
@@ -58,21 +62,22 @@ impl Roster {
 
     /// Takes a new list. It returns the events that tell the plan of the changes.
     fn change(&self, new: Participants) -> Vec<Event> {
-        let mut list = self.list.write();
         let mut events = Vec::new();
-        for one in new.iter() {
-            let before = list.get(one.number);
-            // The journal may distrust somebody who had the number of a new one before.
-            let renewed = before.is_none_or(|before| before.serial < one.serial);
-            let was_revoked = before.is_some_and(|before| before.revoked);
-            if one.revoked && !was_revoked {
-                events.push(revoked_event(one.number));
-            } else if !one.revoked && (renewed || was_revoked) {
-                let participant = ParticipantId(one.number);
-                events.push(Event::Readmitted { participant });
+        self.list.change(|list| {
+            for one in new.iter() {
+                let before = list.get(one.number);
+                // The journal may distrust somebody who had the number of a new one before.
+                let renewed = before.is_none_or(|before| before.serial < one.serial);
+                let was_revoked = before.is_some_and(|before| before.revoked);
+                if one.revoked && !was_revoked {
+                    events.push(revoked_event(one.number));
+                } else if !one.revoked && (renewed || was_revoked) {
+                    let participant = ParticipantId(one.number);
+                    events.push(Event::Readmitted { participant });
+                }
             }
-        }
-        *list = new;
+            *list = new;
+        });
         events
     }
 
@@ -119,7 +124,7 @@ impl Roster {
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Participants> {
+    fn read(&self) -> watch::Ref<'_, Participants> {
         self.list.read()
     }
 }
@@ -142,7 +147,7 @@ mod tests {
         let mut list = Participants::default();
         let (ann, bob) = (list.add("ann").unwrap(), list.add("bob").unwrap());
         let roster = Roster::new(List::new(list.clone()), None);
-        assert_eq!(ready(roster.admit(ann)), Ok(Bearer(ParticipantId(1))));
+        assert_eq!(ready(roster.admit(ann)), Ok(()));
         assert_eq!(
             (roster.revoked(), roster.change(list.clone())),
             (vec![], vec![])

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use chomp_access::{Holder, Token};
+use chomp_access::{Holder, Participants, Token};
 use http::uri::PathAndQuery;
+use http_body_util::{BodyExt, StreamBody};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::MetadataValue;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request as Call};
@@ -466,15 +470,100 @@ async fn a_route_without_a_rule_is_for_nobody() {
     }
 }
 
+/// A body that goes on for as long as the sender is kept.
+fn growing() -> (mpsc::Sender<&'static str>, Body) {
+    let (sender, pieces) = mpsc::channel(1);
+    (sender, body_of(ReceiverStream::new(pieces)))
+}
+
+fn body_of(pieces: impl Stream<Item = &'static str> + Send + 'static) -> Body {
+    let frame = |piece: &'static str| Ok::<_, std::io::Error>(Frame::data(Bytes::from(piece)));
+    Body::new(StreamBody::new(pieces.map(frame)))
+}
+
+/// Calls that wait, bodies that come and answers that go: those of whom is revoked end, and those of others do not.
+#[tokio::test(start_paused = true)]
+async fn what_a_revoked_participant_has_begun_ends() {
+    use axum::routing::{get, put};
+    use std::time::Duration;
+    use tower::ServiceExt;
+
+    let mut participants = Participants::default();
+    let holders = ["eve", "bob"].map(|name| participants.add(name).unwrap());
+    let list = List::new(participants);
+    let issuer = Arc::new(Issuer::in_memory(0).unwrap());
+    let gate = Gate::new(
+        Arc::clone(&issuer),
+        Roster::new(list.clone(), None),
+        Quota::default(),
+        false,
+    );
+    let (written, mut writes) = mpsc::channel(2);
+    let write = move |body: Bytes| async move { written.send(body).await.unwrap() };
+    let stream = || async { body_of(tokio_stream::once("begun").chain(tokio_stream::pending())) };
+    let router = gate.router(vec![
+        ("/metrics", get(std::future::pending::<()>)),
+        ("/api/status", get(stream)),
+        (crate::proxy::ROUTE, put(write)),
+    ]);
+    let soon = async |call: &mut (dyn Future<Output = Response> + Send + Unpin)| {
+        tokio::time::timeout(Duration::from_secs(1), call)
+            .await
+            .ok()
+    };
+    let mut begun = Vec::new();
+    for holder in holders {
+        let token = format!("Bearer {}", issuer.issue(holder, None).secret());
+        let ask = |method, path, body| {
+            let request = Request::builder().method(method).uri(path);
+            let request = request.header(AUTHORIZATION, &token).body(body).unwrap();
+            let call = router.clone().oneshot(request);
+            Box::pin(async { call.await.unwrap() })
+        };
+        let mut waits = ask("GET", "/metrics", Body::empty());
+        assert!(soon(&mut waits).await.is_none());
+        let (sender, body) = growing();
+        let mut puts = ask("PUT", "/objects/a", body);
+        sender.send("half").await.unwrap();
+        assert!(soon(&mut puts).await.is_none());
+        let mut answer = ask("GET", "/api/status", Body::empty()).await.into_body();
+        let first = answer.frame().await.unwrap().unwrap();
+        assert_eq!(first.into_data().unwrap(), "begun");
+        begun.push((waits, puts, sender, answer));
+    }
+
+    list.change(|list| list.revoke("eve").unwrap());
+    for (is_revoked, (mut waits, mut puts, sender, mut answer)) in
+        [true, false].into_iter().zip(begun)
+    {
+        let waited = soon(&mut waits).await;
+        // Its peer says so when the call has ended already.
+        let _ = sender.send(" and half").await;
+        drop(sender);
+        let put = soon(&mut puts).await.expect("its body has ended");
+        let next = tokio::time::timeout(Duration::from_secs(1), answer.frame()).await;
+        if is_revoked {
+            assert_eq!(waited.unwrap().status(), StatusCode::UNAUTHORIZED);
+            assert_eq!(put.status(), StatusCode::UNAUTHORIZED);
+            assert!(next.unwrap().unwrap().is_err());
+        } else {
+            assert!(waited.is_none() && next.is_err());
+            assert_eq!(put.status(), StatusCode::OK);
+        }
+    }
+    assert_eq!(writes.recv().await.unwrap(), "half and half");
+    assert!(writes.is_empty(), "what eve sent was taken");
+}
+
 #[test]
 fn who_asks_for_too_much_is_told_when_to_come_back() {
     let call = (CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     let call = HeaderMap::from_iter([call]);
     let flood = TooMuch::Calls(std::time::Duration::from_millis(2500));
     for (too_much, seconds) in [(flood, "3"), (TooMuch::Connections, "10")] {
-        let response = busy(too_much, &HeaderMap::new());
+        let response = busy(too_much, is_grpc(&HeaderMap::new()));
         assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(response.headers()[RETRY_AFTER], seconds);
-        assert_eq!(busy(too_much, &call).headers()["grpc-status"], "8");
+        assert_eq!(busy(too_much, is_grpc(&call)).headers()["grpc-status"], "8");
     }
 }

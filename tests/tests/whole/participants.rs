@@ -7,12 +7,19 @@ use crate::common::cluster::{Cluster, wait_for};
 use crate::common::{
     FINGERPRINT_24, FINGERPRINT_28, end, fingerprint, folder, ledger, ranges_done,
 };
-use crate::peers::client::{Client, Offer};
+use crate::peers::client::{Client, Offer, key_of};
 use crate::peers::lies::{Deeds, Speech, work};
 use crate::peers::{Job, assert_content, block_on};
+use bytes::Bytes;
 use chomp_access::Access;
+use chomp_proto::WORKER_HEADER;
 use chomp_table::Range;
-use tonic::Code;
+use http::{Method, StatusCode};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use tokio_stream::StreamExt;
+use tonic::body::Body;
+use tonic::{Code, Status};
 
 const BITS: u32 = 24;
 
@@ -106,8 +113,31 @@ fn a_credential_that_is_taken_back_is_useless_at_once_and_others_are_not() {
         };
         let truth = client.evaluate(&evaluate.heads, task.journal).await;
         client.submit(&task, &truth.unwrap()).await.unwrap();
+        // What it has begun ends too.
+        let Offer::Task(next) = client.lease().await else {
+            panic!("there is a task for the only worker");
+        };
+        let key = key_of(&next);
+        let half = tokio_stream::once(Ok::<_, Status>(Frame::data(Bytes::from_static(b"half"))));
+        let half = Body::new(StreamBody::new(half.chain(tokio_stream::pending())));
+        let headers = [
+            (WORKER_HEADER, "1"),
+            ("content-length", "100"),
+            ("if-none-match", "*"),
+        ];
+        let objects = client.objects.clone();
+        let put = objects.ask(Method::PUT, key.as_str(), &headers, half);
+        let put = async {
+            let put = tokio::time::timeout(AT_ONCE, put).await;
+            put.expect("what was begun ends").unwrap().0
+        };
+        let revoke = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            cluster.change_access("revoke", "eve", None);
+        };
+        let (put, ()) = tokio::join!(put, revoke);
+        assert_eq!(put, StatusCode::UNAUTHORIZED);
 
-        cluster.change_access("revoke", "eve", None);
         let revoked = Instant::now();
         while refusal(&mut client).await != Some(Code::Unauthenticated) {
             assert!(revoked.elapsed() < AT_ONCE, "eve still gets tasks");
