@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use chomp_plan::{Event, SubmissionId, Unit, WorkerId};
 use chomp_store::{
-    Entry, Journal, MergedShard, Place, Problem, Storage, StoreError, part, published,
+    Entry, Journal, Key, MergedShard, Place, Problem, Storage, StoreError, part, published,
 };
 use chomp_table::format::describe;
 use chomp_table::reader::AnyManifest;
@@ -37,6 +37,8 @@ pub(crate) enum Effect {
     ReadBack { shard: u32 },
     /// Publishes the table.
     Publish,
+    /// Removes parts that nobody has use for.
+    Remove { orphans: Vec<Key> },
 }
 
 /// The content of a segment, which becomes durable as a whole.
@@ -115,6 +117,7 @@ impl Effect {
             } => audit(tools, worker, head, &place).await,
             Effect::ReadBack { shard } => read_back(tools, shard).await,
             Effect::Publish => publish_table(tools).await,
+            Effect::Remove { orphans } => remove(tools, &orphans).await,
         }
     }
 }
@@ -255,6 +258,14 @@ async fn read_back(tools: &Tools, shard: u32) -> EffectResult {
             ..EffectResult::default()
         },
     }
+}
+
+async fn remove(tools: &Tools, orphans: &[Key]) -> EffectResult {
+    // Publication removes what is still there.
+    if let Err(error) = tools.storage.delete(orphans).await {
+        tracing::warn!("parts of no use are not removed yet: {}", describe(&error));
+    }
+    EffectResult::default()
 }
 
 fn is_read_back(shard: u32, is_whole: bool) -> EffectResult {

@@ -255,14 +255,11 @@ async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
     let Some(turn) = proxy.turn(worker.participant).await else {
         return busy();
     };
-    match proxy.handle.may_put(worker, target).await {
-        Ok(true) => {}
-        Ok(false) => {
-            let what = "this object is not this worker's to write: it has no lease for it";
-            return problem(StatusCode::FORBIDDEN, what);
-        }
+    let transfer = match proxy.handle.begin_put(worker, target).await {
+        Ok(Ok(transfer)) => transfer,
+        Ok(Err(refused)) => return problem(StatusCode::FORBIDDEN, &refused.to_string()),
         Err(refused) => return problem(StatusCode::SERVICE_UNAVAILABLE, &refused.to_string()),
-    }
+    };
     let Some(memory) = proxy.memory(worker.participant, length).await else {
         return busy();
     };
@@ -280,7 +277,7 @@ async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
             .map_err(StoreError::from),
         Target::Shard(_) => published::put(&*proxy.storage, &proxy.folder, &key, bytes).await,
     };
-    drop((turn, memory));
+    drop((turn, memory, transfer));
     match put {
         Ok(()) => answers::created(),
         Err(StoreError::Storage(error)) => proxy.failed(error),

@@ -70,8 +70,14 @@ impl Ended {
         self.units += units;
         self.leases.insert(id, (worker, work));
         while self.units > ENDED_UNITS_MAX
-            && let Some((_, (_, work))) = self.leases.pop_first()
+            && let Some((&oldest, _)) = self.leases.first_key_value()
         {
+            self.forget(oldest);
+        }
+    }
+
+    fn forget(&mut self, lease: LeaseId) {
+        if let Some((_, work)) = self.leases.remove(&lease) {
             self.units -= work.units().count();
         }
     }
@@ -147,7 +153,12 @@ impl Plan {
     /// Pretends that this worker held this lease, which has ended unless it stands. For tests.
     #[cfg(any(test, feature = "pretence"))]
     pub fn pretend_leased(&mut self, worker: WorkerId, lease: LeaseId, work: Work) {
-        self.ended.leases.insert(lease, (worker, work));
+        self.ended.note(lease, worker, work);
+    }
+
+    /// Takes no results any more under a lease that has ended.
+    pub fn forget_ended(&mut self, lease: LeaseId) {
+        self.ended.forget(lease);
     }
 
     /// Renews the leases of a heartbeat, and tells the worker which of them do not stand any more.

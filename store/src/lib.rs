@@ -31,7 +31,7 @@
 //! | `lock` | a process owns the directory | the next process makes it | the system has given the lock back, and the next process takes it |
 //! | `work/journal/<n>` | segment n: these ranges are in this part, found by these; these are withdrawn or confirmed; this shard is done; who was found out; a coordinator took over | nothing was acknowledged; the worker completes again | it is so |
 //! | `work/checkpoints/<n>` | what all segments below n add up to | the next coordinator reads the segments instead | it reads fewer segments |
-//! | `work/parts/<layer>/<lease>` | records of ranges of one layer, the result of one lease | the worker has not completed the task: another one computes it | the worker completes the task. If it dies first, no segment names the part, and publication removes it |
+//! | `work/parts/<layer>/<lease>` | records of ranges of one layer, the result of one lease | the worker has not completed the task: another one computes it | the worker completes the task. If it dies first, no segment names the part, and publication removes it. A coordinator through which it came does so sooner |
 //! | `table-<bits>/shard-<n>.zst` | the next losing positions | a worker merges the shard again | the worker completes the task. If it dies first, another one merges the shard again: equal bytes stay, others are replaced before the manifest |
 //! | `table-<bits>/SHA256SUMS` | the digests of the other files | the next coordinator makes it again | the next coordinator finds it right, and writes the manifest |
 //! | `table-<bits>/manifest.json` | there is a table | there is none: nobody reads the other files | the table is finished, and no byte of it is ever replaced |

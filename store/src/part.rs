@@ -8,7 +8,8 @@
 //! | 16 | … | the [records](chomp_table::range) of the ranges, one after the other, heads ascending |
 //!
 //! A part does not say where its records are: the journal does, and it has their digests. A part that
-//! no segment of the journal names is an orphan; it goes when the table is published.
+//! no segment of the journal names is an orphan. It goes when the table is published, or, if it came through the
+//! coordinator, soon after its lease has ended.
 //!
 //! Limits: [`RANGES_MAX`] ranges and [`BYTES_MAX`] bytes. Versions: 2, the first of this layout.
 

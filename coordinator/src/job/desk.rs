@@ -5,6 +5,7 @@
 
 mod audits;
 mod messages;
+mod parts;
 mod writes;
 
 use std::collections::{HashMap, VecDeque};
@@ -22,10 +23,11 @@ use chomp_table::rng::Rng;
 use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
 
-pub(crate) use messages::{Reply, Target, WorkerResult};
+pub(crate) use messages::{PutRefused, Reply, Target, Transfer, WorkerResult};
 
 use audits::RecordAudits;
 use messages::Submission;
+use parts::Parts;
 use writes::{Write, Writes};
 
 use crate::arbiter::{Arbitrated, digest_of};
@@ -62,6 +64,7 @@ pub(crate) struct Desk {
     /// The leases of each shard's merge.
     merging: HashMap<u32, Vec<(WorkerId, LeaseId)>>,
     writes: Writes,
+    parts: Parts,
     audits: RecordAudits,
 }
 
@@ -80,6 +83,7 @@ impl Desk {
             submission_count: 0,
             merging: HashMap::new(),
             writes: Writes::default(),
+            parts: Parts::default(),
             audits: RecordAudits::default(),
         }
     }
@@ -105,6 +109,7 @@ impl Desk {
             actions = self.plan.handle(now, event);
         }
         self.write(now);
+        self.remove_orphans(now);
     }
 
     /// Takes a request for a task in; it is answered now or later.
@@ -198,21 +203,6 @@ impl Desk {
         }
         self.audit(now);
         Ok(())
-    }
-
-    /// Whether `worker` may write this now.
-    pub(crate) fn may_put(&self, worker: WorkerId, target: Target) -> bool {
-        match target {
-            Target::Part(name) => matches!(
-                self.plan.work_of(worker, LeaseId(name.lease)),
-                Some(Work::Evaluate { layer, .. }) if *layer == name.layer
-            ),
-            Target::Shard(shard) => {
-                let leases = self.merging.get(&shard);
-                let mut leases = leases.into_iter().flatten();
-                leases.any(|&(to, lease)| to == worker && self.plan.holds(worker, lease))
-            }
-        }
     }
 
     /// Takes in what came of an effect.

@@ -13,7 +13,7 @@ use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
 
 use super::Job;
-use super::desk::{Reply, Target, WorkerResult};
+use super::desk::{PutRefused, Reply, Target, Transfer, WorkerResult};
 use super::queue::{self, CallRefused, Receiver, Sender, Whose};
 use crate::error::{JobError, Refusal};
 
@@ -156,14 +156,14 @@ impl Handle {
         self.ask(Some(worker.participant), report).await
     }
 
-    /// Whether `worker` may write `target` now.
-    pub(crate) async fn may_put(
+    /// Begins to put an object for `worker`, if it may.
+    pub(crate) async fn begin_put(
         &self,
         worker: WorkerId,
         target: Target,
-    ) -> Result<bool, CallRefused> {
-        let may_put = move |job: &mut Job| job.desk.may_put(worker, target);
-        self.ask(Some(worker.participant), may_put).await
+    ) -> Result<Result<Transfer, PutRefused>, CallRefused> {
+        let begin_put = move |job: &mut Job| job.desk.begin_put(worker, target);
+        self.ask(Some(worker.participant), begin_put).await
     }
 
     /// Tells the job an event of a worker, without waiting for an answer.

@@ -1,6 +1,7 @@
 //! What the job does with calls that are dropped, and how results come into the journal.
 
 mod faults;
+mod parts;
 mod restarts;
 mod segments;
 
@@ -332,7 +333,8 @@ fn a_result_is_kept_until_it_is_checked() {
         lease: task.lease.0,
     };
     let checker = WorkerId::only(8);
-    assert!(!tested.desk.may_put(checker, Target::Part(name)));
+    let put = tested.desk.begin_put(checker, Target::Part(name));
+    assert!(put.is_err());
     let result = WorkerResult::Checked(vec![placed(0).summary]);
     let mut told = tested.hand_in(8, task.lease, result);
     assert_eq!(told.try_recv().unwrap(), Verdict::Accepted);

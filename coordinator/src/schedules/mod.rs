@@ -44,6 +44,8 @@ struct Seen {
     checks: u64,
     /// Shards that were read back and were not what the journal said.
     lost_shards: u64,
+    /// Removals of parts that nobody had use for.
+    orphans: u64,
 }
 
 impl Seen {
@@ -58,6 +60,7 @@ impl Seen {
         self.shards += other.shards;
         self.checks += other.checks;
         self.lost_shards += other.lost_shards;
+        self.orphans += other.orphans;
     }
 }
 
@@ -88,6 +91,7 @@ fn every_schedule_of_plan_journal_and_publication_ends_well() {
         (seen.shards, schedules / 200),
         (seen.checks, schedules / 100),
         (seen.lost_shards, schedules / 10_000),
+        (seen.orphans, schedules / 10),
     ];
     let is_often = often.iter().all(|(seen, least)| seen > least);
     assert!(is_often || schedules < MANY, "{seen:?}");

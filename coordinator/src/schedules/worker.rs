@@ -11,7 +11,7 @@ use chomp_table::{Digest, Head};
 use super::expected::Record;
 use super::world::{Held, TaskResult, Trouble, World};
 use crate::arbiter::ArbiterError;
-use crate::job::WorkerResult;
+use crate::job::{Target, WorkerResult};
 use crate::ready;
 use crate::testing::range_bits;
 
@@ -31,6 +31,9 @@ impl World {
                     layer: *layer,
                     lease: held.task.lease.0,
                 };
+                // Who may not put it through the coordinator writes it all the same.
+                let desk = self.coordinator.as_mut().map(|it| &mut it.desk);
+                let _transfer = desk.map(|desk| desk.begin_put(held.worker, Target::Part(name)));
                 self.put(name, bytes)?;
                 WorkerResult::Ranges(placed)
             }

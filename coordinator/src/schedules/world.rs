@@ -232,6 +232,8 @@ impl World {
             let ranges = |coordinator: &Coordinator| coordinator.tools.journal.ledger().len();
             let before = ranges(coordinator);
             let publishes = matches!(coordinator.under_way[index], Effect::Publish);
+            let removes = matches!(coordinator.under_way[index], Effect::Remove { .. });
+            self.seen.orphans += u64::from(removes);
             let (_, heard) = coordinator.end_effect(now, index);
             let after = ranges(coordinator);
             let goes_on = *coordinator.desk.plan.phase() == Phase::Running;

@@ -1,5 +1,7 @@
 //! What workers send to a desk, and what the desk answers.
 
+use std::sync::Arc;
+
 use chomp_plan::{LeaseAnswer, Verdict};
 use chomp_store::{MergedShard, PartName, Placed};
 use chomp_table::reader::ShardFileInfo;
@@ -32,6 +34,18 @@ pub(crate) struct Reply {
 pub(crate) enum Target {
     Part(PartName),
     Shard(u32),
+}
+
+/// That an object is on its way into the store. Clones are of the same object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Transfer(pub(super) Arc<()>);
+
+/// Why a worker may not put an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PutRefused {
+    /// It is of no lease that the worker holds.
+    #[error("this object is not this worker's to write: it has no lease for it")]
+    NoLease,
 }
 
 /// A result that the plan has not settled yet.

@@ -132,7 +132,9 @@ impl Desk {
     pub(crate) fn next_deadline(&self) -> Option<Millis> {
         let rests = self.writes.under_way.is_none() && !self.writes.waiting.is_empty();
         let rest = rests.then(|| self.next_begin());
-        rest.into_iter().chain(self.plan.next_deadline()).min()
+        let search = self.parts.next_search();
+        let others = search.into_iter().chain(self.plan.next_deadline());
+        rest.into_iter().chain(others).min()
     }
 
     /// Once the journal has failed, what waits for it has failed too.

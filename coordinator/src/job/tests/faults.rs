@@ -29,9 +29,9 @@ fn workers_write_what_their_leases_are_about() {
     let mut tested = tested(|_| ());
     tested.join(7);
     let task = tested.next_task(7).unwrap();
-    let may = |tested: &Tested, worker, target| {
+    let may = |tested: &mut Tested, worker, target| {
         let worker = WorkerId::only(worker);
-        tested.desk.may_put(worker, target)
+        tested.desk.begin_put(worker, target).is_ok()
     };
     let lease_number = task.lease.0;
     let part = |layer| {
@@ -40,8 +40,8 @@ fn workers_write_what_their_leases_are_about() {
             lease: lease_number,
         })
     };
-    assert!(may(&tested, 7, part(0)) && !may(&tested, 7, part(1)));
-    assert!(!may(&tested, 8, part(0)));
+    assert!(may(&mut tested, 7, part(0)) && !may(&mut tested, 7, part(1)));
+    assert!(!may(&mut tested, 8, part(0)));
 
     let mut tested = complete();
     for worker in [7, 8] {
@@ -49,12 +49,12 @@ fn workers_write_what_their_leases_are_about() {
     }
     let task = tested.next_task(7).unwrap();
     assert!(matches!(task.work, Work::Merge { shard: 0, .. }));
-    assert!(may(&tested, 7, Target::Shard(0)) && !may(&tested, 7, Target::Shard(1)));
-    assert!(!may(&tested, 8, Target::Shard(0)));
+    assert!(may(&mut tested, 7, Target::Shard(0)) && !may(&mut tested, 7, Target::Shard(1)));
+    assert!(!may(&mut tested, 8, Target::Shard(0)));
     let (worker, lease) = (WorkerId::only(7), task.lease);
     let returned = Event::Returned { worker, lease };
     tested.desk.handle(tested.now, returned);
-    assert!(!may(&tested, 7, Target::Shard(0)));
+    assert!(!may(&mut tested, 7, Target::Shard(0)));
 }
 
 /// The parts that coordinators write have names of their own.

@@ -1,0 +1,106 @@
+//! The parts that come through the coordinator, and what becomes of those that nobody has use for.
+//!
+//! A part whose lease has ended is an orphan if the journal does not name it and no result of it waits. A result may still come late, so the
+//! desk removes an orphan only when it finds it for the second time, and from then on takes no result under its lease.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use chomp_plan::{LeaseId, Millis, Work, WorkerId};
+use chomp_store::PartName;
+
+use super::Desk;
+use super::messages::{PutRefused, Target, Transfer};
+use crate::effects::Effect;
+
+/// The time from one search for orphans to the next.
+const SEARCH_EVERY_MS: u64 = 10_000;
+
+/// The parts that workers have begun to put, until the journal names them or they are removed.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    begun: HashMap<LeaseId, Part>,
+    next_search: Millis,
+}
+
+#[derive(Debug)]
+struct Part {
+    name: PartName,
+    worker: WorkerId,
+    transfer: Transfer,
+    /// Whether the last search found it to be an orphan.
+    is_orphan: bool,
+}
+
+impl Parts {
+    /// When orphans are searched for, if there may be any.
+    pub(super) fn next_search(&self) -> Option<Millis> {
+        (!self.begun.is_empty()).then_some(self.next_search)
+    }
+}
+
+impl Desk {
+    /// Takes in that `worker` begins to put an object through the coordinator. The transfer is to be kept for as long as
+    /// the object may get into the store.
+    pub(crate) fn begin_put(
+        &mut self,
+        worker: WorkerId,
+        target: Target,
+    ) -> Result<Transfer, PutRefused> {
+        let name = match target {
+            Target::Part(name) => name,
+            Target::Shard(shard) => {
+                let leases = self.merging.get(&shard);
+                let mut leases = leases.into_iter().flatten();
+                let held =
+                    leases.any(|&(to, lease)| to == worker && self.plan.holds(worker, lease));
+                return held.then(Transfer::default).ok_or(PutRefused::NoLease);
+            }
+        };
+        let lease = LeaseId(name.lease);
+        match self.plan.work_of(worker, lease) {
+            Some(Work::Evaluate { layer, .. }) if *layer == name.layer => {}
+            _ => return Err(PutRefused::NoLease),
+        }
+        let part = self.parts.begun.entry(lease).or_insert_with(|| Part {
+            name,
+            worker,
+            transfer: Transfer::default(),
+            is_orphan: false,
+        });
+        Ok(part.transfer.clone())
+    }
+
+    /// Searches for orphans, if it is time to, and has them removed.
+    pub(super) fn remove_orphans(&mut self, now: Millis) {
+        if self.writes.failed.is_some() {
+            // Nobody knows what the journal names.
+            self.parts.begun.clear();
+        }
+        if self.parts.next_search().is_none_or(|at| now < at) {
+            return;
+        }
+        self.parts.next_search = now.plus(SEARCH_EVERY_MS);
+        let waiting = self.submissions.values().map(|waiting| waiting.lease);
+        let waiting: HashSet<u64> = waiting.collect();
+        let mut orphans = Vec::new();
+        self.parts.begun.retain(|&lease, part| {
+            if self.journal.names(&part.name.key()) {
+                return false;
+            }
+            let was_orphan = part.is_orphan;
+            part.is_orphan = !self.plan.holds(part.worker, lease)
+                && !waiting.contains(&lease.0)
+                && Arc::strong_count(&part.transfer.0) == 1;
+            if !was_orphan || !part.is_orphan {
+                return true;
+            }
+            self.plan.forget_ended(lease);
+            orphans.push(part.name.key());
+            false
+        });
+        if !orphans.is_empty() {
+            self.effects.push(Effect::Remove { orphans });
+        }
+    }
+}

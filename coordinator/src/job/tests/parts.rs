@@ -1,0 +1,138 @@
+//! Parts that come through the coordinator: those that nobody has use for go.
+
+use chomp_plan::Rejection;
+
+use super::super::desk::Transfer;
+use super::*;
+
+impl Tested {
+    /// Worker 7 gets the first range.
+    fn begin(&mut self) -> (LeaseId, PartName) {
+        self.join(7);
+        let task = self.next_task(7).unwrap();
+        let (layer, lease) = (0, task.lease.0);
+        (task.lease, PartName { layer, lease })
+    }
+
+    fn announce(&mut self, name: PartName) -> Transfer {
+        let (worker, target) = (WorkerId::only(7), Target::Part(name));
+        self.desk.begin_put(worker, target).unwrap()
+    }
+
+    fn put(&mut self, name: PartName) {
+        let _transfer = self.announce(name);
+        self.storage.overwrite(&name.key(), "a part");
+    }
+
+    fn is_there(&self, name: PartName) -> bool {
+        self.storage.objects().contains_key(&name.key())
+    }
+
+    /// Lets so much time pass that orphans are searched for, and does what follows.
+    fn search(&mut self) {
+        self.now = self.now.plus(9_000);
+        self.write_all();
+    }
+}
+
+#[test]
+fn parts_that_nobody_has_use_for_are_removed() {
+    let worker = WorkerId::only(7);
+    for how in 0..4 {
+        let mut tested = tested(|_| ());
+        let (lease, name) = tested.begin();
+        tested.put(name);
+        tested.search();
+        assert!(tested.is_there(name), "its lease stands");
+        let reason = String::new();
+        let event = match how {
+            0 => Event::Returned { worker, lease },
+            1 => Event::Failed {
+                worker,
+                lease,
+                reason,
+            },
+            2 => Event::Left { worker },
+            _ => Event::Revoked {
+                participant: worker.participant,
+            },
+        };
+        tested.desk.handle(tested.now, event);
+        tested.search();
+        assert!(tested.is_there(name), "its result may be on the way");
+        tested.search();
+        assert!(!tested.is_there(name), "{how}");
+        // What is said of it now is of no use.
+        tested.join(7);
+        let result = WorkerResult::Ranges(vec![placed(0)]);
+        let verdict = tested.hand_in(7, lease, result).try_recv();
+        let Ok(Verdict::Rejected { reason }) = verdict else {
+            panic!("{verdict:?}");
+        };
+        assert!(how == 3 || reason == Rejection::NoLease { lease });
+        assert!(tested.desk.next_deadline().is_none_or(|at| at > tested.now));
+    }
+}
+
+#[test]
+fn parts_that_are_or_may_be_named_stay() {
+    let worker = WorkerId::only(7);
+    let result = || WorkerResult::Ranges(vec![placed(0)]);
+    let search_often = |tested: &mut Tested| (0..3).for_each(|_| tested.search());
+
+    let mut done = tested(|_| ());
+    let (lease, name) = done.begin();
+    done.put(name);
+    let mut verdict = done.hand_in(7, lease, result());
+    search_often(&mut done);
+    assert_eq!(verdict.try_recv().unwrap(), Verdict::Accepted);
+    assert!(done.is_there(name));
+
+    // A result that waits for a check.
+    let mut held = tested(|settings| settings.check_one_in = 1);
+    held.join(8);
+    let (lease, name) = held.begin();
+    held.put(name);
+    let mut verdict = held.hand_in(7, lease, result());
+    assert_eq!(verdict.try_recv().unwrap(), Verdict::Held);
+    search_often(&mut held);
+    assert!(held.is_there(name));
+
+    // One that comes after its lease has ended.
+    let mut late = tested(|_| ());
+    let (lease, name) = late.begin();
+    late.put(name);
+    late.desk
+        .handle(late.now, Event::Returned { worker, lease });
+    late.now = late.now.plus(9_000);
+    let mut verdict = late.hand_in(7, lease, result());
+    search_often(&mut late);
+    assert_eq!(verdict.try_recv().unwrap(), Verdict::Accepted);
+    assert!(late.is_there(name));
+
+    // One that may still be written when its lease has ended goes when it cannot any more.
+    let mut slow = tested(|_| ());
+    let (lease, name) = slow.begin();
+    let transfer = slow.announce(name);
+    slow.desk
+        .handle(slow.now, Event::Returned { worker, lease });
+    search_often(&mut slow);
+    slow.storage.overwrite(&name.key(), "a part");
+    drop(transfer);
+    search_often(&mut slow);
+    assert!(!slow.is_there(name));
+
+    // After a write that failed nobody knows whether the journal names it.
+    let mut failed = tested(|_| ());
+    let (lease, name) = failed.begin();
+    failed.put(name);
+    let _verdict = failed.hand_in(7, lease, result());
+    failed.storage.set_fault(Some(Fault {
+        call: failed.storage.calls(),
+        sticky: false,
+        moment: Moment::After,
+    }));
+    search_often(&mut failed);
+    assert!(failed.desk.fault.is_some() && failed.is_there(name));
+    assert!(failed.desk.next_deadline().is_none_or(|at| at > failed.now));
+}
