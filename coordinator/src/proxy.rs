@@ -3,7 +3,7 @@
 //! | request | answer |
 //! |---|---|
 //! | `GET /objects/<key>`, all of it or one range of bytes | 200, 206; 404 if it is not there, 416 if it ends before the range |
-//! | `PUT /objects/<key>` with a length, `If-None-Match: *`, and the worker | 201; 412 if it is there already, 403 if it is not that worker's to write |
+//! | `PUT /objects/<key>` with a length, `If-None-Match: *`, and the worker | 201; 412 if it is there already, 403 if it is not that worker's to write, 413 if it is longer than what is leased |
 //!
 //! Nothing is decoded on the way. A worker reads what tasks need: the journal, the parts that it
 //! names, the shards of the job's table. It writes the part of an evaluation that is leased to it, and a shard whose merge is.
@@ -44,7 +44,7 @@ use hyper::body::Body as _;
 use tokio::time::timeout;
 
 use crate::http::metrics::Traffic;
-use crate::job::{Handle, Target};
+use crate::job::{Handle, PutRefused, Target};
 use crate::roster::Bearer;
 use answers::{Asked, busy, empty, failed, partial, whole};
 use outgoing::outgoing;
@@ -255,9 +255,15 @@ async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
     let Some(turn) = proxy.turn(worker.participant).await else {
         return busy();
     };
-    let transfer = match proxy.handle.begin_put(worker, target).await {
+    let transfer = match proxy.handle.begin_put(worker, target, length).await {
         Ok(Ok(transfer)) => transfer,
-        Ok(Err(refused)) => return problem(StatusCode::FORBIDDEN, &refused.to_string()),
+        Ok(Err(refused)) => {
+            let status = match refused {
+                PutRefused::NoLease => StatusCode::FORBIDDEN,
+                PutRefused::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            };
+            return problem(status, &refused.to_string());
+        }
         Err(refused) => return problem(StatusCode::SERVICE_UNAVAILABLE, &refused.to_string()),
     };
     let Some(memory) = proxy.memory(worker.participant, length).await else {

@@ -27,6 +27,13 @@ pub enum Rejection {
     /// The lease was not given to this worker, or so long ago that nobody remembers it.
     #[error("lease {lease} was not given to this worker by this coordinator, or ended long ago")]
     NoLease { lease: LeaseId },
+    /// The part of the lease has bytes that are of no record, or records that it has no bytes for.
+    #[error("the part of lease {lease} has {bytes} bytes, and its records fill {filled}")]
+    Unfilled {
+        lease: LeaseId,
+        bytes: u64,
+        filled: u64,
+    },
     /// No worker can have computed this yet.
     #[error("{unit} was not to be computed yet: not all ranges that it draws on are committed")]
     NotReady { unit: Unit },

@@ -28,6 +28,12 @@ pub const RANGES_MAX: usize = 1 << 12;
 /// The most bytes that a part may have: putting one takes this much memory.
 pub const BYTES_MAX: u64 = 1 << 28;
 
+/// The most bytes that a part of so many ranges of a table of this division has.
+pub fn bytes_max(ranges: usize, division: Division) -> u64 {
+    let records = division.max_record_len().saturating_mul(ranges as u64);
+    BYTES_MAX.min(HEADER_BYTES.saturating_add(records))
+}
+
 const HEADER: [u8; 16] = *b"chomppar\x02\0\0\0\0\0\0\0";
 /// What a part has before the first record.
 pub const HEADER_BYTES: u64 = HEADER.len() as u64;

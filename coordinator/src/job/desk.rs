@@ -149,6 +149,19 @@ impl Desk {
         result: WorkerResult,
         reply: oneshot::Sender<Verdict>,
     ) {
+        if let WorkerResult::Ranges(placed) = &result
+            && let Err(reason) = self.parts.check(worker, lease, placed)
+        {
+            let failed = Event::Failed {
+                worker,
+                lease,
+                reason: reason.to_string(),
+            };
+            self.handle(now, failed);
+            // A worker that is gone needs no answer.
+            let _ = reply.send(Verdict::Rejected { reason });
+            return;
+        }
         let submission = self.next_submission();
         let event = match &result {
             WorkerResult::Ranges(placed) => Event::Evaluated {

@@ -156,13 +156,14 @@ impl Handle {
         self.ask(Some(worker.participant), report).await
     }
 
-    /// Begins to put an object for `worker`, if it may.
+    /// Begins to put so many bytes for `worker`, if it may.
     pub(crate) async fn begin_put(
         &self,
         worker: WorkerId,
         target: Target,
+        bytes: u64,
     ) -> Result<Result<Transfer, PutRefused>, CallRefused> {
-        let begin_put = move |job: &mut Job| job.desk.begin_put(worker, target);
+        let begin_put = move |job: &mut Job| job.desk.begin_put(worker, target, bytes);
         self.ask(Some(worker.participant), begin_put).await
     }
 

@@ -333,8 +333,8 @@ fn a_result_is_kept_until_it_is_checked() {
         lease: task.lease.0,
     };
     let checker = WorkerId::only(8);
-    let put = tested.desk.begin_put(checker, Target::Part(name));
-    assert!(put.is_err());
+    let put = tested.desk.begin_put(checker, Target::Part(name), 76);
+    assert_eq!(put.unwrap_err(), PutRefused::NoLease);
     let result = WorkerResult::Checked(vec![placed(0).summary]);
     let mut told = tested.hand_in(8, task.lease, result);
     assert_eq!(told.try_recv().unwrap(), Verdict::Accepted);

@@ -17,6 +17,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::job::tests::job_with_lease;
+use crate::testing::range_bits;
 
 mod places;
 
@@ -319,6 +320,19 @@ async fn workers_write_their_leases_and_nothing_else() {
     assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
 }
 
+/// A task of one range of 2^12 words takes no more of the disk than such a range can.
+#[tokio::test(start_paused = true)]
+async fn a_part_is_no_longer_than_what_was_leased() {
+    let served = serve();
+    let most = part::bytes_max(1, range_bits().into());
+    assert!(most < 1 << 10, "{most}");
+    // It is refused before any of it comes.
+    let (_sender, mut call) = open_put(&served, PART, most + 1);
+    assert_eq!(call.join_next().await.unwrap().unwrap(), 413);
+    let longest = vec![1; usize::try_from(most).unwrap()];
+    assert_eq!(served.put(PART, |_| (), longest.into()).await, 201);
+}
+
 #[tokio::test]
 async fn a_storage_that_fails_is_told_as_such() {
     let served = serve();
@@ -361,11 +375,11 @@ fn patience() -> Duration {
 }
 
 /// A put of so many bytes, of which none come.
-fn open_put(served: &Served, length: u64) -> (mpsc::Sender<Bytes>, JoinSet<u16>) {
+fn open_put(served: &Served, key: &str, length: u64) -> (mpsc::Sender<Bytes>, JoinSet<u16>) {
     let (sender, body) = stalled();
     let request = Request::builder()
         .method(Method::PUT)
-        .uri(format!("{OBJECTS_PATH}{PART}"))
+        .uri(format!("{OBJECTS_PATH}{key}"))
         .header(IF_NONE_MATCH, "*")
         .header(WORKER_HEADER, "7")
         .header(CONTENT_LENGTH, length)
@@ -381,7 +395,7 @@ fn open_put(served: &Served, length: u64) -> (mpsc::Sender<Bytes>, JoinSet<u16>)
 async fn bodies_that_come_too_slowly_end() {
     let served = serve();
     let start = Instant::now();
-    let (still, mut call) = open_put(&served, 1 << 20);
+    let (still, mut call) = open_put(&served, SHARD, 1 << 20);
     assert_eq!(call.join_next().await.unwrap().unwrap(), 408);
     assert_eq!(start.elapsed(), patience());
     drop(still);
@@ -392,7 +406,7 @@ async fn bodies_that_come_too_slowly_end() {
         (330_000, 3_300_000, 201),
     ] {
         let start = Instant::now();
-        let (slow, mut call) = open_put(&served, length);
+        let (slow, mut call) = open_put(&served, SHARD, length);
         let piece = Bytes::from(vec![1; bytes]);
         let drip = async {
             for _ in 0..length / bytes as u64 {
@@ -407,9 +421,9 @@ async fn bodies_that_come_too_slowly_end() {
         assert_eq!(found.unwrap().unwrap(), status, "{bytes}");
         assert!(start.elapsed() <= BODY_TIME + Duration::from_secs(10));
     }
-    served.storage.delete(&[key(PART)]).await.unwrap();
+    served.storage.delete(&[key(SHARD)]).await.unwrap();
     // One that is broken off leaves nothing.
-    let (cut, mut call) = open_put(&served, 1 << 20);
+    let (cut, mut call) = open_put(&served, SHARD, 1 << 20);
     drop(cut);
     assert_eq!(call.join_next().await.unwrap().unwrap(), 400);
     assert!(served.storage.objects().is_empty());
@@ -421,12 +435,12 @@ async fn bodies_that_come_too_slowly_end() {
 async fn bodies_together_take_bounded_memory() {
     let served = serve();
     let settle = || sleep(Duration::from_millis(1));
-    let (_one, mut one) = open_put(&served, 40 << 20);
+    let (_one, mut one) = open_put(&served, SHARD, 40 << 20);
     settle().await;
     assert_eq!(served.proxy.memory.left(), 88 << 10);
     // The largest part is more than all that one gets. There is one such at a time, and no other waits for it.
-    let (_large, mut large) = open_put(&served, part::BYTES_MAX);
-    let (_larger, mut larger) = open_put(&served, part::BYTES_MAX);
+    let (_large, mut large) = open_put(&served, SHARD, part::BYTES_MAX);
+    let (_larger, mut larger) = open_put(&served, SHARD, part::BYTES_MAX);
     settle().await;
     assert_eq!(served.proxy.large.left(), 0);
     assert_eq!(served.proxy.memory.left(), 88 << 10);
@@ -442,7 +456,7 @@ async fn bodies_together_take_bounded_memory() {
 
     // Who waits too long is told to come back.
     served.storage.delete(&[key(PART)]).await.unwrap();
-    let (one, mut call) = open_put(&served, BYTES_EACH);
+    let (one, mut call) = open_put(&served, SHARD, BYTES_EACH);
     settle().await;
     let start = Instant::now();
     let piece = Bytes::from(vec![1; 64 << 10]);

@@ -32,8 +32,10 @@ impl World {
                     lease: held.task.lease.0,
                 };
                 // Who may not put it through the coordinator writes it all the same.
+                let length = bytes.len() as u64;
                 let desk = self.coordinator.as_mut().map(|it| &mut it.desk);
-                let _transfer = desk.map(|desk| desk.begin_put(held.worker, Target::Part(name)));
+                let _transfer =
+                    desk.map(|desk| desk.begin_put(held.worker, Target::Part(name), length));
                 self.put(name, bytes)?;
                 WorkerResult::Ranges(placed)
             }

@@ -113,7 +113,7 @@ fn evaluated_ranges(ranges: Vec<v1::Summary>, division: Division) -> Result<Vec<
         let checked = range.check(division);
         checked.map_err(|damage| Wrong(damage.to_string()))?;
         let (start, length) = (u64::from(range.offset), u64::from(range.length));
-        if free > start {
+        if free != start {
             let at = format!("cannot be at {start} with {length} bytes");
             return Err(Wrong(format!("the record of range {head} {at}")));
         }

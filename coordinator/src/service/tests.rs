@@ -354,6 +354,7 @@ async fn results_that_are_none_are_refused() {
         (with(|range| range.stored = range.count + 1), "stored"),
         (with(|range| range.count = 2048), "possible"),
         (with(|range| range.offset = 15), "cannot be at 15"),
+        (with(|range| range.offset = 17), "cannot be at 17"),
         (with(|range| range.offset = u32::MAX), "cannot be at"),
         (with(|range| range.length = 0), "with 0 bytes"),
         (with(|range| range.length = u32::MAX), "cannot be at"),
@@ -361,6 +362,7 @@ async fn results_that_are_none_are_refused() {
         (with(|range| range.head = u64::MAX), "not of this table"),
         (next(|range| range.head = 0), "out of order"),
         (next(|range| range.offset -= 1), "cannot be at"),
+        (next(|range| range.offset += 1), "cannot be at"),
     ] {
         let status = served.complete(0, result).await.expect_err(words);
         assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");

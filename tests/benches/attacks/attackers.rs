@@ -13,8 +13,8 @@ use chomp_proto::v1::task::Work;
 use chomp_proto::v1::{self};
 use chomp_proto::{OBJECTS_PATH, WORKER_HEADER};
 use chomp_store::location::Location;
-use chomp_store::{Follower, PartName};
-use chomp_table::Head;
+use chomp_store::{Follower, PartName, part};
+use chomp_table::{Head, RangeBits};
 use http::{Method, Response};
 use hyper::body::Frame;
 use rustls::pki_types::ServerName;
@@ -270,7 +270,7 @@ pub(crate) fn question(number: u64) -> String {
     format!("/api/position/{word:#b}")
 }
 
-/// Takes a lease, announces the largest part that there may be, and sends none of it.
+/// Takes a lease, announces the largest part that it may put, and sends none of it.
 async fn upload(peer: &mut Peer, worker: u64) -> Result<(), BoxError> {
     let Some(task) = peer.lease(worker).await? else {
         return Ok(());
@@ -280,10 +280,12 @@ async fn upload(peer: &mut Peer, worker: u64) -> Result<(), BoxError> {
     };
     let (layer, lease) = (evaluate.layer, task.lease);
     let path = format!("{OBJECTS_PATH}{}", PartName { layer, lease }.key());
-    let worker = worker.to_string();
+    let division = RangeBits::new(crate::RANGE_BITS).ok_or("no range bits")?;
+    let announced = part::bytes_max(evaluate.heads.len(), division.into());
+    let (worker, announced) = (worker.to_string(), announced.to_string());
     let headers = [
         (WORKER_HEADER, &*worker),
-        ("content-length", "134217728"),
+        ("content-length", &*announced),
         ("if-none-match", "*"),
     ];
     let silence = tokio_stream::pending::<Result<Frame<bytes::Bytes>, tonic::Status>>();

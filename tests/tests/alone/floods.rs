@@ -9,9 +9,9 @@ use chomp_access::Access;
 use chomp_proto::v1::complete_request::Result as Said;
 use chomp_proto::v1::task::Work;
 use chomp_proto::{WORKER_HEADER, v1};
-use chomp_store::Follower;
 use chomp_store::location::Location;
-use chomp_table::Head;
+use chomp_store::{Follower, part};
+use chomp_table::{Head, RangeBits};
 use http::Method;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
@@ -23,8 +23,7 @@ use tonic::{Code, Status};
 const BITS: u32 = 20;
 /// How many calls each flood has under way: as many as a connection may have.
 const LANES: u64 = 64;
-/// The bytes of bodies that a participant may have under way: see `coordinator/src/proxy.rs`.
-const ANNOUNCED: &str = "50331648";
+const RANGE_BITS: u32 = 12;
 
 /// What a participant does as fast as it can.
 #[derive(Clone, Copy, Debug)]
@@ -143,15 +142,19 @@ async fn uploads(access: Access) {
     let Some(v1::lease_reply::Answer::Task(task)) = reply.into_inner().answer else {
         panic!("it is the first to ask");
     };
-    assert!(matches!(task.work, Some(Work::Evaluate(_))));
+    let Some(Work::Evaluate(evaluate)) = &task.work else {
+        panic!("ranges come first");
+    };
+    let division = RangeBits::new(RANGE_BITS).unwrap().into();
+    let announced = part::bytes_max(evaluate.heads.len(), division);
     for _ in 0..4 {
         let task = task.clone();
         let objects = objects.clone();
         silent.spawn(async move {
-            let worker = worker.to_string();
+            let (worker, announced) = (worker.to_string(), announced.to_string());
             let headers = [
                 (WORKER_HEADER, &*worker),
-                ("content-length", ANNOUNCED),
+                ("content-length", &*announced),
                 ("if-none-match", "*"),
             ];
             let nothing = tokio_stream::pending::<Result<Frame<Bytes>, Status>>();
@@ -165,7 +168,7 @@ async fn uploads(access: Access) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_who_floods_is_told_to_wait_and_honest_workers_lose_nothing() {
-    let mut cluster = Job::start(BITS, 12, &["--keep-parts"]);
+    let mut cluster = Job::start(BITS, RANGE_BITS, &["--keep-parts"]);
     let access = cluster.access_of("flood");
     let table = cluster.table().to_str().unwrap().to_owned();
     let stop = CancellationToken::new();

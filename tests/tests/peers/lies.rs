@@ -137,7 +137,7 @@ pub(crate) fn flip(range: &mut Range, positions: u64, random: &mut Rng) {
 }
 
 /// The ways to hand in what is no result, by their names. The last ones look like results.
-pub(crate) const MISSHAPEN: [&str; 24] = [
+pub(crate) const MISSHAPEN: [&str; 26] = [
     "nothing",
     "no ranges",
     "a range twice",
@@ -154,11 +154,13 @@ pub(crate) const MISSHAPEN: [&str; 24] = [
     "a shard that is no JSON",
     "a shard that was not asked for",
     "a hundred thousand ranges",
-    "a part that was never put",
+    "records at other places",
     "a part of no bytes",
+    "a part with a byte too many",
+    "a part of 48 MiB",
+    "a part that was never put",
     "a part with a wrong bit",
     "a part of zeros",
-    "records at other places",
     "another digest",
     "another count",
     "another number of stored positions",
@@ -213,6 +215,8 @@ pub(crate) fn misshapen(name: &str, client: &Client, truth: &[Range], bits: u32)
         }
         "a part that was never put" => bytes = None,
         "a part of no bytes" => bytes = Some(Bytes::new()),
+        "a part with a byte too many" => change(&mut bytes, |bytes| bytes.push(0)),
+        "a part of 48 MiB" => change(&mut bytes, |bytes| bytes.resize(48 << 20, 0)),
         "a part with a wrong bit" => change(&mut bytes, |bytes| *bytes.last_mut().unwrap() ^= 1),
         "a part of zeros" => change(&mut bytes, |bytes| bytes.fill(0)),
         "records at other places" => {

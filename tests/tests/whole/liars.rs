@@ -132,8 +132,8 @@ impl<T> Aftermath<T> {
 }
 
 const LIED: &str = "sent a wrong content of range";
-/// So many of the misshapen results are seen to be none without a look at the part.
-const SEEN_AT_ONCE: usize = 16;
+/// So many of the misshapen results are seen to be none without a look into the part.
+const SEEN_AT_ONCE: usize = 20;
 
 /// The first task, and what is to be said of it.
 async fn first(client: &mut Client) -> (v1::Task, Vec<Range>) {

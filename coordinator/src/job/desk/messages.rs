@@ -46,6 +46,9 @@ pub(crate) enum PutRefused {
     /// It is of no lease that the worker holds.
     #[error("this object is not this worker's to write: it has no lease for it")]
     NoLease,
+    /// The ranges of the lease do not fill it, whatever they are.
+    #[error("the part of this lease has at most {most} bytes")]
+    TooLong { most: u64 },
 }
 
 /// A result that the plan has not settled yet.

@@ -1,13 +1,14 @@
-//! The parts that come through the coordinator, and what becomes of those that nobody has use for.
+//! The parts that come through the coordinator: how long they are, and what becomes of those that nobody has use for.
 //!
-//! A part whose lease has ended is an orphan if the journal does not name it and no result of it waits. A result may still come late, so the
+//! The records of a part fill it: a result that leaves bytes of its part to no record is refused. A part whose lease has
+//! ended is an orphan if the journal does not name it and no result of it waits. A result may still come late, so the
 //! desk removes an orphan only when it finds it for the second time, and from then on takes no result under its lease.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use chomp_plan::{LeaseId, Millis, Work, WorkerId};
-use chomp_store::PartName;
+use chomp_plan::{LeaseId, Millis, Rejection, Work, WorkerId};
+use chomp_store::{PartName, Placed, part};
 
 use super::Desk;
 use super::messages::{PutRefused, Target, Transfer};
@@ -27,12 +28,35 @@ pub(super) struct Parts {
 struct Part {
     name: PartName,
     worker: WorkerId,
+    /// The most bytes that were announced for it: it has no more.
+    bytes: u64,
     transfer: Transfer,
     /// Whether the last search found it to be an orphan.
     is_orphan: bool,
 }
 
 impl Parts {
+    /// Fails unless these records fill the part of the lease. Nothing is known of a part that its worker wrote into the
+    /// store itself.
+    pub(super) fn check(
+        &self,
+        worker: WorkerId,
+        lease: LeaseId,
+        placed: &[Placed],
+    ) -> Result<(), Rejection> {
+        let end = |last: &Placed| u64::from(last.offset) + u64::from(last.length);
+        let filled = placed.last().map_or(part::HEADER_BYTES, end);
+        let part = self.begun.get(&lease);
+        match part.filter(|part| part.worker == worker && part.bytes != filled) {
+            None => Ok(()),
+            Some(&Part { bytes, .. }) => Err(Rejection::Unfilled {
+                lease,
+                bytes,
+                filled,
+            }),
+        }
+    }
+
     /// When orphans are searched for, if there may be any.
     pub(super) fn next_search(&self) -> Option<Millis> {
         (!self.begun.is_empty()).then_some(self.next_search)
@@ -40,12 +64,13 @@ impl Parts {
 }
 
 impl Desk {
-    /// Takes in that `worker` begins to put an object through the coordinator. The transfer is to be kept for as long as
-    /// the object may get into the store.
+    /// Takes in that `worker` begins to put so many bytes through the coordinator. The transfer is to be kept for as long
+    /// as they may get into the store.
     pub(crate) fn begin_put(
         &mut self,
         worker: WorkerId,
         target: Target,
+        bytes: u64,
     ) -> Result<Transfer, PutRefused> {
         let name = match target {
             Target::Part(name) => name,
@@ -58,16 +83,22 @@ impl Desk {
             }
         };
         let lease = LeaseId(name.lease);
-        match self.plan.work_of(worker, lease) {
-            Some(Work::Evaluate { layer, .. }) if *layer == name.layer => {}
+        let ranges = match self.plan.work_of(worker, lease) {
+            Some(Work::Evaluate { layer, heads }) if *layer == name.layer => heads.len(),
             _ => return Err(PutRefused::NoLease),
+        };
+        let most = part::bytes_max(ranges, self.journal.ledger().division);
+        if bytes > most {
+            return Err(PutRefused::TooLong { most });
         }
         let part = self.parts.begun.entry(lease).or_insert_with(|| Part {
             name,
             worker,
+            bytes,
             transfer: Transfer::default(),
             is_orphan: false,
         });
+        part.bytes = part.bytes.max(bytes);
         Ok(part.transfer.clone())
     }
 

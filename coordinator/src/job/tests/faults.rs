@@ -31,7 +31,7 @@ fn workers_write_what_their_leases_are_about() {
     let task = tested.next_task(7).unwrap();
     let may = |tested: &mut Tested, worker, target| {
         let worker = WorkerId::only(worker);
-        tested.desk.begin_put(worker, target).is_ok()
+        tested.desk.begin_put(worker, target, 76).is_ok()
     };
     let lease_number = task.lease.0;
     let part = |layer| {

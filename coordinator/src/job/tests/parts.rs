@@ -1,9 +1,12 @@
-//! Parts that come through the coordinator: those that nobody has use for go.
+//! Parts that come through the coordinator: their records fill them, and those that nobody has use for go.
 
 use chomp_plan::Rejection;
 
 use super::super::desk::Transfer;
 use super::*;
+
+/// What the record of the first range takes.
+const BYTES: u64 = 76;
 
 impl Tested {
     /// Worker 7 gets the first range.
@@ -14,13 +17,13 @@ impl Tested {
         (task.lease, PartName { layer, lease })
     }
 
-    fn announce(&mut self, name: PartName) -> Transfer {
+    fn announce(&mut self, name: PartName, bytes: u64) -> Transfer {
         let (worker, target) = (WorkerId::only(7), Target::Part(name));
-        self.desk.begin_put(worker, target).unwrap()
+        self.desk.begin_put(worker, target, bytes).unwrap()
     }
 
     fn put(&mut self, name: PartName) {
-        let _transfer = self.announce(name);
+        let _transfer = self.announce(name, BYTES);
         self.storage.overwrite(&name.key(), "a part");
     }
 
@@ -32,6 +35,37 @@ impl Tested {
     fn search(&mut self) {
         self.now = self.now.plus(9_000);
         self.write_all();
+    }
+}
+
+#[test]
+fn the_records_of_a_part_fill_it() {
+    for (announced, is_taken) in [
+        (&[BYTES][..], true),
+        (&[BYTES, BYTES], true),
+        (&[BYTES + 1], false),
+        (&[BYTES - 1], false),
+        // Which of them got into the store, nobody knows.
+        (&[BYTES + 1, BYTES], false),
+    ] {
+        let mut tested = tested(|_| ());
+        let (lease, name) = tested.begin();
+        for &bytes in announced {
+            tested.announce(name, bytes);
+        }
+        let result = WorkerResult::Ranges(vec![placed(0)]);
+        let mut verdict = tested.hand_in(7, lease, result);
+        tested.write_all();
+        let taken = tested.tools.journal.ledger().place(Head(0)).is_some();
+        assert_eq!(taken, is_taken, "{announced:?}");
+        let verdict = verdict.try_recv().unwrap();
+        let unfilled = |reason: &_| matches!(reason, Rejection::Unfilled { .. });
+        match verdict {
+            Verdict::Accepted => assert!(is_taken),
+            Verdict::Rejected { reason } if unfilled(&reason) => assert!(!is_taken),
+            other => panic!("{other:?}"),
+        }
+        assert!(!tested.desk.plan.holds(WorkerId::only(7), lease));
     }
 }
 
@@ -113,7 +147,7 @@ fn parts_that_are_or_may_be_named_stay() {
     // One that may still be written when its lease has ended goes when it cannot any more.
     let mut slow = tested(|_| ());
     let (lease, name) = slow.begin();
-    let transfer = slow.announce(name);
+    let transfer = slow.announce(name, BYTES);
     slow.desk
         .handle(slow.now, Event::Returned { worker, lease });
     search_often(&mut slow);
