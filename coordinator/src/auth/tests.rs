@@ -491,7 +491,7 @@ async fn what_a_revoked_participant_has_begun_ends() {
     let mut participants = Participants::default();
     let holders = ["eve", "bob"].map(|name| participants.add(name).unwrap());
     let list = List::new(participants);
-    let issuer = Arc::new(Issuer::in_memory(0).unwrap());
+    let issuer = Arc::new(Issuer::in_memory().unwrap());
     let gate = Gate::new(
         Arc::clone(&issuer),
         Roster::new(list.clone(), None),
