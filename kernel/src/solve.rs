@@ -182,7 +182,7 @@ impl Solver {
             }
             for &losing in &self.out[before..self.len] {
                 let finals = &mut self.finals;
-                apply_shorter(u64::from(losing), range_bits, masks, finals, bitmap);
+                apply_longer(u64::from(losing), range_bits, masks, finals, bitmap);
             }
             let losing = bitmap[i];
             if i % 2 == 0 {
@@ -238,7 +238,7 @@ fn sweep_first(chunk: &mut Chunk, masks: &Masks, out: &mut [u32]) -> usize {
         if !chunk.contains(l) {
             losing.insert(l);
             *chunk |= masks.even[l];
-            for path in shorter(l as u64).take_while(|&path| path < FIRST_CHUNK_PATHS) {
+            for path in longer(l as u64).take_while(|&path| path < FIRST_CHUNK_PATHS) {
                 *chunk |= masks.odd[(path >> 1) as usize];
             }
             out[found] = index;
@@ -250,20 +250,20 @@ fn sweep_first(chunk: &mut Chunk, masks: &Masks, out: &mut [u32]) -> usize {
 }
 
 /// The paths with trailing 1s that stand for the position of the first range at `index`.
-fn shorter(index: u64) -> impl Iterator<Item = u64> {
+fn longer(index: u64) -> impl Iterator<Item = u64> {
     (1..).map(move |ones: u32| ((2 * index + 1) << ones) - 1)
 }
 
 /// Applies, in the first range, that the position at `index` is losing, for the longer paths that
 /// stand for it. Those in the first chunk were applied when it was swept.
-fn apply_shorter(
+fn apply_longer(
     index: u64,
     range_bits: u32,
     masks: &Masks,
     finals: &mut Finals,
     bitmap: &mut [Chunk],
 ) {
-    let later = shorter(index).skip_while(|&path| path < FIRST_CHUNK_PATHS);
+    let later = longer(index).skip_while(|&path| path < FIRST_CHUNK_PATHS);
     for path in later.take_while(|&path| path < 1 << range_bits) {
         finals.apply(path, range_bits, masks, bitmap);
     }

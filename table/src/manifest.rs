@@ -82,7 +82,7 @@ pub struct Manifest {
     pub fingerprints_by_bits: Vec<Digest>,
     /// The range bits with which it was made. They do not change its content.
     pub range_bits: u32,
-    /// Each range was computed by at least so many workers, all with the same result.
+    /// Each range was computed by at least so many participants, all with the same result.
     pub replicas: u32,
     /// The program that made it, as `chomp 1.2.3`.
     pub software: String,

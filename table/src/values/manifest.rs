@@ -50,7 +50,7 @@ pub struct ValuesManifest {
     pub shard_bits: u32,
     /// The fingerprint of the table.
     pub fingerprint: Digest,
-    /// Each range was computed by at least so many workers, all with the same result.
+    /// Each range was computed by at least so many participants, all with the same result.
     pub replicas: u32,
     /// The program that made it, as `chomp 1.2.3`.
     pub software: String,
