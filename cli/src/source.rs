@@ -1,11 +1,11 @@
 //! A table to query, wherever it is: in a directory, on a server, in a bucket; or one shard of it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use chomp_access::Access;
 use chomp_download::{Patience, Reach};
 use chomp_query::Losing;
-use chomp_store::location::Location;
+use chomp_store::location::{Location, local};
 use chomp_table::reader::AnyTable;
 use chomp_table::values::Values;
 use chomp_table::{ShardFile, Table, TableError, Word};
@@ -47,7 +47,7 @@ impl Asked {
         let elsewhere = args.table.to_str();
         let elsewhere = elsewhere.filter(|text| is_url(text) || Location::is_of_bucket(text));
         let Some(from) = elsewhere else {
-            let path = PathBuf::from(&args.table);
+            let path = local(&args.table).map_err(|error| usage(error.to_string()))?;
             let opened = tokio::task::spawn_blocking(move || Asked::open_path(&path));
             return Ok(opened.await??);
         };

@@ -1,5 +1,6 @@
 //! Where a store is, as users write it, and how it is opened.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -18,16 +19,48 @@ pub enum Location {
     Bucket(Bucket),
 }
 
-/// A text that says of no place for a store.
+/// A text that names no such place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no place for a store: {what}")]
+#[error("{text:?} is no {kind}: {what}")]
 pub struct LocationError {
     text: String,
+    kind: &'static str,
     what: &'static str,
 }
 
+/// The path that a text names: itself, or that of `file://`. Any other text with a scheme is no path.
+///
+/// # Errors
+///
+/// If it is an address of something else.
+pub fn local(text: &OsStr) -> Result<PathBuf, LocationError> {
+    let address = text.to_str().and_then(|text| text.split_once("://"));
+    let refuse = |what| LocationError {
+        text: text.display().to_string(),
+        kind: "path on this machine",
+        what,
+    };
+    match address {
+        None if text.is_empty() => Err(refuse("it is empty")),
+        None => Ok(PathBuf::from(text)),
+        Some(("file", path)) if path.contains('%') => {
+            Err(refuse("give the path itself, without file://"))
+        }
+        Some(("file", path)) => {
+            let path = path.strip_prefix("localhost").unwrap_or(path);
+            let is_absolute = path.starts_with('/');
+            is_absolute
+                .then(|| PathBuf::from(path))
+                .ok_or_else(|| refuse("after file:// comes a path from the root, as file:///data"))
+        }
+        Some(_) => Err(refuse(
+            "a bucket for the work goes into --store, and `chomp download` fetches tables from elsewhere",
+        )),
+    }
+}
+
 impl Location {
-    /// Reads a location: a path, or `s3://`, `gs://` or `az://` with a bucket and perhaps a prefix.
+    /// Reads a location: a path, `file://`, or `s3://`, `gs://` or `az://` with a bucket and perhaps a prefix.
     ///
     /// # Errors
     ///
@@ -35,14 +68,12 @@ impl Location {
     pub fn parse(text: &str) -> Result<Location, LocationError> {
         let refuse = |what| LocationError {
             text: text.to_owned(),
+            kind: "place for a store",
             what,
         };
-        let Some((scheme, rest)) = text.split_once("://") else {
-            return if text.is_empty() {
-                Err(refuse("it is empty"))
-            } else {
-                Ok(Location::Directory(PathBuf::from(text)))
-            };
+        let (scheme, rest) = match text.split_once("://") {
+            None | Some(("file", _)) => return Ok(Location::Directory(local(text.as_ref())?)),
+            Some(address) => address,
         };
         let service = Service::ALL
             .into_iter()
@@ -176,6 +207,8 @@ mod tests {
             ("table", Location::Directory("table".into()), "table"),
             ("/a/b c", Location::Directory("/a/b c".into()), "/a/b c"),
             ("s3:/a", Location::Directory("s3:/a".into()), "s3:/a"),
+            ("file:///a/b", Location::Directory("/a/b".into()), "/a/b"),
+            ("file://localhost/a", Location::Directory("/a".into()), "/a"),
             ("s3://b-1", bucket(Service::S3, "b-1", ""), "s3://b-1"),
             ("s3://b/", bucket(Service::S3, "b", ""), "s3://b"),
             (
@@ -196,17 +229,16 @@ mod tests {
             "s3://",
             "s3:///a",
             "http://a/b",
+            "file://a/b",
+            "file:///a%20b",
             "S3://a",
             "s3://a b",
             "s3://a/.b",
             "s3://a/b//c",
             "s3://a/b?c",
         ] {
-            let error = Location::parse(text).unwrap_err();
-            assert!(
-                error.to_string().contains("no place for a store"),
-                "{error}"
-            );
+            let error = Location::parse(text).unwrap_err().to_string();
+            assert!(error.contains("is no "), "{error}");
         }
     }
 }

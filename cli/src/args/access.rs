@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
 
+use super::shared::path;
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,12 +43,12 @@ pub(crate) struct IssueArgs {
 
     /// The access file that the coordinator wrote, which says how it is reached [default: access.json in the table's
     /// directory]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) from: Option<PathBuf>,
 
     /// The access file to write, readable by you alone; `-` to print it instead, for a program that keeps secrets
     /// [default: NAME.access.json; that of the owner in place of the one it had]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) out: Option<PathBuf>,
 
     /// The number of days until the credential expires
@@ -83,6 +85,6 @@ pub(crate) struct RevokeArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlaceArgs {
     /// The directory of the table, where its coordinator keeps its secrets
-    #[arg(long, value_name = "DIR", default_value = "chomp-table")]
+    #[arg(long, value_name = "DIR", default_value = "chomp-table", value_parser = path())]
     pub(crate) table: PathBuf,
 }

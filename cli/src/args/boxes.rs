@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
 
-use super::shared::ShareArgs;
+use super::shared::{ShareArgs, path};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -32,7 +32,7 @@ pub(crate) struct BoxArgs {
     pub(crate) share: ShareArgs,
 
     /// Keep the state in this folder, which is made if it is not there
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = path())]
     pub(crate) scratch: Option<PathBuf>,
 
     /// Print one JSON object, and events to stderr, one JSON object a line

@@ -7,7 +7,7 @@ use clap::builder::BoolishValueParser;
 
 use chomp_store::location::Location;
 
-use super::shared::url;
+use super::shared::{path, url};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -22,7 +22,7 @@ pub(crate) struct DownloadArgs {
     pub(crate) from: String,
 
     /// The directory to put it in; afterwards it can be given to --table
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = path())]
     pub(crate) out: PathBuf,
 
     /// Download the table of this many bits [default: the largest]
@@ -34,7 +34,7 @@ pub(crate) struct DownloadArgs {
     pub(crate) tiles: Option<u32>,
 
     /// The access file of the coordinator, for its certificate
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) access: Option<PathBuf>,
 
     /// Download this many files at a time

@@ -6,6 +6,8 @@ use bytesize::ByteSize;
 use chomp_export::{Areas, Filter, Format, Rectangle, Request};
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 
+use super::shared::path;
+
 /// The most bits of a table.
 const BITS_MAX: i64 = u64::BITS as i64;
 
@@ -21,7 +23,7 @@ Tables of Grundy values are for rows, npy and parquet.
 docs/EXPORT.md describes the formats, and how other programs read them.")]
 pub(crate) struct ExportArgs {
     /// The directory of the table
-    #[arg(long, value_name = "DIR", default_value = "chomp-table")]
+    #[arg(long, value_name = "DIR", default_value = "chomp-table", value_parser = path())]
     pub(crate) table: PathBuf,
 
     /// The format of the file
@@ -29,7 +31,7 @@ pub(crate) struct ExportArgs {
     pub(crate) format: Format,
 
     /// The file to write; - is stdout, for words and rows
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) out: PathBuf,
 
     /// Export only positions of at most this many bits (first row + number of rows)

@@ -13,7 +13,7 @@ use clap::builder::BoolishValueParser;
 
 use super::shared::{
     BITS_MAX, BITS_MIN, MachineArgs, ReachArgs, TableArgs, ValuesArgs, Wanted, WordsArgs, location,
-    range_bits,
+    path, range_bits,
 };
 
 #[derive(Debug, clap::Args)]
@@ -107,7 +107,7 @@ pub(crate) struct CoordinatorArgs {
     pub(crate) advertise: Option<String>,
 
     /// Where to write the access file for workers [default: access.json in the table's directory]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) access: Option<PathBuf>,
 
     /// Listen without TLS. Others on the network can then read and change tokens and data. On loopback only a process that
@@ -229,7 +229,7 @@ pub(crate) struct StatusArgs {
     pub(crate) reach: ReachArgs,
 
     /// Look at the table in this directory, when no coordinator is named
-    #[arg(long, value_name = "DIR", default_value = "chomp-table")]
+    #[arg(long, value_name = "DIR", default_value = "chomp-table", value_parser = path())]
     pub(crate) table: PathBuf,
 
     /// Print it as one JSON object

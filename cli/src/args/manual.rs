@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap_complete::Shell;
 
+use super::shared::path;
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,6 +24,6 @@ Examples:
 pub(crate) struct ManArgs {
     /// Write the pages of all commands into this directory, which is made if it is not there
     /// [default: the first page, to stdout]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = path())]
     pub(crate) out: Option<PathBuf>,
 }

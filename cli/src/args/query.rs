@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
 
+use super::shared::path;
+
 /// The table to ask.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SourceArgs {
@@ -14,7 +16,7 @@ pub(crate) struct SourceArgs {
     pub(crate) table: OsString,
 
     /// The access file of the coordinator, for its certificate
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) access: Option<PathBuf>,
 }
 

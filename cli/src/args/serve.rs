@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use clap::builder::BoolishValueParser;
 
+use super::shared::path;
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -20,7 +22,7 @@ docs/SERVING.md has the routes and the limits.")]
 pub(crate) struct ServeArgs {
     /// The directory of the tables. The table of the most bits answers questions about losing positions, that of the
     /// most tiles those about Grundy values
-    #[arg(long, value_name = "DIR", default_value = "chomp-table")]
+    #[arg(long, value_name = "DIR", default_value = "chomp-table", value_parser = path())]
     pub(crate) table: PathBuf,
 
     /// Where to listen

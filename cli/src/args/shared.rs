@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use chomp_kernel::Isa;
 use chomp_plan::HEAD_BITS_MAX;
-use chomp_store::location::Location;
+use chomp_store::location::{Location, local};
 use chomp_table::partition::AREA_MAX;
 use chomp_table::reader::{Kind, TableName};
 use chomp_table::{Division, RangeBits, RankBits};
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
 
 use crate::machine;
 
@@ -81,7 +81,7 @@ pub(crate) struct ValuesArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct TableArgs {
     /// The directory of the table; made if it is not there
-    #[arg(long, value_name = "DIR", default_value = "chomp-table")]
+    #[arg(long, value_name = "DIR", default_value = "chomp-table", value_parser = path())]
     pub(crate) table: PathBuf,
 
     /// Where parts, journal and shards lie: a directory that workers can reach too, or `s3://BUCKET/PREFIX`,
@@ -90,7 +90,7 @@ pub(crate) struct TableArgs {
     pub(crate) store: Option<Location>,
 
     /// Keep the journal in this directory, for a store that cannot create an object only if it is absent
-    #[arg(long, value_name = "DIR", requires = "store")]
+    #[arg(long, value_name = "DIR", requires = "store", value_parser = path())]
     pub(crate) journal: Option<PathBuf>,
 
     /// Remove this segment of the journal, the last one, which is damaged: its ranges are computed again
@@ -161,7 +161,7 @@ pub(crate) struct ReachArgs {
 
     /// The access file that the coordinator wrote. Not needed for a coordinator of the
     /// same user on this machine
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) access: Option<PathBuf>,
 }
 
@@ -171,6 +171,11 @@ pub(super) fn url(text: &str) -> Result<String, String> {
         Some("http" | "https") => Ok(text.trim_end_matches('/').to_owned()),
         _ => Err("an address looks like https://host:7171".to_owned()),
     }
+}
+
+/// A file or directory of this machine.
+pub(super) fn path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|text| local(&text))
 }
 
 pub(super) fn location(text: &str) -> Result<Location, String> {

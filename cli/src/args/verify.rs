@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use chomp_verify::report::Level;
 use clap::builder::BoolishValueParser;
 
-use super::shared::ShareArgs;
+use super::shared::{ShareArgs, path};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -26,7 +26,7 @@ Exit codes: 0 all checks passed; 3 the table is damaged or wrong, and the messag
 pub(crate) struct VerifyArgs {
     /// The folder of a published table, or a directory with several. Of these the table of the most bits is checked, or,
     /// if all have Grundy values, that of the most tiles
-    #[arg(long, value_name = "DIR", default_value = "chomp-table")]
+    #[arg(long, value_name = "DIR", default_value = "chomp-table", value_parser = path())]
     pub(crate) table: PathBuf,
 
     /// How much to check: quick, sample or full
@@ -34,7 +34,7 @@ pub(crate) struct VerifyArgs {
     pub(crate) level: Level,
 
     /// Where to write the report [default: verify-BITS-LEVEL.json or verify-values-TILES-LEVEL.json beside the folder of the table]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) report: Option<PathBuf>,
 
     /// Check this many random positions at the level sample
