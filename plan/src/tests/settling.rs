@@ -62,6 +62,10 @@ fn a_result_counts_only_under_a_lease_of_its_worker() {
     bench.join(friend, 1);
     let (bad, actions) = bench.submit_as_it_is(friend, lease, summaries([3, 4]));
     assert_eq!(actions, [rejected(bad, no_lease(lease))]);
+    // Its part is not there any more.
+    bench.plan.forget_ended(lease);
+    let (bad, actions) = bench.submit_as_it_is(A, lease, summaries([3, 4]));
+    assert_eq!(actions, [rejected(bad, no_lease(lease))]);
 }
 
 #[test]
