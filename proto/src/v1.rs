@@ -127,15 +127,16 @@ pub struct Check {
     #[prost(uint64, repeated, tag = "2")]
     pub heads: ::prost::alloc::vec::Vec<u64>,
 }
-/// Write a shard: the stored words number shard * 2^22 to (shard + 1) * 2^22 of the table.
+/// Write a shard of the table: of losing positions, the stored words number shard * 2^22 to (shard + 1) * 2^22; of Grundy
+/// values, the values of 2^24 ranks of an area, or of those that are left.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Merge {
     #[prost(uint32, tag = "1")]
     pub shard: u32,
-    /// The range with the first of them, or with the one before it.
+    /// The range with the first of them, or with the word before it.
     #[prost(uint64, tag = "2")]
     pub head: u64,
-    /// How many stored words of that range come before.
+    /// How many stored words of that range come before; 0 for values.
     #[prost(uint64, tag = "3")]
     pub skip: u64,
 }
