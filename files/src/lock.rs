@@ -18,8 +18,15 @@ const MODE_GROUP: u32 = 0o660;
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
-    /// Closing it gives the lock back.
     file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file gives the lock back too, but later if a process that was just forked has it open until it
+        // begins its program.
+        let _ = self.file.unlock();
+    }
 }
 
 impl Lock {

@@ -4,7 +4,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::common::{FINGERPRINT_20, FINGERPRINT_24};
+use crate::common::{FINGERPRINT_20, FINGERPRINT_24, FINGERPRINT_28};
 use crate::peers::client::{Client, Offer};
 use crate::peers::lies::{Deeds, Speech, flip, work};
 use crate::peers::{Job, assert_content, block_on};
@@ -61,7 +61,8 @@ fn one_that_lies_a_little_where_nobody_compares() {
 /// One that finds something else in whatever it is to check is found out at its first check.
 #[test]
 fn one_that_lies_in_checks() {
-    let job = LoneJob::with(async |client| {
+    // Longer than others, so that there is a check for it.
+    let job = LoneJob::of((28, FINGERPRINT_28), async |client| {
         let mut deeds = Deeds::default();
         while let Some(task) = deeds.next_task(client).await {
             if let Some(Work::Check(check)) = &task.work
@@ -101,7 +102,14 @@ impl LoneJob {
     }
 
     fn with(liar: impl AsyncFnOnce(&mut Client) -> Deeds + Send) -> LoneJob {
-        let mut cluster = Job::start(BITS, 12, &[]);
+        LoneJob::of((BITS, FINGERPRINT_24), liar)
+    }
+
+    fn of(
+        (bits, fingerprint): (u32, &str),
+        liar: impl AsyncFnOnce(&mut Client) -> Deeds + Send,
+    ) -> LoneJob {
+        let mut cluster = Job::start(bits, bits / 2, &[]);
         let access = cluster.access_of("liar");
         let (joined, has_joined) = mpsc::channel();
         let deeds = std::thread::scope(|scope| {
@@ -115,7 +123,7 @@ impl LoneJob {
             has_joined.recv().unwrap();
             let honest = cluster.start_worker("honest");
             let manifest = cluster.published();
-            assert_eq!(manifest["fingerprint"], FINGERPRINT_24);
+            assert_eq!(manifest["fingerprint"], fingerprint);
             assert_eq!(manifest["replicas"], 1);
             assert_content(honest);
             liar.join().unwrap()
