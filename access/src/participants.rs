@@ -265,7 +265,6 @@ impl Participants {
     }
 }
 
-/// Whether this may be the name of a participant: names become parts of file names, and are shown in terminals.
 /// The seconds since 1970, by the clock; at least 1.
 fn seconds() -> u32 {
     #[expect(
@@ -277,6 +276,7 @@ fn seconds() -> u32 {
     now.map_or(1, |now| u32::try_from(now.as_secs()).unwrap_or(1).max(1))
 }
 
+/// Whether this may be the name of a participant: names become parts of file names, and are shown in terminals.
 fn is_name(name: &str) -> bool {
     let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let begins = name

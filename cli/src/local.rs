@@ -25,6 +25,8 @@ pub(crate) struct Resources {
     pub(crate) isa: Isa,
 }
 
+/// How long the coordinator waits at the end: the worker has ended before it, so only readers of pages still hear of it.
+const FINISH_TIME: Duration = Duration::from_millis(500);
 /// The memory that a coordinator takes besides its ranges.
 const COORDINATOR_BYTES: u64 = 128 << 20;
 /// The memory that a coordinator takes for each range: its place in the plan and in the journal.
@@ -46,9 +48,6 @@ pub(crate) fn worker_memory(
     chomp_worker::cache_bytes(memory_bytes, coordinator, threads, division)?;
     Ok(memory_bytes - coordinator)
 }
-
-/// How long the coordinator waits at the end: the worker has ended before it, so only readers of pages still hear of it.
-const FINISH_TIME: Duration = Duration::from_millis(500);
 
 /// Starts the coordinator of a job for one worker of this process. With `pages`, it serves pages to everybody.
 pub(crate) async fn start(
