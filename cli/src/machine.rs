@@ -115,7 +115,7 @@ pub(crate) fn limits() -> Limits {
     let limits = Limits::default().within(files);
     if limits != Limits::default() {
         let connections = limits.connections;
-        tracing::warn!(
+        tracing::info!(
             "{connections} connections at a time: this process may have {files} files open (ulimit -n)"
         );
     }
