@@ -1,7 +1,7 @@
 //! Locks, which one process at a time has.
 
 use std::fs::{self, File, Metadata, Permissions, TryLockError};
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -94,7 +94,7 @@ fn restrict(file: &File, metadata: &Metadata, folder: &Path) -> io::Result<()> {
 
 /// Which process has locked the file with this number, as far as the system tells.
 fn holder(inode: u64) -> String {
-    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let locks = locks().unwrap_or_default();
     // 1: FLOCK  ADVISORY  WRITE 7 fd:01:1234 0 EOF
     let process = locks.lines().find_map(|line| {
         let mut words = line.split_whitespace();
@@ -109,6 +109,15 @@ fn holder(inode: u64) -> String {
         Ok(name) => format!(" (process {process}, {})", name.trim()),
         Err(_) => format!(" (process {process})"),
     }
+}
+
+/// What the system tells of all locks. It counts through them anew with each reading, and small ones miss some while others
+/// come and go.
+fn locks() -> io::Result<String> {
+    let mut file = BufReader::with_capacity(1 << 16, File::open("/proc/locks")?);
+    let mut text = String::new();
+    while file.read_line(&mut text)? > 0 {}
+    Ok(text)
 }
 
 /// The right to write a file, which one process has at a time. Meanwhile there is a lock file beside
