@@ -2,6 +2,7 @@
 
 use super::*;
 use chomp_table::reader::AnyTable;
+use tokio::task::JoinSet;
 
 use crate::Reach;
 
@@ -77,16 +78,20 @@ async fn only_what_is_needed_is_fetched() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn outages_are_waited_out() {
+    let mut all = JoinSet::new();
     for peril in [Peril::Cut, Peril::Busy, Peril::Slow] {
-        let server = Server::start().await;
-        let patient = Reach {
-            patience: patience(Duration::from_secs(10)),
-            ..reach(&server.url())
-        };
-        let table = open(patient).await.unwrap();
-        server.set(peril);
-        ask(table).await.unwrap();
+        all.spawn(async move {
+            let server = Server::start().await;
+            let patient = Reach {
+                patience: patience(Duration::from_secs(10)),
+                ..reach(&server.url())
+            };
+            let table = open(patient).await.unwrap();
+            server.set(peril);
+            ask(table).await.unwrap();
+        });
     }
+    all.join_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -136,7 +136,7 @@ fn the_outcome_of_each_move_is_right() {
     let Some(browser) = opened(&site) else {
         return;
     };
-    let positions = trials("positions that are explored").seconds(3.0);
+    let positions = trials("positions that are explored").seconds(2.0);
     positions.at_least(12).run(|seed| {
         let rows = twin.position(&mut Random::of(seed), seed % 4 == 0);
         let typed = match seed % 3 {

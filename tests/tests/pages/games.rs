@@ -10,7 +10,7 @@ use crate::site::{Shown, Site, Twin, any_cell, cell, take};
 fn the_computer_wins_whatever_can_be_won() {
     let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
-    let games = trials("games against the computer").seconds(3.0);
+    let games = trials("games against the computer").seconds(2.0);
     games.at_least(4).run(|seed| {
         let mut random = Random::of(seed);
         let start = twin.position(&mut random, false);
@@ -41,7 +41,7 @@ fn the_computer_wins_whatever_can_be_won() {
 fn who_plays_perfectly_wins() {
     let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
-    let games = trials("games played perfectly").seconds(3.0);
+    let games = trials("games played perfectly").seconds(2.0);
     games.at_least(3).run(|seed| {
         let start = twin.position(&mut Random::of(seed), false);
         let mut shown = browser.play(&site, &start, "you");

@@ -168,7 +168,7 @@ fn back_leads_to_the_game_before() {
 fn the_verdict_names_the_move_that_lost() {
     let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
-    let games = trials("games that were given away").seconds(3.0);
+    let games = trials("games that were given away").seconds(2.0);
     games.at_least(3).run(|seed| {
         let mut random = Random::of(seed);
         let (start, shown) = loop {

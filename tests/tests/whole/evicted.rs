@@ -230,7 +230,7 @@ fn build(seed: u64) -> Evictions {
 #[test]
 #[expect(clippy::print_stderr, reason = "the counts")]
 fn evictions_change_nothing() {
-    let jobs = trials("jobs with evictions").seconds(3.0);
+    let jobs = trials("jobs with evictions").seconds(2.0);
     let (jobs, evictions) = jobs.gather(build, |all: &mut Evictions, some| {
         all.all += some.all;
         all.killed += some.killed;

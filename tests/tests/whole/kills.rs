@@ -214,7 +214,7 @@ fn build(kind: &Kind, seed: u64, expected: &BTreeMap<String, Digest>) -> Faults 
 #[expect(clippy::print_stderr, reason = "the counts")]
 fn change_nothing(kind: &Kind) {
     let expected = kind.undisturbed();
-    let jobs = trials("jobs that are killed").seconds(3.0);
+    let jobs = trials("jobs that are killed").seconds(2.0);
     let (jobs, faults) = jobs.gather(|seed| build(kind, seed, &expected), Faults::add);
     eprintln!("{} faults: {faults:?}", faults.count());
     let Faults {

@@ -7,6 +7,7 @@ use std::net::TcpListener;
 
 use object_store::memory::InMemory;
 use object_store::{Attributes, GetResultPayload, ObjectMeta};
+use tokio::task::JoinSet;
 
 use super::super::contract::contract;
 use super::*;
@@ -54,6 +55,7 @@ fn server() -> Option<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn creations_without_an_answer() {
     use Fault::{ActAndCut, ActAndRefuse, Cut, Refuse};
+    let mut all = JoinSet::new();
     for faults in [
         vec![],
         vec![Cut],
@@ -67,23 +69,26 @@ async fn creations_without_an_answer() {
         vec![ActAndRefuse(409)],
         vec![ActAndRefuse(412)],
     ] {
-        let (stub, storage) = stub();
-        stub.state.lock().unwrap().faults = faults.clone().into();
-        let bytes = Bytes::from_static(b"mine");
-        let done = storage.create(&key("work/a"), bytes.clone()).await;
-        assert!(done.is_ok(), "{faults:?}: {done:?}");
-        assert_eq!(storage.read(&key("work/a")).await.unwrap(), bytes);
-
-        // Nobody's object is taken for ours, neither a shorter one nor a longer one.
-        for other in [&b"mine too"[..], b"min"] {
+        all.spawn(async move {
+            let (stub, storage) = stub();
             stub.state.lock().unwrap().faults = faults.clone().into();
-            let other = Bytes::from_static(other);
-            let done = storage.create(&key("work/a"), other).await;
-            let exists = matches!(&done, Err(error) if error.problem == Problem::AlreadyExists);
-            assert!(exists, "{faults:?}: {done:?}");
-        }
-        assert_eq!(storage.read(&key("work/a")).await.unwrap(), bytes);
+            let bytes = Bytes::from_static(b"mine");
+            let done = storage.create(&key("work/a"), bytes.clone()).await;
+            assert!(done.is_ok(), "{faults:?}: {done:?}");
+            assert_eq!(storage.read(&key("work/a")).await.unwrap(), bytes);
+
+            // Nobody's object is taken for ours, neither a shorter one nor a longer one.
+            for other in [&b"mine too"[..], b"min"] {
+                stub.state.lock().unwrap().faults = faults.clone().into();
+                let other = Bytes::from_static(other);
+                let done = storage.create(&key("work/a"), other).await;
+                let exists = matches!(&done, Err(error) if error.problem == Problem::AlreadyExists);
+                assert!(exists, "{faults:?}: {done:?}");
+            }
+            assert_eq!(storage.read(&key("work/a")).await.unwrap(), bytes);
+        });
     }
+    all.join_all().await;
 }
 
 /// No failure makes an object shorter than it is.
