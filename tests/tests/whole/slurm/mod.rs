@@ -3,7 +3,9 @@
 
 mod engine;
 
-use std::process::Command;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 
 use self::engine::{SUBMISSION, Slurm};
 use crate::common::cluster::wait_for;
@@ -50,8 +52,46 @@ fn a_coordinator_with_nothing_to_do_ends_its_job() {
     script.env("CHOMP_TABLE", home.path());
     let ended = end(script.env("SLURM_JOB_ID", "1"));
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let leader = std::fs::read_to_string(home.path().join("slurm-job"));
+    let leader = fs::read_to_string(home.path().join("slurm-job"));
     assert_eq!(leader.unwrap(), "finished\n");
+}
+
+/// Workers have lost their coordinator, and nobody says whether its job is over.
+#[test]
+fn a_slurm_that_does_not_answer_is_waited_for() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let program = |name: &str, text: &str| {
+        let path = home.join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    };
+    // Two times in three there is no coordinator.
+    let said = "slurm_load_jobs error: Unable to contact slurm controller";
+    program("squeue", &format!("echo {said} >&2; exit 1"));
+    program("srun", "echo >>tried; [ $(wc -l <tried) = 3 ] || exit 4");
+    fs::write(home.join("slurm-job"), "6\n").unwrap();
+    fs::write(home.join("access.json"), "{}").unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let mut script = Command::new("bash");
+    script.arg(std::path::absolute(SUBMISSION).unwrap());
+    script.env("PATH", format!("{}:{path}", home.display()));
+    script.env("CHOMP_TABLE", home).current_dir(home);
+    script.env("SLURM_JOB_ID", "7").env("CHOMP_PAUSE", "0");
+    script.env("SLURM_ARRAY_JOB_ID", "7").stderr(Stdio::piped());
+    let ended = end(script.env("SLURM_ARRAY_TASK_ID", "1"));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    // One that answers and does not know the job any more is not waited for.
+    fs::remove_file(home.join("tried")).unwrap();
+    let said = "slurm_load_jobs error: Invalid job id specified";
+    program("squeue", &format!("echo {said} >&2; exit 1"));
+    let ended = end(&mut script);
+    assert_eq!(ended.code, Some(4), "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .contains("the job of the coordinator, 6, is over")
+    );
 }
 
 #[test]
@@ -94,7 +134,12 @@ fn jobs_of_an_array_that_are_requeued_find_each_other_again() {
     assert_eq!((slurm.restarts(&first), slurm.restarts(&second)), (0, 0));
     // The one with the coordinator.
     slurm.run("scontrol", &["requeue", &first]);
-    assert!(slurm.ends_well(&job), "{:?}", slurm.states(&job));
+    assert!(
+        slurm.ends_well(&job),
+        "{:?}: {:?}",
+        slurm.states(&job),
+        [0, 1, 2].map(|element| slurm.said(Some(element)))
+    );
     assert_eq!(slurm.restarts(&first), 1);
     assert_eq!(slurm.fingerprint(BITS), FINGERPRINT_28);
 }
