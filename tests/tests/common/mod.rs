@@ -44,6 +44,8 @@ pub(crate) const FINGERPRINT_28: &str =
     "f93ec4bb97dec9255a7e9f0e29d07ae3b8cee081f8194637a19d976de9129601";
 pub(crate) const FINGERPRINT_30: &str =
     "51d67c8bc40114ddad27f1f18678985007395fe4bbcc9799e5b343a8a7d6646d";
+pub(crate) const FINGERPRINT_31: &str =
+    "350e5c31e8fa62d7e20f65af8d1254d9a50dfe5b27e28ce1faf57bbc3b5e2ee7";
 pub(crate) const FINGERPRINT_32: &str =
     "72ef91e9475325085ce990723d7543eaa6dd94ac3964d2cababcff5b712c199f";
 

@@ -5,7 +5,8 @@ use std::fs;
 use std::sync::OnceLock;
 
 use crate::common::{
-    FINGERPRINT_20, FINGERPRINT_24, FINGERPRINT_32, end, fingerprint, number, program, run,
+    FINGERPRINT_20, FINGERPRINT_24, FINGERPRINT_31, FINGERPRINT_32, end, fingerprint, number,
+    program, run,
 };
 use chomp_table::rng::Rng;
 use chomp_table::{Cell, Digest, Position, Table, Word};
@@ -14,9 +15,9 @@ use tempfile::TempDir;
 
 const BITS: u32 = 32;
 /// A step through the losing positions that meets some of every size.
-const SAMPLE_LOSING: usize = 331;
+const SAMPLE_LOSING: usize = 997;
 /// How many random positions are checked against the definition.
-const SAMPLE_RANDOM: u64 = 100_000;
+const SAMPLE_RANDOM: u64 = 30_000;
 
 /// The one run that all tests look at.
 struct Run {
@@ -122,6 +123,7 @@ fn fingerprints() {
     let by_bits = &run.table.manifest().fingerprints_by_bits;
     assert_eq!(by_bits[20].to_string(), FINGERPRINT_20);
     assert_eq!(by_bits[24].to_string(), FINGERPRINT_24);
+    assert_eq!(by_bits[31].to_string(), FINGERPRINT_31);
     assert_eq!(by_bits[32].to_string(), FINGERPRINT_32);
 }
 

@@ -9,9 +9,7 @@ use nix::sys::signal::Signal;
 use super::relay::{Relay, Way};
 use super::through_the_coordinator;
 use crate::common::cluster::{Cluster, Process, wait_for};
-use crate::common::{
-    Ended, FINGERPRINT_24, FINGERPRINT_26, end, fingerprint, needs, number, program,
-};
+use crate::common::{Ended, FINGERPRINT_24, end, fingerprint, needs, number, program};
 
 /// The bucket that the server has.
 const BUCKET: &str = "s3://chomp-test";
@@ -123,8 +121,8 @@ fn with_credentials(command: &mut Command, url: &str) {
 fn a_coordinator_with_an_empty_directory_goes_on_where_the_last_one_was() {
     // Not over before somebody looks.
     let Some(bucket) = Bucket::new().map(|bucket| Bucket {
-        bits: "26",
-        range_bits: "13",
+        bits: "24",
+        range_bits: "12",
         ..bucket
     }) else {
         return;
@@ -161,15 +159,15 @@ fn a_coordinator_with_an_empty_directory_goes_on_where_the_last_one_was() {
     }
     second.send(Signal::SIGTERM);
     let summary = second.wait().summary();
-    assert_eq!(fingerprint(&summary), FINGERPRINT_26);
-    let table = format!("{}/table-26", bucket.store);
+    assert_eq!(fingerprint(&summary), FINGERPRINT_24);
+    let table = format!("{}/table-24", bucket.store);
     assert_eq!(summary["table"], table);
 
     let out = bucket.directory("out");
     let mut download = program();
     download.args(["download", "--json", "--from", &bucket.store, "--out"]);
     with_credentials(download.arg(&out), &bucket.url);
-    assert_eq!(fingerprint(&end(&mut download).summary()), FINGERPRINT_26);
+    assert_eq!(fingerprint(&end(&mut download).summary()), FINGERPRINT_24);
     Table::open(&out).unwrap().verify_bytes().unwrap();
     for place in [&bucket.store, &table] {
         let mut query = program();
