@@ -127,7 +127,10 @@ fn random_positions_can_be_won_if_that_is_wanted() {
     for first in ["you", "computer"] {
         browser.click(&format!("label:has([name=first][value={first}])"));
         let mut starts = std::collections::BTreeSet::new();
-        for _ in 0..12 {
+        for start in 0..12 {
+            if start >= 4 && starts.len() > 1 {
+                break;
+            }
             browser.run("history.replaceState(null, '', '#waiting');");
             browser.click("#new-game");
             browser.wait("location.hash.startsWith('#start=')");

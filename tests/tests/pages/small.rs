@@ -345,7 +345,7 @@ fn random_starts_can_be_won_and_mistakes_are_made_if_wanted() {
         browser.open(&site.url(&format!("/games/{game}")));
         browser.wait("document.querySelector('#board .playable') !== null");
         browser.click("label:has([value=random])");
-        for _ in 0..4 {
+        for _ in 0..2 {
             browser.run("history.replaceState(null, '', '#waiting');");
             browser.click("#new-game");
             browser.wait("location.hash.startsWith('#start=')");
