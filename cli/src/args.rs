@@ -23,7 +23,7 @@ pub(crate) use job::{
     CoordinatorArgs, GrundyArgs, JobArgs, PlanArgs, RunArgs, StatusArgs, Way, WorkerArgs, wanted,
 };
 pub(crate) use manual::{CompletionsArgs, ManArgs};
-pub(crate) use query::{OpeningsArgs, QueryArgs, SourceArgs};
+pub(crate) use query::{Numbers, OpeningsArgs, QueryArgs, SourceArgs};
 pub(crate) use serve::{RATE, ServeArgs};
 pub(crate) use shared::{ReachArgs, TableArgs, Wanted};
 pub(crate) use verify::VerifyArgs;

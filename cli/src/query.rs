@@ -1,7 +1,9 @@
 //! `chomp query`: looks up positions in a table.
 
+mod lines;
+
 use std::fmt::Write;
-use std::io::{self, BufRead, BufReader, IsTerminal, Read};
+use std::io::{self, IsTerminal, Read};
 use std::str::FromStr;
 use std::sync::mpsc;
 use std::{iter, thread};
@@ -16,21 +18,20 @@ use chomp_table::{Partition, Position, TableError};
 use serde::Serialize;
 
 use crate::args::QueryArgs;
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::progress::Display;
 use crate::source::{Asked, Source};
+use lines::Positions;
 
 /// How many positions are looked up together. A group reads each part of the table that it needs once.
 const TOGETHER: usize = 1 << 18;
 /// How many are looked up together with their moves, which take 5 KB a position.
 const TOGETHER_WITH_MOVES: usize = 1 << 14;
-/// The longest line of stdin: no position of a table takes a hundredth of it.
-const LINE_BYTES_MAX: u64 = 64 << 10;
-/// What is read of stdin at a time.
-const BUFFER_BYTES: usize = 64 << 10;
-
 pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<Exit> {
     let asked = Asked::open(&args.source, display.haste()).await?;
+    if args.positions.is_empty() && io::stdin().is_terminal() {
+        display.say("positions are read from here: write one a line, as 5,4,2,1 or 8x10, and end with Ctrl-D");
+    }
     let told = tokio::task::spawn_blocking(move || match asked {
         Asked::Losing(source) => all(&source, &args),
         Asked::Values(table) => all(&*table, &args),
@@ -41,7 +42,7 @@ pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<Ex
 
 /// A table of some kind that answers queries.
 trait Tells {
-    type Position: FromStr<Err = PositionError> + Send + 'static;
+    type Position: FromStr<Err = PositionError> + ToString + Send + 'static;
 
     fn name(position: &Self::Position) -> String;
 
@@ -97,10 +98,11 @@ fn all<T: Tells>(source: &T, args: &QueryArgs) -> anyhow::Result<()> {
         drawn: io::stdout().is_terminal(),
     };
     if args.positions.is_empty() {
-        return from_lines(source, style, io::stdin());
+        let positions = Positions::new(io::stdin(), args.numbers);
+        return from_lines(source, style, positions);
     }
     let parse = |text: &String| {
-        let position = text.parse::<T::Position>();
+        let position = args.numbers.parse(text);
         position.with_context(|| format!("the position \"{text}\""))
     };
     let positions = args.positions.iter().map(parse);
@@ -118,11 +120,11 @@ fn all<T: Tells>(source: &T, args: &QueryArgs) -> anyhow::Result<()> {
 fn from_lines<T: Tells>(
     source: &T,
     style: Style,
-    input: impl Read + Send + 'static,
+    positions: Positions<impl Read + Send + 'static, T::Position>,
 ) -> anyhow::Result<()> {
     let (sender, receiver) = mpsc::sync_channel(style.together());
     let reader = thread::spawn(move || {
-        for line in lines(input) {
+        for line in positions {
             let is_last = line.is_err();
             if sender.send(line).is_err() || is_last {
                 break;
@@ -148,38 +150,6 @@ fn from_lines<T: Tells>(
     }
     reader.join().expect("reading lines does not panic");
     Ok(())
-}
-
-/// The positions of all lines but empty ones and comments.
-fn lines<P: FromStr<Err = PositionError>>(
-    input: impl Read,
-) -> impl Iterator<Item = anyhow::Result<P>> {
-    let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
-    let lines = (1..).map_while(move |number| read_line(&mut input, number).transpose());
-    let is_position = |line: &str| !line.is_empty() && !line.starts_with('#');
-    (1_u64..).zip(lines).filter_map(move |(number, line)| {
-        let parse = |line: &str| {
-            let position = line.parse();
-            position.with_context(|| format!("line {number} of stdin"))
-        };
-        match line {
-            Ok(line) => is_position(line.trim()).then(|| parse(line.trim())),
-            Err(error) => Some(Err(error)),
-        }
-    })
-}
-
-/// The next line; none after the last.
-fn read_line(input: &mut impl BufRead, number: u64) -> anyhow::Result<Option<String>> {
-    let mut line = String::new();
-    let read = input.take(LINE_BYTES_MAX + 1).read_line(&mut line);
-    let bytes = read.context("cannot read stdin")?;
-    if bytes as u64 > LINE_BYTES_MAX {
-        return Err(usage(format!(
-            "line {number} of stdin has more than {LINE_BYTES_MAX} bytes"
-        )));
-    }
-    Ok((bytes > 0).then_some(line))
 }
 
 /// Prints the answers for `positions`. False if the reader of stdout went away.

@@ -13,9 +13,9 @@ const FORM: &str = "rows, longest first, as 5,4,2, or rows x columns, as 3x8: at
 
 /// The board that a text means.
 pub(crate) fn parse(text: &str) -> Result<Rows, GameError> {
-    let rows = match text.split_once('x') {
-        Some((rows, columns)) => number(rows, CELLS_MAX)
-            .zip(number(columns, COLUMNS_MAX))
+    let rows = match text.split_once(['x', 'X', '×']) {
+        Some((rows, columns)) => number(rows.trim(), CELLS_MAX)
+            .zip(number(columns.trim(), COLUMNS_MAX))
             .map(|(rows, columns)| vec![columns; rows as usize]),
         None => numbers(text, COLUMNS_MAX),
     };

@@ -6,9 +6,20 @@ pub(crate) fn number(text: &str, max: u32) -> Option<u32> {
     text.parse().ok().filter(|&number| digits && number <= max)
 }
 
-/// Numbers with commas between them.
+/// Numbers with commas or spaces between them, in brackets or not.
 pub(crate) fn numbers(text: &str, max: u32) -> Option<Vec<u32>> {
-    text.split(',').map(|text| number(text, max)).collect()
+    let text = text.trim();
+    let list = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    let text = list.unwrap_or(text).trim();
+    let number = |text: &str| number(text.trim(), max);
+    if text.contains(',') {
+        text.split(',').map(number).collect()
+    } else {
+        let numbers: Option<Vec<u32>> = text.split_whitespace().map(number).collect();
+        numbers.filter(|numbers| !numbers.is_empty())
+    }
 }
 
 /// A cell as `row,column`, both from 1.

@@ -97,16 +97,17 @@ export function fromDigits(digits) {
 }
 
 /**
- * The position in a text: rows (`5,4,2,1`), a rectangle (`8x10`) or a word (`0b110100`).
+ * The position in a text: rows (`5,4,2,1`, `5 4 2 1`, `[5, 4, 2, 1, 0]`), a rectangle (`8x10`) or a word (`0b110100`, `0x34`).
  *
  * Throws a RangeError that says what is wrong.
  * @param {string} text
  * @returns {Rows}
  */
 export function parse(text) {
-  const compact = text.trim().replaceAll(/\s*([,x×])\s*/gi, "$1").replaceAll(/\s+/g, ",");
+  const compact = text.trim().replace(/^(?:\[\s*(.*?)\s*\]|\(\s*(.*?)\s*\))$/, "$1$2").replaceAll(/\s*([,x×])\s*/gi, "$1").replaceAll(/\s+/g, ",");
   if (compact === "") throw new RangeError("Write a position: rows as 5,4,2,1, a rectangle as 8x10, or a word as 0b110100.");
-  const word = /^0b([01]+)$/i.exec(compact);
+  const isHex = /^0x[0-9a-f]{1,16}$/.test(compact);
+  const word = /^0b([01]+)$/i.exec(isHex ? `0b${BigInt(compact).toString(2)}` : compact);
   const sides = /^(\d{1,6})[x×](\d{1,6})$/i.exec(compact);
   let rows;
   if (word) {
@@ -120,7 +121,7 @@ export function parse(text) {
     if (height + width > BITS_MAX) throw tooLarge(height + width);
     rows = rectangle(height, width);
   } else if (/^\d{1,6}(,\d{1,6})*$/.test(compact)) {
-    rows = compact === "0" ? [] : compact.split(",").map(Number);
+    rows = compact.replace(/(?:^|,)0+(?:,0+)*$/, "").split(",").filter(Boolean).map(Number);
   } else {
     throw new RangeError(`“${shortened(text.trim())}” is no position: write rows as 5,4,2,1, a rectangle as 8x10, or a word as 0b110100.`);
   }

@@ -7,8 +7,9 @@ use crate::word::Word;
 
 /// A position: the lengths of its rows from the poisoned corner outwards, longest first.
 ///
-/// The text form is `5,4,2,1`; a rectangle may be written `rows x columns`, as `8x10`; a position
-/// may be written as its word, as `0b110100`; the empty position is `0`.
+/// The text form is `5,4,2,1`, and may be a list as programs print it, `[5, 4, 2, 1]` or `5 4 2 1`, with empty rows at its
+/// end; a rectangle may be written `rows x columns`, as `8x10`; a position may be written as its word, as `0b110100` or
+/// `0x34`; the empty position is `0`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     rows: Vec<u32>,
@@ -152,45 +153,58 @@ pub(crate) fn rows_of(
     text: &str,
     fits: impl FnOnce(usize, u32) -> Result<(), PositionError>,
 ) -> Result<Vec<u32>, PositionError> {
+    let syntax = || PositionError::Syntax(text.to_owned());
     let number = |part: &str| {
         let digits = part.trim();
-        let all_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        let parsed = if all_digits {
-            digits.parse::<u32>().ok()
-        } else {
-            None
-        };
-        parsed.ok_or_else(|| PositionError::Syntax(text.to_owned()))
+        let all_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
+        let parsed = digits.parse().ok().filter(|_| all_digits);
+        parsed.ok_or_else(syntax)
     };
-    if text.trim() == "0" {
-        return Ok(Vec::new());
-    }
-    if let Some(digits) = text.trim().strip_prefix("0b") {
-        let word = word(digits).ok_or_else(|| PositionError::Syntax(text.to_owned()))?;
-        if word % 2 == 1 {
-            return Err(PositionError::Odd(text.to_owned()));
+    let bare = text.trim();
+    for (prefix, base) in [("0b", 2), ("0x", 16)] {
+        if let Some(digits) = bare.strip_prefix(prefix) {
+            let word = word(digits, base).ok_or_else(syntax)?;
+            if word % 2 == 1 {
+                return Err(PositionError::Odd(text.to_owned()));
+            }
+            return Ok(Position::from(Word::new(word)).rows);
         }
-        return Ok(Position::from(Word::new(word)).rows);
     }
-    if let Some((rows, columns)) = text.split_once('x') {
+    if let Some((rows, columns)) = bare.split_once(['x', 'X', '×']) {
         let (rows, columns) = (number(rows)?, number(columns)?);
         if rows == 0 {
-            return Err(PositionError::Syntax(text.to_owned()));
+            return Err(syntax());
         }
         fits(rows as usize, columns)?;
         return Ok(vec![columns; rows as usize]);
     }
-    text.split(',').map(number).collect()
+    let list = [('[', ']'), ('(', ')')]
+        .into_iter()
+        .find_map(|(open, close)| {
+            let inner = bare.strip_prefix(open)?.strip_suffix(close)?;
+            Some(inner.trim())
+        });
+    let mut rows: Vec<u32> = match list.unwrap_or(bare) {
+        "" if list.is_some() => Vec::new(),
+        "" => return Err(syntax()),
+        rows if rows.contains(',') => rows.split(',').map(number).collect::<Result<_, _>>()?,
+        rows => rows
+            .split_whitespace()
+            .map(number)
+            .collect::<Result<_, _>>()?,
+    };
+    while rows.last() == Some(&0) {
+        rows.pop();
+    }
+    Ok(rows)
 }
 
-/// The number of some binary digits, if they are nothing else and it has at most 64 bits.
-fn word(digits: &str) -> Option<u64> {
-    let all_digits = digits.bytes().all(|digit| matches!(digit, b'0' | b'1'));
-    if all_digits {
-        u64::from_str_radix(digits, 2).ok()
-    } else {
-        None
-    }
+/// The number of some digits, if they are nothing else and it has at most 64 bits.
+fn word(digits: &str, base: u32) -> Option<u64> {
+    let all_digits = digits.chars().all(|digit| digit.is_digit(base));
+    u64::from_str_radix(digits, base)
+        .ok()
+        .filter(|_| all_digits)
 }
 
 #[cfg(test)]
@@ -213,6 +227,17 @@ mod tests {
             (" 0b0010 ", vec![1]),
             ("63", vec![63]),
             ("0b0", vec![]),
+            ("0x15a", vec![5, 4, 2, 1]),
+            ("0x15A", vec![5, 4, 2, 1]),
+            ("[5, 4, 2, 1]", vec![5, 4, 2, 1]),
+            ("(5,4,2,1)", vec![5, 4, 2, 1]),
+            ("[5 4 2 1]", vec![5, 4, 2, 1]),
+            ("5 4\t2  1", vec![5, 4, 2, 1]),
+            ("5,4,2,1,0,0", vec![5, 4, 2, 1]),
+            ("0,0", vec![]),
+            ("[]", vec![]),
+            ("2X3", vec![3, 3]),
+            ("2 × 3", vec![3, 3]),
         ] {
             assert_eq!(text.parse::<Position>().unwrap().rows(), rows, "{text}");
         }
@@ -220,9 +245,17 @@ mod tests {
             "",
             "a",
             "1,2",
-            "3,0",
+            "3,0,1",
             "0x3",
+            "0x",
+            "0x10x1",
+            "0x+2",
             "3x0",
+            "[3,1",
+            "3,1]",
+            "[[3]]",
+            "3;1",
+            "3, ,1",
             "-1",
             "+1",
             "65",

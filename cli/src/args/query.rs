@@ -20,9 +20,24 @@ pub(crate) struct SourceArgs {
     pub(crate) access: Option<PathBuf>,
 }
 
+/// What a number in the text of a position is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Numbers {
+    /// The length of a row; a rectangle is rows x columns
+    #[default]
+    Rows,
+    /// The length of a column; a rectangle is columns x rows
+    Columns,
+    /// The word of the position
+    Words,
+}
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A position is its rows, longest first, as 5,4,2,1; a rectangle, as 8x10; or a word, as 0b110100.
+A position is its rows, longest first, as 5,4,2,1 or 5 4 2 1 or [5, 4, 2, 1]; a rectangle, as 8x10;
+or a word, as 0b110100 or 0x34. On stdin there may also be drawings, one row of ooo a line with an
+empty line after the last, and what chomp export writes in the formats rows and, with --numbers words,
+words.
 A move is the (row, column) of the cell that is taken, counted from the poison at (1,1).
 A table of Grundy values tells the value, and the moves to each smaller one.
 
@@ -32,7 +47,10 @@ Examples:
   chomp query --table chomp-values 5,4,2,1
   chomp query --table http://127.0.0.1:7172 8x10
   chomp query --table s3://bucket/tables 8x10
-  chomp query --json < positions.txt")]
+  chomp query --numbers columns 4,3,2,2,1
+  chomp query --numbers words 346
+  chomp query --json < positions.txt
+  chomp export --format rows --out - | chomp query --no-moves")]
 pub(crate) struct QueryArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
@@ -40,6 +58,10 @@ pub(crate) struct QueryArgs {
     /// The positions [default: those on stdin, one a line]
     #[arg(value_name = "POSITION")]
     pub(crate) positions: Vec<String>,
+
+    /// What a number says of a position
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) numbers: Numbers,
 
     /// Say only whether a position is losing, or its value, without the moves; much faster for many positions
     #[arg(long, value_parser = BoolishValueParser::new())]

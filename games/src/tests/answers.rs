@@ -116,7 +116,8 @@ fn texts_that_mean_nothing_are_refused() {
         ("nim", "1001"),
         ("nim", "3@chess"),
         ("nim", "4294967296"),
-        ("nim", "3 4"),
+        ("nim", "3;4"),
+        ("nim", "[3,4"),
         ("towers", "1-1"),
         ("towers", "0-4"),
         ("towers", "1-9"),
@@ -170,7 +171,10 @@ fn texts_are_read_as_they_are_written() {
     ] {
         assert_eq!(answer(name, text).unwrap().position, text);
     }
-    assert_eq!(answer("poisons", "5,5,0").unwrap().position, "2x5@1,1");
+    for text in ["5,5,0", "5 5", "[5, 5]", "2 X 5", "2×5"] {
+        let position = answer("poisons", text).unwrap().position;
+        assert_eq!(position, "2x5@1,1", "{text}");
+    }
     let over = answer("poisons", "3,1@2,2").unwrap();
     assert!(over.over && !over.losing && over.value.is_none() && over.reply.is_none());
     let over = answer("nim", "0,0").unwrap();

@@ -3,7 +3,7 @@
 use crate::browser::calm;
 use crate::site::{BITS, Site, Twin, text, word};
 
-const NO_GAMES: [(&str, &str); 13] = [
+const NO_GAMES: [(&str, &str); 14] = [
     ("", "Write a position"),
     ("0", "one cell at least"),
     ("4,5", "Row 2 is longer than row 1"),
@@ -11,7 +11,8 @@ const NO_GAMES: [(&str, &str); 13] = [
     ("-3,2", "is no position"),
     ("1e3", "is no position"),
     ("4;3", "is no position"),
-    ("0x7", "at least one row"),
+    ("0X7", "at least one row"),
+    ("0x15", "ends with 0"),
     ("30x30", "has 60 bits"),
     ("99x99", "at most 64 are possible"),
     ("99999999999999999999", "is no position"),
@@ -19,9 +20,11 @@ const NO_GAMES: [(&str, &str); 13] = [
     ("<img src=x onerror=alert(1)>", "is no position"),
 ];
 
-const GAMES: [(&str, &str); 6] = [
+const GAMES: [(&str, &str); 8] = [
     ("5,4,2,1", "5,4,2,1"),
     (" 5, 4 , 2,1 ", "5,4,2,1"),
+    ("[5, 4, 2, 1, 0]", "5,4,2,1"),
+    ("0x15a", "5,4,2,1"),
     ("4 X 6", "6,6,6,6"),
     ("4×6", "6,6,6,6"),
     ("0b101011010", "5,4,2,1"),

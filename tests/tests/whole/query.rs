@@ -191,6 +191,23 @@ fn what_is_not_known_is_refused() {
         "2x2 is winning, with (2,2)\n3x3 is winning, with (2,2)\n"
     );
     assert!(ended.stderr.contains("line 5 of stdin"), "{}", ended.stderr);
+    // What the program writes of a table, it reads.
+    let mut export = program();
+    export.args(["export", "--format", "rows", "--table", table, "--out", "-"]);
+    let losing = end(&mut export).stdout;
+    let ended = ask(&mut query(table, &["--no-moves"]), losing.clone());
+    assert_eq!(ended.stdout.lines().count(), losing.lines().count() - 1);
+    assert!(
+        ended
+            .stdout
+            .lines()
+            .all(|line| line.ends_with(" is losing"))
+    );
+    let args = ["--no-moves", "--numbers", "columns", "[3, 3, 1]"];
+    assert_eq!(end(&mut query(table, &args)).stdout, "3,2,2 is winning\n");
+    let args = ["--no-moves", "--numbers", "words", "346"];
+    assert_eq!(end(&mut query(table, &args)).stdout, "5,4,2,1 is winning\n");
+
     let ended = ask(&mut query(table, &[]), "2x2\n11x10\n4x4\n".into());
     assert_eq!(ended.code, Some(5));
     assert_eq!(ended.stdout, "2x2 is winning, with (2,2)\n");
