@@ -256,6 +256,23 @@ mod tests {
     }
 
     #[test]
+    fn addresses_are_taken_as_people_write_them() {
+        for (text, address) in [
+            ("10.0.0.1:80", "10.0.0.1:80"),
+            ("[::1]:80", "[::1]:80"),
+            ("localhost:7171", "127.0.0.1:7171"),
+            ("7171", "127.0.0.1:7171"),
+            (":7171", "0.0.0.0:7171"),
+        ] {
+            let args = ["chomp", "serve", "--http", text];
+            let Command::Serve(args) = Args::try_parse_from(args).unwrap().command else {
+                panic!("another command");
+            };
+            assert_eq!(args.http.to_string(), address);
+        }
+    }
+
+    #[test]
     fn wrong_values_are_refused() {
         for wrong in [
             "run",
@@ -274,7 +291,7 @@ mod tests {
             "coordinator --bits 20 --tiles 20",
             "coordinator --tiles 20 --range-bits 20",
             "coordinator --bits 20 --rank-bits 20",
-            "coordinator --bits 20 --listen 7171",
+            "coordinator --bits 20 --listen 7171:host",
             "coordinator --bits 20 --replicas 0",
             "plan",
             "plan --bits 20 --workers 0",
@@ -292,10 +309,10 @@ mod tests {
             "export --format npy --out there --area 9-8",
             "export --format npy --out there --box 8",
             "export --format npy --out there --memory lots",
-            "serve --http 7172",
+            "serve --http 65536",
             "serve --rate fast",
             "serve --cache lots",
-            "run --bits 20 --http 7172",
+            "run --bits 20 --http host",
             "game",
             "game nim",
             "game chess 1",

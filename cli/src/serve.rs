@@ -23,7 +23,7 @@ use crate::signals::stop_on_signals;
 struct Served<'a> {
     url: &'a str,
     #[serde(flatten)]
-    first: &'a First,
+    first: Option<&'a First>,
 }
 
 /// The table that is served, or the first of them.
@@ -39,9 +39,12 @@ struct First {
 }
 
 impl First {
-    /// Opens the first table of the directory, which finds damage before anybody asks.
-    fn open(directory: &Path) -> Result<First, TableError> {
-        let folder = locate(directory)?;
+    /// Opens the first table of the directory, which finds damage before anybody asks; none if there is no table yet.
+    fn open(directory: &Path) -> Result<Option<First>, TableError> {
+        let folder = match locate(directory) {
+            Err(TableError::NotFound { .. }) if directory.is_dir() => return Ok(None),
+            found => found?,
+        };
         let table = AnyTable::open(directory)?;
         let (losing, stored, fingerprint) = match &table {
             AnyTable::Losing(table) => {
@@ -56,13 +59,13 @@ impl First {
                 (losing, stored, manifest.fingerprint)
             }
         };
-        Ok(First {
+        Ok(Some(First {
             table: folder,
             name: table.name(),
             losing,
             stored,
             fingerprint,
-        })
+        }))
     }
 }
 
@@ -90,7 +93,10 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
     let directory = args.table.clone();
     let opened = tokio::task::spawn_blocking(move || First::open(&directory)).await;
     let first = opened.context("the table cannot be looked at")??;
-    if first.table == args.table {
+    if first
+        .as_ref()
+        .is_some_and(|first| first.table == args.table)
+    {
         return Err(usage(format!(
             "{} is the folder of one table: give the directory that it is in, so that others beside it are found",
             args.table.display()
@@ -99,6 +105,15 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
     let listener = listen(args.http, "--http").await?;
     let url = format!("http://{}/", listener.local_addr()?);
 
+    let what = first.as_ref().map_or_else(
+        || {
+            let directory = args.table.display();
+            format!(
+                "{directory}, which has no table yet: one is served as soon as it is finished there"
+            )
+        },
+        |first| format!("{}, a {}", first.table.display(), first.name),
+    );
     let site = Site::open(Options {
         directory: args.table,
         rate: NonZeroU32::new(args.rate),
@@ -110,12 +125,11 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
     let endpoints = vec![Endpoint { listener, router }];
     let server = Server::start(endpoints, None, limits, &limits.permits());
 
-    let (folder, name) = (first.table.display(), first.name);
-    display.say(&format!("serving {url} with {folder}, a {name}"));
+    display.say(&format!("serving {url} with {what}"));
     if args.json {
         let line = serde_json::to_string(&Served {
             url: &url,
-            first: &first,
+            first: first.as_ref(),
         })?;
         crate::print(&format!("{line}\n"))?;
     }

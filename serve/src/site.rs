@@ -13,7 +13,7 @@ use http::request::Parts;
 use http::{HeaderMap, StatusCode, Uri};
 use tokio::sync::watch;
 
-use crate::answer::{JSON, text};
+use crate::answer::{JSON, TEXT, text};
 use crate::api::Api;
 use crate::current::{Current, Keeper};
 use crate::damage_log::DamageLog;
@@ -175,8 +175,13 @@ impl Site {
 
     /// The routes alone, for a server without a job.
     pub fn router(&self) -> Router {
+        let health = [
+            ("/healthz", get(async || text(StatusCode::OK, TEXT, "ok\n"))),
+            ("/readyz", get(Tables::ready)),
+        ];
+        let health = self.behind_door(All, self.tables.clone(), health);
         let mut all = Router::new();
-        for (path, route) in self.routes(Source::Table) {
+        for (path, route) in health.into_iter().chain(self.routes(Source::Table)) {
             all = all.route(path, route);
         }
         let elsewhere = self.door.before(get(async || nothing()), Own);

@@ -22,7 +22,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 use serde::Serialize;
 
-use crate::answer::{JSON, busy, json, problem};
+use crate::answer::{JSON, TEXT, busy, json, problem, text};
 use crate::body::of_file;
 use crate::conditions::{Wanted, wanted};
 use crate::damage_log::{DamageLog, damaged};
@@ -73,6 +73,16 @@ impl Tables {
         }
     }
 
+    /// Whether there is a table to serve.
+    pub(crate) async fn ready(State(tables): State<Tables>) -> Response {
+        let published = Arc::clone(&tables.published);
+        match tokio::task::spawn_blocking(move || published.list()).await {
+            Ok(list) if list.is_empty() => busy("there is no finished table yet", 1),
+            Ok(_) => text(StatusCode::OK, TEXT, "ready\n"),
+            Err(panic) => tables.damage_log.broken(&panic.to_string()),
+        }
+    }
+
     /// The list of the tables.
     pub(crate) async fn list(&self) -> Response {
         let published = Arc::clone(&self.published);
@@ -107,9 +117,7 @@ impl Tables {
         match found.await {
             Ok(Ok(None)) => nothing(),
             Ok(Ok(Some(TableFile::Manifest(file)))) => whole(&file, JSON, headers),
-            Ok(Ok(Some(TableFile::Sums(file)))) => {
-                whole(&file, "text/plain; charset=utf-8", headers)
-            }
+            Ok(Ok(Some(TableFile::Sums(file)))) => whole(&file, TEXT, headers),
             Ok(Ok(Some(TableFile::Shard(shard)))) => tables.shard(shard, &request).await,
             Ok(Err(_)) => damaged(),
             Err(panic) => tables.damage_log.broken(&panic.to_string()),

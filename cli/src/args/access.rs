@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::builder::BoolishValueParser;
-
-use super::shared::path;
+use super::shared::{flag, path};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -63,7 +61,7 @@ pub(crate) struct ListArgs {
     pub(crate) place: PlaceArgs,
 
     /// Print one JSON object
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
 }
 

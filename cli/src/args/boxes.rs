@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::builder::BoolishValueParser;
-
-use super::shared::{ShareArgs, path};
+use super::shared::{ShareArgs, flag, path};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -36,6 +34,6 @@ pub(crate) struct BoxArgs {
     pub(crate) scratch: Option<PathBuf>,
 
     /// Print one JSON object, and events to stderr, one JSON object a line
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
 }

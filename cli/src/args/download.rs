@@ -3,11 +3,9 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::builder::BoolishValueParser;
-
 use chomp_store::location::Location;
 
-use super::shared::{path, url};
+use super::shared::{count, flag, path, url};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -38,11 +36,11 @@ pub(crate) struct DownloadArgs {
     pub(crate) access: Option<PathBuf>,
 
     /// Download this many files at a time
-    #[arg(long, value_name = "N", default_value = "4")]
+    #[arg(long, value_parser = count, value_name = "N", default_value = "4")]
     pub(crate) parallel: NonZeroUsize,
 
     /// Print the summary as one JSON object, and events to stderr, one JSON object a line
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
 }
 

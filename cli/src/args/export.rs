@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use chomp_export::{Areas, Filter, Format, Rectangle, Request};
-use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::shared::path;
+use super::shared::{flag, path, size};
 
 /// The most bits of a table.
 const BITS_MAX: i64 = u64::BITS as i64;
@@ -47,19 +47,19 @@ pub(crate) struct ExportArgs {
     pub(crate) within: Option<Rectangle>,
 
     /// Export both of each mirror pair, not only the one with the smaller word, or rank
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) both: bool,
 
     /// Sort mirror images within this much memory, as 4GiB; less is slower
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    #[arg(long, value_parser = size, value_name = "SIZE", default_value = "1GiB")]
     pub(crate) memory: ByteSize,
 
     /// Replace the file if it is there
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) force: bool,
 
     /// Print the summary as one JSON object, and events to stderr, one JSON object a line
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
 }
 

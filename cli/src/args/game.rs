@@ -1,6 +1,8 @@
 //! `chomp game`.
 
-use clap::builder::{BoolishValueParser, PossibleValuesParser};
+use clap::builder::PossibleValuesParser;
+
+use super::shared::flag;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -38,6 +40,6 @@ pub(crate) struct GameArgs {
     pub(crate) fix: Option<String>,
 
     /// Print one JSON object for each position, one a line, or one for the whole list
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
 }

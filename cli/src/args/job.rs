@@ -9,11 +9,10 @@ use chomp_store::location::Location;
 use chomp_table::RangeBits;
 use chomp_table::reader::TableName;
 use clap::ArgGroup;
-use clap::builder::BoolishValueParser;
 
 use super::shared::{
-    BITS_MAX, BITS_MIN, MachineArgs, ReachArgs, TableArgs, ValuesArgs, Wanted, WordsArgs, location,
-    path, range_bits,
+    BITS_MAX, BITS_MIN, MachineArgs, ReachArgs, TableArgs, ValuesArgs, Wanted, WordsArgs, address,
+    count, flag, location, path, range_bits, size,
 };
 
 #[derive(Debug, clap::Args)]
@@ -57,7 +56,7 @@ pub(crate) struct JobArgs {
 
     /// Serve pages with the job's progress and the finished tables at this address while it runs, to everybody who can
     /// reach it
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_parser = address, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
 }
 
@@ -80,15 +79,15 @@ pub(crate) struct CoordinatorArgs {
     pub(crate) table: TableArgs,
 
     /// Where to listen for workers, downloads and questions, with TLS
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7171")]
+    #[arg(long, value_parser = address, value_name = "ADDR", default_value = "127.0.0.1:7171")]
     pub(crate) listen: SocketAddr,
 
     /// A second address to listen at, for downloads, questions and browsers, but not for workers
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_parser = address, value_name = "ADDR")]
     pub(crate) http: Option<SocketAddr>,
 
     /// Show the job's progress, with the names of workers, to everybody, not only to those who have a token
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) public_status: bool,
 
     /// Count a range as done when this many participants have found the same
@@ -112,11 +111,11 @@ pub(crate) struct CoordinatorArgs {
 
     /// Listen without TLS. Others on the network can then read and change tokens and data. On loopback only a process that
     /// takes the port after this one has ended can
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) no_tls: bool,
 
     /// End when the table is published, instead of serving it
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) exit_when_done: bool,
 }
 
@@ -164,7 +163,7 @@ pub(crate) struct WorkerArgs {
     pub(crate) patience: Option<u64>,
 
     /// Print what was done as one JSON object, and events to stderr, one JSON object a line
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
 }
 
@@ -207,15 +206,15 @@ pub(crate) struct PlanArgs {
     pub(crate) machine: MachineArgs,
 
     /// The number of threads of the coordinator's machine [default: one for each CPU of this one]
-    #[arg(long, value_name = "C", requires = "workers")]
+    #[arg(long, value_parser = count, value_name = "C", requires = "workers")]
     pub(crate) coordinator_threads: Option<NonZeroUsize>,
 
     /// The bandwidth of each worker's link in bytes a second, as 1GiB [default: unlimited]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_parser = size, value_name = "SIZE")]
     pub(crate) bandwidth: Option<ByteSize>,
 
     /// Print it as one JSON object
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
 }
 
@@ -233,6 +232,6 @@ pub(crate) struct StatusArgs {
     pub(crate) table: PathBuf,
 
     /// Print it as one JSON object
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
 }

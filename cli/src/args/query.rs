@@ -3,9 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::BoolishValueParser;
-
-use super::shared::path;
+use super::shared::{flag, path};
 
 /// The table to ask.
 #[derive(Debug, clap::Args)]
@@ -64,18 +62,18 @@ pub(crate) struct QueryArgs {
     pub(crate) numbers: Numbers,
 
     /// Say only whether a position is losing, or its value, without the moves; much faster for many positions
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) no_moves: bool,
 
     /// Print one JSON object for each position, one a line
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Boards are rows x columns, with rows <= columns: the mirror image of a board has the mirror images of
-its moves.
+Boards are rows x columns, with rows <= columns: the mirror image of a board has the mirror images
+of its moves.
 
 Examples:
   chomp openings
@@ -90,6 +88,6 @@ pub(crate) struct OpeningsArgs {
     pub(crate) boards: Vec<String>,
 
     /// Print one JSON object for each board, one a line
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
 }

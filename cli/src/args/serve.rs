@@ -4,9 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use bytesize::ByteSize;
-use clap::builder::BoolishValueParser;
 
-use super::shared::path;
+use super::shared::{address, flag, path, size};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -25,8 +24,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DIR", default_value = "chomp-table", value_parser = path())]
     pub(crate) table: PathBuf,
 
-    /// Where to listen
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7172")]
+    /// Where to listen: HOST:PORT, or the port alone for this machine only
+    #[arg(long, value_parser = address, value_name = "ADDR", default_value = "127.0.0.1:7172")]
     pub(crate) http: SocketAddr,
 
     /// Answer this many requests a second from each address, and bursts of twice as many; 0: no limit
@@ -34,12 +33,12 @@ pub(crate) struct ServeArgs {
     pub(crate) rate: u32,
 
     /// Keep this much of the table in memory; less is slower
-    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    #[arg(long, value_parser = size, value_name = "SIZE", default_value = "64MiB")]
     pub(crate) cache: ByteSize,
 
     /// Print the address and what the table is as one JSON object, and events to stderr, one JSON
     /// object a line
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
 }
 

@@ -1,5 +1,6 @@
 //! Flags that several commands have.
 
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ use chomp_store::location::{Location, local};
 use chomp_table::partition::AREA_MAX;
 use chomp_table::reader::{Kind, TableName};
 use chomp_table::{Division, RangeBits, RankBits};
-use clap::builder::{BoolishValueParser, OsStringValueParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use crate::machine;
 
@@ -18,6 +19,39 @@ use crate::machine;
 pub(super) const BITS_MIN: u32 = 2;
 /// The most bits of a table: beyond, even the largest ranges are more than a plan can hold.
 pub(super) const BITS_MAX: u32 = RangeBits::MAX + HEAD_BITS_MAX;
+
+/// What the variable of a flag says.
+pub(super) fn flag(text: &str) -> Result<bool, &'static str> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "t" | "y" | "1" => Ok(true),
+        "false" | "no" | "off" | "f" | "n" | "0" => Ok(false),
+        _ => Err("a flag's variable is true or false, as CHOMP_RUN_JSON=true"),
+    }
+}
+
+/// How many there are of what is never none.
+pub(super) fn count(text: &str) -> Result<NonZeroUsize, &'static str> {
+    text.parse().map_err(|_| "at least 1 is wanted, as 4")
+}
+
+pub(super) fn size(text: &str) -> Result<ByteSize, &'static str> {
+    let wrong = "a size is a number with a unit, as 8GiB or 500MB, or one of bytes";
+    text.parse().map_err(|_| wrong)
+}
+
+/// Where to listen: as an address, with a name, or as a port of this machine alone or, after a colon, of all its
+/// addresses.
+pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    if let Ok(port) = text.parse() {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    if let Some(Ok(port)) = text.strip_prefix(':').map(str::parse) {
+        return Ok((Ipv4Addr::UNSPECIFIED, port).into());
+    }
+    let found = text.to_socket_addrs().ok();
+    let found = found.and_then(|all| all.min_by_key(SocketAddr::is_ipv6));
+    found.ok_or("an address is HOST:PORT, as 0.0.0.0:7171 or localhost:7171, or the port alone")
+}
 
 /// The table to compute.
 #[derive(Clone, Copy, Debug)]
@@ -99,11 +133,11 @@ pub(crate) struct TableArgs {
 
     /// Keep the finished ranges when the table is published. Otherwise extending the table recomputes
     /// all ranges
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) keep_parts: bool,
 
     /// Print the summary as one JSON object, and events to stderr, one JSON object a line
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
 }
 
@@ -119,12 +153,12 @@ impl TableArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShareArgs {
     /// The number of threads that compute [default: one for each CPU that the system, the container or Slurm grants]
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_parser = count, value_name = "T")]
     pub(crate) threads: Option<NonZeroUsize>,
 
     /// Use at most this much memory, as 4GiB; less is slower [default: three quarters of what is free, within the
     /// limits of the control group and of Slurm]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_parser = size, value_name = "SIZE")]
     pub(crate) memory: Option<ByteSize>,
 }
 

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use chomp_verify::report::Level;
-use clap::builder::BoolishValueParser;
 
-use super::shared::{ShareArgs, path};
+use super::shared::{ShareArgs, flag, path};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -51,6 +50,6 @@ pub(crate) struct VerifyArgs {
     pub(crate) share: ShareArgs,
 
     /// Print the report as one JSON object, and events to stderr, one JSON object a line
-    #[arg(long, value_parser = BoolishValueParser::new())]
+    #[arg(long, value_parser = flag)]
     pub(crate) json: bool,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
-use chomp_serve::answer::{JSON, problem, text};
+use chomp_serve::answer::{JSON, TEXT, problem, text};
 use chomp_serve::net::Permits;
 use chomp_store::Storage;
 use http::StatusCode;
@@ -38,7 +38,7 @@ impl JobPages {
 }
 
 async fn alive() -> Response {
-    text(StatusCode::OK, "text/plain; charset=utf-8", "ok\n")
+    text(StatusCode::OK, TEXT, "ok\n")
 }
 
 async fn ready(State(job): State<JobPages>) -> Response {
@@ -51,7 +51,7 @@ async fn ready(State(job): State<JobPages>) -> Response {
     if let Some(waits) = job.storage.waits_for() {
         return problem(StatusCode::SERVICE_UNAVAILABLE, &waits);
     }
-    text(StatusCode::OK, "text/plain; charset=utf-8", "ready\n")
+    text(StatusCode::OK, TEXT, "ready\n")
 }
 
 async fn status(State(job): State<JobPages>) -> Response {

@@ -213,8 +213,11 @@ async fn the_table_of_the_most_bits_answers_when_it_is_there() {
         "openings/1x1",
         "status",
     ];
+    assert_eq!(tested.get("/healthz").await.status, 200);
+    let mut paths = paths.map(|path| format!("/api/{path}")).to_vec();
+    paths.push("/readyz".to_owned());
     for path in paths {
-        let answer = tested.get(&format!("/api/{path}")).await;
+        let answer = tested.get(&path).await;
         assert_eq!(answer.status, 503, "{path}");
         assert!(!answer.header("retry-after").is_empty(), "{path}");
         answer.error();
@@ -244,6 +247,7 @@ async fn the_table_of_the_most_bits_answers_when_it_is_there() {
             assert_eq!(table.as_object().unwrap().len(), names.len() + 1);
         }
         assert_eq!(tested.position("4x4").await["losing"], false);
+        assert_eq!(tested.get("/readyz").await.status, 200);
     }
     // Without its manifest a table is none, and the next one answers.
     fs::remove_file(directory.path().join("table-12/manifest.json")).unwrap();

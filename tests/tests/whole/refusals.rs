@@ -179,6 +179,17 @@ fn wrong_usage() {
         end(&mut command).refuses(2, &["--help"]);
         assert_eq!(files(directory.path()).len(), 0, "{wrong}");
     }
+    for (wrong, rule) in [
+        ("run --bits 20 --threads 0", "at least 1 is wanted, as 4"),
+        ("run --bits 20 --memory 4.8.15", "as 8GiB or 500MB"),
+        (
+            "serve --http 7172:localhost",
+            "as 0.0.0.0:7171 or localhost",
+        ),
+        ("serve --http 65536", "as 0.0.0.0:7171 or localhost"),
+    ] {
+        end(program().args(wrong.split_whitespace())).refuses(2, &[rule]);
+    }
     let help = end(program().arg("--help"));
     assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
     assert!(help.stdout.contains("Exit codes"));
@@ -287,12 +298,16 @@ fn the_environment_mirrors_the_flags() {
         let is_json = ended.stdout.starts_with('{');
         assert_eq!(is_json, json == "1", "{json}: {ended:?}");
     }
+    let mut empty = program();
+    empty.arg("run").envs(variables).env("CHOMP_RUN_JSON", "");
+    end(&mut empty).refuses(2, &["true or false, as CHOMP_RUN_JSON=true"]);
     for (name, value) in [
         ("CHOMP_RUN_BITS", "1"),
         ("CHOMP_RUN_THREADS", "none"),
         ("CHOMP_RUN_RANGE_BITS", "5"),
         ("CHOMP_RUN_MEMORY", "much"),
         ("CHOMP_RUN_ISA", "z80"),
+        ("CHOMP_RUN_JSON", "perhaps"),
     ] {
         let mut command = program();
         command.arg("run").envs(variables).env(name, value);

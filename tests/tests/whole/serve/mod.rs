@@ -5,6 +5,7 @@ mod hostile;
 mod job;
 mod life;
 
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -132,6 +133,30 @@ fn what_cannot_be_served_is_refused() {
     std::fs::write(&manifest, &bytes[..bytes.len() / 2]).unwrap();
     let damaged = end(&mut serve(&served.table(), free_port()));
     damaged.refuses(3, &["manifest.json", "damaged"]);
+}
+
+#[test]
+fn it_may_be_there_before_the_first_table() {
+    let home = tempfile::tempdir().unwrap();
+    let (table, port) = (home.path().join("table"), free_port());
+    std::fs::create_dir(&table).unwrap();
+    let mut command = program();
+    command.args(["serve", "--http", &format!("localhost:{port}")]);
+    command.arg("--table").arg(&table);
+    let process = Process::start(&mut command, home.path());
+    wait_for("the server", || {
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    assert_eq!(get(port, "/healthz", &[]).status, 200);
+    assert_eq!(get(port, "/readyz", &[]).status, 503);
+    end(&mut run(&table, 14)).summary();
+    wait_for("the table", || {
+        get(port, "/api/position/3x3", &[]).status == 200
+    });
+    assert_eq!(get(port, "/readyz", &[]).status, 200);
+    process.send(nix::sys::signal::Signal::SIGTERM);
+    let ended = process.wait();
+    assert!(ended.stderr.contains("which has no table yet"), "{ended:?}");
 }
 
 #[test]
