@@ -12,11 +12,12 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use chomp_table::Word;
+use chomp_table::reader::TableName;
+use chomp_table::{Digest, Word};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::SortingColumn;
+use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
@@ -137,9 +138,14 @@ fn write_column<T: DataType, W: Write + Send, E>(
     column.close()
 }
 
-/// Properties of a file whose rows ascend by the first `sorted` columns. The last of these, `word`, is kept as
+/// Properties of a file of a table whose rows ascend by the first `sorted` columns. The last of these, `word`, is kept as
 /// differences.
-fn properties(sorted: i32, word: &str) -> WriterProperties {
+fn properties(sorted: i32, word: &str, table: TableName, fingerprint: Digest) -> WriterProperties {
+    let of = |name: &str, value: String| KeyValue::new(name.to_owned(), value);
+    let origin = vec![
+        of("chomp.table", table.folder()),
+        of("chomp.fingerprint", fingerprint.to_string()),
+    ];
     let word = ColumnPath::from(word);
     let sorted = (0..sorted).map(|column_idx| SortingColumn {
         column_idx,
@@ -153,6 +159,7 @@ fn properties(sorted: i32, word: &str) -> WriterProperties {
         .set_column_encoding(word, Encoding::DELTA_BINARY_PACKED)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_sorting_columns(Some(sorted.collect()))
+        .set_key_value_metadata(Some(origin))
         .build()
 }
 
@@ -166,7 +173,10 @@ pub(crate) fn write<W: Write + Send>(
             what: "has at most 34,358,689,792 positions in a file: ask for less with --bits",
         });
     }
-    let layout = (SCHEMA, properties(1, "word"), GROUP_ROWS);
+    let manifest = words.table().manifest();
+    let table = TableName::Losing(manifest.bits);
+    let properties = properties(1, "word", table, manifest.fingerprint);
+    let layout = (SCHEMA, properties, GROUP_ROWS);
     write_groups(out, layout, write_group, |take| words.for_each_piece(take))
 }
 
@@ -175,7 +185,10 @@ pub(crate) fn write_values<W: Write + Send>(
     rows: &mut Rows<'_>,
     out: &mut W,
 ) -> Result<u64, ExportError> {
-    let layout = (VALUES_SCHEMA, properties(2, "rank"), VALUES_GROUP_ROWS);
+    let manifest = rows.table.manifest();
+    let table = TableName::Values(manifest.tiles);
+    let properties = properties(2, "rank", table, manifest.fingerprint);
+    let layout = (VALUES_SCHEMA, properties, VALUES_GROUP_ROWS);
     write_groups(out, layout, write_values_group, |take| {
         rows.for_each_piece(take)
     })

@@ -43,6 +43,10 @@ pub(crate) struct Totals {
 }
 
 impl<'a> Words<'a> {
+    pub(crate) fn table(&self) -> &'a Table {
+        self.table
+    }
+
     pub(crate) fn new(
         table: &'a Table,
         selection: Selection,

@@ -114,6 +114,17 @@ fn parquet_is_read_back() {
             .map(|field| field.name())
             .collect();
         assert_eq!(names, ["word", "bits", "area", "rows"]);
+        let metadata = file.metadata().file_metadata().key_value_metadata();
+        let told = metadata.unwrap().iter();
+        let told: Vec<_> = told.map(|one| (&one.key[..], one.value.clone())).collect();
+        let manifest = table.manifest();
+        let fingerprint = manifest.fingerprint.to_string();
+        let folder = format!("table-{:02}", manifest.bits);
+        let origin = [
+            ("chomp.table", Some(folder)),
+            ("chomp.fingerprint", Some(fingerprint)),
+        ];
+        assert_eq!(told, origin);
         let mut found = Vec::new();
         for row in file.get_row_iter(None).unwrap() {
             let row = row.unwrap();
