@@ -14,6 +14,7 @@ use chomp_table::Division;
 use chomp_table::shard::ShardSize;
 use chomp_worker::{Config, Evaluation, StoreChoice, WorkerError};
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use crate::machine;
 
@@ -103,6 +104,7 @@ pub(crate) async fn start(
         patience: Some(Duration::MAX),
         evaluation: Evaluation::Threads,
         seed: None,
+        drain: CancellationToken::new(),
     };
     Ok((coordinator, config))
 }

@@ -1,5 +1,5 @@
 //! Signals that end the program in good order: SIGINT and SIGTERM, SIGHUP of a terminal that is lost, and SIGUSR1, by which
-//! Slurm warns before it kills.
+//! Slurm warns before it kills. SIGUSR2 has a worker take no more tasks.
 
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -48,6 +48,23 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<CancellationToken> {
         }
     });
     Ok(stop)
+}
+
+/// A token that is cancelled by SIGUSR2.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the task ends with the process, and a signal may come at any time until then"
+)]
+pub(crate) fn drain_on_signal() -> anyhow::Result<CancellationToken> {
+    let told = signal(SignalKind::user_defined2());
+    let mut told = told.context("cannot wait for signals")?;
+    let drain = CancellationToken::new();
+    let token = drain.clone();
+    tokio::spawn(async move {
+        told.recv().await;
+        token.cancel();
+    });
+    Ok(drain)
 }
 
 async fn received(signal: Option<&mut Signal>) -> Option<()> {

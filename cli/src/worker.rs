@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::machine;
 use crate::progress::Display;
 use crate::reach;
-use crate::signals::stop_on_signals;
+use crate::signals::{drain_on_signal, stop_on_signals};
 use crate::summary::Meter;
 
 /// The report of a worker, as JSON.
@@ -42,6 +42,7 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<E
         patience: args.patience.map(Duration::from_secs),
         evaluation: Evaluation::Threads,
         seed: None,
+        drain: drain_on_signal()?,
     };
     let coordinator = config.access.coordinator.clone();
     display.say(&format!(
@@ -63,6 +64,9 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<E
     };
     let line = match (end, settled) {
         (End::Finished, _) => "the table is finished".to_owned(),
+        (End::Drained, _) => {
+            "drained: the tasks at hand are done, and no more are taken".to_owned()
+        }
         (End::Stopped, true) => {
             "stopped early: finished results are submitted, and other leases are returned"
                 .to_owned()
@@ -77,7 +81,7 @@ pub(crate) async fn run(args: WorkerArgs, display: &Display) -> anyhow::Result<E
         format!("{ranges} ranges in {:.2} s of CPU\n", done.cpu_seconds)
     })?;
     Ok(match end {
-        End::Finished => Exit::Done,
+        End::Finished | End::Drained => Exit::Done,
         End::Stopped => Exit::Stopped,
     })
 }

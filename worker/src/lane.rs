@@ -43,6 +43,7 @@ pub(crate) struct Lane {
     pub(crate) stores: Arc<Stores>,
     pub(crate) leases: Arc<Leases>,
     pub(crate) shard: ShardSize,
+    pub(crate) drain: CancellationToken,
     pub(crate) stop: CancellationToken,
 }
 
@@ -54,13 +55,17 @@ pub(crate) struct Leases {
 }
 
 impl Lane {
-    /// Takes tasks until there are no more, or until it is told to stop. After a task that failed it pauses, twice as
+    /// Takes tasks until there are no more, or until it is told to drain or to stop. After a task that failed it pauses, twice as
     /// long after each further one.
     pub(crate) async fn run(self) -> Result<End, WorkerError> {
         let mut answer = LeaseAnswer::Wait;
         let mut pause = PAUSES.0;
         loop {
             answer = match answer {
+                // A task that came too late goes back when the worker leaves.
+                LeaseAnswer::Task(_) | LeaseAnswer::Wait if self.drain.is_cancelled() => {
+                    return Ok(End::Drained);
+                }
                 LeaseAnswer::Task(task) => {
                     if let Some(next) = self.run_task(task).await? {
                         pause = PAUSES.0;
@@ -76,6 +81,7 @@ impl Lane {
                 LeaseAnswer::Wait => tokio::select! {
                     biased;
                     () = self.stop.cancelled() => return Ok(End::Stopped),
+                    () = self.drain.cancelled() => return Ok(End::Drained),
                     answer = self.client.lease() => answer?,
                 },
                 LeaseAnswer::Finished => return Ok(End::Finished),
@@ -178,15 +184,17 @@ impl Lane {
                 TaskResult::Checked(Vec::new())
             }
         };
-        tokio::select! {
-            biased;
-            // The worker stops: it waits for the verdict below, and wants no further task.
-            () = self.stop.cancelled() => {}
-            handed_in = self.client.complete_and_lease(task.lease, &outcome) => return Ok(handed_in?),
-        }
-        // The coordinator refuses a check that comes twice, and gives one that has not arrived to another worker.
-        if matches!(outcome, TaskResult::Checked(_)) {
-            return Err(Trouble::Stopped);
+        if !self.drain.is_cancelled() {
+            tokio::select! {
+                biased;
+                // The worker stops: it waits for the verdict below, and wants no further task.
+                () = self.stop.cancelled() => {}
+                handed_in = self.client.complete_and_lease(task.lease, &outcome) => return Ok(handed_in?),
+            }
+            // The coordinator refuses a check that comes twice, and gives one that has not arrived to another worker.
+            if matches!(outcome, TaskResult::Checked(_)) {
+                return Err(Trouble::Stopped);
+            }
         }
         let verdict = self.client.complete(task.lease, &outcome).await?;
         Ok((verdict, LeaseAnswer::Wait))

@@ -111,6 +111,8 @@ pub struct Config {
     pub evaluation: Evaluation,
     /// The seed of the worker's identity and of its random waits. Without one, the system's randomness is used.
     pub seed: Option<u64>,
+    /// When this is cancelled, the worker does the tasks in its hands, takes no more, and ends.
+    pub drain: CancellationToken,
 }
 
 /// Where ranges are evaluated.
@@ -128,6 +130,8 @@ pub enum Evaluation {
 pub enum End {
     /// The job is done.
     Finished,
+    /// The worker was told to take no more tasks, and has done those that it had.
+    Drained,
     /// The worker was told to stop.
     Stopped,
 }
@@ -313,6 +317,7 @@ pub async fn run_with(
         cache,
         leases: Arc::new(Leases::default()),
         shard: config.shard,
+        drain: config.drain,
         stop: stop.child_token(),
     };
     let (end, settled) = work(lane, LANES_PER_THREAD * config.threads.get()).await?;
@@ -348,8 +353,13 @@ async fn work(lane: Lane, count: usize) -> Result<(End, bool), WorkerError> {
             }
             () = &mut grace => break false,
         };
-        end.get_or_insert(ended);
-        stop.cancel();
+        // The first lane to end ends all, unless they all end by themselves.
+        if !matches!(ended, Ok(End::Drained)) {
+            stop.cancel();
+        }
+        if matches!(end, None | Some(Ok(End::Drained))) {
+            end = Some(ended);
+        }
     };
     lanes.shutdown().await;
     // Leases that nobody works on would keep the coordinator waiting until they expire.

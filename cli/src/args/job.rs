@@ -141,7 +141,8 @@ pub(crate) fn wanted(words: Option<&WordsArgs>, values: Option<&ValuesArgs>) -> 
 #[command(after_help = "\
 Examples:
   chomp worker --access access.json
-  chomp worker --coordinator https://localhost:7171 --threads 4 --memory 8GiB")]
+  chomp worker --coordinator https://localhost:7171 --threads 4 --memory 8GiB
+  kill -USR2 PID      has a worker do the tasks in its hands, take no more, and end")]
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
     pub(crate) reach: ReachArgs,

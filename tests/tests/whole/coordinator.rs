@@ -223,7 +223,11 @@ fn a_worker_that_is_told_to_stop_hands_back_what_it_has() {
     let cluster = Cluster::new();
     let coordinator = begin(&cluster, LONGER);
     let mut before = 0;
-    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+    for (signal, code, said) in [
+        (Signal::SIGTERM, 75, "stopped early"),
+        (Signal::SIGINT, 75, "stopped early"),
+        (Signal::SIGUSR2, 0, "drained"),
+    ] {
         let worker = join(&cluster, "first");
         wait_until_told(&cluster, "work", |status| {
             number(status, "ranges_done") > before
@@ -231,8 +235,8 @@ fn a_worker_that_is_told_to_stop_hands_back_what_it_has() {
         let told = Instant::now();
         worker.send(signal);
         let ended = worker.wait();
-        assert_eq!(ended.code, Some(75), "{ended:?}");
-        assert!(ended.stderr.contains("stopped early"), "{ended:?}");
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        assert!(ended.stderr.contains(said), "{ended:?}");
         let done: Value = serde_json::from_str(&ended.stdout).unwrap();
         assert_eq!(done["finished"], false);
         assert!(number(&done, "ranges_evaluated") > 0);

@@ -62,6 +62,7 @@ async fn run(
         seed: None,
         store: Some(StoreChoice::Shared(storage.clone())),
         shard: ShardSize::PUBLISHED,
+        drain: CancellationToken::new(),
     };
     let run = async {
         let worker = chomp_worker::run(config, CancellationToken::new()).await;

@@ -76,6 +76,24 @@ async fn a_connection_that_never_carries_records_is_given_up() {
     );
 }
 
+/// All tasks that it took are done, those that came with the last results aside, which go back when it leaves.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_drains_does_what_it_has() {
+    let config = config(1);
+    let drain = config.drain.clone();
+    let mut completions = 0;
+    let fake = Fake::new(move |call, _| {
+        completions += usize::from(call == "complete");
+        if completions == 10 {
+            drain.cancel();
+        }
+        Act::Go
+    });
+    let report = run(&fake, config).await.unwrap();
+    assert_eq!((report.end, report.settled), (End::Drained, true));
+    assert!(report.ranges >= 10, "{report:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_process_that_slept_is_not_a_coordinator_that_is_gone() {
     let mut leases = 0;

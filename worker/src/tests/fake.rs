@@ -24,6 +24,7 @@ use chomp_table::{Head, Range, RangeBits, head, range};
 use futures_util::FutureExt;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 use tonic::{Request, Status};
 use tower::ServiceExt;
@@ -467,6 +468,7 @@ pub(super) fn config(seed: u64) -> Config {
         shard: SHARD,
         evaluation: Evaluation::Inline,
         seed: Some(seed),
+        drain: CancellationToken::new(),
     }
 }
 

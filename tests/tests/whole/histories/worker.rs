@@ -105,6 +105,7 @@ impl World {
             seed: Some(self.history.rng.u64(..)),
             store: Some(store),
             shard: shard_size(),
+            drain: CancellationToken::new(),
         };
         let end = WorkerEnd {
             wire: self.wire.clone(),
