@@ -173,7 +173,7 @@ pub(crate) fn write<W: Write + Send>(
             what: "has at most 34,358,689,792 positions in a file: ask for less with --bits",
         });
     }
-    let manifest = words.table().manifest();
+    let manifest = words.table.manifest();
     let table = TableName::Losing(manifest.bits);
     let properties = properties(1, "word", table, manifest.fingerprint);
     let layout = (SCHEMA, properties, GROUP_ROWS);

@@ -20,7 +20,7 @@ const PLACE_BITS: u32 = 16;
 
 /// The words of a selection. Each method that visits them reads the table again.
 pub(crate) struct Words<'a> {
-    table: &'a Table,
+    pub(crate) table: &'a Table,
     selection: Selection,
     /// How many bytes the words that are being sorted may take.
     memory: u64,
@@ -43,10 +43,6 @@ pub(crate) struct Totals {
 }
 
 impl<'a> Words<'a> {
-    pub(crate) fn table(&self) -> &'a Table {
-        self.table
-    }
-
     pub(crate) fn new(
         table: &'a Table,
         selection: Selection,
