@@ -1,5 +1,6 @@
 //! `chomp verify`: checks a published table, and writes a report.
 
+use std::io;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -115,12 +116,22 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
     let folder = locate(&args.table)?;
     let absolute = std::fs::canonicalize(&folder);
     let absolute = absolute.with_context(|| format!("cannot look at {}", folder.display()))?;
-    let path = args.report.clone();
-    let path = path.unwrap_or_else(|| default_report(&absolute, args.level));
-    let claim = begin(&path, &absolute)?;
+    let usual = default_report(&absolute, args.level);
+    let on_stdout = args.report.as_deref() == Some(Path::new("-"));
+    let (path, claim) = match &args.report {
+        Some(path) if on_stdout || path == Path::new("/dev/null") => (usual, None),
+        Some(path) => (path.clone(), Some(begin(path, &absolute)?)),
+        None => {
+            let claim = begin(&usual, &absolute);
+            let claim = claim
+                .map(Some)
+                .or_else(|error| without_report(error, display))?;
+            (usual, claim)
+        }
+    };
     let level = args.level;
     let report = Report::new(software(), level, folder);
-    let json = args.json;
+    let json = args.json || on_stdout;
     let say = display.clone();
     let checks = Checks {
         args,
@@ -159,7 +170,7 @@ fn told(stage: Stage, seconds_left: Option<f64>) -> Event {
 fn conclude(
     came: anyhow::Result<()>,
     (report, kept): (&Report, bool),
-    claim: Claim,
+    claim: Option<Claim>,
     json: bool,
     display: &Display,
 ) -> anyhow::Result<Exit> {
@@ -182,18 +193,20 @@ fn conclude(
         // A file that cannot be read says nothing about the table.
         return came.map(|()| Exit::Failed);
     }
-    let path = claim.path().to_owned();
-    let written = claim.finish(&report.to_bytes());
+    let path = claim.as_ref().map(|claim| claim.path().to_owned());
+    let written = claim.map_or(Ok(()), |claim| claim.finish(&report.to_bytes()));
+    let path = path.filter(|_| written.is_ok());
     if json {
         crate::print(&(serde_json::to_string(report)? + "\n"))?;
     } else if came.is_ok() {
-        let path = written.is_ok().then_some(&*path);
-        crate::print(&text(report, path))?;
+        crate::print(&text(report, path.as_deref()))?;
     }
     match (came, written) {
         (Ok(()), written) => Ok(written.map(|()| Exit::Done)?),
         (Err(damage), Ok(())) => {
-            display.say(&format!("the report is in {}", path.display()));
+            if let Some(path) = path {
+                display.say(&format!("the report is in {}", path.display()));
+            }
             Err(damage)
         }
         // The damage is the worse news.
@@ -226,6 +239,19 @@ fn begin(path: &Path, folder: &Path) -> anyhow::Result<Claim> {
         )));
     }
     Claim::begin(path).context("the report needs a place: name one with --report FILE")
+}
+
+/// Goes on without a report if its usual place is one that this user cannot write to.
+fn without_report(error: anyhow::Error, display: &Display) -> anyhow::Result<Option<Claim>> {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
+    let is_locked =
+        |cause: &io::Error| matches!(cause.kind(), PermissionDenied | ReadOnlyFilesystem);
+    if !causes.any(is_locked) {
+        return Err(error);
+    }
+    display.say(&format!("no report is kept: {error:#}"));
+    Ok(None)
 }
 
 /// The report for people, which names its file if that was written.

@@ -213,3 +213,25 @@ fn a_download_to_a_disk_that_is_too_small() {
     assert!(said.stderr.contains("the table has "), "{}", said.stderr);
     Table::open(&out).unwrap().verify_bytes().unwrap();
 }
+
+#[test]
+fn a_table_on_a_disk_that_is_read_only_is_checked() {
+    let Some(disk) = SmallDisk::mount(AMPLE) else {
+        return;
+    };
+    end(&mut run_in(disk.table(), 16, 12)).summary();
+    let locked = mount(&["-o", "remount,ro"], disk.table()).status();
+    assert!(locked.unwrap().success());
+    let ended = end(program().arg("verify").arg("--table").arg(disk.table()));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let said = &ended.stderr;
+    assert!(
+        said.contains("no report is kept") && said.contains("--report FILE"),
+        "{ended:?}"
+    );
+    // Where one was asked for, it is needed.
+    let path = disk.table().join("report.json");
+    let mut command = program();
+    command.arg("verify").arg("--report").arg(path);
+    end(command.arg("--table").arg(disk.table())).refuses(1, &["--report FILE"]);
+}

@@ -174,6 +174,15 @@ fn what_cannot_be_done_is_refused() {
     let ended = end(&mut verify(&table.join("table-21"), "quick"));
     ended.refuses(1, &["has no published table"]);
     assert_eq!(files(&table.join("table-20")).len(), 3);
+    // Nobody has to keep a report.
+    let mut command = verify(table, "quick");
+    let summary = end(command.args(["--report", "-"])).summary();
+    assert_eq!(summary["result"], "passed");
+    let mut command = checker(table);
+    command.args(["verify", "--report", "/dev/null", "--table"]);
+    let ended = end(command.arg(table));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(!ended.stdout.contains("report"), "{ended:?}");
     let beside = fs::read_dir(table).unwrap().count();
     assert_eq!(beside, 3, "the lock, the table and the working files");
 
