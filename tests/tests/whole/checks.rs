@@ -180,7 +180,9 @@ fn what_is_checked_follows_from_secrets() {
         let cluster = Job::start(BITS, 12, &[]);
         block_on(checked(&cluster))
     };
-    assert_ne!(check(), check());
+    // On a machine that stands still now and then, all may be checked: that says nothing.
+    let first = check();
+    assert!((0..5).any(|_| check() != first), "{first:?}");
 }
 
 /// While it is alone nobody checks it, and it lies once, about one word and not about its mirror image. When the table is
