@@ -314,7 +314,6 @@ mod tests {
             "serve --cache lots",
             "run --bits 20 --http host",
             "game",
-            "game nim",
             "game chess 1",
             "game nim 1 --losing many",
             "game poisons --fix 1=50 3x8",

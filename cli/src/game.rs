@@ -1,20 +1,54 @@
 //! `chomp game`: small games beside Chomp.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io::{self, BufRead, IsTerminal};
+
 use anyhow::{Context, bail};
 use chomp_games::{Answer, GameError, Move, Poisons};
 use serde_json::json;
 
 use crate::args::GameArgs;
 use crate::exit::Exit;
+use crate::progress::Display;
 
-pub(crate) fn run(args: &GameArgs) -> anyhow::Result<Exit> {
+/// Who does not know that positions are read waits for an answer.
+const HINT: &str = "positions are read from here: write one a line, and end with Ctrl-D";
+
+pub(crate) fn run(args: &GameArgs, display: &Display) -> anyhow::Result<Exit> {
     if let Some(size) = args.losing {
         crate::print(&list(args, size)?)?;
         return Ok(Exit::Done);
     }
-    for position in &args.positions {
-        let answer = chomp_games::answer(&args.name, position);
-        let answer = answer.with_context(|| format!("the position \"{position}\""))?;
+    let lines = io::stdin().lock().lines();
+    let lines = lines.map(|line| line.context("cannot read stdin"));
+    let typed = args.positions.iter().cloned().map(Ok);
+    let positions: Box<dyn Iterator<Item = anyhow::Result<String>>> = if args.positions.is_empty() {
+        if io::stdin().is_terminal() {
+            display.say(HINT);
+        }
+        Box::new(lines)
+    } else {
+        Box::new(typed)
+    };
+    // A game keeps what it has found out for the next position.
+    let mut games = HashMap::new();
+    for position in positions {
+        let position = position?;
+        let position = position.trim_start_matches('\u{feff}').trim();
+        if position.is_empty() || position.starts_with('#') {
+            continue;
+        }
+        let (rows, rules) = position.split_once('@').unwrap_or((position, ""));
+        let wrong = || format!("the position \"{position}\"");
+        let game = match games.entry(rules.to_owned()) {
+            Entry::Occupied(game) => game.into_mut(),
+            Entry::Vacant(place) => {
+                let game = chomp_games::open(&args.name, rules);
+                place.insert(game.with_context(wrong)?)
+            }
+        };
+        let answer = game.answer(rows).with_context(wrong)?;
         let text = if args.json {
             serde_json::to_string(&answer)? + "\n"
         } else {

@@ -156,7 +156,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
             Command::Completions(args) => manual::completions(&args),
             Command::Man(args) => manual::man(&args),
             Command::Box(args) => boxes::run(args, display).await,
-            Command::Game(args) => game::run(&args),
+            Command::Game(args) => game::run(&args, display),
             Command::Serve(args) => serve::run(args, display).await,
         }
     });

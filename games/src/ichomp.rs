@@ -25,7 +25,7 @@ const LIST_MAX: usize = 16;
 
 /// The values of boards of Chomp by their definition, along at most so many moves.
 pub(crate) fn by_search(boards: &[Rows], moves_max: usize) -> Result<Vec<u32>, GameError> {
-    let chomp = Poisons(vec![(1, 1)], moves_max);
+    let chomp = Poisons::new(vec![(1, 1)], moves_max);
     let solution = search_within(&chomp, boards.iter().cloned(), moves_max)?;
     let value = |rows| solution.verdict(rows)?.value;
     let value = |rows| value(rows).expect("the game goes on, and ends");
@@ -40,7 +40,7 @@ impl Game for IChomp {
     type Position = Vec<Rows>;
 
     fn moves(&self, position: &Vec<Rows>) -> Vec<(Move, Vec<Rows>)> {
-        Sum(Poisons(Vec::new(), MOVES_MAX)).moves(position)
+        Sum(Poisons::new(Vec::new(), MOVES_MAX)).moves(position)
     }
 }
 

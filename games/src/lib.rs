@@ -64,7 +64,7 @@ pub fn open_within(
 ) -> Result<Box<dyn Playable>, GameError> {
     Ok(match (name, rules) {
         ("ichomp", "") => Box::new(ichomp::IChomp(moves_max)),
-        ("poisons", _) => Box::new(Poisons(Poisons::parse(rules)?.0, moves_max)),
+        ("poisons", _) => Box::new(Poisons::parse_within(rules, moves_max)?),
         ("nim", _) => Box::new(nim::Nim::parse(rules)?),
         ("towers", "") => Box::new(towers::CHESSBOARD),
         ("horse", "") => Box::new(horse::Horse),

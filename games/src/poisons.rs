@@ -11,48 +11,74 @@
 //!
 //! A position is a board and its poisons, as `3x8@1,1@2,2`; without any, (1,1) is poisoned. A move is (row, column).
 
+use std::cell::RefCell;
+
 use crate::answer::{Answer, Theory};
 use crate::board::{self, COLUMNS_MAX, Rows};
 use crate::error::GameError;
 use crate::game::{Game, Move, Verdict};
-use crate::search::{MOVES_MAX, search_within};
+use crate::search::{MOVES_MAX, Solution, search_within};
 use crate::text::{cell, list, number};
 
 const POISONS_MAX: usize = 2;
 /// The most columns of three rows for which values are searched too.
 const VALUES_COLUMNS_MAX: u32 = 60;
 
-/// Chomp with some poisoned cells: usually (1,1). Without any, who takes the last cell wins. A search for an answer follows
-/// so many moves.
+/// Chomp with some poisoned cells: usually (1,1). Without any, who takes the last cell wins.
 #[derive(Debug)]
-pub struct Poisons(pub(crate) Vec<(u32, u32)>, pub(crate) usize);
+pub struct Poisons {
+    /// The poisoned ones.
+    cells: Vec<(u32, u32)>,
+    /// A search for an answer follows so many moves.
+    moves_max: usize,
+    known: RefCell<Known>,
+}
+
+/// What earlier answers have found.
+#[derive(Debug, Default)]
+struct Known {
+    /// The losing positions of at most three rows and so many columns, in ascending order.
+    columns: u32,
+    three_rows: Vec<[u32; 3]>,
+    solution: Option<Solution<Rows>>,
+}
 
 /// Points, and lines that show them.
 pub type Picture = (Vec<(u32, u32)>, Vec<String>);
 
 impl Poisons {
+    pub(crate) fn new(poisons: Vec<(u32, u32)>, moves_max: usize) -> Poisons {
+        Poisons {
+            cells: poisons,
+            moves_max,
+            known: RefCell::default(),
+        }
+    }
+
     /// The game of the rules behind the first `@`.
     ///
     /// # Errors
     ///
     /// If they are no poisons, too many, or none that a board may have.
     pub fn parse(rules: &str) -> Result<Poisons, GameError> {
+        Poisons::parse_within(rules, MOVES_MAX)
+    }
+
+    pub(crate) fn parse_within(rules: &str, moves_max: usize) -> Result<Poisons, GameError> {
         if rules.is_empty() {
-            return Ok(Poisons(vec![(1, 1)], MOVES_MAX));
+            return Ok(Poisons::new(vec![(1, 1)], moves_max));
         }
         let poisons = rules.split('@').map(|text| cell(text, COLUMNS_MAX));
         let poisons: Option<Vec<_>> = poisons.collect();
         let poisons = poisons.filter(|poisons| poisons.len() <= POISONS_MAX);
         let form = "one or two poisons, each as @row,column, as @1,1@2,2";
-        Ok(Poisons(
-            poisons.ok_or_else(|| GameError::syntax(rules, form))?,
-            MOVES_MAX,
-        ))
+        let poisons = poisons.ok_or_else(|| GameError::syntax(rules, form))?;
+        Ok(Poisons::new(poisons, moves_max))
     }
 
     /// Whether all poisons are there, so that the game goes on.
     fn is_on(&self, rows: &[u32]) -> bool {
-        self.0.iter().all(|&poison| board::has(rows, poison))
+        self.cells.iter().all(|&poison| board::has(rows, poison))
     }
 
     /// All losing positions of at most three rows and so many columns, in ascending order.
@@ -144,7 +170,7 @@ impl Theory for Poisons {
     }
 
     fn text(&self, rows: &Rows) -> String {
-        let poisons = self.0.iter();
+        let poisons = self.cells.iter();
         let poisons = poisons.map(|&(row, column)| format!("@{}", list(&[row, column])));
         board::name(rows) + &poisons.collect::<String>()
     }
@@ -156,19 +182,27 @@ impl Theory for Poisons {
     fn verdicts(&self, all: &[Rows], _: &[Vec<u32>]) -> Result<Vec<Verdict>, GameError> {
         let (three_rows, columns) = (all[0].len() <= 3, all[0].first().copied().unwrap_or(0));
         let is_searched = !three_rows || columns <= VALUES_COLUMNS_MAX;
-        let found = search_within(self, is_searched.then(|| all[0].clone()), self.1);
-        let solution = match found {
-            Err(GameError::TooLarge(..)) if three_rows => search_within(self, None, 0)?,
-            found => found?,
-        };
-        let losing = three_rows.then(|| self.of_three_rows(columns));
+        let mut known = self.known.borrow_mut();
+        let solved = |solution: &Solution<Rows>| solution.verdict(&all[0]).is_some();
+        if is_searched && !known.solution.as_ref().is_some_and(solved) {
+            match search_within(self, [all[0].clone()], self.moves_max) {
+                Err(GameError::TooLarge(..)) if three_rows => known.solution = None,
+                found => known.solution = Some(found?),
+            }
+        }
+        if three_rows && known.columns < columns {
+            known.three_rows = self.of_three_rows(columns);
+            known.columns = columns;
+        }
+        let solution = known.solution.as_ref().filter(|_| is_searched);
         let is_losing = |rows: &Rows| {
             let row = |index| rows.get(index).copied().unwrap_or(0);
             let rows = [row(0), row(1), row(2)];
-            Some(losing.as_ref()?.binary_search(&rows).is_ok())
+            three_rows.then(|| known.three_rows.binary_search(&rows).is_ok())
         };
         let verdict = |rows: &Rows| {
-            let value = solution.verdict(rows).and_then(|found| found.value);
+            let found = solution.and_then(|solution| solution.verdict(rows));
+            let value = found.and_then(|found| found.value);
             let losing = is_losing(rows).unwrap_or_else(|| value == Some(0));
             Verdict { losing, value }
         };
@@ -177,7 +211,7 @@ impl Theory for Poisons {
 
     /// The board: `x` is a poison, `O` a move that wins, `.` one that does not.
     fn explain(&self, rows: &Rows, answer: &Answer) -> Vec<String> {
-        let sign = |cell: (u32, u32)| match self.0.contains(&cell) {
+        let sign = |cell: (u32, u32)| match self.cells.contains(&cell) {
             true => "x",
             false if answer.winning_moves.contains(&vec![cell.0, cell.1]) => "O",
             false => ".",

@@ -20,6 +20,7 @@ Examples:
   chomp game nim 3,4,5
   chomp game ichomp 4x4/3,1/2 4x4/4x4
   chomp game poisons 3x8@1,1@2,2 --json
+  chomp game poisons < positions.txt
   chomp game poisons @1,2@2,1 --losing 150
   chomp game poisons @1,1@2,2 --losing 150 --fix 1=50")]
 pub(crate) struct GameArgs {
@@ -27,8 +28,8 @@ pub(crate) struct GameArgs {
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(chomp_games::NAMES))]
     pub(crate) name: String,
 
-    /// The positions; with --losing the rules alone, as @misere
-    #[arg(value_name = "POSITION", required_unless_present = "losing")]
+    /// The positions [default: those on stdin, one a line]; with --losing the rules alone, as @misere
+    #[arg(value_name = "POSITION")]
     pub(crate) positions: Vec<String>,
 
     /// List the losing positions up to this size

@@ -57,10 +57,10 @@ pub(super) fn value_of(rows: &[u32]) -> u32 {
 
 /// Plain Chomp.
 pub(super) fn corner() -> Poisons {
-    Poisons(vec![(1, 1)], MOVES_MAX)
+    Poisons::new(vec![(1, 1)], MOVES_MAX)
 }
 
 /// Boards whose corners may be taken.
 pub(super) fn none() -> Poisons {
-    Poisons(Vec::new(), MOVES_MAX)
+    Poisons::new(Vec::new(), MOVES_MAX)
 }

@@ -1,10 +1,12 @@
 //! `chomp game`: what it prints, what it lists, and what it refuses.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::common::{Ended, end, program};
+use crate::common::{Ended, end, program, start, wait};
 use serde_json::{Value, json};
 
 /// All losing positions to 3 x 150 are there in seconds, also in a program that is not optimised.
@@ -51,6 +53,28 @@ fn many_positions_are_told_one_after_the_other() {
     );
     assert!(told("nim 0").starts_with("0 is lost: there is no move\nvalue 0\n"));
     assert_eq!(told("nim --json 1 2,2 3").lines().count(), 3);
+}
+
+/// What one position has taught answers the others.
+#[test]
+fn positions_are_read_from_stdin() {
+    let line = |n| format!("100,{},{}\n", 60 + n % 40, n % 60);
+    let lines: Vec<String> = (0..100).map(line).collect();
+    let mut command = program();
+    command.args(["game", "poisons"]).stdin(Stdio::piped());
+    let mut child = start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let text = format!("# boards\n\n{}3,3,2\n", lines.concat());
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    let ended = wait(child);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(ended.stdout.matches("@1,1 is ").count(), 101);
+    let alone = told("poisons 3,3,2");
+    assert!(ended.stdout.ends_with(&alone), "{alone}");
 }
 
 /// What is told before a position that means nothing stays told.
@@ -158,7 +182,6 @@ fn what_is_wrong_or_too_large_is_refused() {
             "chess 1",
             &["possible values: ichomp, poisons, nim, towers, horse"],
         ),
-        ("nim", &["POSITION"]),
     ] {
         game(args).refuses(2, texts);
     }
