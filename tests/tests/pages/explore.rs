@@ -137,7 +137,7 @@ fn the_outcome_of_each_move_is_right() {
         return;
     };
     let positions = trials("positions that are explored").seconds(2.0);
-    positions.at_least(8).run(|seed| {
+    positions.at_least(12).run(|seed| {
         let rows = twin.position(&mut Random::of(seed), seed % 4 == 0);
         let typed = match seed % 3 {
             0 => format!("0b{:b}", word(&rows).get()),

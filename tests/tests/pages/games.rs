@@ -11,7 +11,7 @@ fn the_computer_wins_whatever_can_be_won() {
     let Some(browser) = calm() else { return };
     let (site, twin) = (Site::new(), Twin::new());
     let games = trials("games against the computer").seconds(2.0);
-    games.at_least(4).run(|seed| {
+    games.at_least(6).run(|seed| {
         let mut random = Random::of(seed);
         let start = twin.position(&mut random, false);
         let mut shown = browser.play(&site, &start, "computer");

@@ -26,7 +26,7 @@ fn hints_are_the_winning_moves() {
     browser.play(&site, &[3, 2], "you");
     browser.click("#hints");
     let positions = trials("positions with hints").seconds(2.0);
-    positions.at_least(8).run(|seed| {
+    positions.at_least(12).run(|seed| {
         let rows = twin.position(&mut Random::of(seed), seed % 3 == 0);
         browser.play(&site, &rows, "you");
         let winning = twin.winning_moves(&rows);

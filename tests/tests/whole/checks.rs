@@ -180,7 +180,7 @@ fn what_is_checked_follows_from_secrets() {
         let cluster = Job::start(BITS, 12, &[]);
         block_on(checked(&cluster))
     };
-    // On a machine that stands still now and then, all may be checked: that says nothing.
+    // Two jobs alone may be checked alike.
     let first = check();
     assert!((0..5).any(|_| check() != first), "{first:?}");
 }

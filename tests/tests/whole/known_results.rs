@@ -15,9 +15,9 @@ use tempfile::TempDir;
 
 const BITS: u32 = 32;
 /// A step through the losing positions that meets some of every size.
-const SAMPLE_LOSING: usize = 997;
+const SAMPLE_LOSING: usize = 331;
 /// How many random positions are checked against the definition.
-const SAMPLE_RANDOM: u64 = 30_000;
+const SAMPLE_RANDOM: u64 = 100_000;
 
 /// The one run that all tests look at.
 struct Run {

@@ -76,7 +76,7 @@ async fn a_job_among_outages(seed: u64) {
 
 #[test]
 fn a_job_is_done_whatever_fails_on_the_way() {
-    let jobs = trials("jobs among outages").at_least(8);
+    let jobs = trials("jobs among outages").at_least(12);
     jobs.on_all_cores().run(|seed| {
         let mut time = Builder::new_current_thread();
         let time = time.enable_all().start_paused(true).build();

@@ -108,7 +108,7 @@ fn run(seed: u64, print: bool) -> (u64, Seen) {
 #[expect(clippy::print_stderr, reason = "says what the histories were made of")]
 fn every_history_ends_with_the_right_table() {
     let is_alone = std::env::var("CHOMP_TEST_CASES").is_ok_and(|cases| cases == "1");
-    let some = trials("histories of a cluster").seconds(2.0).at_least(40);
+    let some = trials("histories of a cluster").seconds(2.0).at_least(60);
     let (histories, seen) = some.on_all_cores().gather(
         |seed| run(seed, is_alone).1,
         |seen: &mut Seen, one| seen.add(&one),
