@@ -223,22 +223,25 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes a checkpoint, and removes all but the last `keep`.
+    /// Writes a checkpoint, unless nothing was written since the last one, and removes all but the last `keep`.
     async fn write_checkpoint(&self, since: &mut Since, keep: usize) -> Result<(), StoreError> {
         let (next, bytes) = {
             let ledger = self.ledger();
             (ledger.next, encode_checkpoint(&ledger))
         };
         let length = bytes.len() as u64;
-        match self.storage.create(&keys::checkpoint(next), bytes).await {
-            Err(error) if error.problem == Problem::AlreadyExists => {}
-            created => created?,
+        // Otherwise the last one is this one.
+        if since.segments > 0 {
+            match self.storage.create(&keys::checkpoint(next), bytes).await {
+                Err(error) if error.problem == Problem::AlreadyExists => {}
+                created => created?,
+            }
+            let newest = self.checkpoint.write();
+            *newest.unwrap_or_else(PoisonError::into_inner) = Some(next);
+            (since.segments, since.bytes, since.checkpoint_bytes) = (0, 0, length);
+            since.checkpoints.retain(|&number| number != next);
+            since.checkpoints.push(next);
         }
-        let newest = self.checkpoint.write();
-        *newest.unwrap_or_else(PoisonError::into_inner) = Some(next);
-        (since.segments, since.bytes, since.checkpoint_bytes) = (0, 0, length);
-        since.checkpoints.retain(|&number| number != next);
-        since.checkpoints.push(next);
         while since.checkpoints.len() > keep {
             let oldest = keys::checkpoint(since.checkpoints[0]);
             self.storage.delete(&[oldest]).await?;

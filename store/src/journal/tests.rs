@@ -464,3 +464,24 @@ fn pruning() {
     expected.outcasts = Plain::pruned().outcasts;
     assert_eq!(Plain::found(&looked(&storage)), expected);
 }
+
+/// Also when one is due after the segment that forgets all.
+#[test]
+fn pruning_writes_one_checkpoint() {
+    let finished = finished();
+    finished.overwrite(&keys::manifest(&folder_name(BITS)), "");
+    let calls = (0..CHECKPOINT_SEGMENTS_MIN).map(|segments| {
+        let storage = restored(&finished.objects());
+        let journal = ready(open(&storage)).unwrap();
+        // A small checkpoint is followed by the next one soon.
+        assert!(ready(journal.prune(BITS)).unwrap());
+        for _ in 0..segments {
+            ready(journal.append(vec![Entry::Pruned])).unwrap();
+        }
+        let calls = storage.calls();
+        assert!(ready(journal.prune(BITS)).unwrap());
+        storage.calls() - calls
+    });
+    let calls: Vec<u64> = calls.collect();
+    assert!(calls.iter().all(|&number| number == calls[0]), "{calls:?}");
+}

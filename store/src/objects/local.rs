@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -166,6 +166,18 @@ impl LocalStorage {
         }
     }
 
+    fn unreadable(&self) -> MutexGuard<'_, BTreeSet<Key>> {
+        // Whole at any time.
+        self.unreadable
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether an object is not waited for any longer, in a call that began then.
+    fn is_late(&self, key: &Key, begin: Instant) -> bool {
+        begin.elapsed() >= UNREADABLE || self.unreadable().contains(key)
+    }
+
     /// Does work that blocks: on another thread, if the caller's serves other tasks too.
     async fn run<T: Send + 'static>(
         &self,
@@ -254,6 +266,20 @@ impl Directory {
         self.write(key, Action::Create, || {
             let (folder, name) = self.make_folder(key)?;
             files::create(&folder, name, bytes)
+        })
+    }
+
+    /// The same after a while of failures. They may come from an object of that name which cannot be read, while others can.
+    fn create_late(&self, key: &Key, bytes: &[u8]) -> Result<(), StorageError> {
+        self.create(key, bytes).map_err(|error| {
+            let there = self.read_late(key, 0..1).err();
+            match there.map(|there| there.problem) {
+                Some(Problem::Damaged) if error.problem == Problem::Away => StorageError {
+                    problem: Problem::AlreadyExists,
+                    ..error
+                },
+                _ => error,
+            }
         })
     }
 
@@ -358,9 +384,19 @@ impl Directory {
 #[async_trait]
 impl Storage for LocalStorage {
     async fn create(&self, key: &Key, bytes: Bytes) -> Result<(), StorageError> {
-        let key = key.clone();
-        self.try_to(move |directory| directory.create(&key, &bytes))
-            .await
+        let begin = Instant::now();
+        let attempt = || {
+            let (key, bytes) = (key.clone(), bytes.clone());
+            let is_late = self.is_late(&key, begin);
+            self.run(move |directory| {
+                if is_late {
+                    directory.create_late(&key, &bytes)
+                } else {
+                    directory.create(&key, &bytes)
+                }
+            })
+        };
+        self.patience.keep_trying(attempt).await
     }
 
     async fn read(&self, key: &Key) -> Result<Bytes, StorageError> {
@@ -369,15 +405,9 @@ impl Storage for LocalStorage {
 
     async fn read_at(&self, key: &Key, range: Range<u64>) -> Result<Bytes, StorageError> {
         let begin = Instant::now();
-        let unreadable = || {
-            self.unreadable
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
-        let is_known = unreadable().contains(key);
         let attempt = || {
             let (key, range) = (key.clone(), range.clone());
-            let is_late = is_known || begin.elapsed() >= UNREADABLE;
+            let is_late = self.is_late(&key, begin);
             self.run(move |directory| {
                 if is_late {
                     directory.read_late(&key, range)
@@ -389,12 +419,12 @@ impl Storage for LocalStorage {
         let read = self.patience.keep_trying(attempt).await;
         match &read {
             Err(error) if error.problem == Problem::Damaged => {
-                unreadable().insert(key.clone());
+                self.unreadable().insert(key.clone());
             }
-            Ok(_) if is_known => {
-                unreadable().remove(key);
+            Ok(_) => {
+                self.unreadable().remove(key);
             }
-            _ => {}
+            Err(_) => {}
         }
         read
     }

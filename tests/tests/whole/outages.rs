@@ -100,7 +100,8 @@ fn a_folder_that_is_not_synced_ends_the_process() {
     assert_eq!(fingerprint(&summary), FINGERPRINT_26);
 }
 
-/// While others can be read, it is lost: its ranges are computed again, and a checkpoint is passed over.
+/// While others can be read, it is lost: its ranges are computed again, and a checkpoint is passed over, also one that has
+/// the number of the next.
 #[test]
 fn an_object_that_stays_unreadable_is_lost_and_no_more() {
     std::thread::scope(|scope| {
@@ -111,6 +112,14 @@ fn an_object_that_stays_unreadable_is_lost_and_no_more() {
                 assert!(wait_until(&mut child, || ranges_done(table.path()) > 200));
                 send(child.id(), Signal::SIGKILL);
                 wait(child);
+                let work = table.path().join("work");
+                let mut numbers = (0..).map(|number| format!("{number:010}"));
+                let journal = work.join("journal");
+                let segments = files(&journal);
+                let next = numbers.find(|number| !segments.contains(&journal.join(number)));
+                let checkpoints = work.join("checkpoints");
+                fs::create_dir_all(&checkpoints).unwrap();
+                fs::write(checkpoints.join(next.unwrap()), [0]).unwrap();
                 let faults = Faults::new();
                 faults.fail("read", unreadable, Errno::EIO);
                 let summary = end(faults.reach(&mut run_in(table.path(), BITS, RANGE_BITS)));
