@@ -66,6 +66,13 @@ pub enum Entry {
         /// What it did, and when.
         outcast: Outcast,
     },
+    /// How long coordinators have worked on the job, all runs together.
+    Worked {
+        /// The bits of the job, or the tiles.
+        bits: u32,
+        /// The time until now.
+        seconds: u64,
+    },
     /// All done ranges are forgotten: their table is published.
     Pruned,
 }

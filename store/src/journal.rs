@@ -29,13 +29,14 @@
 //! | 9 | a participant was found out | its number (4), the serial of its credential (4), length (4), the reason as UTF-8 |
 //! | 10 | ranges that are done were found to be the same: these are their finders now | finders, number of ranges (4), heads (8 each) |
 //! | 11 | the records of ranges are lost: they are not done any more, but have to come out the same | number of ranges (4), heads (8 each) |
+//! | 12 | so long coordinators have worked on the job, all runs together | bits of the job (4), seconds (8) |
 //!
 //! Finders are their number (4) and the participants (4 each), ascending; an empty list stands for the coordinator
 //! itself. Kinds 2 and 4 of version 2 are 6 and 7 without the finders, and kind 8 of version 3 is 10 without them. Kind
 //! 3 of these versions stands for 11 too.
 //!
-//! A checkpoint begins with an entry of kind 3 without ranges, if ranges were ever wrong; then come those of kind 9; lost
-//! ranges, by entries of kind 6 and one of kind 11; and what is done, by entries of kind 6, with ranges of any layers, and
+//! A checkpoint begins with an entry of kind 3 without ranges, if ranges were ever wrong; then one of kind 12 and
+//! those of kind 9; lost ranges, by entries of kind 6 and one of kind 11; and what is done, by entries of kind 6, with ranges of any layers, and
 //! 7.
 //!
 //! # What is removed
@@ -46,15 +47,17 @@
 //! had the table.
 //!
 //! Versions: 2, the first with range records that are still read; 3 has finders, and entries of the kinds 6 to 9; 4 has
-//! those of the kinds 10 and 11. All are read.
+//! those of the kinds 10 and 11, and 5 those of kind 12. All are read.
 
 mod format;
 mod start;
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use chomp_table::Division;
+use tokio::time::Instant;
 
 use self::format::{SEGMENT, encode, encode_checkpoint, read_segment, write};
 pub use self::start::remove_damaged;
@@ -79,6 +82,8 @@ pub struct Journal {
     storage: Arc<dyn Storage>,
     ledger: RwLock<Ledger>,
     epoch: u64,
+    /// The bits of the job, or the tiles.
+    bits: u32,
     /// The parts that it has named since the last publication.
     parts: RwLock<HashSet<PartName>>,
     /// The newest checkpoint.
@@ -87,13 +92,27 @@ pub struct Journal {
     since: tokio::sync::Mutex<Since>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Since {
+    /// When the time that was worked was noted last.
+    noted: Instant,
     segments: u64,
     bytes: u64,
     checkpoint_bytes: u64,
     /// The checkpoints that are there, ascending.
     checkpoints: Vec<u64>,
+}
+
+impl Default for Since {
+    fn default() -> Since {
+        Since {
+            noted: Instant::now(),
+            segments: 0,
+            bytes: 0,
+            checkpoint_bytes: 0,
+            checkpoints: Vec::new(),
+        }
+    }
 }
 
 impl Journal {
@@ -129,6 +148,7 @@ impl Journal {
         let journal = Journal {
             storage,
             epoch: ledger.next,
+            bits,
             parts: RwLock::new(ledger.parts()),
             checkpoint: RwLock::new(since.checkpoints.last().copied()),
             ledger: RwLock::new(ledger),
@@ -180,8 +200,13 @@ impl Journal {
     ///
     /// [`StoreError::Fenced`] if another coordinator has written the segment;
     /// [`StoreError::Storage`], after which the entries may turn up at the next start, or not.
-    pub async fn append(&self, entries: Vec<Entry>) -> Result<(), StoreError> {
+    pub async fn append(&self, mut entries: Vec<Entry>) -> Result<(), StoreError> {
         let mut since = self.since.lock().await;
+        let (bits, more) = (self.bits, since.noted.elapsed().as_secs());
+        if more > 0 {
+            let seconds = self.ledger().seconds_worked(bits).saturating_add(more);
+            entries.push(Entry::Worked { bits, seconds });
+        }
         let (number, bytes, digest) = {
             let ledger = self.ledger();
             let (bytes, digest) = encode(SEGMENT, &ledger, |writer| {
@@ -212,6 +237,7 @@ impl Journal {
             }
             (ledger.next, ledger.last) = (number + 1, digest);
         }
+        since.noted += Duration::from_secs(more);
         since.segments += 1;
         since.bytes += length;
         let due = since.segments >= CHECKPOINT_SEGMENTS

@@ -26,6 +26,8 @@ pub struct Ledger {
     pub table: u64,
     /// The kind of the table, and how it is cut into ranges.
     pub division: Division,
+    /// The bits, or tiles, of the last job, and the seconds that coordinators have worked on it together.
+    pub worked: Option<(u32, u64)>,
     /// Whether ranges were ever found wrong: what was computed before may have drawn on these.
     pub withdrawn: bool,
     /// The done ranges.
@@ -76,6 +78,12 @@ impl Ledger {
         let depends = !self.ranges.is_empty() || !self.lost.is_empty() || !self.shards.is_empty();
         let same_kind = discriminant(&self.division) == discriminant(&division);
         self.division == division || !depends && same_kind
+    }
+
+    /// The seconds that coordinators have worked on the job of `bits` bits, or tiles, if it is the last one.
+    pub fn seconds_worked(&self, bits: u32) -> u64 {
+        let worked = self.worked.filter(|(of, _)| *of == bits);
+        worked.map_or(0, |(_, seconds)| seconds)
     }
 
     /// The shards of the table of `bits` bits, or tiles, that are there, ascending.
@@ -162,6 +170,7 @@ impl Ledger {
                 self.distrust(*participant);
                 self.outcasts.insert(*participant, outcast.clone());
             }
+            Entry::Worked { bits, seconds } => self.worked = Some((*bits, *seconds)),
             Entry::Pruned => {
                 self.ranges.clear();
                 self.lost.clear();

@@ -16,12 +16,12 @@ use crate::part::Placed;
 
 pub(super) const SEGMENT: Kind = Kind {
     magic: b"chompseg",
-    version: 4,
+    version: 5,
     oldest: 2,
 };
 pub(super) const CHECKPOINT: Kind = Kind {
     magic: b"chompchk",
-    version: 4,
+    version: 5,
     oldest: 2,
 };
 
@@ -39,6 +39,7 @@ impl Ledger {
             last: Digest([0; 32]),
             table,
             division,
+            worked: None,
             withdrawn: false,
             ranges: Ranges::default(),
             lost: Ranges::default(),
@@ -111,6 +112,9 @@ pub(super) fn encode_checkpoint(ledger: &Ledger) -> Bytes {
         if ledger.withdrawn {
             let heads = Vec::new();
             write(writer, &Entry::Withdrawn { heads });
+        }
+        if let Some((bits, seconds)) = ledger.worked {
+            write(writer, &Entry::Worked { bits, seconds });
         }
         // What they found before has them as distrusted already; what comes after this may be trusted again.
         for (&participant, outcast) in &ledger.outcasts {
@@ -197,6 +201,9 @@ pub(super) fn write(writer: &mut Writer, entry: &Entry) {
             participant,
             outcast,
         } => write_found_out(writer, *participant, outcast),
+        Entry::Worked { bits, seconds } => {
+            writer.u32(12).u32(*bits).u64(*seconds);
+        }
         Entry::Pruned => {
             writer.u32(5);
         }
@@ -320,6 +327,10 @@ fn read(fields: &mut Fields, division: Division) -> Result<Entry, Damage> {
         },
         11 => Entry::Lost {
             heads: read_heads(fields)?,
+        },
+        12 => Entry::Worked {
+            bits: fields.u32()?,
+            seconds: fields.u64()?,
         },
         9 => {
             let (participant, serial, length) = (fields.u32()?, fields.u32()?, fields.u32()?);

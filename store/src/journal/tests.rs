@@ -127,6 +127,10 @@ fn script() -> Vec<Vec<Entry>> {
             let heads = heads[..1].to_vec();
             script.push(vec![Entry::Lost { heads }]);
         }
+        if layer % 3 == 1 {
+            let (bits, seconds) = (BITS - u32::from(layer < 10), u64::from(layer) * 1000);
+            script.push(vec![Entry::Worked { bits, seconds }]);
+        }
         if layer % 4 == 3 {
             script.push(vec![found_out(layer % 3)]);
         }
@@ -177,6 +181,8 @@ struct Plain {
     lost: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
     shards: Vec<(u32, Vec<u32>, MergedShard)>,
     outcasts: BTreeMap<u32, Outcast>,
+    /// The bits of the job, and how many thousands of seconds it took: the test takes some itself.
+    worked: Option<(u32, u64)>,
 }
 
 impl Plain {
@@ -239,6 +245,9 @@ impl Plain {
                     }
                     plain.outcasts.insert(*participant, outcast.clone());
                 }
+                Entry::Worked { bits, seconds } => {
+                    plain.worked = Some((*bits, seconds / 1000));
+                }
                 Entry::Pruned => {
                     plain.ranges.clear();
                     plain.lost.clear();
@@ -255,8 +264,12 @@ impl Plain {
 
     /// What is left when the table of the script is published.
     fn pruned() -> Plain {
+        let Plain {
+            outcasts, worked, ..
+        } = Plain::of(&script());
         Plain {
-            outcasts: Plain::of(&script()).outcasts,
+            outcasts,
+            worked,
             ..Plain::default()
         }
     }
@@ -291,6 +304,7 @@ impl Plain {
             ranges,
             lost: ledger.lost(u64::MAX).map(of_range).collect(),
             shards: (0..=64).flat_map(of_bits).collect(),
+            worked: ledger.worked.map(|(bits, seconds)| (bits, seconds / 1000)),
             outcasts: ledger
                 .outcasts()
                 .map(|(number, outcast)| (number, outcast.clone()))
@@ -461,8 +475,24 @@ fn pruning() {
     // A larger table goes on from here.
     ready(journal.append(script()[3].clone())).unwrap();
     let mut expected = Plain::of(&script()[3..4]);
-    expected.outcasts = Plain::pruned().outcasts;
+    (expected.outcasts, expected.worked) = (Plain::pruned().outcasts, Plain::pruned().worked);
     assert_eq!(Plain::found(&looked(&storage)), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_all_runs_is_noted() {
+    let storage = Arc::new(SimulatedStorage::new(1));
+    for (bits, seconds, expected) in [(20, 5, 5), (20, 7, 12), (20, 0, 12), (21, 3, 3)] {
+        let division: Division = range_bits().into();
+        let journal = Journal::open(storage.clone(), division, bits, 7, TABLE).await;
+        let journal = journal.unwrap();
+        for part in [1, 2] {
+            tokio::time::advance(Duration::from_millis(seconds * 500)).await;
+            journal.append(vec![found_out(part)]).await.unwrap();
+        }
+        let noted = looked(&storage).worked;
+        assert_eq!(noted, Some((bits, expected)), "after {seconds} s more");
+    }
 }
 
 /// Also when one is due after the segment that forgets all.

@@ -92,6 +92,7 @@ impl Table {
             division: range_bits().into(),
             ranges: Ranges::default(),
             lost: Ranges::default(),
+            worked: None,
             withdrawn: false,
             shards: BTreeMap::new(),
             outcasts: BTreeMap::new(),

@@ -62,6 +62,11 @@ impl TableLock {
         }
     }
 
+    /// Which process of this machine owns a directory, as far as the system tells.
+    pub fn holder(directory: &Path) -> Option<String> {
+        Lock::holder(&directory.join(LOCK))
+    }
+
     pub(super) fn is_in_place(&self) -> bool {
         self.lock.is_in_place()
     }

@@ -60,6 +60,7 @@ fn of_two_that_start_at_once_one_has_it() {
         storage: storage.clone(),
         parts: RwLock::default(),
         epoch: 0,
+        bits: BITS,
         checkpoint: RwLock::default(),
         ledger: RwLock::new(Ledger::new(TABLE, range_bits().into())),
         since: tokio::sync::Mutex::default(),
