@@ -23,9 +23,9 @@ pub(crate) use job::{
     CoordinatorArgs, GrundyArgs, JobArgs, PlanArgs, RunArgs, StatusArgs, Way, WorkerArgs, wanted,
 };
 pub(crate) use manual::{CompletionsArgs, ManArgs};
-pub(crate) use query::{Numbers, OpeningsArgs, QueryArgs, SourceArgs};
+pub(crate) use query::{Numbers, OpeningsArgs, QueryArgs};
 pub(crate) use serve::{RATE, ServeArgs};
-pub(crate) use shared::{ReachArgs, TableArgs, Wanted};
+pub(crate) use shared::{Place, ReachArgs, SourceArgs, TABLE, TableArgs, Wanted};
 pub(crate) use verify::VerifyArgs;
 
 /// Computes tables of the losing positions of Chomp, answers questions from them and checks them.

@@ -22,10 +22,10 @@ use crate::directory::{Directory, in_table, prune};
 use crate::exit::Exit;
 use crate::machine;
 use crate::progress::Display;
-use crate::run::{report, stopped};
+use crate::run::stopped;
 use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
-use crate::summary::Meter;
+use crate::summary::{Meter, report};
 
 /// The threads that range bits are chosen for, as nobody knows which workers will come.
 pub(crate) const THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
@@ -126,7 +126,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         }
         let published = directory.manifest(size).await?;
         let folder = directory.published(published.size());
-        report(table.json, size, &published, folder, meter.cost())?;
+        report(table.json, size, &published, folder, directory.cost(meter))?;
         if args.exit_when_done {
             say_goodbye(&coordinator).await;
         } else {

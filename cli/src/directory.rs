@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use chomp_store::location::Location;
@@ -16,6 +17,7 @@ use chomp_table::values::Values;
 use crate::args::{TableArgs, Wanted};
 use crate::machine;
 use crate::progress::Display;
+use crate::summary::{Cost, Meter};
 
 /// The store of a table that this process has taken.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(crate) struct Directory {
     pub(crate) finished: Option<AnyManifest>,
     /// Where the store is, for workers and for people.
     pub(crate) location: Location,
+    /// The time of the runs before.
+    worked: Duration,
     has_parts: bool,
 }
 
@@ -69,6 +73,8 @@ impl Directory {
                 .await
                 .with_context(|| in_table(&location))?,
         };
+        let worked = ledger.as_ref().ok().and_then(Option::as_ref);
+        let worked = worked.map_or(0, |ledger| ledger.seconds_worked(size));
         let has_parts = match ledger {
             Ok(ledger) => ledger.is_some_and(|ledger| !ledger.is_empty()),
             // Who wants to remove them is told what is wrong.
@@ -80,8 +86,17 @@ impl Directory {
             division,
             finished,
             location,
+            worked: Duration::from_secs(worked),
             has_parts,
         })
+    }
+
+    /// What a run took.
+    pub(crate) fn cost(&self, run: Meter) -> Cost {
+        Cost {
+            before: Some(self.worked),
+            ..run.cost()
+        }
     }
 
     /// Removes working files that a finished table does not need.

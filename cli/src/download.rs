@@ -1,38 +1,71 @@
 //! `chomp download`: fetches a finished table.
 
-use chomp_access::Access;
-use chomp_download::{Config, DownloadProgress, Patience};
-use chomp_store::location::Location;
+use std::path::PathBuf;
+
+use chomp_download::{Config, DownloadError, DownloadProgress, PARALLEL, Reach, Report};
 use chomp_table::reader::TableName;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-use crate::args::DownloadArgs;
+use crate::args::{DownloadArgs, Place, SourceArgs, TABLE};
 use crate::exit::Exit;
 use crate::progress::Display;
 use crate::reach;
-use crate::run;
 use crate::signals::stop_on_signals;
-use crate::summary::Meter;
+use crate::summary::{Meter, report};
 
 pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result<Exit> {
     let meter = Meter::start();
     let stop = stop_on_signals()?;
-    // Finished tables are open to everybody: the token stays here.
-    let ca = match &args.access {
-        Some(file) => Access::read(file)?.ca,
-        None if Location::is_of_bucket(&args.from) => None,
-        None => reach::local_access(&args.from)?.ca,
-    };
+    let reach = reach::tables(&args.from, args.access.as_deref(), display.haste())?;
     let bits = args.bits.map(TableName::Losing);
     let config = Config {
-        from: args.from,
-        out: args.out,
         table: bits.or_else(|| args.tiles.map(TableName::Values)),
-        ca,
-        token: None,
         parallel: args.parallel,
-        patience: Patience::USUAL.hastened(display.haste()),
+        ..config(reach, args.out)
     };
+    let Report {
+        manifest, folder, ..
+    } = fetch(config, display, stop).await?;
+    report(args.json, manifest.size(), &manifest, folder, meter.cost())
+}
+
+/// Where the table is on this machine, for what needs its files. One that is elsewhere is downloaded to the usual directory
+/// first: its folder there.
+pub(crate) async fn directory(
+    source: &SourceArgs,
+    display: &Display,
+    stop: &CancellationToken,
+) -> anyhow::Result<PathBuf> {
+    let from = match &source.table {
+        Place::Here(path) => return Ok(path.clone()),
+        Place::Elsewhere(from) => from,
+    };
+    let reach = reach::tables(from, source.access.as_deref(), display.haste())?;
+    display.say(&format!(
+        "the table at {from} is downloaded to {TABLE} first"
+    ));
+    let config = config(reach, PathBuf::from(TABLE));
+    Ok(fetch(config, display, stop.clone()).await?.folder)
+}
+
+fn config(reach: Reach, out: PathBuf) -> Config {
+    Config {
+        from: reach.from,
+        out,
+        table: None,
+        ca: reach.ca,
+        token: reach.token,
+        parallel: PARALLEL,
+        patience: reach.patience,
+    }
+}
+
+async fn fetch(
+    config: Config,
+    display: &Display,
+    stop: CancellationToken,
+) -> Result<Report, DownloadError> {
     let (progress, watcher) = watch::channel(DownloadProgress::default());
     let report = tokio::select! {
         report = chomp_download::download(config, progress, stop) => report,
@@ -41,13 +74,5 @@ pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result
         }
     };
     display.clear();
-    let report = report?;
-    let size = report.manifest.size();
-    run::report(
-        args.json,
-        size,
-        &report.manifest,
-        report.folder,
-        meter.cost(),
-    )
+    report
 }

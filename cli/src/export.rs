@@ -18,6 +18,7 @@ use crate::args::ExportArgs;
 use crate::exit::{Exit, usage};
 use crate::progress::Display;
 use crate::signals::stop_on_signals;
+use crate::source;
 
 /// The name of stdout.
 const STDOUT: &str = "-";
@@ -57,9 +58,11 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<E
     }
     let stop = stop_on_signals()?;
     let request = args.request();
+    let table = source::open(&args.source, display.haste()).await?;
+    let name = table.name();
     let (progress, watcher) = watch::channel(ExportProgress::default());
     let job = Job {
-        table: args.table,
+        table,
         out: args.out.clone(),
         request,
         force: args.force,
@@ -76,13 +79,13 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<E
         }
     };
     display.clear();
-    let Some((table, report)) = done.context("the export ended early")?? else {
+    let Some(report) = done.context("the export ended early")?? else {
         return Ok(Exit::Done);
     };
     let exported = Exported {
         out: &args.out,
         format: args.format.to_string(),
-        table,
+        table: name,
         positions: report.positions,
         bytes: report.bytes,
         sha256: report.sha256.to_string(),
@@ -100,7 +103,7 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<E
 
 /// An export to be made.
 struct Job {
-    table: PathBuf,
+    table: AnyTable,
     out: PathBuf,
     request: Request,
     force: bool,
@@ -109,11 +112,7 @@ struct Job {
 }
 
 impl Job {
-    fn export(
-        &self,
-        table: &AnyTable,
-        out: &mut (dyn Write + Send),
-    ) -> Result<Report, ExportError> {
+    fn export(&self, out: &mut (dyn Write + Send)) -> Result<Report, ExportError> {
         let watch = &mut |progress| {
             self.progress.send_replace(progress);
             if self.stop.is_cancelled() {
@@ -122,15 +121,14 @@ impl Job {
                 ControlFlow::Continue(())
             }
         };
-        match table {
+        match &self.table {
             AnyTable::Losing(table) => export(table, &self.request, out, watch),
             AnyTable::Values(table) => export_values(table, &self.request, out, watch),
         }
     }
 
-    /// Writes the file. Returns the name of the table too.
-    fn write(&self) -> anyhow::Result<Option<(TableName, Report)>> {
-        let table = AnyTable::open(&self.table)?;
+    /// Writes the file.
+    fn write(&self) -> anyhow::Result<Option<Report>> {
         let created = NewFile::create(&self.out, self.force);
         let mut file = created.map_err(|error| match error {
             FileError::Exists { .. } => {
@@ -139,23 +137,20 @@ impl Job {
             error => error.into(),
         })?;
         let failed = || format!("cannot write {}", self.out.display());
-        let report = self
-            .export(&table, &mut file)
-            .map_err(|error| match error {
-                ExportError::Full | ExportError::Write(_) => {
-                    anyhow::Error::new(error).context(failed())
-                }
-                error => error.into(),
-            })?;
+        let report = self.export(&mut file).map_err(|error| match error {
+            ExportError::Full | ExportError::Write(_) => {
+                anyhow::Error::new(error).context(failed())
+            }
+            error => error.into(),
+        })?;
         file.finish().with_context(failed)?;
-        Ok(Some((table.name(), report)))
+        Ok(Some(report))
     }
 
     /// Prints to stdout. None if the reader of stdout went away.
-    fn print(&self) -> anyhow::Result<Option<(TableName, Report)>> {
-        let table = AnyTable::open(&self.table)?;
-        match self.export(&table, &mut io::stdout()) {
-            Ok(report) => Ok(Some((table.name(), report))),
+    fn print(&self) -> anyhow::Result<Option<Report>> {
+        match self.export(&mut io::stdout()) {
+            Ok(report) => Ok(Some(report)),
             Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
             Err(error @ (ExportError::Full | ExportError::Write(_))) => {
                 Err(anyhow::Error::new(error).context("cannot write to stdout"))

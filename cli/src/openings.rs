@@ -5,7 +5,7 @@ use std::path::Path;
 use chomp_query::{Losing, Opening, drawing, of_board, opening, openings, with_boxes};
 use chomp_table::{Position, TableError};
 
-use crate::args::OpeningsArgs;
+use crate::args::{OpeningsArgs, Place, TABLE};
 use crate::exit::{Exit, usage};
 use crate::progress::Display;
 use crate::source::Source;
@@ -30,8 +30,11 @@ pub(crate) async fn run(args: OpeningsArgs, display: &Display) -> anyhow::Result
 }
 
 fn find(source: &Source, args: &OpeningsArgs) -> anyhow::Result<Vec<Opening>> {
-    // An address is no directory, and has no boxes.
-    let directory = Path::new(&args.source.table);
+    let directory = match &args.source.table {
+        Place::Here(path) => path,
+        // Without boxes.
+        Place::Elsewhere(_) => Path::new(TABLE),
+    };
     if args.boards.is_empty() {
         return Ok(with_boxes(openings(source)?, directory)?);
     }

@@ -324,7 +324,7 @@ fn pace(status: &Status) -> String {
 
 /// How many of `all` steps are done, if this part of the work is, from 0 to 1. The last step is done only when all the
 /// work is.
-fn steps(part: f64, all: u64) -> u64 {
+pub(crate) fn steps(part: f64, all: u64) -> u64 {
     if part >= 1.0 {
         return all;
     }

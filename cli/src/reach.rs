@@ -4,6 +4,8 @@ use std::path::Path;
 
 use anyhow::Context;
 use chomp_access::{Access, local};
+use chomp_download::{Patience, Reach};
+use chomp_store::location::Location;
 
 use crate::args::ReachArgs;
 use crate::exit::usage;
@@ -24,6 +26,22 @@ pub(crate) fn access(args: &ReachArgs) -> anyhow::Result<Access> {
             "which coordinator? Give --access FILE, or --coordinator URL",
         )),
     }
+}
+
+/// How to reach the finished tables at an address, with an access file or without. They are open to everybody, so the token
+/// stays here.
+pub(crate) fn tables(from: &str, access: Option<&Path>, haste: u32) -> anyhow::Result<Reach> {
+    let ca = match access {
+        _ if Location::is_of_bucket(from) => None,
+        Some(file) => Access::read(file)?.ca,
+        None => local_access(from)?.ca,
+    };
+    Ok(Reach {
+        from: from.to_owned(),
+        ca,
+        token: None,
+        patience: Patience::USUAL.hastened(haste),
+    })
 }
 
 /// The access to a coordinator of which only the address is known.

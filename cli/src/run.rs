@@ -4,9 +4,7 @@ use chomp_coordinator::job::JobOutcome;
 use chomp_coordinator::server::Coordinator;
 use chomp_kernel::Isa;
 use chomp_plan::{Phase, Settings};
-use chomp_table::reader::AnyManifest;
 use chomp_worker::{Config, Report, WorkerError};
-use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
 
 use anyhow::Context;
@@ -18,7 +16,7 @@ use crate::local::{self, Resources};
 use crate::progress::Display;
 use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
-use crate::summary::{Cost, Meter, Summary};
+use crate::summary::{Cost, Meter, report};
 
 pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> anyhow::Result<Exit> {
     let meter = Meter::start();
@@ -37,7 +35,7 @@ pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> any
             directory.prune(finished.size(), display).await;
         }
         let folder = directory.published(finished.size());
-        return report(table.json, size, finished, folder, meter.cost());
+        return report(table.json, size, finished, folder, directory.cost(meter));
     }
 
     Settings::new(size, division).check()?;
@@ -79,7 +77,7 @@ pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> any
             let cost = Cost {
                 evaluation,
                 ranges,
-                ..meter.cost()
+                ..directory.cost(meter)
             };
             let folder = directory.published(size);
             report(table.json, size, &published, folder, cost)
@@ -124,17 +122,4 @@ async fn stopped_by_itself(coordinator: &Coordinator) {
 pub(crate) fn stopped(display: &Display) -> Exit {
     display.say("stopped early: what is done so far is kept, run the same command again to go on");
     Exit::Stopped
-}
-
-/// Prints the summary of the published table.
-pub(crate) fn report(
-    json: bool,
-    size: u32,
-    published: &AnyManifest,
-    table: PathBuf,
-    cost: Cost,
-) -> anyhow::Result<Exit> {
-    let summary = Summary::new(published, size, table, cost);
-    crate::print_as(json, &summary, Summary::text)?;
-    Ok(Exit::Done)
 }

@@ -12,7 +12,8 @@ use chomp_table::{Digest, TableError};
 use serde::Serialize;
 use tokio::net::TcpListener;
 
-use crate::args::{RATE, ServeArgs};
+use crate::args::{Place, RATE, ServeArgs};
+use crate::download;
 use crate::exit::{Exit, usage};
 use crate::machine;
 use crate::progress::Display;
@@ -90,16 +91,17 @@ fn limits(rate: u32) -> Limits {
 pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Exit> {
     let stop = stop_on_signals()?;
     // What is wrong with the table now is told now, and not to whoever asks first.
-    let directory = args.table.clone();
+    let mut table = download::directory(&args.source, display, &stop).await?;
+    if let Place::Elsewhere(_) = args.source.table {
+        table.pop();
+    }
+    let directory = table.clone();
     let opened = tokio::task::spawn_blocking(move || First::open(&directory)).await;
     let first = opened.context("the table cannot be looked at")??;
-    if first
-        .as_ref()
-        .is_some_and(|first| first.table == args.table)
-    {
+    if first.as_ref().is_some_and(|first| first.table == table) {
         return Err(usage(format!(
             "{} is the folder of one table: give the directory that it is in, so that others beside it are found",
-            args.table.display()
+            table.display()
         )));
     }
     let listener = listen(args.http, "--http").await?;
@@ -107,7 +109,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
 
     let what = first.as_ref().map_or_else(
         || {
-            let directory = args.table.display();
+            let directory = table.display();
             format!(
                 "{directory}, which has no table yet: one is served as soon as it is finished there"
             )
@@ -115,7 +117,7 @@ pub(crate) async fn run(args: ServeArgs, display: &Display) -> anyhow::Result<Ex
         |first| format!("{}, a {}", first.table.display(), first.name),
     );
     let site = Site::open(Options {
-        directory: args.table,
+        directory: table,
         rate: NonZeroU32::new(args.rate),
         cache_bytes: args.cache.as_u64(),
     })

@@ -1,16 +1,11 @@
 //! A table to query, wherever it is: in a directory, on a server, in a bucket; or one shard of it.
 
-use std::path::Path;
-
-use chomp_access::Access;
-use chomp_download::{Patience, Reach};
 use chomp_query::Losing;
-use chomp_store::location::{Location, local};
 use chomp_table::reader::AnyTable;
 use chomp_table::values::Values;
 use chomp_table::{ShardFile, Table, TableError, Word};
 
-use crate::args::SourceArgs;
+use crate::args::{Place, SourceArgs};
 use crate::exit::usage;
 use crate::reach;
 
@@ -35,7 +30,7 @@ impl Source {
             Asked::Losing(source) => Ok(source),
             Asked::Values(_) => Err(usage(format!(
                 "{} is a table of Grundy values, and this takes one of losing positions",
-                args.table.display()
+                args.table
             ))),
         }
     }
@@ -43,35 +38,29 @@ impl Source {
 
 impl Asked {
     pub(crate) async fn open(args: &SourceArgs, haste: u32) -> anyhow::Result<Asked> {
-        let is_url = |text: &str| text.starts_with("http://") || text.starts_with("https://");
-        let elsewhere = args.table.to_str();
-        let elsewhere = elsewhere.filter(|text| is_url(text) || Location::is_of_bucket(text));
-        let Some(from) = elsewhere else {
-            let path = local(&args.table).map_err(|error| usage(error.to_string()))?;
-            let opened = tokio::task::spawn_blocking(move || Asked::open_path(&path));
-            return Ok(opened.await??);
-        };
-        // Finished tables are open to everybody: the token stays here.
-        let ca = match &args.access {
-            _ if Location::is_of_bucket(from) => None,
-            Some(file) => Access::read(file)?.ca,
-            None => reach::local_access(from)?.ca,
-        };
-        let reach = Reach {
-            from: from.to_owned(),
-            ca,
-            token: None,
-            patience: Patience::USUAL.hastened(haste),
-        };
-        Ok(chomp_download::open(reach).await?.into())
-    }
-
-    fn open_path(path: &Path) -> Result<Asked, TableError> {
-        if path.is_file() {
-            let shard = Box::new(ShardFile::open(path)?);
-            return Ok(Asked::Losing(Source::Shard(shard)));
+        if let Place::Here(path) = &args.table
+            && path.is_file()
+        {
+            let path = path.clone();
+            let opened = tokio::task::spawn_blocking(move || ShardFile::open(&path)).await;
+            return Ok(Asked::Losing(Source::Shard(Box::new(opened??))));
         }
-        Ok(AnyTable::open(path)?.into())
+        Ok(open(args, haste).await?.into())
+    }
+}
+
+/// Opens a table that is read where it is, in threads that may block.
+pub(crate) async fn open(args: &SourceArgs, haste: u32) -> anyhow::Result<AnyTable> {
+    match &args.table {
+        Place::Here(path) => {
+            let path = path.clone();
+            let opened = tokio::task::spawn_blocking(move || AnyTable::open(&path)).await;
+            Ok(opened??)
+        }
+        Place::Elsewhere(from) => {
+            let reach = reach::tables(from, args.access.as_deref(), haste)?;
+            Ok(chomp_download::open(reach).await?)
+        }
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Stage {
 pub(crate) fn time_left(before: f64, done: f64, since: Duration) -> Option<Duration> {
     let gone = since.as_secs_f64();
     let left = (1.0 - done).max(0.0) / (done - before) * gone;
-    (done > before && gone > 1.0)
+    (done > before && gone >= 1.0)
         .then(|| Duration::try_from_secs_f64(left).ok())
         .flatten()
 }

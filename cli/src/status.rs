@@ -2,30 +2,32 @@
 
 use std::fmt::Write;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use chomp_access::Access;
 use chomp_coordinator::status::{Status, WorkerStatus};
 use chomp_download::{DownloadError, Outage, Patience, Reach};
+use chomp_plan::{Settings, forecast};
 use chomp_store::location::Location;
-use chomp_store::objects::LocalStorage;
+use chomp_store::objects::TableLock;
 use chomp_store::{Ledger, journal};
-use chomp_table::Division;
 use chomp_table::format::shown;
-use chomp_table::reader::{Table, TableError};
+use chomp_table::reader::{Table, TableError, TableName};
 use chomp_table::values::Values;
+use chomp_table::{Division, Head};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use reqwest::{StatusCode, Url};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
 
 use crate::access::ACCESS_NAME;
-use crate::args::StatusArgs;
+use crate::args::{Place, StatusArgs};
 use crate::exit::Exit;
-use crate::progress::Display;
+use crate::progress::{self, Display};
 use crate::reach;
+use crate::stage::time_left;
 
 /// How long it may take to find out whether somebody listens where the owner of a table did.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -56,16 +58,17 @@ struct Problem {
 pub(crate) async fn run(args: StatusArgs, display: &Display) -> anyhow::Result<Exit> {
     let patience = Patience::USUAL.hastened(display.haste());
     let named = args.reach.access.is_some() || args.reach.coordinator.is_some();
-    let status = if named {
-        Some(ask(&reach::access(&args.reach)?, patience).await?)
-    } else {
-        ask_owner(&args.table, patience).await?
+    let status = match &args.table {
+        _ if named => Some(ask(&reach::access(&args.reach)?, patience).await?),
+        Place::Here(directory) => ask_owner(directory, patience).await?,
+        Place::Elsewhere(bucket) if Location::is_of_bucket(bucket) => None,
+        Place::Elsewhere(url) => Some(ask(&reach::local_access(url)?, patience).await?),
     };
     let text = match status {
         Some(status) if args.json => serde_json::to_string(&status)?,
         Some(status) => text(&status),
         None => {
-            let found = look(&args.table).await?;
+            let found = look(&args.table, display.haste()).await?;
             if args.json {
                 serde_json::to_string(&found)?
             } else {
@@ -239,7 +242,7 @@ fn describe(worker: &WorkerStatus) -> String {
     )
 }
 
-/// The published tables and working files in a directory without a coordinator.
+/// The published tables and working files of a place without a coordinator.
 #[derive(Debug, Serialize)]
 struct Found {
     /// The bits of the largest published table.
@@ -247,6 +250,9 @@ struct Found {
     /// The tiles of the largest published table of Grundy values.
     #[serde(skip_serializing_if = "Option::is_none")]
     published_tiles: Option<u32>,
+    /// Which process of this machine has locked the directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<String>,
     #[serde(flatten)]
     work: Option<Work>,
 }
@@ -264,25 +270,67 @@ struct Work {
     losing: u64,
     /// The bytes of the records of these ranges.
     record_bytes: u64,
+    /// How far the last job is, if it is not finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<Job>,
+}
+
+/// How far a job is.
+#[derive(Debug, Serialize)]
+struct Job {
+    #[serde(skip)]
+    division: Division,
+    /// Its bits, or tiles.
+    size: u32,
+    /// The part of its work that is done, from 0 to 1.
+    done: f64,
+    /// The time of all its runs together.
+    seconds: u64,
+    /// What it still takes if it goes on as fast.
+    seconds_left: Option<f64>,
 }
 
 /// Looks at a table without owning it. Records are not read.
-async fn look(directory: &Path) -> anyhow::Result<Found> {
-    let published_bits = found(Table::open(directory).map(|table| table.manifest().bits))?;
-    let published_tiles = found(Values::open(directory).map(|values| values.manifest().tiles))?;
-    let storage = LocalStorage::view(directory)?;
-    let location = Location::Directory(directory.to_owned());
-    let ledger = journal::look(&storage).await;
+async fn look(place: &Place, haste: u32) -> anyhow::Result<Found> {
+    let (location, [published_bits, published_tiles], holder) = match place {
+        Place::Here(directory) => (
+            Location::Directory(directory.clone()),
+            [
+                found(Table::open(directory).map(|table| table.manifest().bits))?,
+                found(Values::open(directory).map(|values| values.manifest().tiles))?,
+            ],
+            TableLock::holder(directory),
+        ),
+        Place::Elsewhere(bucket) => {
+            let location = Location::parse(bucket)?;
+            (location, published(bucket, haste).await?, None)
+        }
+    };
+    let storage = location.open_view()?;
+    let ledger = journal::look(&*storage).await;
     let ledger = ledger.with_context(|| crate::directory::in_table(&location))?;
     if published_bits.is_none() && published_tiles.is_none() && ledger.is_none() {
-        let path = directory.to_owned();
+        let path = PathBuf::from(place.to_string());
         return Err(TableError::NotFound { path }.into());
     }
     Ok(Found {
         published_bits,
         published_tiles,
+        holder,
         work: ledger.as_ref().map(Work::of),
     })
+}
+
+/// The bits, or the tiles, of the first table in a bucket.
+async fn published(bucket: &str, haste: u32) -> anyhow::Result<[Option<u32>; 2]> {
+    match chomp_download::open(reach::tables(bucket, None, haste)?).await {
+        Ok(table) => Ok(match table.name() {
+            TableName::Losing(bits) => [Some(bits), None],
+            TableName::Values(tiles) => [None, Some(tiles)],
+        }),
+        Err(DownloadError::NoTable { .. }) => Ok([None; 2]),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The opened table, or none if there is no table.
@@ -307,7 +355,28 @@ impl Work {
             ranges_done: ledger.len() as u64,
             losing: places().map(|place| place.count).sum(),
             record_bytes: places().map(|place| u64::from(place.length)).sum(),
+            job: Job::of(ledger),
         }
+    }
+}
+
+impl Job {
+    /// None if nothing is done, or all is published, or the journal does not tell.
+    fn of(ledger: &Ledger) -> Option<Job> {
+        let (size, seconds) = ledger.worked.filter(|_| !ledger.is_empty())?;
+        let division = ledger.division;
+        Settings::new(size, division).check().ok()?;
+        let done = ledger.done(division.ranges(size)).map(|(head, _)| head);
+        let done: Vec<Head> = done.collect();
+        let done = forecast::Work::of(size, division).part(&division.layers(size), division, &done);
+        let left = time_left(0.0, done, Duration::from_secs(seconds));
+        Some(Job {
+            division,
+            size,
+            done,
+            seconds,
+            seconds_left: left.map(|left| left.as_secs_f64()),
+        })
     }
 }
 
@@ -339,6 +408,26 @@ impl Found {
                 },
             )
             .expect("a string takes any text");
+        }
+        if let Some(job) = self.work.as_ref().and_then(|work| work.job.as_ref()) {
+            let unit = match job.division {
+                Division::Words(_) => "bits",
+                Division::Ranks(_) => "tiles",
+            };
+            let left = job.seconds_left.map(Duration::from_secs_f64);
+            let left = left.map(|left| format!(", {} left", HumanDuration(left)));
+            writeln!(
+                text,
+                "job: {} % of {} {unit} done in {}{}",
+                progress::steps(job.done, 100),
+                job.size,
+                HumanDuration(Duration::from_secs(job.seconds)),
+                left.unwrap_or_default(),
+            )
+            .expect("a string takes any text");
+        }
+        if let Some(holder) = &self.holder {
+            writeln!(text, "in use by {holder}").expect("a string takes any text");
         }
         text
     }

@@ -10,6 +10,7 @@ use chomp_table::values::manifest::AreaInfo;
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
+use crate::exit::Exit;
 use crate::machine;
 
 /// The summary of a run.
@@ -22,6 +23,9 @@ pub(crate) struct Summary {
     replicas: u32,
     /// Wall time of this run.
     seconds: f64,
+    /// The time of all runs of the job together, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds_of_all_runs: Option<f64>,
     /// CPU time of this run.
     cpu_seconds: f64,
     /// The part of the CPU time that evaluated positions.
@@ -72,6 +76,8 @@ struct Area {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     pub(crate) wall: Duration,
+    /// The time of the runs before, if these are known.
+    pub(crate) before: Option<Duration>,
     pub(crate) cpu: Duration,
     pub(crate) evaluation: Duration,
     pub(crate) ranges: u64,
@@ -107,6 +113,19 @@ impl Meter {
     }
 }
 
+/// Prints the summary of the published table.
+pub(crate) fn report(
+    json: bool,
+    size: u32,
+    published: &AnyManifest,
+    table: PathBuf,
+    cost: Cost,
+) -> anyhow::Result<Exit> {
+    let summary = Summary::new(published, size, table, cost);
+    crate::print_as(json, &summary, Summary::text)?;
+    Ok(Exit::Done)
+}
+
 impl Summary {
     /// The summary of the first `size` bits, or tiles, of a published table.
     pub(crate) fn new(manifest: &AnyManifest, size: u32, table: PathBuf, cost: Cost) -> Summary {
@@ -134,6 +153,7 @@ impl Summary {
             fingerprint: fingerprint.to_string(),
             replicas,
             seconds: cost.wall.as_secs_f64(),
+            seconds_of_all_runs: cost.before.map(|before| (before + cost.wall).as_secs_f64()),
             cpu_seconds: cost.cpu.as_secs_f64(),
             evaluation_cpu_seconds: cost.evaluation.as_secs_f64(),
             ranges_evaluated: cost.ranges,
@@ -173,6 +193,9 @@ impl Summary {
         line("fingerprint", &self.fingerprint);
         let (seconds, cpu) = (self.seconds, self.cpu_seconds);
         line("time", &format!("{seconds:.2} s, {cpu:.2} s of CPU"));
+        if let Some(all) = self.seconds_of_all_runs.filter(|&all| all > seconds) {
+            line("all runs", &format!("{all:.0} s"));
+        }
         let noun = if self.shards == 1 { "shard" } else { "shards" };
         let (table, shards, bytes) = (self.table.display(), self.shards, HumanBytes(self.bytes));
         line("table", &format!("{table} ({shards} {noun}, {bytes})"));

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::VerifyArgs;
+use crate::download;
 use crate::events::Event;
 use crate::exit::{Exit, usage};
 use crate::progress::Display;
@@ -113,7 +114,8 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
         progress,
         stop,
     };
-    let folder = locate(&args.table)?;
+    let table = download::directory(&args.source, display, &resources.stop).await?;
+    let folder = locate(&table)?;
     let absolute = std::fs::canonicalize(&folder);
     let absolute = absolute.with_context(|| format!("cannot look at {}", folder.display()))?;
     let usual = default_report(&absolute, args.level);

@@ -43,6 +43,11 @@ impl Lock {
         }
     }
 
+    /// Which process of this machine holds a lock, as far as the system tells.
+    pub fn holder(path: &Path) -> Option<String> {
+        holder(fs::symlink_metadata(path).ok()?.ino())
+    }
+
     /// Makes the lock file if need be, and locks it.
     ///
     /// # Errors
@@ -58,7 +63,9 @@ impl Lock {
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
-                    let (path, holder) = (path.to_owned(), holder(metadata.ino()));
+                    let holder = holder(metadata.ino());
+                    let holder = holder.map_or_else(String::new, |holder| format!(" ({holder})"));
+                    let path = path.to_owned();
                     return Err(FileError::InUse { path, holder });
                 }
                 Err(TryLockError::Error(source)) => return Err(failed("lock", path)(source)),
@@ -93,7 +100,7 @@ fn restrict(file: &File, metadata: &Metadata, folder: &Path) -> io::Result<()> {
 }
 
 /// Which process has locked the file with this number, as far as the system tells.
-fn holder(inode: u64) -> String {
+fn holder(inode: u64) -> Option<String> {
     let locks = locks().unwrap_or_default();
     // 1: FLOCK  ADVISORY  WRITE 7 fd:01:1234 0 EOF
     let process = locks.lines().find_map(|line| {
@@ -102,13 +109,11 @@ fn holder(inode: u64) -> String {
         let found: u64 = file.rsplit(':').next()?.parse().ok()?;
         (kind == "FLOCK" && found == inode).then_some(process)
     });
-    let Some(process) = process else {
-        return String::new();
-    };
-    match fs::read_to_string(format!("/proc/{process}/comm")) {
-        Ok(name) => format!(" (process {process}, {})", name.trim()),
-        Err(_) => format!(" (process {process})"),
-    }
+    let process = process?;
+    Some(match fs::read_to_string(format!("/proc/{process}/comm")) {
+        Ok(name) => format!("process {process}, {}", name.trim()),
+        Err(_) => format!("process {process}"),
+    })
 }
 
 /// What the system tells of all locks. It counts through them anew with each reading, and small ones miss some while others

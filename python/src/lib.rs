@@ -67,8 +67,7 @@ fn words(bytes: &[u8]) -> PyResult<Vec<Word>> {
 impl Table {
     #[new]
     fn open(py: Python<'_>, place: &str) -> PyResult<Table> {
-        let is_url = place.starts_with("http://") || place.starts_with("https://");
-        if !is_url {
+        if !place.contains("://") {
             let path = PathBuf::from(place);
             let table = py.detach(|| chomp_table::Table::open(&path));
             let table = table.map_err(|error| refused(&error))?;

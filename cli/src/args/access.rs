@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::shared::{flag, path};
+use super::shared::{TABLE, flag, path};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -83,6 +83,6 @@ pub(crate) struct RevokeArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlaceArgs {
     /// The directory of the table, where its coordinator keeps its secrets
-    #[arg(long, value_name = "DIR", default_value = "chomp-table", value_parser = path())]
+    #[arg(long, value_name = "DIR", default_value = TABLE, value_parser = path())]
     pub(crate) table: PathBuf,
 }

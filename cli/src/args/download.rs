@@ -3,9 +3,9 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use chomp_store::location::Location;
+use clap::builder::TypedValueParser;
 
-use super::shared::{count, flag, path, url};
+use super::shared::{Place, count, flag, path, place};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -16,7 +16,7 @@ Examples:
   chomp download --from http://127.0.0.1:7172 --tiles 82 --out my-values")]
 pub(crate) struct DownloadArgs {
     /// Where the table is: a coordinator, the folder of a table on any server, or a bucket
-    #[arg(long, value_name = "URL", value_parser = from)]
+    #[arg(long, value_name = "URL", value_parser = from())]
     pub(crate) from: String,
 
     /// The directory to put it in; afterwards it can be given to --table
@@ -45,12 +45,9 @@ pub(crate) struct DownloadArgs {
 }
 
 /// The address of a server or of a bucket.
-fn from(text: &str) -> Result<String, String> {
-    if Location::is_of_bucket(text) {
-        let parsed = Location::parse(text);
-        return parsed
-            .map(|_| text.to_owned())
-            .map_err(|error| error.to_string());
-    }
-    url(text)
+fn from() -> impl TypedValueParser<Value = String> {
+    place().try_map(|place| match place {
+        Place::Elsewhere(address) => Ok(address),
+        Place::Here(_) => Err("an address looks like https://host:7171 or s3://bucket/tables"),
+    })
 }

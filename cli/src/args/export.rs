@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use chomp_export::{Areas, Filter, Format, Rectangle, Request};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::shared::{flag, path, size};
+use super::shared::{SourceArgs, flag, path, size};
 
 /// The most bits of a table.
 const BITS_MAX: i64 = u64::BITS as i64;
@@ -19,12 +19,12 @@ Examples:
   chomp export --format rows --area 20-30 --out - | head
   chomp export --format chomp-fast --box 16x16 --out catalogue.bin
   chomp export --table chomp-values --format npy --out values.npy
+  chomp export --table s3://bucket/tables --format rows --out positions.csv
 Tables of Grundy values are for rows, npy and parquet.
 docs/EXPORT.md describes the formats, and how other programs read them.")]
 pub(crate) struct ExportArgs {
-    /// The directory of the table
-    #[arg(long, value_name = "DIR", default_value = "chomp-table", value_parser = path())]
-    pub(crate) table: PathBuf,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
 
     /// The format of the file
     #[arg(long, value_name = "F", value_parser = format_parser())]

@@ -11,8 +11,8 @@ use chomp_table::reader::TableName;
 use clap::ArgGroup;
 
 use super::shared::{
-    BITS_MAX, BITS_MIN, MachineArgs, ReachArgs, TableArgs, ValuesArgs, Wanted, WordsArgs, address,
-    count, flag, location, path, range_bits, size,
+    BITS_MAX, BITS_MIN, MachineArgs, Place, ReachArgs, TABLE, TableArgs, ValuesArgs, Wanted,
+    WordsArgs, address, count, flag, location, path, place, range_bits, size,
 };
 
 #[derive(Debug, clap::Args)]
@@ -223,14 +223,15 @@ pub(crate) struct PlanArgs {
 #[command(after_help = "\
 Examples:
   chomp status
+  chomp status --table s3://bucket/tables
   chomp status --access access.json --json")]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) reach: ReachArgs,
 
-    /// Look at the table in this directory, when no coordinator is named
-    #[arg(long, value_name = "DIR", default_value = "chomp-table", value_parser = path())]
-    pub(crate) table: PathBuf,
+    /// Look at the table in this directory or bucket, when no coordinator is named
+    #[arg(long, value_name = "DIR|URL", default_value = TABLE, value_parser = place())]
+    pub(crate) table: Place,
 
     /// Print it as one JSON object
     #[arg(long, value_parser = flag)]

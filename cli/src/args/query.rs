@@ -1,22 +1,6 @@
 //! The commands that ask a table: `query` and `openings`.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-
-use super::shared::{flag, path};
-
-/// The table to ask.
-#[derive(Debug, clap::Args)]
-pub(crate) struct SourceArgs {
-    /// The table: its directory, one of its shards as a file, or the address of a coordinator, of
-    /// `chomp serve`, or of a bucket, as `s3://bucket/tables`. Only the parts that are needed are read
-    #[arg(long, value_name = "DIR|FILE|URL", default_value = "chomp-table")]
-    pub(crate) table: OsString,
-
-    /// The access file of the coordinator, for its certificate
-    #[arg(long, value_name = "FILE", value_parser = path())]
-    pub(crate) access: Option<PathBuf>,
-}
+use super::shared::{SourceArgs, flag};
 
 /// What a number in the text of a position is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -1,11 +1,10 @@
 //! `chomp serve`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use bytesize::ByteSize;
 
-use super::shared::{address, flag, path, size};
+use super::shared::{SourceArgs, address, flag, size};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -16,13 +15,13 @@ Examples:
   curl http://127.0.0.1:7172/api/value/5,4,2,1              its Grundy value, if a table has it
   chomp download --from http://127.0.0.1:7172 --out copy    the table itself
 
+The table of the most bits answers questions about losing positions, that of the most tiles those about
+Grundy values. A table on a server or in a bucket is downloaded to chomp-table first.
 All of it is open and in plain HTTP: for TLS put a reverse proxy before it.
 docs/SERVING.md has the routes and the limits.")]
 pub(crate) struct ServeArgs {
-    /// The directory of the tables. The table of the most bits answers questions about losing positions, that of the
-    /// most tiles those about Grundy values
-    #[arg(long, value_name = "DIR", default_value = "chomp-table", value_parser = path())]
-    pub(crate) table: PathBuf,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
 
     /// Where to listen: HOST:PORT, or the port alone for this machine only
     #[arg(long, value_parser = address, value_name = "ADDR", default_value = "127.0.0.1:7172")]

@@ -1,5 +1,7 @@
 //! Flags that several commands have.
 
+use std::ffi::OsStr;
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -14,6 +16,9 @@ use chomp_table::{Division, RangeBits, RankBits};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use crate::machine;
+
+/// The usual directory of tables.
+pub(crate) const TABLE: &str = "chomp-table";
 
 /// The least bits of a table: the poison alone has two.
 pub(super) const BITS_MIN: u32 = 2;
@@ -115,7 +120,7 @@ pub(crate) struct ValuesArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct TableArgs {
     /// The directory of the table; made if it is not there
-    #[arg(long, value_name = "DIR", default_value = "chomp-table", value_parser = path())]
+    #[arg(long, value_name = "DIR", default_value = TABLE, value_parser = path())]
     pub(crate) table: PathBuf,
 
     /// Where parts, journal and shards lie: a directory that workers can reach too, or `s3://BUCKET/PREFIX`,
@@ -199,12 +204,69 @@ pub(crate) struct ReachArgs {
     pub(crate) access: Option<PathBuf>,
 }
 
+/// Where a finished table is.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// A directory or file of this machine.
+    Here(PathBuf),
+    /// The address of a server, or of a bucket.
+    Elsewhere(String),
+}
+
+impl Place {
+    fn parse(text: &OsStr) -> Result<Place, String> {
+        let address = text.to_str().and_then(|text| text.split_once("://"));
+        let elsewhere = || Place::Elsewhere(text.display().to_string());
+        match address {
+            None | Some(("file", _)) => {
+                let path = local(text).map_err(|error| error.to_string());
+                path.map(Place::Here)
+            }
+            Some(("http" | "https", _)) => Ok(elsewhere()),
+            _ if Location::is_of_bucket(&text.to_string_lossy()) => {
+                location(&text.to_string_lossy())?;
+                Ok(elsewhere())
+            }
+            Some((scheme, _)) => Err(format!(
+                "no table is read from {scheme}://: give a directory, http:// or https://, or a bucket as s3://, gs:// or az://"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Here(path) => path.display().fmt(f),
+            Place::Elsewhere(address) => f.write_str(address),
+        }
+    }
+}
+
+/// The table to read, wherever it is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SourceArgs {
+    /// The table: its directory, one of its shards as a file, or the address of a coordinator, of
+    /// `chomp serve`, or of a bucket, as `s3://bucket/tables`
+    #[arg(long, value_name = "DIR|FILE|URL", default_value = TABLE, value_parser = place())]
+    pub(crate) table: Place,
+
+    /// The access file of the coordinator, for its certificate
+    #[arg(long, value_name = "FILE", value_parser = path())]
+    pub(crate) access: Option<PathBuf>,
+}
+
 pub(super) fn url(text: &str) -> Result<String, String> {
     let scheme = text.split_once("://").map(|(scheme, _)| scheme);
     match scheme {
         Some("http" | "https") => Ok(text.trim_end_matches('/').to_owned()),
         _ => Err("an address looks like https://host:7171".to_owned()),
     }
+}
+
+/// A table.
+pub(super) fn place() -> impl TypedValueParser<Value = Place> {
+    OsStringValueParser::new().try_map(|text| Place::parse(&text))
 }
 
 /// A file or directory of this machine.

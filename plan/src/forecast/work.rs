@@ -46,6 +46,17 @@ impl Work {
         }
     }
 
+    /// The part of the work that is done, from 0 to 1, if these ranges are.
+    pub fn part(&self, layers: &[Vec<Head>], division: Division, done: &[Head]) -> f64 {
+        let of_layers = layers.iter().zip(&self.ranges);
+        let all: u64 = of_layers
+            .map(|(heads, each)| heads.len() as u64 * each)
+            .sum();
+        let of_range = |head: &Head| self.ranges.get(division.layer(*head) as usize);
+        let done: u64 = done.iter().filter_map(of_range).sum();
+        as_f64(done) / as_f64(all + self.publication)
+    }
+
     /// The work of a table of `bits` bits, with at most as many heads as a plan holds.
     pub fn new(bits: u32, range_bits: RangeBits) -> Work {
         let forecast = Forecast::new(bits, range_bits);
@@ -99,6 +110,12 @@ mod tests {
             work.publication
         );
         assert_eq!(Work::new(2, range_bits).ranges.len(), 1);
+        // With its publication there is always some left.
+        let layers = head::layers(32, range_bits);
+        let all: Vec<Head> = layers.iter().flatten().copied().collect();
+        let part = |done: &[Head]| work.part(&layers, range_bits.into(), done);
+        assert!(part(&[]) == 0.0 && (0.5..1.0).contains(&part(&all)));
+        assert!(part(&layers[40][..1]) > part(&layers[1][..1]));
         // A range without sources.
         let positions = as_f64(range_bits.positions());
         let expected = positions / 16.0 + 20.0 * losing_total(20);

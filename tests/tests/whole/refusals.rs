@@ -4,11 +4,12 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    FINGERPRINT_20, FINGERPRINT_24, end, files, fingerprint, hasten, number, pause, program, run,
-    run_in, send, start, wait, wait_until,
+    Ended, FINGERPRINT_20, FINGERPRINT_24, end, files, fingerprint, hasten, number, pause, program,
+    ranges_done, run, run_in, send, start, wait, wait_until,
 };
 use chomp_table::Digest;
 use nix::sys::signal::Signal;
@@ -70,6 +71,9 @@ fn a_table_in_use() {
     // It holds its lock while it sleeps, however slow this machine is.
     pause(first.id());
     let before = files(table);
+    let owner = format!("in use by process {}, chomp", first.id());
+    let found = status(table, &[]);
+    assert!(found.stdout.contains(&owner), "{found:?}");
     for _ in 0..3 {
         let lock = table.join("lock");
         let second = end(&mut run(table, 24));
@@ -80,6 +84,44 @@ fn a_table_in_use() {
     let summary = wait(first).summary();
     assert_eq!(fingerprint(&summary), FINGERPRINT_24);
     assert_eq!(number(&summary, "ranges_evaluated"), 1 << 12);
+}
+
+/// The journal keeps the time of each run.
+#[test]
+fn how_far_a_job_is_that_nobody_works_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let table = directory.path();
+    let mut first = start(&mut run_in(table, 24, 12));
+    assert!(wait_until(&mut first, || ranges_done(table) > 0));
+    pause(first.id());
+    sleep(Duration::from_millis(1100));
+    send(first.id(), Signal::SIGCONT);
+    assert!(wait_until(&mut first, || ranges_done(table) > 500));
+    send(first.id(), Signal::SIGTERM);
+    wait(first).refuses(75, &["stopped early"]);
+    let text = status(table, &[]).stdout;
+    assert!(
+        text.contains(" % of 24 bits done in ") && text.contains(" left\n"),
+        "{text}"
+    );
+    let job = status(table, &["--json"]).summary()["job"].take();
+    assert!(
+        job["done"].as_f64().unwrap() > 0.0 && number(&job, "size") == 24,
+        "{job}"
+    );
+    let before = number(&job, "seconds");
+    assert!(before >= 1);
+    let summary = end(&mut run(table, 24)).summary();
+    let [one, all] = ["seconds", "seconds_of_all_runs"].map(|name| summary[name].as_f64().unwrap());
+    let noted = Duration::from_secs(before).as_secs_f64();
+    assert!(all >= one + noted && all < one + noted + 1.0, "{summary}");
+    assert_eq!(fingerprint(&summary), FINGERPRINT_24);
+}
+
+fn status(table: &Path, flags: &[&str]) -> Ended {
+    let mut command = program();
+    command.arg("status").args(flags);
+    end(command.arg("--table").arg(table))
 }
 
 /// Raises the format version of a file of the journal, which has it at byte 8, its length at byte 12,
@@ -206,11 +248,7 @@ fn an_address_is_no_path() {
         "download --from http://127.0.0.1:1 --out s3://bucket/tables",
         "box --rows 3 --columns 3 --scratch ftp://example.org/",
         "export --format words --out s3://bucket/words.csv",
-        "verify --table https://example.org/table-20",
         "verify --report s3://bucket/report.json",
-        "serve --table s3://bucket/tables",
-        "status --table s3://bucket/tables",
-        "query --table ftp://example.org/ 2,1",
         "access list --table s3://bucket/tables",
     ] {
         let directory = tempfile::tempdir().unwrap();
@@ -227,6 +265,19 @@ fn an_address_is_no_path() {
             ],
         );
         assert_eq!(files(directory.path()).len(), 0, "{line}");
+    }
+    for command in [
+        "query 2,1",
+        "openings",
+        "verify",
+        "export --format words --out -",
+        "serve",
+        "status",
+    ] {
+        let mut reads = program();
+        reads.args(command.split_whitespace());
+        let ended = end(reads.args(["--table", "ftp://example.org/"]));
+        ended.refuses(2, &["no table is read from ftp://", "s3://"]);
     }
     let directory = tempfile::tempdir().unwrap();
     let address = format!("file://{}", directory.path().display());

@@ -109,6 +109,47 @@ fn other_commands_find_what_they_need() {
         asked["winning_moves"],
         served.api("position/7x8")["winning_moves"]
     );
+    let [here, there] = [served.table().display().to_string(), url].map(|table| {
+        let mut export = program();
+        export.args([
+            "export", "--format", "rows", "--out", "-", "--table", &table,
+        ]);
+        end(&mut export).stdout
+    });
+    assert!(here.lines().count() > 100 && here == there);
+    served.stop();
+}
+
+/// What needs the files of a table downloads it, and says so.
+#[test]
+fn a_table_elsewhere_is_checked_and_served_here() {
+    let served = Served::start();
+    let url = format!("http://127.0.0.1:{}", served.port);
+    let here = tempfile::tempdir().unwrap();
+    let mut verify = program();
+    verify.args(["verify", "--table", &url]);
+    let ended = end(verify.current_dir(here.path()));
+    let said = format!("the table at {url} is downloaded to chomp-table first");
+    assert!(ended.stderr.contains(&said), "{ended:?}");
+    assert!(ended.stdout.contains("passed all checks"), "{ended:?}");
+    let table = here.path().join("chomp-table");
+    assert!(
+        table
+            .join(format!("verify-{BITS}-quick.json"))
+            .try_exists()
+            .unwrap()
+    );
+
+    let manifest = format!("table-{BITS}/manifest.json");
+    let port = free_port();
+    let mut again = serve(Path::new(&url), port);
+    let again = Process::start(again.current_dir(here.path()), here.path());
+    wait_for("the copy", || {
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    let copy = get(port, &format!("/{manifest}"), &[]).body;
+    assert_eq!(copy, std::fs::read(table.join(manifest)).unwrap());
+    drop(again);
     served.stop();
 }
 
