@@ -10,15 +10,17 @@ use std::{iter, thread};
 
 use anyhow::Context;
 use chomp_query::{
-    Answer, Losing, ValueAnswer, Valued, Verdict, answers, drawing, value_answers, valued, verdicts,
+    Answer, Losing, ValueAnswer, Valued, Verdict, answers, depth, drawing, value_answers, valued,
+    verdicts,
 };
 use chomp_table::position::PositionError;
 use chomp_table::values::Values;
 use chomp_table::{Partition, Position, TableError};
+use indicatif::HumanCount;
 use serde::Serialize;
 
 use crate::args::QueryArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 use crate::progress::Display;
 use crate::source::{Asked, Source};
 use lines::Positions;
@@ -27,6 +29,9 @@ use lines::Positions;
 const TOGETHER: usize = 1 << 18;
 /// How many are looked up together with their moves, which take 5 KB a position.
 const TOGETHER_WITH_MOVES: usize = 1 << 14;
+/// The most positions inside one whose depth is told: they take a second or two.
+const INSIDE_MAX: u64 = 1 << 24;
+
 pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<Exit> {
     let asked = Asked::open(&args.source, display.haste()).await?;
     if args.positions.is_empty() && io::stdin().is_terminal() {
@@ -34,6 +39,9 @@ pub(crate) async fn run(args: QueryArgs, display: &Display) -> anyhow::Result<Ex
     }
     let told = tokio::task::spawn_blocking(move || match asked {
         Asked::Losing(source) => all(&source, &args),
+        Asked::Values(_) if args.depth => Err(usage(
+            "--depth is told of positions in a table of losing positions",
+        )),
         Asked::Values(table) => all(&*table, &args),
     });
     told.await??;
@@ -76,14 +84,32 @@ impl Tells for Values {
 /// How answers are told.
 #[derive(Clone, Copy, Debug)]
 struct Style {
-    json: bool,
+    form: Form,
     moves: bool,
-    drawn: bool,
+    depth: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Json,
+    Text,
+    /// With a drawing of each board.
+    Drawn,
+}
+
+/// An answer with the depth of its position, if that is told.
+#[derive(Serialize)]
+struct Deep<'a, A> {
+    #[serde(flatten)]
+    answer: &'a A,
+    depth: Option<u32>,
 }
 
 impl Style {
     fn together(self) -> usize {
-        if self.moves {
+        if self.depth {
+            1
+        } else if self.moves {
             TOGETHER_WITH_MOVES
         } else {
             TOGETHER
@@ -93,9 +119,13 @@ impl Style {
 
 fn all<T: Tells>(source: &T, args: &QueryArgs) -> anyhow::Result<()> {
     let style = Style {
-        json: args.json,
+        form: match args.json {
+            true => Form::Json,
+            false if io::stdout().is_terminal() => Form::Drawn,
+            false => Form::Text,
+        },
         moves: !args.no_moves,
-        drawn: io::stdout().is_terminal(),
+        depth: args.depth,
     };
     if args.positions.is_empty() {
         let positions = Positions::new(io::stdin(), args.numbers);
@@ -168,13 +198,16 @@ fn tell<T: Tells>(source: &T, style: Style, positions: &[T::Position]) -> anyhow
 }
 
 fn texts(source: &impl Losing, style: Style, positions: &[Position]) -> Result<String, TableError> {
+    let deep = |position: &Position| style.depth.then(|| depth(position, INSIDE_MAX));
     Ok(if style.moves {
         let answers = answers(source, positions)?;
-        told(style, positions, answers, |position, answer| {
-            answer_text(position, answer, style.drawn)
-        })
+        let text = |position: &Position, answer: &Answer| {
+            answer_text(position, answer, style.form == Form::Drawn)
+        };
+        told(style, positions, answers, text, deep)
     } else {
-        told(style, positions, verdicts(source, positions)?, verdict_text)
+        let verdicts = verdicts(source, positions)?;
+        told(style, positions, verdicts, verdict_text, deep)
     })
 }
 
@@ -185,27 +218,57 @@ fn value_texts(
 ) -> Result<String, TableError> {
     Ok(if style.moves {
         let answers = value_answers(table, positions)?;
-        told(style, positions, answers, value_answer_text)
+        told(style, positions, answers, value_answer_text, |_| None)
     } else {
-        told(style, positions, valued(table, positions)?, value_text)
+        told(
+            style,
+            positions,
+            valued(table, positions)?,
+            value_text,
+            |_| None,
+        )
     })
 }
 
-/// The answers to all positions: a line of JSON each, or the text that `text` makes of it.
+/// The answers to all positions: a line of JSON each, or the text that `text` makes of it. With the depth, if `deep` gives
+/// it, or else how many positions are inside.
 fn told<P, A: Serialize>(
     style: Style,
     positions: &[P],
     answers: Vec<A>,
     text: impl Fn(&P, &A) -> String,
+    deep: impl Fn(&P) -> Option<Result<u32, u64>>,
 ) -> String {
     let told = positions.iter().zip(answers).map(|(position, answer)| {
-        if style.json {
-            serde_json::to_string(&answer).expect("numbers and lists become JSON") + "\n"
-        } else {
-            text(position, &answer)
+        let depth = deep(position);
+        if style.form == Form::Json {
+            let line = match depth {
+                None => serde_json::to_string(&answer),
+                Some(depth) => serde_json::to_string(&Deep {
+                    answer: &answer,
+                    depth: depth.ok(),
+                }),
+            };
+            return line.expect("numbers and lists become JSON") + "\n";
         }
+        text(position, &answer) + &depth.map_or_else(String::new, depth_text)
     });
     told.collect()
+}
+
+fn depth_text(depth: Result<u32, u64>) -> String {
+    match depth {
+        Ok(depth) => {
+            let noun = if depth == 1 { "move" } else { "moves" };
+            format!("  {depth} {noun} to the end, if the winner hurries and the loser delays\n")
+        }
+        Err(inside) => {
+            let (inside, most) = (HumanCount(inside), HumanCount(INSIDE_MAX));
+            format!(
+                "  how many moves to the end is not told: {inside} positions are inside, more than {most}\n"
+            )
+        }
+    }
 }
 
 fn value_text(position: &Partition, valued: &Valued) -> String {
@@ -268,26 +331,27 @@ mod tests {
 
     #[test]
     fn answers_are_told() {
-        let told = |moves, json, drawn| {
-            let positions = ["4", "1", "0"].map(|text| text.parse().unwrap());
-            let style = Style { json, moves, drawn };
-            texts(&Rows, style, &positions).unwrap()
+        let tell = |texts: [&str; 3], moves, form, depth| {
+            let positions = texts.map(|text| text.parse().unwrap());
+            let style = Style { form, moves, depth };
+            super::texts(&Rows, style, &positions).unwrap()
         };
+        let told = |moves, form| tell(["4", "1", "0"], moves, form, false);
         assert_eq!(
-            told(true, false, false),
+            told(true, Form::Text),
             "4 is winning, with (1,2)\n1 is losing: no move wins\n\
              0 is won: the other one took the poison\n"
         );
         assert_eq!(
-            told(true, false, true),
+            told(true, Form::Drawn),
             "4 is winning, with (1,2)\nx O . .\n1 is losing: no move wins\nx\n\
              0 is won: the other one took the poison\n"
         );
         assert_eq!(
-            told(false, false, true),
+            told(false, Form::Drawn),
             "4 is winning\n1 is losing\n0 is winning\n"
         );
-        let lines = told(true, true, false);
+        let lines = told(true, Form::Json);
         let first: serde_json::Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
         let expected = serde_json::json!({
             "rows": [4], "word": 30, "bits": 5, "area": 4, "losing": false,
@@ -295,8 +359,22 @@ mod tests {
         });
         assert_eq!(first, expected);
         assert_eq!(
-            told(false, true, false).lines().nth(1).unwrap(),
+            told(false, Form::Json).lines().nth(1).unwrap(),
             r#"{"rows":[1],"word":2,"bits":2,"area":1,"losing":true}"#
         );
+        let deep = |form| tell(["4", "1", "16x16"], false, form, true);
+        assert_eq!(
+            deep(Form::Text),
+            "4 is winning\n  2 moves to the end, if the winner hurries and the loser delays\n\
+             1 is losing\n  1 move to the end, if the winner hurries and the loser delays\n\
+             16x16 is winning\n  how many moves to the end is not told: 601,080,390 positions are inside, more than \
+             16,777,216\n"
+        );
+        for (line, expected) in deep(Form::Json).lines().zip(["2", "1", "null"]) {
+            assert!(
+                line.ends_with(&format!(",\"depth\":{expected}}}")),
+                "{line}"
+            );
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`answer`](mod@answer) | all answers about one position |
 //! | [`openings`](mod@openings) | the winning first moves of rectangles |
+//! | [`depth`](mod@depth) | how many moves a game takes |
 //! | [`drawing`] | a board as lines of text |
 //! | [`values`] | answers from a table of Grundy values |
 //!
@@ -13,11 +14,13 @@
 //! * An answer depends only on which positions are losing. The caller gives a source of that, [`Losing`].
 
 pub mod answer;
+pub mod depth;
 pub mod drawing;
 pub mod openings;
 pub mod values;
 
 pub use answer::{Answer, Verdict, answer, answers, verdicts};
+pub use depth::depth;
 pub use openings::{Opening, of_board, of_box, opening, openings, with_boxes};
 pub use values::{ValueAnswer, Valued, value_answers, valued};
 

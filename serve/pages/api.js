@@ -102,8 +102,13 @@ function askOnce(path) {
   return answer;
 }
 
+const written = (rows) => (rows.length === 0 ? "0" : rows.join(","));
+
 /** What the table says of a position. */
-export const askPosition = (rows) => askOnce(`/api/position/${rows.length === 0 ? "0" : rows.join(",")}`);
+export const askPosition = (rows) => askOnce(`/api/position/${written(rows)}`);
+
+/** After how many moves a game ends. */
+export const askDepth = (rows) => askOnce(`/api/depth/${written(rows)}`);
 
 /** What is known of a position of a small game; or of its losing positions, as `losing/20`. */
 export const askGame = (game, text) => askOnce(`/api/games/${game}/${text}`);

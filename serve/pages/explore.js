@@ -1,6 +1,6 @@
 // The Explore page: the map of all boards, any position with its moves, and how many there are.
 
-import { ask, askPosition, Problem } from "./api.js";
+import { ask, askDepth, askPosition, Problem } from "./api.js";
 import { Board, CHOMP_BOARD } from "./board.js";
 import { drawChart } from "./chart.js";
 import { byId, cellName, count, element, isCalm, listed, Notice, number, pause, persist, say, tableFacts, tellTable } from "./dom.js";
@@ -10,6 +10,8 @@ import { areaOf, bitsOf, CHOMP, movesOf, parse, same, take, takes, textOf } from
 
 const FIRST_POSITION = "8x10";
 const COUNTING_MS = 1_000;
+/** Of positions of so many bits the server tells the moves to the end. */
+const DEPTH_BITS = 19;
 
 const tableNotice = new Notice(byId("table-notice"));
 const notice = new Notice(byId("notice"));
@@ -70,6 +72,9 @@ async function show(rows) {
   try {
     const answer = await askPosition(rows);
     if (mine === asked) drawOutcomes(answer);
+    if (bitsOf(rows) > DEPTH_BITS) return;
+    const { depth } = await askDepth(rows);
+    if (mine === asked) addFact("Moves to the end", `${number(depth)}, if the winner hurries and the loser delays`);
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     if (mine === asked) notice.show(error, () => show(rows));
@@ -89,7 +94,12 @@ function drawOutcomes(answer) {
     ["Bits", number(bitsOf(shown))],
     ["Word", wordOf(shown)],
   ];
-  byId("facts").replaceChildren(...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", { class: "mono" }, value)]));
+  byId("facts").replaceChildren();
+  for (const [name, value] of facts) addFact(name, value);
+}
+
+function addFact(name, value) {
+  byId("facts").append(element("dt", {}, name), element("dd", { class: "mono" }, value));
 }
 
 /** The word of a position, in binary digits. */

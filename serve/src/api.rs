@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `/api/table` | what the table is |
 //! | `/api/position/{position}` | one position: whether it is losing, the winning moves, what they leave |
+//! | `/api/depth/{position}` | how many moves it takes to the end, if the winner hurries and the loser delays |
 //! | `/api/value/{position}` | its Grundy value, and the moves to each smaller one |
 //! | `/api/openings`, `/api/openings/{rows}x{columns}` | the winning first moves of rectangles |
 //! | `/api/counts` | the losing positions of each area |
@@ -36,6 +37,10 @@ use crate::values::{CurrentValues, NoValue};
 const TEXT_BYTES_MAX: usize = 256;
 /// The most rows and columns together: those of the largest box.
 const SIDES_MAX: u32 = 32 + 250;
+/// The most positions inside one whose depth is told: they take some milliseconds.
+const INSIDE_MAX: u64 = 1 << 17;
+/// What a depth costs at the most.
+const DEPTH_COST: Cost = Cost(20);
 
 /// What answers questions.
 #[derive(Clone, Debug)]
@@ -64,6 +69,8 @@ enum Refusal {
         "rows and columns are more than {SIDES_MAX} together: neither a table nor a box has that"
     )]
     TooLarge,
+    #[error("it has {0} positions inside, and the depth is told up to {INSIDE_MAX}")]
+    Deep(u64),
     #[error("there is no finished table yet")]
     NoTable,
     /// The log has said why.
@@ -128,6 +135,26 @@ impl Api {
                 .run(caller.address, move || values.answer(&position));
             let mut response = json(StatusCode::OK, &asked.await??);
             response.extensions_mut().insert(cost);
+            Ok(response)
+        };
+        api.respond(answer.await)
+    }
+
+    pub(crate) async fn depth(State(api): State<Api>, caller: Caller, position: Text) -> Response {
+        #[derive(Serialize)]
+        struct Depth<'a> {
+            rows: &'a [u32],
+            depth: u32,
+        }
+        let answer = async {
+            let position: Position = short(position)?.parse()?;
+            let asked = api.lookups.run(caller.address, move || {
+                let depth = chomp_query::depth(&position, INSIDE_MAX).map_err(Refusal::Deep)?;
+                let rows = position.rows();
+                Ok::<_, Refusal>(json(StatusCode::OK, &Depth { rows, depth }))
+            });
+            let mut response = asked.await??;
+            response.extensions_mut().insert(DEPTH_COST);
             Ok(response)
         };
         api.respond(answer.await)
@@ -203,6 +230,7 @@ impl Api {
             | Refusal::Position(_)
             | Refusal::Board(_)
             | Refusal::TooLarge
+            | Refusal::Deep(_)
             | Refusal::Value(NoValue::Table(TableError::BeyondTiles { .. })) => {
                 problem(StatusCode::BAD_REQUEST, &what)
             }

@@ -116,6 +116,7 @@ impl Site {
                 get(async |State(api): State<Api>| api.counts()),
             ),
             ("/api/position/{position}", get(Api::position)),
+            ("/api/depth/{position}", get(Api::depth)),
             ("/api/value/{position}", get(Api::value)),
             ("/api/openings", get(Api::openings)),
             ("/api/openings/{board}", get(Api::opening)),

@@ -29,6 +29,7 @@ Examples:
   chomp query --table chomp-values 5,4,2,1
   chomp query --table http://127.0.0.1:7172 8x10
   chomp query --table s3://bucket/tables 8x10
+  chomp query --depth 8x10
   chomp query --numbers columns 4,3,2,2,1
   chomp query --numbers words 346
   chomp query --json < positions.txt
@@ -48,6 +49,11 @@ pub(crate) struct QueryArgs {
     /// Say only whether a position is losing, or its value, without the moves; much faster for many positions
     #[arg(long, value_parser = flag)]
     pub(crate) no_moves: bool,
+
+    /// Say after how many moves the game ends if the winner hurries and the loser delays; of positions with at most 2^24
+    /// positions inside, as 12x12
+    #[arg(long, value_parser = flag)]
+    pub(crate) depth: bool,
 
     /// Print one JSON object for each position, one a line
     #[arg(long, value_parser = flag)]

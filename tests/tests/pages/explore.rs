@@ -119,6 +119,7 @@ fn the_map_leads_to_boards_by_click_and_key() {
     browser.press(&[Key::Enter]);
     browser.wait("location.hash === '#position=8x1'");
     browser.wait_to_say("#outcome", "Winning, with 1 winning move: (2, 1).");
+    browser.wait_to_say("#facts", "2, if the winner hurries");
     browser.back();
     browser.wait_to_say("#outcome", "(6, 5) and (9, 4)");
     // The list of boards leads there too, and one of them leads to a game.
