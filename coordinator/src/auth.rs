@@ -54,17 +54,19 @@ pub const CALLS: [(&str, Rule); 9] = [
 ];
 
 /// The rules of the HTTP routes. After the first five come those of the finished tables.
-pub const ROUTES: [(&str, Rule); 25] = [
+pub const ROUTES: [(&str, Rule); 27] = [
     ("/healthz", Open),
     ("/readyz", Open),
     ("/status", Status),
     ("/metrics", Token),
     (crate::proxy::ROUTE, Token),
     ("/", Open),
+    ("/{folder}/", Open),
     ("/{folder}/{name}", Open),
     ("/api/table", Open),
     ("/api/counts", Open),
     ("/api/position/{position}", Open),
+    ("/api/depth/{position}", Open),
     ("/api/value/{position}", Open),
     ("/api/openings", Open),
     ("/api/openings/{board}", Open),

@@ -8,6 +8,8 @@ use serde::Serialize;
 
 /// The media type of what follows.
 pub const JSON: &str = "application/json";
+/// The media type of a page.
+pub(crate) const HTML: &str = "text/html; charset=utf-8";
 /// The media type of a line for people.
 pub const TEXT: &str = "text/plain; charset=utf-8";
 

@@ -6,15 +6,13 @@ use std::sync::Arc;
 use axum::response::Response;
 use bytes::Bytes;
 use http::HeaderMap;
-use http::header::{
-    ACCEPT, CONTENT_SECURITY_POLICY, HeaderValue, REFERRER_POLICY, X_FRAME_OPTIONS,
-};
+use http::header::ACCEPT;
 
+use crate::answer::HTML;
 use crate::games::{About, GAMES};
 use crate::published::Whole;
-use crate::tables::{nothing, whole};
+use crate::tables::{nothing, shown};
 
-const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 const PICTURE: &str = "image/svg+xml";
@@ -176,15 +174,6 @@ pub(crate) const FILES: [File; 18] = [
     file!("icon.svg", PICTURE),
 ];
 
-/// Nothing in a page comes from elsewhere, and nothing of it runs but its own files. No other page
-/// shows it in a frame, where people would click what they do not see; and nothing that got into it
-/// could change where its links begin, or send a form.
-const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-);
-/// The same about frames, for browsers that do not know that of the policy.
-const NO_FRAMES: HeaderValue = HeaderValue::from_static("DENY");
-
 /// All files by their paths.
 #[derive(Clone, Debug)]
 pub(crate) struct Pages {
@@ -207,12 +196,7 @@ impl Pages {
         let Some((kind, file)) = self.files.get(path) else {
             return nothing();
         };
-        let mut response = whole(file, kind, headers);
-        let fields = response.headers_mut();
-        fields.insert(CONTENT_SECURITY_POLICY, POLICY);
-        fields.insert(X_FRAME_OPTIONS, NO_FRAMES);
-        fields.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-        response
+        shown(file, kind, headers)
     }
 
     /// The page for whoever comes to `/` with a browser.
@@ -283,7 +267,7 @@ mod tests {
             ("text/*", false),
         ] {
             let mut headers = HeaderMap::new();
-            headers.insert(ACCEPT, HeaderValue::try_from(accept).unwrap());
+            headers.insert(ACCEPT, http::HeaderValue::try_from(accept).unwrap());
             assert_eq!(wants_page(&headers), page, "{accept}");
         }
         assert!(!wants_page(&HeaderMap::new()));

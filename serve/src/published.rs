@@ -35,6 +35,7 @@ type Known = HashMap<TableName, (Stamp, Option<Arc<Table>>)>;
 /// A finished table.
 #[derive(Debug)]
 pub(crate) struct Table {
+    index: Whole,
     manifest: Whole,
     sums: Whole,
     shards: HashMap<String, Shard>,
@@ -61,6 +62,8 @@ pub(crate) struct Shard {
 /// A file of a table.
 #[derive(Clone, Debug)]
 pub(crate) enum TableFile {
+    /// The page with the names of the others.
+    Index(Whole),
     Manifest(Whole),
     Sums(Whole),
     Shard(Shard),
@@ -281,6 +284,7 @@ impl Table {
         });
         Ok(Table {
             shards: shards.collect(),
+            index: Whole::new(index(&manifest, bytes.len(), sums.len()).into()),
             manifest: Whole::new(bytes.into()),
             sums: Whole::new(sums.into()),
         })
@@ -288,6 +292,7 @@ impl Table {
 
     fn file(&self, name: &str) -> Option<TableFile> {
         match name {
+            "" => Some(TableFile::Index(self.index.clone())),
             MANIFEST_NAME => Some(TableFile::Manifest(self.manifest.clone())),
             SHA256SUMS_NAME => Some(TableFile::Sums(self.sums.clone())),
             _ => self.shards.get(name).cloned().map(TableFile::Shard),
@@ -302,6 +307,28 @@ impl Whole {
             bytes,
         }
     }
+}
+
+/// The page of a table's folder, whose list of digests and whose manifest have so many bytes. The names are those that a
+/// checked manifest can have.
+fn index(manifest: &AnyManifest, manifest_bytes: usize, sums_bytes: usize) -> String {
+    let (table, fingerprint) = (manifest.table(), manifest.fingerprint());
+    let lists = [
+        (MANIFEST_NAME, manifest_bytes),
+        (SHA256SUMS_NAME, sums_bytes),
+    ];
+    let lists = lists.map(|(name, bytes)| (name.to_owned(), bytes as u64));
+    let shards = manifest.shards().into_iter();
+    let files = lists
+        .into_iter()
+        .chain(shards.map(|shard| (shard.name, shard.bytes)));
+    let lines = files
+        .map(|(name, bytes)| format!("<li><a href=\"{name}\">{name}</a> {bytes} bytes</li>\n"));
+    let (title, lines) = (table.folder(), lines.collect::<String>());
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<title>{title}</title>\n<h1>A {table}</h1>\n\
+         <p>Fingerprint {fingerprint}</p>\n<ul>\n{lines}</ul>\n</html>\n"
+    )
 }
 
 /// The digest of a file names its version.

@@ -147,7 +147,10 @@ impl Site {
             self.behind_door(
                 All,
                 self.tables.clone(),
-                [("/{folder}/{name}", get(Tables::file))],
+                [
+                    ("/{folder}/", get(Tables::file)),
+                    ("/{folder}/{name}", get(Tables::file)),
+                ],
             ),
             self.behind_door(All, self.api.clone(), api),
             self.behind_door(All, self.games.clone(), games),

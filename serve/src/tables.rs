@@ -3,6 +3,7 @@
 //! | path | is |
 //! |---|---|
 //! | `/` | the tables: a JSON list of `{"bits": 32, "path": "/table-32/"}`, and of values `{"tiles": 82, "path": "/values-082/"}` |
+//! | `/table-32/` | a page with links to the files of one, and its fingerprint |
 //! | `/table-32/manifest.json`, `/table-32/SHA256SUMS`, `/table-32/shard-0000.zst`, … | the files of one |
 //!
 //! Files come with their SHA-256 as entity tag, whole or in part, and never compressed: they are.
@@ -16,13 +17,14 @@ use axum::extract::State;
 use axum::response::Response;
 use chomp_table::reader::TableName;
 use http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE, ETAG, HeaderValue, REFERRER_POLICY, X_FRAME_OPTIONS,
 };
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 use serde::Serialize;
 
-use crate::answer::{JSON, TEXT, busy, json, problem, text};
+use crate::answer::{HTML, JSON, TEXT, busy, json, problem, text};
 use crate::body::of_file;
 use crate::conditions::{Wanted, wanted};
 use crate::damage_log::{DamageLog, damaged};
@@ -37,6 +39,15 @@ const DOWNLOADS_PER_ADDRESS: usize = 32;
 /// Names do not tell versions: a file of the same name may be another one day, a shard too. Who has
 /// it asks with its tag, and is told in a few bytes that it is the same.
 const CACHE: HeaderValue = HeaderValue::from_static("no-cache");
+
+/// Nothing in a page comes from elsewhere, and nothing of it runs but its own files. No other page
+/// shows it in a frame, where people would click what they do not see; and nothing that got into it
+/// could change where its links begin, or send a form.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+);
+/// The same about frames, for browsers that do not know that of the policy.
+const NO_FRAMES: HeaderValue = HeaderValue::from_static("DENY");
 
 /// The finished tables in a directory, for everybody.
 #[derive(Clone, Debug)]
@@ -116,6 +127,7 @@ impl Tables {
         let headers = &request.headers;
         match found.await {
             Ok(Ok(None)) => nothing(),
+            Ok(Ok(Some(TableFile::Index(page)))) => shown(&page, HTML, headers),
             Ok(Ok(Some(TableFile::Manifest(file)))) => whole(&file, JSON, headers),
             Ok(Ok(Some(TableFile::Sums(file)))) => whole(&file, TEXT, headers),
             Ok(Ok(Some(TableFile::Shard(shard)))) => tables.shard(shard, &request).await,
@@ -158,6 +170,16 @@ pub(crate) fn whole(file: &Whole, kind: &'static str, headers: &HeaderMap) -> Re
             .map(|at| usize::try_from(at).expect("within bytes that are in memory"));
         *response.body_mut() = Body::from(file.bytes.slice(start..end));
     }
+    response
+}
+
+/// The same for a file that people look at.
+pub(crate) fn shown(file: &Whole, kind: &'static str, headers: &HeaderMap) -> Response {
+    let mut response = whole(file, kind, headers);
+    let fields = response.headers_mut();
+    fields.insert(CONTENT_SECURITY_POLICY, POLICY);
+    fields.insert(X_FRAME_OPTIONS, NO_FRAMES);
+    fields.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     response
 }
 

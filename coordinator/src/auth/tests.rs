@@ -54,10 +54,12 @@ fn every_call_has_its_rule_and_every_rule_its_call() {
         "/healthz",
         "/readyz",
         "/",
+        "/{folder}/",
         "/{folder}/{name}",
         "/api/table",
         "/api/counts",
         "/api/position/{position}",
+        "/api/depth/{position}",
         "/api/value/{position}",
         "/api/openings",
         "/api/openings/{board}",
@@ -106,11 +108,13 @@ fn nowhere() -> chomp_serve::Options {
 /// A path of the route, and how the answer to who may ask begins, where there is no table.
 fn asked(route: &'static str) -> (&'static str, &'static str) {
     match route {
+        "/{folder}/" => ("/table-14/", "HTTP/1.1 404"),
         "/{folder}/{name}" => ("/table-14/manifest.json", "HTTP/1.1 404"),
         "/assets/{name}" => ("/assets/style.css", "HTTP/1.1 200"),
         "/objects/{*key}" => ("/objects/work/journal/0000000000", "HTTP/1.1 200"),
         "/api/table" | "/api/counts" | "/api/openings" => (route, "HTTP/1.1 503"),
         "/api/position/{position}" => ("/api/position/3,1", "HTTP/1.1 503"),
+        "/api/depth/{position}" => ("/api/depth/3,1", "HTTP/1.1 200"),
         "/api/value/{position}" => ("/api/value/3,1", "HTTP/1.1 503"),
         "/api/openings/{board}" => ("/api/openings/2x3", "HTTP/1.1 503"),
         "/api/games/{game}/{position}" => ("/api/games/nim/3,4", "HTTP/1.1 200"),

@@ -17,12 +17,14 @@ const PAGE: (&str, &str) = (
 );
 
 /// A path for each route, and what it answers with.
-const PATHS: [(&str, &str); 19] = [
+const PATHS: [(&str, &str); 21] = [
     ("/", "application/json"),
+    ("/table-14/", "text/html; charset=utf-8"),
     ("/table-14/SHA256SUMS", "text/plain; charset=utf-8"),
     ("/api/table", "application/json"),
     ("/api/counts", "application/json"),
     ("/api/position/5,4,2,1", "application/json"),
+    ("/api/depth/5,4,2,1", "application/json"),
     ("/api/openings", "application/json"),
     ("/api/openings/3x5", "application/json"),
     ("/api/games", "application/json"),
@@ -121,6 +123,7 @@ async fn pages_may_load_nothing_from_elsewhere() {
     let (tested, _directory) = tested().await;
     for path in [
         "/",
+        "/table-14/",
         "/play",
         "/explore",
         "/games",
@@ -285,6 +288,7 @@ async fn the_description_is_that_of_the_answers() {
     let routes = site(directory.path()).await.routes(Source::Table);
     // Pages are for people.
     let for_people = [
+        "/{folder}/",
         "/play",
         "/explore",
         "/games",
