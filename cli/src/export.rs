@@ -1,13 +1,14 @@
 //! `chomp export`: writes the losing positions of a finished table for other programs.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use chomp_export::{ExportError, ExportProgress, Report, Request, export, export_values};
+use chomp_export::{ExportError, ExportProgress, Format, Report, Request, export, export_values};
 use chomp_files::{FileError, NewFile};
+use chomp_table::Digest;
 use chomp_table::reader::{AnyTable, TableName};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
@@ -20,8 +21,9 @@ use crate::progress::Display;
 use crate::signals::stop_on_signals;
 use crate::source;
 
-/// The name of stdout.
-const STDOUT: &str = "-";
+/// The names of stdout, and of what takes all bytes and keeps none.
+const STDOUT: [&str; 2] = ["-", "/dev/stdout"];
+const NOWHERE: &str = "/dev/null";
 
 /// The summary of an export.
 #[derive(Debug, Serialize)]
@@ -31,11 +33,21 @@ struct Exported<'a> {
     format: String,
     #[serde(flatten)]
     table: TableName,
+    /// Of the table.
+    fingerprint: Digest,
     positions: u64,
     bytes: u64,
     sha256: String,
     /// Wall time.
     seconds: f64,
+}
+
+/// Where the positions go.
+enum Out {
+    Stdout,
+    Nowhere,
+    /// The file, and the one beside it that tells what it is, unless it tells that itself.
+    File(NewFile, Option<NewFile>),
 }
 
 pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<Exit> {
@@ -44,10 +56,10 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<E
         reason = "the summary tells what the export took"
     )]
     let start = Instant::now();
-    let to_stdout = args.out == Path::new(STDOUT);
-    if to_stdout && !args.format.is_text() {
+    let to_stdout = is_stdout(&args.out);
+    if to_stdout && !args.format.is_text() && io::stdout().is_terminal() {
         return Err(usage(format!(
-            "{} is not for stdout: name a file with --out",
+            "{} is not for a terminal: name a file with --out",
             args.format
         )));
     }
@@ -57,21 +69,18 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<E
         ));
     }
     let stop = stop_on_signals()?;
-    let request = args.request();
     let table = source::open(&args.source, display.haste()).await?;
-    let name = table.name();
+    let (name, fingerprint) = (table.name(), table.manifest().fingerprint());
+    let out = Out::open(&args)?;
     let (progress, watcher) = watch::channel(ExportProgress::default());
     let job = Job {
         table,
-        out: args.out.clone(),
-        request,
-        force: args.force,
+        request: args.request(),
         progress,
         stop,
     };
     // Reading and writing block: a thread for such work does them.
-    let work =
-        tokio::task::spawn_blocking(move || if to_stdout { job.print() } else { job.write() });
+    let work = tokio::task::spawn_blocking(move || job.write(out));
     let done = tokio::select! {
         done = work => done,
         () = display.follow_export(watcher) => {
@@ -79,20 +88,38 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<E
         }
     };
     display.clear();
-    let Some(report) = done.context("the export ended early")?? else {
+    let failed = || format!("cannot write {}", shown(&args.out));
+    let done = done.context("the export ended early")?;
+    let done = done.map_err(|error| match error {
+        ExportError::Full | ExportError::Write(_) => anyhow::Error::new(error).context(failed()),
+        error => error.into(),
+    });
+    let Some((report, out)) = done? else {
         return Ok(Exit::Done);
     };
     let exported = Exported {
         out: &args.out,
         format: args.format.to_string(),
         table: name,
+        fingerprint,
         positions: report.positions,
         bytes: report.bytes,
         sha256: report.sha256.to_string(),
         seconds: start.elapsed().as_secs_f64(),
     };
+    let line = serde_json::to_string(&exported)? + "\n";
+    if let Out::File(file, beside) = out {
+        file.finish().with_context(failed)?;
+        if let Some(mut beside) = beside {
+            let told = beside
+                .write_all(line.as_bytes())
+                .map_err(anyhow::Error::new);
+            let told = told.and_then(|()| Ok(beside.finish()?));
+            told.with_context(|| format!("cannot write {}", what_it_is(&args.out).display()))?;
+        }
+    }
     if args.json {
-        crate::print(&(serde_json::to_string(&exported)? + "\n"))?;
+        crate::print(&line)?;
     } else if to_stdout {
         display.say(exported.text().trim_end());
     } else {
@@ -101,12 +128,54 @@ pub(crate) async fn run(args: ExportArgs, display: &Display) -> anyhow::Result<E
     Ok(Exit::Done)
 }
 
+fn is_stdout(out: &Path) -> bool {
+    STDOUT.iter().any(|name| out == Path::new(name))
+}
+
+/// A file that is written, for people.
+fn shown(out: &Path) -> String {
+    if is_stdout(out) {
+        "stdout".to_owned()
+    } else {
+        out.display().to_string()
+    }
+}
+
+/// The file beside another one that tells what that is.
+fn what_it_is(out: &Path) -> PathBuf {
+    let mut beside = out.as_os_str().to_owned();
+    beside.push(".json");
+    beside.into()
+}
+
+impl Out {
+    fn open(args: &ExportArgs) -> anyhow::Result<Out> {
+        if is_stdout(&args.out) {
+            return Ok(Out::Stdout);
+        }
+        if args.out == Path::new(NOWHERE) {
+            return Ok(Out::Nowhere);
+        }
+        let create = |path: &Path| {
+            let created = NewFile::create(path, args.force);
+            created.map_err(|error| match error {
+                FileError::Exists { .. } => {
+                    anyhow::Error::new(error).context("no file is replaced without --force")
+                }
+                error => error.into(),
+            })
+        };
+        let file = create(&args.out)?;
+        let tells = args.format == Format::Parquet;
+        let beside = (!tells).then(|| create(&what_it_is(&args.out)));
+        Ok(Out::File(file, beside.transpose()?))
+    }
+}
+
 /// An export to be made.
 struct Job {
     table: AnyTable,
-    out: PathBuf,
     request: Request,
-    force: bool,
     progress: watch::Sender<ExportProgress>,
     stop: CancellationToken,
 }
@@ -127,36 +196,19 @@ impl Job {
         }
     }
 
-    /// Writes the file.
-    fn write(&self) -> anyhow::Result<Option<Report>> {
-        let created = NewFile::create(&self.out, self.force);
-        let mut file = created.map_err(|error| match error {
-            FileError::Exists { .. } => {
-                anyhow::Error::new(error).context("no file is replaced without --force")
-            }
-            error => error.into(),
-        })?;
-        let failed = || format!("cannot write {}", self.out.display());
-        let report = self.export(&mut file).map_err(|error| match error {
-            ExportError::Full | ExportError::Write(_) => {
-                anyhow::Error::new(error).context(failed())
-            }
-            error => error.into(),
-        })?;
-        file.finish().with_context(failed)?;
-        Ok(Some(report))
-    }
-
-    /// Prints to stdout. None if the reader of stdout went away.
-    fn print(&self) -> anyhow::Result<Option<Report>> {
-        match self.export(&mut io::stdout()) {
-            Ok(report) => Ok(Some(report)),
-            Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
-            Err(error @ (ExportError::Full | ExportError::Write(_))) => {
-                Err(anyhow::Error::new(error).context("cannot write to stdout"))
-            }
-            Err(error) => Err(error.into()),
-        }
+    /// None if the reader of stdout went away.
+    fn write(&self, mut out: Out) -> Result<Option<(Report, Out)>, ExportError> {
+        let report = match &mut out {
+            Out::Stdout => match self.export(&mut io::stdout()) {
+                Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    return Ok(None);
+                }
+                report => report,
+            },
+            Out::Nowhere => self.export(&mut io::sink()),
+            Out::File(file, _) => self.export(file),
+        };
+        Ok(Some((report?, out)))
     }
 }
 
@@ -168,14 +220,11 @@ impl Exported<'_> {
         };
         let mut text = what + "\n";
         let mut line = |name: &str, value: &str| crate::add_line(&mut text, name, value);
+        line("fingerprint", &self.fingerprint.to_string());
         line("positions", &HumanCount(self.positions).to_string());
         line("SHA-256", &self.sha256);
         line("time", &format!("{:.2} s", self.seconds));
-        let out = if self.out == Path::new(STDOUT) {
-            "stdout".into()
-        } else {
-            self.out.display().to_string()
-        };
+        let out = shown(self.out);
         let size = HumanBytes(self.bytes);
         line("file", &format!("{out} ({}, {size})", self.format));
         text

@@ -30,7 +30,7 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "F", value_parser = format_parser())]
     pub(crate) format: Format,
 
-    /// The file to write; - is stdout, for words and rows
+    /// The file to write; - is stdout. FILE.json beside it tells what is in it; a Parquet file tells that itself
     #[arg(long, value_name = "FILE", value_parser = path())]
     pub(crate) out: PathBuf,
 

@@ -282,6 +282,14 @@ impl AnyManifest {
         }
     }
 
+    /// The fingerprint of the table.
+    pub fn fingerprint(&self) -> Digest {
+        match self {
+            AnyManifest::Losing(manifest) => manifest.fingerprint,
+            AnyManifest::Values(manifest) => manifest.fingerprint,
+        }
+    }
+
     /// The files of the shards, in their order.
     pub fn shards(&self) -> Vec<ShardFileInfo> {
         match self {
