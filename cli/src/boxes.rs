@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use chomp_query::{Opening, drawing};
 use chomp_thin::{Bounds, Memory, Scratch, Solver, Summary};
-use indicatif::HumanCount;
+use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -58,9 +58,9 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<Exit
         .map_or(needed.whole, |_| needed.streamed.min(needed.whole));
     if least > given {
         return Err(usage(format!(
-            "--memory {} MiB is too small: this box needs at least {} MiB, or {} MiB with --scratch DIR, where its \
+            "--memory {} is too small: this box needs at least {} MiB, or {} MiB with --scratch DIR, where its \
              files take up to {} MiB",
-            given >> 20,
+            HumanBytes(given),
             needed.whole.div_ceil(1 << 20),
             needed.streamed.div_ceil(1 << 20),
             needed.whole.div_ceil(1 << 19)

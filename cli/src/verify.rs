@@ -13,6 +13,7 @@ use chomp_table::reader::locate;
 use chomp_verify::CheckError;
 use chomp_verify::marking::{self, Sizes};
 use chomp_verify::report::{Level, Report, Verdict};
+use indicatif::HumanBytes;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -92,8 +93,8 @@ impl Resources {
     /// The error that the memory does not hold the `needed` bytes that a check takes at a time.
     fn too_small(&self, needed: u64) -> anyhow::Error {
         usage(format!(
-            "{} MiB of memory are too few: give at least {}MiB",
-            self.memory_bytes >> 20,
+            "{} of memory are too few: give at least {}MiB",
+            HumanBytes(self.memory_bytes),
             needed.div_ceil(1 << 20)
         ))
     }
@@ -310,7 +311,7 @@ mod tests {
             .marking_plan(&sizes, None)
             .unwrap_err()
             .to_string();
-        assert_eq!(error, "0 MiB of memory are too few: give at least 69MiB");
+        assert_eq!(error, "0 B of memory are too few: give at least 69MiB");
         assert!(resources(2, 69 * MIB).marking_plan(&sizes, None).is_ok());
     }
 

@@ -1,5 +1,7 @@
 //! What a coordinator tells of its job: the JSON of `/status`, and the source of its metrics.
 
+use std::collections::BTreeMap;
+
 use chomp_table::Division;
 use serde::{Deserialize, Serialize};
 
@@ -190,11 +192,7 @@ impl Status {
                 .into_iter()
                 .map(|(ranges, done)| LayerStatus { ranges, done })
                 .collect(),
-            workers: snapshot
-                .workers
-                .into_iter()
-                .map(|worker| WorkerStatus::of(worker, in_range, roster))
-                .collect(),
+            workers: WorkerStatus::of_all(snapshot.workers, in_range, roster),
         }
     }
 }
@@ -214,6 +212,23 @@ fn done(progress: &JobProgress) -> f64 {
 }
 
 impl WorkerStatus {
+    /// Of workers with one name, as two containers may give it, each has a part of the number that it chose behind it.
+    fn of_all(workers: Vec<WorkerSnapshot>, in_range: f64, roster: &Roster) -> Vec<WorkerStatus> {
+        let mut named = BTreeMap::<String, u32>::new();
+        for worker in &workers {
+            *named.entry(worker.progress.name.clone()).or_default() += 1;
+        }
+        let one = |worker: WorkerSnapshot| {
+            let number = worker.progress.id.number & 0xffff;
+            let mut status = WorkerStatus::of(worker, in_range, roster);
+            if named[&status.name] > 1 {
+                status.name = format!("{} #{number:04x}", status.name);
+            }
+            status
+        };
+        workers.into_iter().map(one).collect()
+    }
+
     fn of(worker: WorkerSnapshot, positions_in_range: f64, roster: &Roster) -> WorkerStatus {
         WorkerStatus {
             name: worker.progress.name,
@@ -261,6 +276,21 @@ mod tests {
             replicas: 1,
             epoch: 5,
         };
+        let worker = |(number, name): (u64, &str)| WorkerSnapshot {
+            progress: chomp_plan::WorkerProgress {
+                id: chomp_plan::WorkerId::new(7, number),
+                name: name.to_owned(),
+                threads: 2,
+                leases: 0,
+                ranges: 3,
+                failures: 0,
+                heard: chomp_plan::Millis(0),
+                quarantine: None,
+            },
+            ranges_per_second: 0.5,
+            last_contact: std::time::Duration::from_secs(2),
+            stats: crate::job::WorkerStats::default(),
+        };
         let of = |progress: &JobProgress| {
             let snapshot = Snapshot {
                 phase: progress.phase.clone(),
@@ -270,21 +300,7 @@ mod tests {
                 is_store_away: false,
                 ranges_per_second: 2.0,
                 time_left: None,
-                workers: vec![WorkerSnapshot {
-                    progress: chomp_plan::WorkerProgress {
-                        id: chomp_plan::WorkerId::new(7, 1),
-                        name: "w".to_owned(),
-                        threads: 2,
-                        leases: 0,
-                        ranges: 3,
-                        failures: 0,
-                        heard: chomp_plan::Millis(0),
-                        quarantine: None,
-                    },
-                    ranges_per_second: 0.5,
-                    last_contact: std::time::Duration::from_secs(2),
-                    stats: crate::job::WorkerStats::default(),
-                }],
+                workers: [(1, "w"), (2, "v"), (0x7_0002, "w")].map(worker).into(),
             };
             Status::of(&told, snapshot, &Roster::new(List::default(), None))
         };
@@ -299,7 +315,9 @@ mod tests {
         let worker = &status.workers[0];
         near(worker.positions_per_second, 1024.0);
         assert_eq!((worker.ranges, worker.last_contact_ms), (3, 2000));
-        assert_eq!((&*worker.name, &*worker.participant), ("w", "number 7"));
+        assert_eq!(worker.participant, "number 7");
+        let names = status.workers.iter().map(|worker| &*worker.name);
+        assert_eq!(names.collect::<Vec<_>>(), ["w #0001", "v", "w #0002"]);
         // A quarter of the publication, too.
         near(status.done, 45.0 / 120.0);
         let mut ending = progress;

@@ -42,7 +42,10 @@ pub enum PositionError {
         length: u32,
     },
     /// First row + number of rows is over 64.
-    #[error("the position has {bits} bits (first row + number of rows); at most 64 are possible")]
+    #[error(
+        "the position has {bits} bits (first row + number of rows), and tables have at most 64; of few rows `chomp box` \
+         and `chomp game poisons` tell without one"
+    )]
     TooLarge {
         /// First row + number of rows.
         bits: u64,

@@ -161,9 +161,9 @@ pub enum WorkerError {
     Client(#[from] ClientError),
     /// The memory is too small for the job's ranges.
     #[error(
-        "{} MiB of memory are too few for {threads} threads with {division}: give at least {}MiB, fewer threads, or \
+        "{} of memory are too few for {threads} threads with {division}: give at least {}MiB, fewer threads, or \
          start a table with smaller ranges",
-        given >> 20, needed.div_ceil(1 << 20)
+        match given >> 20 { 0 => format!("{given} bytes"), mib => format!("{mib} MiB") }, needed.div_ceil(1 << 20)
     )]
     Memory {
         /// The bytes given.
