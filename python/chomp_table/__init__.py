@@ -1,7 +1,7 @@
 """Asks tables of losing positions of the game Chomp.
 
-A position is the list of its rows, longest first, as [5, 4, 2, 1], or its word, a number: docs/FORMAT.md says how one
-follows from the other. A move is (row, column), counted from 1, the poison at (1, 1).
+A position is the list of its rows, longest first, as [5, 4, 2, 1]; a text as `chomp query` takes it, as "8x10"; or its
+word, a number: docs/FORMAT.md says how that follows from the rows. A move is (row, column), counted from 1, the poison at (1, 1).
 """
 
 import os
@@ -12,6 +12,10 @@ from ._native import Damaged, rows_of, word_of
 from ._native import Table as _Table
 
 __all__ = ["Damaged", "Table", "rows_of", "word_of"]
+
+
+def _written(rows):
+    return rows if isinstance(rows, str) else list(rows)
 
 
 class Table:
@@ -41,19 +45,19 @@ class Table:
 
     def is_losing(self, rows):
         """Whether who is to move loses. Raises ValueError if these are no rows, or too many bits for this table."""
-        return self._table.is_losing(list(rows))
+        return self._table.is_losing(_written(rows))
 
     def winning_moves(self, rows):
         """All moves that leave a losing position, as a list of (row, column)."""
-        return self._table.winning_moves(list(rows))
+        return self._table.winning_moves(_written(rows))
 
     def are_losing(self, positions):
         """Whether each of many positions is losing, as an array of bool of the same length.
 
-        Positions are an array of words (fastest), or a list of lists of rows.
+        Positions are an array of words (fastest), or a list of positions, each as rows or as a text.
         """
         if not isinstance(positions, np.ndarray):
-            positions = [word_of(list(rows)) for rows in positions]
+            positions = [word_of(_written(rows)) for rows in positions]
         words = np.asarray(positions)
         if words.size and words.dtype.kind not in "ui":
             raise ValueError(f"an array of words has whole numbers, and this has {words.dtype}")

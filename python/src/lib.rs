@@ -46,8 +46,26 @@ fn refused(error: &TableError) -> PyErr {
     }
 }
 
-fn position(rows: Vec<u32>) -> PyResult<Position> {
-    Position::new(rows).map_err(|error: PositionError| PyValueError::new_err(error.to_string()))
+/// A position as people write it: the list of its rows, or a text as `chomp query` takes it.
+#[derive(FromPyObject)]
+enum Written {
+    Text(String),
+    Rows(Vec<u32>),
+}
+
+fn position(written: Written) -> PyResult<Position> {
+    let position = match written {
+        Written::Text(text) => text.parse(),
+        Written::Rows(mut rows) => {
+            let length = rows
+                .iter()
+                .rposition(|&row| row > 0)
+                .map_or(0, |last| last + 1);
+            rows.truncate(length);
+            Position::new(rows)
+        }
+    };
+    position.map_err(|error: PositionError| PyValueError::new_err(error.to_string()))
 }
 
 /// The words in bytes, 8 little-endian ones each.
@@ -126,13 +144,13 @@ impl Table {
         self.table.manifest().shards.len()
     }
 
-    fn is_losing(&self, py: Python<'_>, rows: Vec<u32>) -> PyResult<bool> {
+    fn is_losing(&self, py: Python<'_>, rows: Written) -> PyResult<bool> {
         let word = Word::from(&position(rows)?);
         let losing = py.detach(|| self.table.is_losing(word));
         losing.map_err(|error| refused(&error))
     }
 
-    fn winning_moves(&self, py: Python<'_>, rows: Vec<u32>) -> PyResult<Vec<(u32, u32)>> {
+    fn winning_moves(&self, py: Python<'_>, rows: Written) -> PyResult<Vec<(u32, u32)>> {
         let position = position(rows)?;
         let answer = py.detach(|| chomp_query::answer(&self.table, &position));
         Ok(answer.map_err(|error| refused(&error))?.winning_moves)
@@ -170,7 +188,7 @@ impl Table {
 
 /// The word of the position with these rows.
 #[pyfunction]
-fn word_of(rows: Vec<u32>) -> PyResult<u64> {
+fn word_of(rows: Written) -> PyResult<u64> {
     Ok(Word::from(&position(rows)?).get())
 }
 

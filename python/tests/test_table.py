@@ -73,6 +73,10 @@ def test_lists_of_rows_are_positions_too(table):
     assert table.are_losing(boards).tolist() == [True, True, False, False]
     assert table.are_losing([]).tolist() == []
     assert table.winning_moves((3, 3, 3)) == [(2, 2)]
+    for same in [[3, 1, 1, 0, 0], (3, 1, 1), "3,1,1", "[3, 1, 1, 0]", "3 1 1", "0b100110", iter([3, 1, 1])]:
+        assert table.is_losing(same), same
+    assert table.are_losing(["2x2", [2, 1], "2,1"]).tolist() == [False, True, True]
+    assert (word_of("3,1,1"), table.winning_moves("3X3")) == (38, [(2, 2)])
 
 
 def test_what_it_tells_of_itself(table):
@@ -84,6 +88,7 @@ def test_what_it_tells_of_itself(table):
     ("ask", "said"),
     [
         (lambda table: table.is_losing([2, 3]), "longest first"),
+        (lambda table: table.is_losing("two"), "is not a position"),
         (lambda table: table.is_losing([10] * 10), "20 bits"),
         (lambda table: table.winning_moves([40] * 40), "at most 64"),
         (lambda table: table.are_losing(np.array([3])), "not even"),
