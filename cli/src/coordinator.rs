@@ -22,6 +22,7 @@ use crate::directory::{Directory, in_table, prune};
 use crate::exit::Exit;
 use crate::machine;
 use crate::progress::Display;
+use crate::restore::restore;
 use crate::run::stopped;
 use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
@@ -53,11 +54,11 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     }
     let (size, was_finished) = (wanted.size(), directory.finished.is_some());
 
-    // The store may be elsewhere.
     let home = &table.table;
-    let made = chomp_files::make_folders(home);
-    made.with_context(|| format!("cannot create the directory {}", home.display()))?;
     let _home = lock_home(home, &directory.location, table.journal.as_deref())?;
+    if !was_finished && !restore(&directory, size, home, &stop, display).await? {
+        return Ok(stopped(display));
+    }
     let issuer = Arc::new(access::issuer(home)?);
     let listeners = Listeners {
         calls: listen(args.listen, "--listen").await?,
@@ -67,10 +68,9 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         },
     };
     let endpoints = Endpoints::new(&args, listeners.calls.local_addr()?);
-    let names = &endpoints.names;
     let tls = endpoints
         .tls
-        .then(|| issuer.server_config(names, machine::seconds_since_1970));
+        .then(|| issuer.server_config(&endpoints.names, machine::seconds_since_1970));
     let options = Options {
         division: directory.division,
         size,
@@ -141,13 +141,16 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     }
 }
 
-/// Locks the directory with the coordinator's secrets and its access file, unless it is locked for what else it has. Two
+/// Makes and locks the directory with the coordinator's secrets and its access file, unless it is locked for what else it has. Two
 /// coordinators of different stores would give their workers each other's.
 fn lock_home(
     home: &Path,
     store: &Location,
     journal: Option<&Path>,
 ) -> anyhow::Result<Option<TableLock>> {
+    // The store may be elsewhere.
+    let made = chomp_files::make_folders(home);
+    made.with_context(|| format!("cannot create the directory {}", home.display()))?;
     let is_home = |path: &Path| {
         let found = std::fs::canonicalize(path).ok();
         found.is_some() && found == std::fs::canonicalize(home).ok()

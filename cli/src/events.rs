@@ -35,6 +35,12 @@ pub(crate) enum Event {
         /// Null if it cannot be told yet.
         seconds_left: Option<f64>,
     },
+    /// Ranges are restored from a published table: the part that is done, from 0 to 1.
+    Restoring {
+        done: f64,
+        /// Null if it cannot be told yet.
+        seconds_left: Option<f64>,
+    },
     /// An export goes on: so many stored words were read, of all that will be.
     Exporting { read: u64, total: u64 },
     /// A message for people.

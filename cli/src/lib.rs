@@ -39,6 +39,7 @@ mod plan;
 mod progress;
 mod query;
 mod reach;
+mod restore;
 mod run;
 mod serve;
 mod signals;

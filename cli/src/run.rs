@@ -14,6 +14,7 @@ use crate::directory::{Directory, in_table, prune};
 use crate::exit::Exit;
 use crate::local::{self, Resources};
 use crate::progress::Display;
+use crate::restore::restore;
 use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
 use crate::summary::{Cost, Meter, report};
@@ -40,6 +41,9 @@ pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> any
 
     Settings::new(size, division).check()?;
     let memory_bytes = local::worker_memory(memory_bytes, size, division, threads)?;
+    if !restore(&directory, size, &table.table, &stop, display).await? {
+        return Ok(stopped(display));
+    }
     let resources = Resources {
         threads,
         memory_bytes,

@@ -64,6 +64,7 @@ mod needs;
 pub mod objects;
 pub mod part;
 pub mod published;
+pub mod restore;
 
 use chomp_table::{Division, Head};
 

@@ -160,6 +160,11 @@ impl Default for PartBuilder {
 }
 
 impl PartBuilder {
+    /// Whether the record of another range fits in.
+    pub fn has_room(&self, record: &[u8]) -> bool {
+        self.placed.len() < RANGES_MAX && (self.bytes.len() + record.len()) as u64 <= BYTES_MAX
+    }
+
     /// Adds the record of a range, whose head is larger than those before.
     ///
     /// # Panics

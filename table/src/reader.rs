@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::digest::Digest;
@@ -260,6 +261,16 @@ impl Table {
     /// mirror pair of losing positions.
     pub fn words(&self) -> impl Iterator<Item = Result<Vec<u64>, TableError>> {
         self.shards.all().map(|id| self.shards.read(id?))
+    }
+
+    /// The words of the table in `range`, ascending, of which every byte was checked: one representative for each mirror
+    /// pair of losing positions.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read, or is not what was published.
+    pub fn words_in(&self, range: &Range<u64>) -> Result<Vec<u64>, TableError> {
+        self.shards.words_in(range)
     }
 
     /// Where the table lists the position of `word` if it is losing; nothing between two shards.

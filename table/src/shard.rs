@@ -310,6 +310,12 @@ impl ShardIndex {
         self.frames.is_empty()
     }
 
+    /// The frames that may hold words in `range`.
+    pub(crate) fn frames_in(&self, range: &Range<u64>) -> Range<usize> {
+        let begun = |end: u64| self.frames.partition_point(|frame| frame.first < end);
+        begun(range.start.saturating_add(1)).saturating_sub(1)..begun(range.end)
+    }
+
     /// The number of the frame that holds `word` if the shard does.
     pub fn frame_of(&self, word: u64) -> Option<usize> {
         let after = self.frames.partition_point(|frame| frame.first <= word);

@@ -94,6 +94,36 @@ impl Shards<ShardInfo> {
         Ok(frame.map(|frame| FrameId { shard, frame }))
     }
 
+    /// The words in `range`, ascending.
+    pub(super) fn words_in(&self, range: &Range<u64>) -> Result<Vec<u64>, TableError> {
+        let mut words = Vec::new();
+        let begun = |end: u64| self.infos.partition_point(|shard| shard.first < end);
+        for shard in begun(range.start.saturating_add(1)).saturating_sub(1)..begun(range.end) {
+            let index = self.index(shard)?;
+            let frames = index.frames_in(range);
+            let places = frames.clone().map(|frame| index.location(frame));
+            let (Some(first), Some(last)) = (places.clone().next(), places.clone().next_back())
+            else {
+                continue;
+            };
+            let read = self
+                .files
+                .parts(&[self.part(shard, first.start..last.end)])?;
+            let mut bytes = &read[0][..];
+            for (frame, place) in frames.zip(places) {
+                let length =
+                    usize::try_from(place.end - place.start).expect("a frame is in memory");
+                let these;
+                (these, bytes) = bytes.split_at(length.min(bytes.len()));
+                let found = self.decode(FrameId { shard, frame }, &index, these)?;
+                let [start, end] = [range.start, range.end]
+                    .map(|bound| found.partition_point(|&word| word < bound));
+                words.extend_from_slice(&found[start..end]);
+            }
+        }
+        Ok(words)
+    }
+
     /// The shard that holds `word` if one does.
     fn shard_of(&self, word: u64) -> Option<usize> {
         let after = self.infos.partition_point(|shard| shard.first <= word);

@@ -34,6 +34,7 @@ mod power_cuts;
 mod python;
 mod query;
 mod refusals;
+mod restored;
 mod same_table;
 mod serve;
 mod slurm;

@@ -9,7 +9,9 @@ use nix::sys::signal::Signal;
 use super::relay::{Relay, Way};
 use super::through_the_coordinator;
 use crate::common::cluster::{Cluster, Process, wait_for};
-use crate::common::{Ended, FINGERPRINT_24, end, fingerprint, needs, number, program};
+use crate::common::{
+    Ended, FINGERPRINT_24, FINGERPRINT_26, end, fingerprint, needs, number, program,
+};
 
 /// The bucket that the server has.
 const BUCKET: &str = "s3://chomp-test";
@@ -182,6 +184,29 @@ fn a_coordinator_with_an_empty_directory_goes_on_where_the_last_one_was() {
     // The finished table is found.
     let summary = end(&mut bucket.run_at(&bucket.url, &[])).summary();
     assert_eq!(number(&summary, "ranges_evaluated"), 0);
+}
+
+/// The ranges come back from the shards in the bucket.
+#[test]
+fn a_published_table_is_extended_by_a_cluster() {
+    let Some(bucket) = Bucket::new() else { return };
+    end(&mut bucket.run_at(&bucket.url, &[])).summary();
+    let bucket = Bucket {
+        bits: "26",
+        ..bucket
+    };
+    let mut coordinator = bucket.coordinator("larger", 0);
+    let coordinator = coordinator.arg("--exit-when-done");
+    let coordinator = bucket.cluster.start_coordinator(coordinator);
+    let workers = [0; 3].map(|_| bucket.start(&mut bucket.worker("larger")));
+    let ended = coordinator.wait();
+    assert_eq!(fingerprint(&ended.summary()), FINGERPRINT_26);
+    let said = "the ranges of the table of 24 bits are restored from its shards";
+    assert!(ended.stderr.contains(said), "{ended:?}");
+    for worker in workers {
+        let ended = worker.wait();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
 }
 
 #[test]

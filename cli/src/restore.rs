@@ -1,0 +1,222 @@
+//! Gives a job the ranges of the published table that it extends.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Context;
+use chomp_download::DownloadError;
+use chomp_store::location::Location;
+use chomp_store::objects::Storage;
+use chomp_store::part::PartBuilder;
+use chomp_store::restore::{Records, RestoreError, Restorer};
+use chomp_store::{Entry, Finders, Journal, PartName, StoreError, journal};
+use chomp_table::format::describe;
+use chomp_table::reader::AnyTable;
+use chomp_table::{Division, RangeBits, Table, TableError};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::directory::{Directory, in_table};
+use crate::events::Event;
+use crate::machine;
+use crate::progress::Display;
+use crate::reach;
+use crate::stage::Stage;
+
+/// Ranges of smaller tables are computed as fast.
+const BITS_MIN: u32 = 24;
+
+/// The part of the free memory that words take while they wait for their ranges.
+const MEMORY_SHARE: u64 = 4;
+
+/// Restores the ranges that the largest published table in the store of a job has, and the job has not. Returns whether the
+/// job is to go on: not if it was stopped.
+pub(crate) async fn restore(
+    directory: &Directory,
+    size: u32,
+    scratch: &Path,
+    stop: &CancellationToken,
+    display: &Display,
+) -> anyhow::Result<bool> {
+    let Division::Words(range_bits) = directory.division else {
+        return Ok(true);
+    };
+    let Some(table) = published(&directory.location, display).await? else {
+        return Ok(true);
+    };
+    let bits = table.manifest().bits;
+    let ledger = journal::look(&*directory.storage).await;
+    let ledger = ledger.with_context(|| in_table(&directory.location))?;
+    let heads = range_bits.heads(bits);
+    let is_done = ledger.is_some_and(|ledger| ledger.done(heads).count() as u64 == heads);
+    if is_done || bits >= size || bits < BITS_MIN.max(range_bits.get()) {
+        return Ok(true);
+    }
+    let made = chomp_files::make_folders(scratch);
+    made.with_context(|| format!("cannot create the directory {}", scratch.display()))?;
+    display.say(&format!(
+        "the ranges of the table of {bits} bits are restored from its shards"
+    ));
+    let random = machine::random();
+    let storage = Arc::clone(&directory.storage);
+    let opened = Journal::open(storage, range_bits, size, random, random).await;
+    let keeper = Keeper {
+        storage: Arc::clone(&directory.storage),
+        journal: opened.with_context(|| in_table(&directory.location))?,
+        replicas: table.manifest().replicas.max(1),
+        parts: AtomicU64::new(0),
+        runtime: Handle::current(),
+    };
+    let (progress, watcher) = watch::channel(Stage::default());
+    let work = Work {
+        table,
+        range_bits,
+        threads: machine::threads().get(),
+        memory_bytes: machine::memory_bytes()? / MEMORY_SHARE,
+        scratch: scratch.to_owned(),
+    };
+    let stop = stop.clone();
+    let work = tokio::task::spawn_blocking(move || work.run(&keeper, &progress, &stop));
+    let done = tokio::select! {
+        done = work => {
+            done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        }
+        () = display.follow_stages(watcher, told) => {
+            unreachable!("the display follows for as long as it is polled")
+        }
+    };
+    display.clear();
+    match done {
+        Ok(()) => {}
+        Err(RestoreError::Stopped) => return Ok(false),
+        Err(RestoreError::Keep(error)) => {
+            return Err(error).with_context(|| in_table(&directory.location));
+        }
+        Err(error @ (RestoreError::Table(_) | RestoreError::Scratch(_))) => display.say(&format!(
+            "not all ranges were restored, the others are computed: {}",
+            describe(&error)
+        )),
+    }
+    Ok(true)
+}
+
+/// The event of a stage.
+fn told(stage: Stage, seconds_left: Option<f64>) -> Event {
+    let done = stage.done;
+    Event::Restoring { done, seconds_left }
+}
+
+/// The largest published table of losing positions in a store. One that cannot be read is as good as none.
+async fn published(location: &Location, display: &Display) -> anyhow::Result<Option<Table>> {
+    let found = match location {
+        Location::Directory(path) => {
+            let path = path.clone();
+            let opened = tokio::task::spawn_blocking(move || Table::open(&path)).await?;
+            match opened {
+                Err(TableError::NotFound { .. }) => return Ok(None),
+                opened => opened.map_err(anyhow::Error::new),
+            }
+        }
+        Location::Bucket(bucket) => {
+            let reach = reach::tables(&bucket.to_string(), None, display.haste())?;
+            match chomp_download::open(reach).await {
+                Ok(AnyTable::Losing(table)) => Ok(*table),
+                Ok(AnyTable::Values(_)) | Err(DownloadError::NoTable { .. }) => return Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        }
+    };
+    Ok(found
+        .inspect_err(|error| {
+            display.say(&format!(
+                "the ranges of the published table are computed: {error:#}"
+            ));
+        })
+        .ok())
+}
+
+/// What is restored, and with what.
+struct Work {
+    table: Table,
+    range_bits: RangeBits,
+    threads: usize,
+    memory_bytes: u64,
+    scratch: PathBuf,
+}
+
+impl Work {
+    fn run(
+        &self,
+        keeper: &Keeper,
+        progress: &watch::Sender<Stage>,
+        stop: &CancellationToken,
+    ) -> Result<(), RestoreError<StoreError>> {
+        let restorer = Restorer {
+            table: &self.table,
+            range_bits: self.range_bits,
+            threads: self.threads,
+            memory_bytes: self.memory_bytes,
+            scratch: &self.scratch,
+        };
+        let watch = |done| {
+            let name = "restoring";
+            progress.send_replace(Stage { name, done });
+            if stop.is_cancelled() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        restorer.run(
+            |head| keeper.journal.ledger().place(head).is_none(),
+            |layers| keeper.keep(layers),
+            watch,
+        )
+    }
+}
+
+/// Keeps what is restored.
+struct Keeper {
+    storage: Arc<dyn Storage>,
+    journal: Journal,
+    /// How many participants the table says have computed each range alike.
+    replicas: u32,
+    parts: AtomicU64,
+    runtime: Handle,
+}
+
+impl Keeper {
+    fn keep(&self, layers: BTreeMap<u32, Records>) -> Result<(), StoreError> {
+        let mut entries = Vec::new();
+        for (layer, records) in layers {
+            let mut records = records.into_iter().peekable();
+            while records.peek().is_some() {
+                let mut builder = PartBuilder::default();
+                while let Some((summary, record)) =
+                    records.next_if(|(_, record)| builder.has_room(record))
+                {
+                    builder.push(summary, &record);
+                }
+                let number = self.parts.fetch_add(1, Ordering::Relaxed);
+                let part = PartName {
+                    layer,
+                    lease: self.journal.epoch() << 32 | number,
+                };
+                let (bytes, ranges) = builder.finish();
+                self.runtime
+                    .block_on(self.storage.create(&part.key(), bytes))?;
+                entries.push(Entry::Done {
+                    part,
+                    replicas: self.replicas,
+                    finders: Finders::default(),
+                    ranges,
+                });
+            }
+        }
+        self.runtime.block_on(self.journal.append(entries))
+    }
+}

@@ -1,0 +1,256 @@
+//! Ranges from a published table: they need not be computed again when the table is extended.
+//!
+//! A shard has one word of each mirror pair, ascending. Its words are in the order of the ranges, their mirror images are
+//! anywhere. So the table is read twice. The first time each mirror image goes to its **region**, some ranges that follow
+//! each other: in memory as long as there is room, and then, sorted by buckets of 2^16 positions, to a file, where each takes
+//! two bytes and the count of a bucket one. The second time region after region is put together, and its ranges are encoded
+//! as those that were evaluated are.
+//!
+//! **Edges.** Bit x of the edges of a range says whether the path head · 0^x · 1^(b-x) is losing, of whose word the last 1s
+//! are dropped. So a losing word w tells it of the heads w / 2^x, for each x up to its number of last 0s; and, for x = 0, of
+//! those that are w with 1s behind. Few words have so many last 0s that these are heads: they are kept in the first pass.
+
+mod spill;
+
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Range as Span};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use chomp_table::range::{self, BUCKET_BITS, Range};
+use chomp_table::{Head, RangeBits, RangeSummary, Table, TableError, Word};
+
+use spill::{Spill, Spilled};
+
+/// The table has so many regions, as a power of two, if these are not smaller than a range.
+const REGIONS_BITS: u32 = 8;
+/// The most bits of a region: its positions are counted by 31 bits.
+const REGION_BITS_MAX: u32 = 32;
+/// A word that waits for its region takes so many bytes at the most, in a list that grows.
+const WAITING_BYTES: u64 = 8;
+
+/// What is restored, and with what.
+#[derive(Debug)]
+pub struct Restorer<'a> {
+    /// The published table.
+    pub table: &'a Table,
+    /// The size of its ranges to be.
+    pub range_bits: RangeBits,
+    /// How many threads work.
+    pub threads: usize,
+    /// The memory for words that wait for their region.
+    pub memory_bytes: u64,
+    /// Where files are made that nobody else sees, and that are gone with the process.
+    pub scratch: &'a Path,
+}
+
+/// Why ranges were not restored.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError<E> {
+    /// The published table cannot be read, or is not what was published.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The files for words that wait cannot be worked with.
+    #[error("cannot use a file for the words that wait for their ranges")]
+    Scratch(#[from] std::io::Error),
+    /// The caller could not keep the ranges.
+    #[error("what was restored cannot be kept")]
+    Keep(E),
+    /// The caller wanted it so.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// Ranges of one layer, ascending, with their records.
+pub type Records = Vec<(RangeSummary, Vec<u8>)>;
+
+impl Restorer<'_> {
+    /// Restores the ranges that are `wanted` and that the table has whole, and gives `keep` some by layers at a time, from
+    /// several threads. `watch` hears how much is done, from 0 to 1, and may end it.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError`]; what was kept by then is right.
+    pub fn run<E: Send>(
+        &self,
+        wanted: impl Fn(Head) -> bool + Sync,
+        keep: impl Fn(BTreeMap<u32, Records>) -> Result<(), E> + Sync,
+        watch: impl Fn(f64) -> ControlFlow<()> + Sync,
+    ) -> Result<(), RestoreError<E>> {
+        let bits = self.table.manifest().bits;
+        if bits < self.range_bits.get() {
+            return Ok(());
+        }
+        let region_bits = bits.saturating_sub(REGIONS_BITS);
+        let region_bits = region_bits.clamp(self.range_bits.get(), REGION_BITS_MAX);
+        let regions = 1_usize << (bits - region_bits);
+        let all = 2.0 * as_f64(self.table.manifest().stored.max(1));
+        let done = AtomicU64::new(0);
+        let tell = |words: usize| {
+            let before = done.fetch_add(words as u64, Ordering::Relaxed);
+            match watch(as_f64(before + words as u64) / all) {
+                ControlFlow::Continue(()) => Ok(()),
+                ControlFlow::Break(()) => Err(RestoreError::Stopped),
+            }
+        };
+
+        let heads = 1 << (bits - self.range_bits.get());
+        let edges = Mutex::new(Edges::new(heads, self.range_bits));
+        let room = self.memory_bytes / WAITING_BYTES / self.threads as u64;
+        let spilled = Mutex::new(Spilled::default());
+        let shards = &self.table.manifest().shards;
+        self.each(shards.len(), |numbers| {
+            let mut spill = Spill::new(self.scratch, regions, region_bits, room)?;
+            let mut short = Vec::new();
+            for number in numbers {
+                let words = self
+                    .table
+                    .words_in(&(shards[number].first..shards[number].last + 1))?;
+                for &word in &words {
+                    let mirror = Word::new(word).mirror().get();
+                    short.extend(
+                        [word, mirror]
+                            .into_iter()
+                            .filter(|&word| is_short(word, heads)),
+                    );
+                    if mirror != word {
+                        spill.push(mirror)?;
+                    }
+                }
+                tell(words.len())?;
+            }
+            let filled = spill.finish()?;
+            spilled.lock().expect("no holder panics").add(filled);
+            edges.lock().expect("no holder panics").add(&short);
+            Ok(())
+        })?;
+
+        let spilled = spilled.into_inner().expect("no holder panics");
+        let edges = edges.into_inner().expect("no holder panics");
+        let per_region = 1_u64 << (region_bits - self.range_bits.get());
+        self.each(regions, |numbers| {
+            for number in numbers {
+                let first = number as u64 * per_region;
+                let heads: Vec<Head> = (first..first + per_region).map(Head).collect();
+                if !heads.iter().any(|&head| wanted(head)) {
+                    continue;
+                }
+                let span = (number as u64) << region_bits..(number as u64 + 1) << region_bits;
+                let words = self.table.words_in(&span)?;
+                let losing = spilled.region(number, &words)?;
+                let mut layers = BTreeMap::<u32, Records>::new();
+                for head in heads.into_iter().filter(|&head| wanted(head)) {
+                    let start = (head.0 - first) << (self.range_bits.get() - 1);
+                    let losing = within(&losing, start..start + self.range_bits.positions());
+                    let range = Range {
+                        head,
+                        losing: losing.iter().map(|&index| index - low(start)).collect(),
+                        edges: edges.of(head),
+                    };
+                    let record = range::encode(&range, self.range_bits);
+                    layers.entry(head.layer()).or_default().push(record);
+                }
+                keep(layers).map_err(RestoreError::Keep)?;
+                tell(words.len())?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Hands the numbers below `count` out to all threads. The first error ends all.
+    fn each<E: Send>(
+        &self,
+        count: usize,
+        work: impl Fn(&mut dyn Iterator<Item = usize>) -> Result<(), RestoreError<E>> + Sync,
+    ) -> Result<(), RestoreError<E>> {
+        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let one = || {
+            let mut numbers = std::iter::from_fn(|| {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                (number < count && !failed.load(Ordering::Relaxed)).then_some(number)
+            });
+            let done = work(&mut numbers);
+            failed.fetch_or(done.is_err(), Ordering::Relaxed);
+            done
+        };
+        std::thread::scope(|scope| {
+            let threads = (0..self.threads.min(count).max(1)).map(|_| scope.spawn(one));
+            let threads: Vec<_> = threads.collect();
+            threads.into_iter().try_for_each(|thread| {
+                let end = thread.join();
+                end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+        })
+    }
+}
+
+/// The edges of all ranges.
+struct Edges {
+    range_bits: u32,
+    /// By heads.
+    bits: Vec<u64>,
+}
+
+impl Edges {
+    fn new(heads: u64, range_bits: RangeBits) -> Edges {
+        let heads = usize::try_from(heads).expect("the plan holds all heads");
+        Edges {
+            range_bits: range_bits.get(),
+            bits: vec![0; heads],
+        }
+    }
+
+    /// Takes losing words in: those that are [short](is_short) tell something.
+    fn add(&mut self, words: &[u64]) {
+        for &word in words {
+            let mut trimmed = word;
+            while let Some(edges) = self.at(trimmed) {
+                *edges |= 1;
+                trimmed = 2 * trimmed + 1;
+            }
+            for zeros in 1..=word.trailing_zeros().min(self.range_bits) {
+                if let Some(edges) = self.at(word >> zeros) {
+                    *edges |= 1 << zeros;
+                }
+            }
+        }
+    }
+
+    fn at(&mut self, head: u64) -> Option<&mut u64> {
+        self.bits.get_mut(usize::try_from(head).ok()?)
+    }
+
+    fn of(&self, head: Head) -> u64 {
+        let head = usize::try_from(head.0).expect("the plan holds all heads");
+        self.bits[head]
+    }
+}
+
+/// Whether a word without some of its last 0s is a head below `heads`.
+fn is_short(word: u64, heads: u64) -> bool {
+    let zeros = word.trailing_zeros();
+    word.checked_shr(zeros).is_some_and(|head| head < heads)
+}
+
+/// Those of ascending numbers that are in a span.
+fn within(numbers: &[u32], span: Span<u64>) -> &[u32] {
+    let before = |bound: u64| numbers.partition_point(|&number| u64::from(number) < bound);
+    &numbers[before(span.start)..before(span.end)]
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a region has 2^31 positions at the most"
+)]
+fn low(number: u64) -> u32 {
+    number as u32
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
+fn as_f64(number: u64) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+use std::convert::Infallible;
+use std::fs;
+use std::path::PathBuf;
+
+use chomp_table::definition;
+use chomp_table::fingerprint::FingerprintBuilder;
+use chomp_table::manifest::{MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, sha256sums};
+use chomp_table::shard::{ShardSize, ShardWriter};
+
+use super::*;
+
+/// The table of so many bits as it is by definition, in shards of so many words.
+#[expect(clippy::disallowed_methods, reason = "a table for a test")]
+fn publish(directory: &Path, bits: u32, losing: &[bool], shard_words: usize) -> PathBuf {
+    let folder = directory.join(folder_name(bits));
+    fs::create_dir(&folder).unwrap();
+    let words = (0..losing.len() as u64).map(|index| Word::new(index * 2));
+    let stored = words.filter(|&word| is_losing(losing, word) && word == word.representative());
+    let words: Vec<u64> = stored.map(Word::get).collect();
+    let size = ShardSize {
+        shard_words,
+        frame_words: 100,
+    };
+    let mut fingerprints = FingerprintBuilder::with_leaf(bits, shard_words);
+    fingerprints.push(&words);
+    let (mut shards, mut rest) = (Vec::new(), &words[..]);
+    while !rest.is_empty() {
+        let mut shard = ShardWriter::new(shards.len(), size);
+        rest = shard.push(rest);
+        let (info, bytes) = shard.finish();
+        fs::write(folder.join(&info.name), bytes).unwrap();
+        shards.push(info);
+    }
+    let range_bits = RangeBits::new(12).unwrap();
+    let fingerprints = fingerprints.finish();
+    let manifest = Manifest::new(range_bits, 1, "chomp 0.0.0".into(), fingerprints, shards);
+    let bytes = manifest.to_bytes();
+    fs::write(folder.join(SHA256SUMS_NAME), sha256sums(&bytes, &manifest)).unwrap();
+    fs::write(folder.join(MANIFEST_NAME), bytes).unwrap();
+    folder
+}
+
+fn is_losing(losing: &[bool], word: Word) -> bool {
+    losing[definition::index_of(word)]
+}
+
+/// The record of a range as its format says it.
+fn record(losing: &[bool], head: Head, range_bits: RangeBits) -> (RangeSummary, Vec<u8>) {
+    let b = range_bits.get();
+    let indices = 0..u32::try_from(range_bits.positions()).unwrap();
+    let here = |&index: &u32| is_losing(losing, head.word(index.into(), range_bits));
+    let path = |zeros: u32| Word::new(head.0 << b | ((1 << (b - zeros)) - 1));
+    let edges = (0..=b).filter(|&zeros| is_losing(losing, path(zeros)));
+    let range = Range {
+        head,
+        losing: indices.filter(here).collect(),
+        edges: edges.map(|zeros| 1 << zeros).sum(),
+    };
+    range::encode(&range, range_bits)
+}
+
+fn restored(
+    table: &Table,
+    range_bits: RangeBits,
+    (threads, memory_bytes): (usize, u64),
+    wanted: impl Fn(Head) -> bool + Sync,
+) -> Vec<(RangeSummary, Vec<u8>)> {
+    let scratch = tempfile::tempdir().unwrap();
+    let restorer = Restorer {
+        table,
+        range_bits,
+        threads,
+        memory_bytes,
+        scratch: scratch.path(),
+    };
+    let all = Mutex::new(Vec::new());
+    let told = Mutex::new(0.0);
+    let keep = |layers: BTreeMap<u32, Records>| {
+        for (layer, records) in layers {
+            assert!(records.is_sorted_by_key(|(summary, _)| summary.head));
+            assert!(
+                records
+                    .iter()
+                    .all(|(summary, _)| summary.head.layer() == layer)
+            );
+            all.lock().unwrap().extend(records);
+        }
+        Ok::<(), Infallible>(())
+    };
+    let watch = |done: f64| {
+        *told.lock().unwrap() = done;
+        ControlFlow::Continue(())
+    };
+    restorer.run(wanted, keep, watch).unwrap();
+    assert!((0.0..=1.0).contains(&told.into_inner().unwrap()));
+    let mut all = all.into_inner().unwrap();
+    all.sort_unstable_by_key(|(summary, _)| summary.head);
+    all
+}
+
+#[test]
+fn records_are_those_of_ranges_that_were_evaluated() {
+    let losing = definition::losing(18);
+    for (bits, range_bits, threads, memory_bytes) in [
+        (18, 12, 1, 1 << 20),
+        (18, 12, 3, 1),
+        (18, 13, 2, 5000),
+        (18, 18, 2, 800),
+        (17, 12, 2, 100_000),
+        (12, 12, 2, 100),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = publish(directory.path(), bits, &losing[..1 << (bits - 1)], 700);
+        let table = Table::open(&folder).unwrap();
+        let range_bits = RangeBits::new(range_bits).unwrap();
+        let found = restored(&table, range_bits, (threads, memory_bytes), |_| true);
+        let heads = (0..range_bits.heads(bits)).map(Head);
+        let expected: Vec<_> = heads
+            .map(|head| record(&losing, head, range_bits))
+            .collect();
+        assert!(
+            found == expected,
+            "{bits} bits, {range_bits} range bits, {threads} threads"
+        );
+        let some = restored(&table, range_bits, (threads, memory_bytes), |head| {
+            head.0 % 3 == 1
+        });
+        let expected = expected
+            .into_iter()
+            .filter(|(summary, _)| summary.head.0 % 3 == 1);
+        assert!(some.into_iter().eq(expected));
+    }
+}
+
+/// The table has only a part of the range.
+#[test]
+fn a_table_that_is_smaller_than_a_range_restores_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = publish(directory.path(), 13, &definition::losing(13), 100);
+    let table = Table::open(&folder).unwrap();
+    let range_bits = RangeBits::new(14).unwrap();
+    assert_eq!(restored(&table, range_bits, (2, 1 << 20), |_| true), []);
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "damage to a table for a test")]
+fn damage_and_a_wish_to_stop_end_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = publish(directory.path(), 16, &definition::losing(16), 200);
+    let table = Table::open(&folder).unwrap();
+    let run = |scratch: &Path, flow: ControlFlow<()>| {
+        let restorer = Restorer {
+            table: &table,
+            range_bits: RangeBits::new(12).unwrap(),
+            threads: 2,
+            memory_bytes: 1000,
+            scratch,
+        };
+        restorer.run(|_| true, |_| Ok::<(), Infallible>(()), |_| flow)
+    };
+    let stopped = run(directory.path(), ControlFlow::Break(()));
+    assert!(matches!(stopped, Err(RestoreError::Stopped)), "{stopped:?}");
+    let nowhere = run(&directory.path().join("none"), ControlFlow::Continue(()));
+    assert!(
+        matches!(nowhere, Err(RestoreError::Scratch(_))),
+        "{nowhere:?}"
+    );
+    let shard = folder.join("shard-0001.zst");
+    let mut bytes = fs::read(&shard).unwrap();
+    bytes[50] ^= 1;
+    fs::write(&shard, bytes).unwrap();
+    let damaged = run(directory.path(), ControlFlow::Continue(()));
+    assert!(
+        matches!(&damaged, Err(RestoreError::Table(TableError::Damaged { file, .. })) if *file == shard),
+        "{damaged:?}"
+    );
+}
