@@ -56,7 +56,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
 
     let home = &table.table;
     let _home = lock_home(home, &directory.location, table.journal.as_deref())?;
-    if !was_finished && !restore(&directory, size, home, &stop, display).await? {
+    if !restore(&directory, size, machine::share()?, home, &stop, display).await? {
         return Ok(stopped(display));
     }
     let issuer = Arc::new(access::issuer(home)?);

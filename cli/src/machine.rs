@@ -37,6 +37,11 @@ pub(crate) fn threads() -> NonZeroUsize {
         .map_or(may_use, |granted| granted.min(may_use))
 }
 
+/// The threads and the memory.
+pub(crate) fn share() -> anyhow::Result<(NonZeroUsize, u64)> {
+    Ok((threads(), memory_bytes()?))
+}
+
 /// Three quarters of the free memory, within the limits that the process has.
 pub(crate) fn memory_bytes() -> anyhow::Result<u64> {
     let mut system = System::new().context("cannot tell the free memory: say --memory SIZE")?;

@@ -1,6 +1,7 @@
 //! Gives a job the ranges of the published table that it extends.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,14 +31,12 @@ use crate::stage::Stage;
 /// Ranges of smaller tables are computed as fast.
 const BITS_MIN: u32 = 24;
 
-/// The part of the free memory that words take while they wait for their ranges.
-const MEMORY_SHARE: u64 = 4;
-
-/// Restores the ranges that the largest published table in the store of a job has, and the job has not. Returns whether the
+/// Restores, by so many threads with so much memory, the ranges that the largest published table in the store of a job has, and the job has not. Returns whether the
 /// job is to go on: not if it was stopped.
 pub(crate) async fn restore(
     directory: &Directory,
     size: u32,
+    (threads, memory_bytes): (NonZeroUsize, u64),
     scratch: &Path,
     stop: &CancellationToken,
     display: &Display,
@@ -45,6 +44,9 @@ pub(crate) async fn restore(
     let Division::Words(range_bits) = directory.division else {
         return Ok(true);
     };
+    if directory.finished.is_some() {
+        return Ok(true);
+    }
     let Some(table) = published(&directory.location, display).await? else {
         return Ok(true);
     };
@@ -75,8 +77,8 @@ pub(crate) async fn restore(
     let work = Work {
         table,
         range_bits,
-        threads: machine::threads().get(),
-        memory_bytes: machine::memory_bytes()? / MEMORY_SHARE,
+        threads: threads.get(),
+        memory_bytes: memory_bytes / 2,
         scratch: scratch.to_owned(),
     };
     let stop = stop.clone();

@@ -41,7 +41,16 @@ pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> any
 
     Settings::new(size, division).check()?;
     let memory_bytes = local::worker_memory(memory_bytes, size, division, threads)?;
-    if !restore(&directory, size, &table.table, &stop, display).await? {
+    if !restore(
+        &directory,
+        size,
+        (threads, memory_bytes),
+        &table.table,
+        &stop,
+        display,
+    )
+    .await?
+    {
         return Ok(stopped(display));
     }
     let resources = Resources {

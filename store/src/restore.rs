@@ -2,9 +2,9 @@
 //!
 //! A shard has one word of each mirror pair, ascending. Its words are in the order of the ranges, their mirror images are
 //! anywhere. So the table is read twice. The first time each mirror image goes to its **region**, some ranges that follow
-//! each other: in memory as long as there is room, and then, sorted by buckets of 2^16 positions, to a file, where each takes
-//! two bytes and the count of a bucket one. The second time region after region is put together, and its ranges are encoded
-//! as those that were evaluated are.
+//! each other. It waits there in memory; when there is no more room, all that wait go to a file, sorted by buckets of 2^16
+//! positions, where each takes two bytes, and the count of a bucket one. The second time region after region is put together
+//! in bitmaps, and its ranges are encoded as those that were evaluated are.
 //!
 //! **Edges.** Bit x of the edges of a range says whether the path head · 0^x · 1^(b-x) is losing, of whose word the last 1s
 //! are dropped. So a losing word w tells it of the heads w / 2^x, for each x up to its number of last 0s; and, for x = 0, of
@@ -29,6 +29,8 @@ const REGIONS_BITS: u32 = 8;
 const REGION_BITS_MAX: u32 = 32;
 /// A word that waits for its region takes so many bytes at the most, in a list that grows.
 const WAITING_BYTES: u64 = 8;
+/// A losing position of a region that is put together takes so many, if the region has twice as many as others.
+const TOGETHER_BYTES: u64 = 32;
 
 /// What is restored, and with what.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ pub struct Restorer<'a> {
     pub range_bits: RangeBits,
     /// How many threads work.
     pub threads: usize,
-    /// The memory for words that wait for their region.
+    /// The memory for words that wait for their region, and for regions.
     pub memory_bytes: u64,
     /// Where files are made that nobody else sees, and that are gone with the process.
     pub scratch: &'a Path,
@@ -100,25 +102,25 @@ impl Restorer<'_> {
         let room = self.memory_bytes / WAITING_BYTES / self.threads as u64;
         let spilled = Mutex::new(Spilled::default());
         let shards = &self.table.manifest().shards;
-        self.each(shards.len(), |numbers| {
+        each(shards.len(), self.threads, |numbers| {
             let mut spill = Spill::new(self.scratch, regions, region_bits, room)?;
             let mut short = Vec::new();
             for number in numbers {
-                let words = self
-                    .table
-                    .words_in(&(shards[number].first..shards[number].last + 1))?;
-                for &word in &words {
-                    let mirror = Word::new(word).mirror().get();
-                    short.extend(
-                        [word, mirror]
-                            .into_iter()
-                            .filter(|&word| is_short(word, heads)),
-                    );
-                    if mirror != word {
-                        spill.push(mirror)?;
+                let span = shards[number].first..shards[number].last + 1;
+                self.table.frames_in(&span, |words, _| {
+                    for &word in &words {
+                        let mirror = Word::new(word).mirror().get();
+                        for word in [word, mirror] {
+                            if is_short(word, heads) {
+                                short.push(word);
+                            }
+                        }
+                        if mirror != word {
+                            spill.push(mirror)?;
+                        }
                     }
-                }
-                tell(words.len())?;
+                    tell(words.len())
+                })?;
             }
             let filled = spill.finish()?;
             spilled.lock().expect("no holder panics").add(filled);
@@ -129,7 +131,10 @@ impl Restorer<'_> {
         let spilled = spilled.into_inner().expect("no holder panics");
         let edges = edges.into_inner().expect("no holder panics");
         let per_region = 1_u64 << (region_bits - self.range_bits.get());
-        self.each(regions, |numbers| {
+        let region_bytes = self.table.manifest().losing / regions as u64 * TOGETHER_BYTES;
+        let fit = self.memory_bytes / region_bytes.max(1);
+        let threads = usize::try_from(fit).map_or(self.threads, |fit| self.threads.min(fit));
+        each(regions, threads, |numbers| {
             for number in numbers {
                 let first = number as u64 * per_region;
                 let heads: Vec<Head> = (first..first + per_region).map(Head).collect();
@@ -137,8 +142,10 @@ impl Restorer<'_> {
                     continue;
                 }
                 let span = (number as u64) << region_bits..(number as u64 + 1) << region_bits;
-                let words = self.table.words_in(&span)?;
-                let losing = spilled.region(number, &words)?;
+                let mut region = spilled.region(number)?;
+                self.table
+                    .frames_in(&span, |words, bound| tell(region.take(words, &span, bound)))?;
+                let losing = region.finish();
                 let mut layers = BTreeMap::<u32, Records>::new();
                 for head in heads.into_iter().filter(|&head| wanted(head)) {
                     let start = (head.0 - first) << (self.range_bits.get() - 1);
@@ -152,37 +159,36 @@ impl Restorer<'_> {
                     layers.entry(head.layer()).or_default().push(record);
                 }
                 keep(layers).map_err(RestoreError::Keep)?;
-                tell(words.len())?;
             }
             Ok(())
         })
     }
+}
 
-    /// Hands the numbers below `count` out to all threads. The first error ends all.
-    fn each<E: Send>(
-        &self,
-        count: usize,
-        work: impl Fn(&mut dyn Iterator<Item = usize>) -> Result<(), RestoreError<E>> + Sync,
-    ) -> Result<(), RestoreError<E>> {
-        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let one = || {
-            let mut numbers = std::iter::from_fn(|| {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                (number < count && !failed.load(Ordering::Relaxed)).then_some(number)
-            });
-            let done = work(&mut numbers);
-            failed.fetch_or(done.is_err(), Ordering::Relaxed);
-            done
-        };
-        std::thread::scope(|scope| {
-            let threads = (0..self.threads.min(count).max(1)).map(|_| scope.spawn(one));
-            let threads: Vec<_> = threads.collect();
-            threads.into_iter().try_for_each(|thread| {
-                let end = thread.join();
-                end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
+/// Hands the numbers below `count` out to threads, at least one. The first error ends all.
+fn each<E: Send>(
+    count: usize,
+    threads: usize,
+    work: impl Fn(&mut dyn Iterator<Item = usize>) -> Result<(), RestoreError<E>> + Sync,
+) -> Result<(), RestoreError<E>> {
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let one = || {
+        let mut numbers = std::iter::from_fn(|| {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            (number < count && !failed.load(Ordering::Relaxed)).then_some(number)
+        });
+        let done = work(&mut numbers);
+        failed.fetch_or(done.is_err(), Ordering::Relaxed);
+        done
+    };
+    std::thread::scope(|scope| {
+        let threads = (0..threads.min(count).max(1)).map(|_| scope.spawn(one));
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().try_for_each(|thread| {
+            let end = thread.join();
+            end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
-    }
+    })
 }
 
 /// The edges of all ranges.

@@ -90,8 +90,13 @@ pub(crate) fn encode(numbers: impl ExactSizeIterator<Item = u64> + Clone) -> Vec
 /// Allocates a few times the memory of `count` numbers, after it has seen that the block has the
 /// bytes for them.
 pub(crate) fn decode(block: &[u8], count: u64, end: u64) -> Result<Vec<u64>, Damage> {
-    let numbers = sorted(gaps::decode(block, count, END, turned_back)?);
-    let last = numbers.last();
+    Ok(sorted(decode_unsorted(block, count, end)?))
+}
+
+/// The same, class by class.
+pub(crate) fn decode_unsorted(block: &[u8], count: u64, end: u64) -> Result<Vec<u64>, Damage> {
+    let numbers = gaps::decode(block, count, END, turned_back)?;
+    let last = numbers.iter().max();
     ensure(last.is_none_or(|&last| last < end), || {
         format!(
             "the number {} where all are below {end}",

@@ -263,14 +263,18 @@ impl Table {
         self.shards.all().map(|id| self.shards.read(id?))
     }
 
-    /// The words of the table in `range`, ascending, of which every byte was checked: one representative for each mirror
-    /// pair of losing positions.
+    /// Gives `take` the words of each frame that may have some in `range`, in any order, of which every byte was checked: one
+    /// representative for each mirror pair of losing positions; and a bound that no word of the frames after it is below.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, or is not what was published.
-    pub fn words_in(&self, range: &Range<u64>) -> Result<Vec<u64>, TableError> {
-        self.shards.words_in(range)
+    /// If a file cannot be read, or is not what was published; and those of `take`.
+    pub fn frames_in<E: From<TableError>>(
+        &self,
+        range: &Range<u64>,
+        take: impl FnMut(Vec<u64>, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.shards.frames_in(range, take)
     }
 
     /// Where the table lists the position of `word` if it is losing; nothing between two shards.

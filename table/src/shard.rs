@@ -310,6 +310,48 @@ impl ShardIndex {
         self.frames.is_empty()
     }
 
+    /// The words in `bytes`, the data frame with this number, in any order.
+    pub(crate) fn decode_unsorted(
+        &self,
+        number: usize,
+        bytes: &[u8],
+    ) -> Result<Vec<u64>, FormatError> {
+        let (block, count, end) = self.block(number, bytes)?;
+        let mut words = classes::decode_unsorted(&block, count, end)?;
+        for word in &mut words {
+            *word *= 2;
+        }
+        self.check_ends(number, words.iter().min(), words.iter().max())?;
+        Ok(words)
+    }
+
+    /// The class block in `bytes`, the number of its words, and what all of them, halved, are below.
+    fn block(&self, number: usize, bytes: &[u8]) -> Result<(Vec<u8>, u64, u64), FormatError> {
+        let frame = self.frames[number];
+        check_digest(&format!("frame {number}"), bytes, frame.digest)?;
+        let (count, end) = (u64::from(frame.entries), self.end(number));
+        let longest = classes::block_len_max(count, end - frame.first / 2, 1);
+        Ok((gaps::decompress(bytes, longest)?, count, end))
+    }
+
+    fn check_ends(
+        &self,
+        number: usize,
+        first: Option<&u64>,
+        last: Option<&u64>,
+    ) -> Result<(), Damage> {
+        let is_last = number + 1 == self.frames.len();
+        let ends = first == Some(&self.frames[number].first);
+        ensure(ends && (!is_last || last == Some(&self.last)), || {
+            format!("frame {number} does not hold the first and last word that the index says")
+        })
+    }
+
+    /// All words of a frame are below this, and those of later frames are not.
+    pub(crate) fn bound(&self, number: usize) -> u64 {
+        2 * self.end(number)
+    }
+
     /// The frames that may hold words in `range`.
     pub(crate) fn frames_in(&self, range: &Range<u64>) -> Range<usize> {
         let begun = |end: u64| self.frames.partition_point(|frame| frame.first < end);
@@ -340,26 +382,12 @@ impl Index for ShardIndex {
     }
 
     fn decode_frame(&self, number: usize, bytes: &[u8]) -> Result<Vec<u64>, FormatError> {
-        let frame = self.frames[number];
-        check_digest(&format!("frame {number}"), bytes, frame.digest)?;
-        let next = self.frames.get(number + 1);
-        let end = self.end(number);
-        let count = u64::from(frame.entries);
-        let longest = classes::block_len_max(count, end - frame.first / 2, 1);
-        let block = gaps::decompress(bytes, longest)?;
+        let (block, count, end) = self.block(number, bytes)?;
         let mut words = classes::decode(&block, count, end)?;
         for word in &mut words {
             *word *= 2;
         }
-        let last = if next.is_some() {
-            words.last()
-        } else {
-            Some(&self.last)
-        };
-        ensure(
-            words.first() == Some(&frame.first) && words.last() == last,
-            || format!("frame {number} does not hold the first and last word that the index says"),
-        )?;
+        self.check_ends(number, words.first(), words.last())?;
         Ok(words)
     }
 }

@@ -2,11 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::{BUCKET_BITS, low};
 
+/// The words of a frame are mostly in so many buckets.
+const WINDOW: usize = 256;
 /// A count that a byte cannot say is in four bytes behind this one.
 const MORE: u8 = u8::MAX;
 
@@ -128,9 +131,14 @@ fn place(word: u64, region_bits: u32) -> u32 {
     low((word & ((1 << region_bits) - 1)) / 2)
 }
 
+/// The number of buckets of a region.
+fn buckets(region_bits: u32) -> usize {
+    1 << (region_bits - 1).saturating_sub(BUCKET_BITS)
+}
+
 /// How many of these places are in each bucket.
 fn counts(places: &[u32], region_bits: u32) -> Vec<u32> {
-    let mut counts = vec![0; 1 << (region_bits - 1).saturating_sub(BUCKET_BITS)];
+    let mut counts = vec![0; buckets(region_bits)];
     for &place in places {
         counts[(place >> BUCKET_BITS) as usize] += 1;
     }
@@ -143,46 +151,134 @@ impl Spilled {
         self.files.extend(other.files);
     }
 
-    /// The places of a region, halved and ascending: of those that wait, and of `words`, which ascend.
-    pub(super) fn region(&self, number: usize, words: &[u64]) -> io::Result<Vec<u32>> {
-        let own = words.iter().map(|&word| place(word, self.region_bits));
-        let own: Vec<u32> = own.collect();
-        let mut all = counts(&own, self.region_bits);
+    /// A region, with the words that wait for it.
+    pub(super) fn region(&self, number: usize) -> io::Result<Region> {
+        let buckets = buckets(self.region_bits);
         let mut lists = Vec::new();
         for (file, pieces) in &self.files {
             for piece in &pieces[number] {
                 let mut bytes = vec![0; usize::try_from(piece.bytes).expect("it was in memory")];
                 file.read_exact_at(&mut bytes, piece.start)?;
-                let list = List::new(bytes, all.len())?;
-                for (all, count) in all.iter_mut().zip(&list.counts) {
-                    *all += count;
+                lists.push(List::new(bytes, buckets)?);
+            }
+        }
+        Ok(Region {
+            bits: self.region_bits,
+            lists,
+            buckets,
+            next: 0,
+            begun: 0,
+            window: vec![Bucket::EMPTY; buckets.min(WINDOW)],
+            places: Vec::new(),
+        })
+    }
+}
+
+/// A region that is put together, bucket after bucket.
+pub(super) struct Region {
+    /// The bits of the words that say where they are in it.
+    bits: u32,
+    lists: Vec<List>,
+    /// How many buckets there are, and the first that is not complete.
+    buckets: usize,
+    next: usize,
+    /// The places in this and the next buckets, and the last one of these that has any.
+    window: Vec<Bucket>,
+    begun: usize,
+    places: Vec<u32>,
+}
+
+/// The places in a bucket.
+#[derive(Clone)]
+struct Bucket {
+    /// A bit for each place.
+    bits: [u64; 1 << (BUCKET_BITS - 6)],
+    /// A bit for each number that is not 0 among those.
+    some: [u64; 1 << (BUCKET_BITS - 12)],
+}
+
+impl Bucket {
+    const EMPTY: Bucket = Bucket {
+        bits: [0; 1 << (BUCKET_BITS - 6)],
+        some: [0; 1 << (BUCKET_BITS - 12)],
+    };
+
+    fn insert(&mut self, low: u16) {
+        let low = usize::from(low);
+        self.bits[low >> 6] |= 1 << (low & 63);
+        self.some[low >> 12] |= 1 << (low >> 6 & 63);
+    }
+
+    /// Gives all places, ascending, each behind `base`, and forgets them.
+    fn drain(&mut self, base: u32, places: &mut Vec<u32>) {
+        for (group, some) in (0_u32..).zip(&mut self.some) {
+            let mut some = std::mem::take(some);
+            while some != 0 {
+                let number = group << 6 | some.trailing_zeros();
+                some &= some - 1;
+                let mut bits = std::mem::take(&mut self.bits[number as usize]);
+                while bits != 0 {
+                    places.push(base | number << 6 | bits.trailing_zeros());
+                    bits &= bits - 1;
                 }
-                lists.push(list);
             }
         }
-        let mut places = Vec::with_capacity(all.iter().sum::<u32>() as usize);
-        let mut own = &own[..];
-        let mut lows: Vec<u16> = Vec::new();
-        for (bucket, count) in (0_u32..).zip(all) {
-            lows.clear();
-            let window = &own[..own.len().min(count as usize)];
-            let these;
-            (these, own) =
-                own.split_at(window.partition_point(|place| place >> BUCKET_BITS == bucket));
-            lows.extend(these.iter().map(|place| {
-                let [first, second, ..] = place.to_le_bytes();
-                u16::from_le_bytes([first, second])
-            }));
-            for list in &mut lists {
-                lows.extend(list.take(bucket));
-            }
-            lows.sort_unstable();
-            places.extend(
-                lows.iter()
-                    .map(|&low| bucket << BUCKET_BITS | u32::from(low)),
-            );
+    }
+}
+
+impl Region {
+    /// Takes the words of a frame that are in the region, whose words are in `span`. Those of later frames are not below
+    /// `bound`. Returns how many it has taken.
+    pub(super) fn take(&mut self, mut words: Vec<u64>, span: &Range<u64>, bound: u64) -> usize {
+        if words.iter().any(|word| !span.contains(word)) {
+            words.retain(|word| span.contains(word));
         }
-        Ok(places)
+        let count = words.len();
+        let bound = bound.clamp(span.start, span.end) - span.start;
+        let complete = usize::try_from(bound >> (BUCKET_BITS + 1)).expect("a bucket of the region");
+        loop {
+            words.retain(|&word| {
+                let [first, second, third, fourth] = place(word, self.bits).to_le_bytes();
+                let bucket = usize::from(u16::from_le_bytes([third, fourth])) - self.next;
+                let Some(these) = self.window.get_mut(bucket) else {
+                    return true;
+                };
+                these.insert(u16::from_le_bytes([first, second]));
+                self.begun = self.begun.max(bucket);
+                false
+            });
+            self.complete(complete.min(self.next + WINDOW));
+            if words.is_empty() && self.next >= complete {
+                return count;
+            }
+        }
+    }
+
+    /// The buckets below this one have all their words.
+    fn complete(&mut self, end: usize) {
+        let count = end.saturating_sub(self.next);
+        for (number, bucket) in (self.next..self.next + count).zip(&mut self.window) {
+            for list in &mut self.lists {
+                list.take(number).for_each(|low| bucket.insert(low));
+            }
+            bucket.drain(low((number as u64) << BUCKET_BITS), &mut self.places);
+        }
+        self.next += count;
+        // What is begun moves to the front.
+        if count > 0 {
+            for bucket in count..=self.begun {
+                self.window.swap(bucket - count, bucket);
+            }
+            self.begun = self.begun.saturating_sub(count);
+        }
+    }
+
+    /// All places of the region, ascending.
+    pub(super) fn finish(mut self) -> Vec<u32> {
+        while self.next < self.buckets {
+            self.complete(self.buckets.min(self.next + WINDOW));
+        }
+        self.places
     }
 }
 
@@ -207,9 +303,9 @@ impl List {
     }
 
     /// The lows of the next bucket.
-    fn take(&mut self, bucket: u32) -> impl Iterator<Item = u16> {
+    fn take(&mut self, bucket: usize) -> impl Iterator<Item = u16> {
         let start = self.next;
-        self.next += 2 * self.counts[bucket as usize] as usize;
+        self.next += 2 * self.counts[bucket] as usize;
         let lows = self.bytes[start..self.next].as_chunks().0.iter();
         lows.map(|&low| u16::from_le_bytes(low))
     }

@@ -1,3 +1,5 @@
+//! What is restored, beside ranges by definition.
+
 use std::convert::Infallible;
 use std::fs;
 use std::path::PathBuf;

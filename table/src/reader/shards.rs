@@ -94,34 +94,35 @@ impl Shards<ShardInfo> {
         Ok(frame.map(|frame| FrameId { shard, frame }))
     }
 
-    /// The words in `range`, ascending.
-    pub(super) fn words_in(&self, range: &Range<u64>) -> Result<Vec<u64>, TableError> {
-        let mut words = Vec::new();
+    /// Gives `take` the words of each frame that may have some in `range`, in any order, and what no word of the frames after
+    /// it is below.
+    pub(super) fn frames_in<E: From<TableError>>(
+        &self,
+        range: &Range<u64>,
+        mut take: impl FnMut(Vec<u64>, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         let begun = |end: u64| self.infos.partition_point(|shard| shard.first < end);
         for shard in begun(range.start.saturating_add(1)).saturating_sub(1)..begun(range.end) {
             let index = self.index(shard)?;
-            let frames = index.frames_in(range);
-            let places = frames.clone().map(|frame| index.location(frame));
-            let (Some(first), Some(last)) = (places.clone().next(), places.clone().next_back())
-            else {
-                continue;
-            };
-            let read = self
-                .files
-                .parts(&[self.part(shard, first.start..last.end)])?;
-            let mut bytes = &read[0][..];
-            for (frame, place) in frames.zip(places) {
-                let length =
-                    usize::try_from(place.end - place.start).expect("a frame is in memory");
-                let these;
-                (these, bytes) = bytes.split_at(length.min(bytes.len()));
-                let found = self.decode(FrameId { shard, frame }, &index, these)?;
-                let [start, end] = [range.start, range.end]
-                    .map(|bound| found.partition_point(|&word| word < bound));
-                words.extend_from_slice(&found[start..end]);
+            let frames: Vec<usize> = index.frames_in(range).collect();
+            for frames in frames.chunks(FRAMES_AT_ONCE) {
+                let (start, end) = (
+                    index.location(frames[0]).start,
+                    index.location(frames[frames.len() - 1]).end,
+                );
+                let read = self.files.parts(&[self.part(shard, start..end)])?;
+                for &frame in frames {
+                    let place = index.location(frame);
+                    let [from, to] = [place.start, place.end]
+                        .map(|at| usize::try_from(at - start).expect("frames are in memory"));
+                    let words =
+                        index.decode_unsorted(frame, read[0].get(from..to).unwrap_or_default());
+                    let words = words.map_err(|error| self.refused(shard, error))?;
+                    take(words, index.bound(frame))?;
+                }
             }
         }
-        Ok(words)
+        Ok(())
     }
 
     /// The shard that holds `word` if one does.

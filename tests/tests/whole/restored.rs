@@ -10,14 +10,16 @@ use crate::common::{
 use chomp_table::known;
 use nix::sys::signal::Signal;
 
+/// Some thousand ranges, and some hundred.
 const RANGE_BITS: u32 = 14;
+const STEP_RANGE_BITS: u32 = 20;
 
 /// Fails unless a run of so many bits evaluated only what the table of `before` bits does not have.
-fn extends(ended: &Ended, before: u32, bits: u32) {
+fn extends(ended: &Ended, range_bits: u32, before: u32, bits: u32) {
     let summary = ended.summary();
     let known = known::fingerprints().find(|(of, _)| *of == bits).unwrap();
     assert_eq!(fingerprint(&summary), known.1.to_string());
-    let heads = |bits: u32| 1_u64 << (bits - RANGE_BITS);
+    let heads = |bits: u32| 1_u64 << (bits - range_bits);
     let evaluated = number(&summary, "ranges_evaluated");
     assert_eq!(
         evaluated,
@@ -40,11 +42,8 @@ fn step_by_step_each_from_what_was_published_before() {
     end(&mut run(directory.path(), 25)).summary();
     for bits in 26..=32 {
         directory = published(directory.path(), bits - 1);
-        extends(
-            &end(&mut run_in(directory.path(), bits, RANGE_BITS)),
-            bits - 1,
-            bits,
-        );
+        let ended = end(&mut run_in(directory.path(), bits, STEP_RANGE_BITS));
+        extends(&ended, STEP_RANGE_BITS, bits - 1, bits);
     }
 }
 
@@ -68,7 +67,8 @@ fn killed_while_it_restores() {
         );
         before = restored;
     }
-    extends(&end(&mut run_in(table, 29, RANGE_BITS)), 27, 29);
+    let ended = end(&mut run_in(table, 29, RANGE_BITS));
+    extends(&ended, RANGE_BITS, 27, 29);
 }
 
 /// What it cannot give is computed.
