@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use chomp_download::DownloadError;
@@ -30,6 +30,9 @@ use crate::stage::Stage;
 
 /// Ranges of smaller tables are computed as fast.
 const BITS_MIN: u32 = 24;
+
+/// The part of the memory that restored ranges take before they are written.
+const WAITING_SHARE: u64 = 16;
 
 /// Restores, by so many threads with so much memory, the ranges that the largest published table in the store of a job has, and the job has not. Returns whether the
 /// job is to go on: not if it was stopped.
@@ -71,6 +74,8 @@ pub(crate) async fn restore(
         journal: opened.with_context(|| in_table(&directory.location))?,
         replicas: table.manifest().replicas.max(1),
         parts: AtomicU64::new(0),
+        waiting: Mutex::default(),
+        waiting_bytes_max: usize::try_from(memory_bytes / WAITING_SHARE).unwrap_or(usize::MAX),
         runtime: Handle::current(),
     };
     let (progress, watcher) = watch::channel(Stage::default());
@@ -173,11 +178,14 @@ impl Work {
                 ControlFlow::Continue(())
             }
         };
-        restorer.run(
+        let done = restorer.run(
             |head| keeper.journal.ledger().place(head).is_none(),
             |layers| keeper.keep(layers),
             watch,
-        )
+        );
+        // What is there is right, however it ended.
+        keeper.finish().map_err(RestoreError::Keep)?;
+        done
     }
 }
 
@@ -188,13 +196,46 @@ struct Keeper {
     /// How many participants the table says have computed each range alike.
     replicas: u32,
     parts: AtomicU64,
+    /// What is in no part yet: so ranges of several regions come into one.
+    waiting: Mutex<Waiting>,
+    waiting_bytes_max: usize,
     runtime: Handle,
+}
+
+#[derive(Default)]
+struct Waiting {
+    bytes: usize,
+    layers: BTreeMap<u32, Records>,
 }
 
 impl Keeper {
     fn keep(&self, layers: BTreeMap<u32, Records>) -> Result<(), StoreError> {
+        let full = {
+            // Whole at any time.
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            for (layer, records) in layers {
+                waiting.bytes += records
+                    .iter()
+                    .map(|(_, record)| record.len())
+                    .sum::<usize>();
+                waiting.layers.entry(layer).or_default().extend(records);
+            }
+            let is_full = waiting.bytes > self.waiting_bytes_max;
+            is_full.then(|| std::mem::take(&mut *waiting))
+        };
+        full.map_or(Ok(()), |full| self.write(full))
+    }
+
+    fn finish(&self) -> Result<(), StoreError> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.write(std::mem::take(&mut *waiting))
+    }
+
+    /// Writes what waits, as parts and in the journal.
+    fn write(&self, waiting: Waiting) -> Result<(), StoreError> {
         let mut entries = Vec::new();
-        for (layer, records) in layers {
+        for (layer, mut records) in waiting.layers {
+            records.sort_unstable_by_key(|(summary, _)| summary.head);
             let mut records = records.into_iter().peekable();
             while records.peek().is_some() {
                 let mut builder = PartBuilder::default();
@@ -209,8 +250,8 @@ impl Keeper {
                     lease: self.journal.epoch() << 32 | number,
                 };
                 let (bytes, ranges) = builder.finish();
-                self.runtime
-                    .block_on(self.storage.create(&part.key(), bytes))?;
+                let key = part.key();
+                self.runtime.block_on(self.storage.create(&key, bytes))?;
                 entries.push(Entry::Done {
                     part,
                     replicas: self.replicas,

@@ -21,14 +21,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use chomp_table::range::{self, BUCKET_BITS, Range};
 use chomp_table::{Head, RangeBits, RangeSummary, Table, TableError, Word};
 
-use spill::{Spill, Spilled};
+use spill::{Region, Spill};
 
-/// The table has so many regions, as a power of two, if these are not smaller than a range.
-const REGIONS_BITS: u32 = 8;
+/// Regions have about so many losing positions on average, as a power of two, if they are not smaller than a range.
+const REGION_LOSING_BITS: u32 = 21;
 /// The most bits of a region: its positions are counted by 31 bits.
 const REGION_BITS_MAX: u32 = 32;
-/// A word that waits for its region takes so many bytes at the most, in a list that grows.
-const WAITING_BYTES: u64 = 8;
+/// A word that waits for its region takes so many bytes at the most, in a list that grows, and sorted.
+const WAITING_BYTES: u64 = 12;
 /// A losing position of a region that is put together takes so many, if the region has twice as many as others.
 const TOGETHER_BYTES: u64 = 32;
 
@@ -84,7 +84,8 @@ impl Restorer<'_> {
         if bits < self.range_bits.get() {
             return Ok(());
         }
-        let region_bits = bits.saturating_sub(REGIONS_BITS);
+        let regions = (self.table.manifest().losing >> REGION_LOSING_BITS).max(1);
+        let region_bits = bits - regions.ilog2();
         let region_bits = region_bits.clamp(self.range_bits.get(), REGION_BITS_MAX);
         let regions = 1_usize << (bits - region_bits);
         let all = 2.0 * as_f64(self.table.manifest().stored.max(1));
@@ -100,7 +101,7 @@ impl Restorer<'_> {
         let heads = 1 << (bits - self.range_bits.get());
         let edges = Mutex::new(Edges::new(heads, self.range_bits));
         let room = self.memory_bytes / WAITING_BYTES / self.threads as u64;
-        let spilled = Mutex::new(Spilled::default());
+        let spills = Mutex::new(Vec::new());
         let shards = &self.table.manifest().shards;
         each(shards.len(), self.threads, |numbers| {
             let mut spill = Spill::new(self.scratch, regions, region_bits, room)?;
@@ -122,13 +123,15 @@ impl Restorer<'_> {
                     tell(words.len())
                 })?;
             }
-            let filled = spill.finish()?;
-            spilled.lock().expect("no holder panics").add(filled);
+            spills
+                .lock()
+                .expect("no holder panics")
+                .push(spill.finish());
             edges.lock().expect("no holder panics").add(&short);
             Ok(())
         })?;
 
-        let spilled = spilled.into_inner().expect("no holder panics");
+        let spills = spills.into_inner().expect("no holder panics");
         let edges = edges.into_inner().expect("no holder panics");
         let per_region = 1_u64 << (region_bits - self.range_bits.get());
         let region_bytes = self.table.manifest().losing / regions as u64 * TOGETHER_BYTES;
@@ -142,7 +145,7 @@ impl Restorer<'_> {
                     continue;
                 }
                 let span = (number as u64) << region_bits..(number as u64 + 1) << region_bits;
-                let mut region = spilled.region(number)?;
+                let mut region = Region::new(&spills, number, region_bits)?;
                 self.table
                     .frames_in(&span, |words, bound| tell(region.take(words, &span, bound)))?;
                 let losing = region.finish();

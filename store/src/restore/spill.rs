@@ -1,7 +1,7 @@
 //! Words that wait for their region.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Seek, Write};
+use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -14,8 +14,12 @@ const WINDOW: usize = 256;
 const MORE: u8 = u8::MAX;
 
 /// The words of one thread.
+#[derive(Debug)]
 pub(super) struct Spill {
-    file: BufWriter<File>,
+    file: File,
+    /// The bytes in the file, and those that are to follow.
+    written: u64,
+    bytes: Vec<u8>,
     region_bits: u32,
     /// By region: the places of words in it, halved.
     waiting: Vec<Vec<u32>>,
@@ -25,18 +29,11 @@ pub(super) struct Spill {
     pieces: Vec<Vec<Piece>>,
 }
 
-/// Words of one region in a file.
+/// Words of one region in a file, or behind its end in memory.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     start: u64,
-    bytes: u64,
-}
-
-/// The words of all threads.
-#[derive(Debug, Default)]
-pub(super) struct Spilled {
-    files: Vec<(File, Vec<Vec<Piece>>)>,
-    region_bits: u32,
+    bytes: usize,
 }
 
 /// Places by bucket that were read.
@@ -56,7 +53,9 @@ impl Spill {
     ) -> io::Result<Spill> {
         let file = tempfile::tempfile_in(scratch)?;
         Ok(Spill {
-            file: BufWriter::with_capacity(1 << 20, file),
+            file,
+            written: 0,
+            bytes: Vec::new(),
             region_bits,
             waiting: vec![Vec::new(); regions],
             room: room.max(1),
@@ -70,15 +69,18 @@ impl Spill {
         self.waiting[region].push(place(word, self.region_bits));
         self.left -= 1;
         if self.left == 0 {
-            self.write()?;
+            self.left = self.room;
+            self.sort();
+            self.file.write_all(&self.bytes)?;
+            self.written += self.bytes.len() as u64;
+            self.bytes.clear();
         }
         Ok(())
     }
 
-    /// Writes all that waits.
-    fn write(&mut self) -> io::Result<()> {
-        self.left = self.room;
-        let (mut said, mut lows) = (Vec::new(), Vec::new());
+    /// Sorts all that waits by regions and buckets.
+    fn sort(&mut self) {
+        let mut said = Vec::new();
         for (waiting, pieces) in self.waiting.iter_mut().zip(&mut self.pieces) {
             if waiting.is_empty() {
                 continue;
@@ -97,8 +99,10 @@ impl Spill {
                     }
                 }
             }
-            lows.clear();
-            lows.resize(2 * waiting.len(), 0);
+            let start = self.bytes.len();
+            self.bytes.extend(&said);
+            self.bytes.resize(start + said.len() + 2 * waiting.len(), 0);
+            let lows = &mut self.bytes[start + said.len()..];
             for &place in &*waiting {
                 let at = &mut places[(place >> BUCKET_BITS) as usize];
                 let [first, second, ..] = place.to_le_bytes();
@@ -106,23 +110,28 @@ impl Spill {
                 *at += 1;
             }
             pieces.push(Piece {
-                start: self.file.stream_position()?,
-                bytes: (said.len() + lows.len()) as u64,
+                start: self.written + start as u64,
+                bytes: self.bytes.len() - start,
             });
-            self.file.write_all(&said)?;
-            self.file.write_all(&lows)?;
             waiting.clear();
         }
-        Ok(())
     }
 
-    pub(super) fn finish(mut self) -> io::Result<Spilled> {
-        self.write()?;
-        let file = self.file.into_inner();
-        Ok(Spilled {
-            files: vec![(file.map_err(io::IntoInnerError::into_error)?, self.pieces)],
-            region_bits: self.region_bits,
-        })
+    /// Ends it: what still waits stays in memory.
+    pub(super) fn finish(mut self) -> Spill {
+        self.sort();
+        self.waiting = Vec::new();
+        self
+    }
+
+    fn read(&self, piece: Piece) -> io::Result<Vec<u8>> {
+        if let Some(start) = piece.start.checked_sub(self.written) {
+            let start = usize::try_from(start).expect("it is in memory");
+            return Ok(self.bytes[start..start + piece.bytes].to_vec());
+        }
+        let mut bytes = vec![0; piece.bytes];
+        self.file.read_exact_at(&mut bytes, piece.start)?;
+        Ok(bytes)
     }
 }
 
@@ -143,35 +152,6 @@ fn counts(places: &[u32], region_bits: u32) -> Vec<u32> {
         counts[(place >> BUCKET_BITS) as usize] += 1;
     }
     counts
-}
-
-impl Spilled {
-    pub(super) fn add(&mut self, other: Spilled) {
-        self.region_bits = other.region_bits;
-        self.files.extend(other.files);
-    }
-
-    /// A region, with the words that wait for it.
-    pub(super) fn region(&self, number: usize) -> io::Result<Region> {
-        let buckets = buckets(self.region_bits);
-        let mut lists = Vec::new();
-        for (file, pieces) in &self.files {
-            for piece in &pieces[number] {
-                let mut bytes = vec![0; usize::try_from(piece.bytes).expect("it was in memory")];
-                file.read_exact_at(&mut bytes, piece.start)?;
-                lists.push(List::new(bytes, buckets)?);
-            }
-        }
-        Ok(Region {
-            bits: self.region_bits,
-            lists,
-            buckets,
-            next: 0,
-            begun: 0,
-            window: vec![Bucket::EMPTY; buckets.min(WINDOW)],
-            places: Vec::new(),
-        })
-    }
 }
 
 /// A region that is put together, bucket after bucket.
@@ -227,6 +207,26 @@ impl Bucket {
 }
 
 impl Region {
+    /// A region, with the words that wait for it.
+    pub(super) fn new(spills: &[Spill], number: usize, bits: u32) -> io::Result<Region> {
+        let buckets = buckets(bits);
+        let mut lists = Vec::new();
+        for spill in spills {
+            for &piece in &spill.pieces[number] {
+                lists.push(List::new(spill.read(piece)?, buckets)?);
+            }
+        }
+        Ok(Region {
+            bits,
+            lists,
+            buckets,
+            next: 0,
+            window: vec![Bucket::EMPTY; buckets.min(WINDOW)],
+            begun: 0,
+            places: Vec::new(),
+        })
+    }
+
     /// Takes the words of a frame that are in the region, whose words are in `span`. Those of later frames are not below
     /// `bound`. Returns how many it has taken.
     pub(super) fn take(&mut self, mut words: Vec<u64>, span: &Range<u64>, bound: u64) -> usize {
