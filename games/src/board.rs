@@ -13,12 +13,12 @@ const FORM: &str = "rows, longest first, as 5,4,2, or rows x columns, as 3x8: at
 
 /// The board that a text means.
 pub(crate) fn parse(text: &str) -> Result<Rows, GameError> {
-    let rows = match text.split_once(['x', 'X', '×']) {
+    let rows = of_word(text.trim()).or_else(|| match text.split_once(['x', 'X', '×']) {
         Some((rows, columns)) => number(rows.trim(), CELLS_MAX)
             .zip(number(columns.trim(), COLUMNS_MAX))
             .map(|(rows, columns)| vec![columns; rows as usize]),
         None => numbers(text, COLUMNS_MAX),
-    };
+    });
     let rows = rows.filter(|rows| rows.is_sorted_by(|a, b| a >= b) && rows.len() <= 256);
     let Some(mut rows) = rows else {
         return Err(GameError::syntax(text, FORM));
@@ -28,6 +28,24 @@ pub(crate) fn parse(text: &str) -> Result<Rows, GameError> {
         return Err(GameError::syntax(text, FORM));
     }
     Ok(rows)
+}
+
+/// The board of a word, as tables have it: the border from the last row on, with a 1 for each column and a 0 for each row.
+fn of_word(text: &str) -> Option<Rows> {
+    let (base, digits) = match text.split_at_checked(2)? {
+        ("0b", digits) => (2, digits),
+        ("0x", digits) => (16, digits),
+        _ => return None,
+    };
+    let word = u64::from_str_radix(digits, base).ok()?;
+    let (mut rows, mut length) = (Rows::new(), 0);
+    for bit in (0..u64::BITS - word.leading_zeros()).rev() {
+        match word >> bit & 1 {
+            1 => length += 1,
+            _ => rows.insert(0, length),
+        }
+    }
+    (word % 2 == 0).then_some(rows)
 }
 
 /// The text of a board: `3x8` for a rectangle of several rows, else its rows.

@@ -171,7 +171,11 @@ fn texts_are_read_as_they_are_written() {
     ] {
         assert_eq!(answer(name, text).unwrap().position, text);
     }
-    for text in ["5,5,0", "5 5", "[5, 5]", "2 X 5", "2×5"] {
+    let words = ["0b1111100", "0x7c"];
+    for text in ["5,5,0", "5 5", "[5, 5]", "2 X 5", "2×5"]
+        .into_iter()
+        .chain(words)
+    {
         let position = answer("poisons", text).unwrap().position;
         assert_eq!(position, "2x5@1,1", "{text}");
     }

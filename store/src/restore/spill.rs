@@ -113,14 +113,14 @@ impl Spill {
                 start: self.written + start as u64,
                 bytes: self.bytes.len() - start,
             });
-            waiting.clear();
+            // Next time other regions may have most of the words.
+            *waiting = Vec::new();
         }
     }
 
     /// Ends it: what still waits stays in memory.
     pub(super) fn finish(mut self) -> Spill {
         self.sort();
-        self.waiting = Vec::new();
         self
     }
 
