@@ -13,7 +13,7 @@ use chomp_store::location::Location;
 use chomp_store::objects::Storage;
 use chomp_store::part::PartBuilder;
 use chomp_store::restore::{Records, RestoreError, Restorer};
-use chomp_store::{Entry, Finders, Journal, PartName, StoreError, journal};
+use chomp_store::{Entry, Finders, Journal, Merged, PartName, StoreError, journal, published};
 use chomp_table::format::describe;
 use chomp_table::reader::AnyTable;
 use chomp_table::{Division, RangeBits, Table, TableError};
@@ -81,6 +81,7 @@ pub(crate) async fn restore(
     let (progress, watcher) = watch::channel(Stage::default());
     let work = Work {
         table,
+        size,
         range_bits,
         threads: threads.get(),
         memory_bytes: memory_bytes / 2,
@@ -149,6 +150,8 @@ async fn published(location: &Location, display: &Display) -> anyhow::Result<Opt
 /// What is restored, and with what.
 struct Work {
     table: Table,
+    /// The bits of the job.
+    size: u32,
     range_bits: RangeBits,
     threads: usize,
     memory_bytes: u64,
@@ -162,6 +165,7 @@ impl Work {
         progress: &watch::Sender<Stage>,
         stop: &CancellationToken,
     ) -> Result<(), RestoreError<StoreError>> {
+        let bits = self.table.manifest().bits;
         let restorer = Restorer {
             table: &self.table,
             range_bits: self.range_bits,
@@ -185,7 +189,11 @@ impl Work {
         );
         // What is there is right, however it ended.
         keeper.finish().map_err(RestoreError::Keep)?;
-        done
+        let shards = done?;
+        let names = [bits, self.size].map(|bits| Division::from(self.range_bits).folder_name(bits));
+        keeper
+            .keep_shards(shards, names, self.size)
+            .map_err(RestoreError::Keep)
     }
 }
 
@@ -259,6 +267,32 @@ impl Keeper {
                     ranges,
                 });
             }
+        }
+        self.runtime.block_on(self.journal.append(entries))
+    }
+
+    /// Gives the folder of the larger table the shards that the smaller one has too.
+    fn keep_shards(
+        &self,
+        shards: Vec<Merged>,
+        [from, to]: [String; 2],
+        bits: u32,
+    ) -> Result<(), StoreError> {
+        let mut entries = Vec::new();
+        for merged in shards {
+            let name = &merged.shard.as_ref().expect("it was read").name;
+            let [from, key] = [&from, &to].map(|folder| {
+                let key = published::key(folder, name);
+                key.expect("a manifest has names that can be part of a key")
+            });
+            let bytes = self.runtime.block_on(self.storage.read(&from))?;
+            let put = published::put(&*self.storage, &to, &key, bytes);
+            self.runtime.block_on(put)?;
+            entries.push(Entry::Shard {
+                bits,
+                finders: Finders::default(),
+                merged: merged.into(),
+            });
         }
         self.runtime.block_on(self.journal.append(entries))
     }

@@ -86,6 +86,7 @@ impl Plan {
 
     /// Forgets the shards, if the table was cut.
     pub(super) fn drop_shards(&mut self) {
+        self.shards_before.clear();
         if !self.units.shards.is_cut() {
             return;
         }

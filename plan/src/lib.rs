@@ -138,7 +138,6 @@ use patience::Patience;
 use ranges::Ranges;
 use read_backs::ReadBacks;
 use shards::Shards;
-use slots::Content;
 use submissions::Pending;
 use units::Units;
 use workers::{Delivery, Outcast, Waiter, Worker};
@@ -205,6 +204,10 @@ pub struct Plan {
     /// The ranges that are being written and turned out wrong meanwhile.
     condemned: BTreeSet<Head>,
     publishing: bool,
+    /// The shards that were durable before the table is cut, and the first range that was not: none that has words of it,
+    /// or of later ones, is of use.
+    shards_before: BTreeMap<u32, Digest>,
+    missing_before: Head,
     /// The ranges that the coordinator computed because the table could not be published.
     suspects: BTreeSet<Head>,
     /// The time of the latest event.
@@ -227,11 +230,20 @@ impl Plan {
         for head in (0..plan.units.ranges.count()).map(Head) {
             plan.reconsider(Unit::Range(head));
         }
+        for &(number, digest) in &past.shards {
+            let before = plan.shards_before.insert(number, digest);
+            if before.is_some_and(|before| before != digest) {
+                let unit = Unit::Shard(number);
+                return Err(PlanError::Disagreement { unit });
+            }
+        }
+        let mut heads: Vec<u64> = past.ranges.iter().map(|summary| summary.head.0).collect();
+        heads.sort_unstable();
+        heads.dedup();
+        let whole = (0..).zip(heads).take_while(|(number, head)| number == head);
+        plan.missing_before = Head(whole.count() as u64);
         if plan.units.ranges.is_complete() {
             plan.cut_shards();
-            for &(number, digest) in &past.shards {
-                plan.resume_shard(number, digest)?;
-            }
         }
         plan.recall(past);
         plan.advance_arbitrations();
@@ -277,6 +289,8 @@ impl Plan {
             read_backs: ReadBacks::default(),
             condemned: BTreeSet::new(),
             publishing: false,
+            shards_before: BTreeMap::new(),
+            missing_before: Head(0),
             suspects: BTreeSet::new(),
             now: Millis::default(),
             holds_checked_at: Millis::default(),
@@ -296,24 +310,6 @@ impl Plan {
         let mut plan = Plan::of(settings, ranges);
         plan.phase = Phase::Finished;
         Ok(plan)
-    }
-
-    /// Notes a shard that is durable, unless it is beyond the table.
-    fn resume_shard(&mut self, number: u32, digest: Digest) -> Result<(), PlanError> {
-        let unit = Unit::Shard(number);
-        if !self.units.contains(unit) {
-            return Ok(());
-        }
-        let content = Content::of_shard(digest);
-        if self.units.differs(unit, content) {
-            return Err(PlanError::Disagreement { unit });
-        }
-        if self.units.known(unit).is_none() {
-            self.ready.close(unit);
-            self.units.claim(unit, content);
-            self.units.shards.commit(number);
-        }
-        Ok(())
     }
 
     /// Takes an event that happened at the time `now`, and returns the actions that follow from it.

@@ -7,15 +7,15 @@ use super::ids::{ParticipantId, Unit};
 use super::messages::QuarantineReason;
 use super::workers::{Delivery, Outcast};
 
-/// All that is known of a job from before. Units beyond the table are ignored, and so are shards unless all ranges
-/// are done.
+/// All that is known of a job from before. Units beyond the table are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Past {
     /// The ranges that are durable.
     pub ranges: Vec<RangeSummary>,
     /// The ranges that were durable until their records were lost.
     pub lost: Vec<RangeSummary>,
-    /// The shards that are durable.
+    /// The shards that are durable. They are of use if they have words of ranges alone before which, and among which, none
+    /// is missing.
     pub shards: Vec<(u32, Digest)>,
     /// Which participants found which of these.
     pub found: Vec<(Unit, ParticipantId)>,

@@ -4,6 +4,7 @@ use chomp_table::{Digest, Head};
 
 use super::ids::Unit;
 use super::messages::{Action, StopReason};
+use super::slots::Content;
 use super::units::Units;
 use super::{Phase, Plan};
 
@@ -23,11 +24,28 @@ impl Plan {
         }
     }
 
+    /// Cuts the table. Shards that are durable already are committed.
     pub(super) fn cut_shards(&mut self) {
         let Units { ranges, shards } = &mut self.units;
         shards.cut(ranges, self.settings.shard_words);
         for number in self.units.shards.numbers() {
             self.reconsider(Unit::Shard(number));
+        }
+        let missing = self.missing_before;
+        for (number, digest) in std::mem::take(&mut self.shards_before) {
+            let unit = Unit::Shard(number);
+            let shards = &self.units.shards;
+            // A shard may have words of the range in which the next one begins.
+            let last = if shards.contains(number + 1) {
+                shards.start(number + 1).0
+            } else {
+                Head(self.units.ranges.count() - 1)
+            };
+            if self.units.contains(unit) && last < missing {
+                self.ready.close(unit);
+                self.units.claim(unit, Content::of_shard(digest));
+                self.units.shards.commit(number);
+            }
         }
     }
 

@@ -201,28 +201,14 @@ impl Merger {
     /// how many are stored.
     fn take_all(&mut self, head: Head, base: u64, lows: &[u16]) -> u64 {
         let bits = head.len() + self.range_bits.get();
-        let shift = u64::BITS - bits;
-        let base_mirror = (!base).reverse_bits() >> shift;
         self.words.resize(lows.len(), 0);
         let (mut kept, mut sum) = (0, 0_u64);
-        let mut turned = [0; CHUNK];
-        for lows in lows.chunks(CHUNK) {
-            // In a loop of its own, which the compiler makes one over vectors.
-            for (turned, low) in turned.iter_mut().zip(lows) {
-                *turned = low.reverse_bits();
-            }
-            let words = &mut self.words[kept..][..lows.len()];
-            let mut here = 0;
-            for (&low, &turned) in lows.iter().zip(&turned) {
-                let word = base | u64::from(low) << 1;
-                // A low is the 16 bits above the last of a word; turned, it is those below the first.
-                let mirror = base_mirror ^ (u64::from(turned) << 47 >> shift);
-                words[here] = word;
-                here += usize::from(word <= mirror);
-                sum = sum.wrapping_add(unpaired(word, mirror));
-            }
-            kept += here;
-        }
+        let words = &mut self.words[..];
+        each_pair(base, bits, lows, |word, mirror| {
+            words[kept] = word;
+            kept += usize::from(word <= mirror);
+            sum = sum.wrapping_add(unpaired(word, mirror));
+        });
         self.words.truncate(kept);
         self.count(bits, lows.len() as u64, sum);
         self.room = self.room.saturating_sub(kept as u64);
@@ -301,9 +287,29 @@ impl Merger {
     }
 }
 
+/// Gives `take` each word of a bucket, which begins with `base` and whose words have so many bits, with its mirror image.
+#[inline]
+pub(crate) fn each_pair(base: u64, bits: u32, lows: &[u16], mut take: impl FnMut(u64, u64)) {
+    let shift = u64::BITS - bits;
+    let base_mirror = (!base).reverse_bits() >> shift;
+    let mut turned = [0; CHUNK];
+    for lows in lows.chunks(CHUNK) {
+        // In a loop of its own, which the compiler makes one over vectors.
+        for (turned, low) in turned.iter_mut().zip(lows) {
+            *turned = low.reverse_bits();
+        }
+        for (&low, &turned) in lows.iter().zip(&turned) {
+            let word = base | u64::from(low) << 1;
+            // A low is the 16 bits above the last of a word; turned, it is those below the first.
+            let mirror = base_mirror ^ (u64::from(turned) << 47 >> shift);
+            take(word, mirror);
+        }
+    }
+}
+
 /// What a word adds to the check sum.
 #[inline]
-fn unpaired(word: u64, mirror: u64) -> u64 {
+pub(crate) fn unpaired(word: u64, mirror: u64) -> u64 {
     let hash = mix(word.min(mirror));
     // Masks, since branches would be guesses.
     let plus = hash & 0_u64.wrapping_sub(u64::from(word <= mirror));

@@ -6,10 +6,14 @@
 //! positions, where each takes two bytes, and the count of a bucket one. The second time region after region is put together
 //! in bitmaps, and its ranges are encoded as those that were evaluated are.
 //!
+//! **Shards.** All shards but the last are those of a larger table too, which need not merge them again. What a worker would
+//! say of them is in the manifest, but for the [sums](crate::merge) of the words that each answers for.
+//!
 //! **Edges.** Bit x of the edges of a range says whether the path head · 0^x · 1^(b-x) is losing, of whose word the last 1s
 //! are dropped. So a losing word w tells it of the heads w / 2^x, for each x up to its number of last 0s; and, for x = 0, of
 //! those that are w with 1s behind. Few words have so many last 0s that these are heads: they are kept in the first pass.
 
+mod common;
 mod spill;
 
 use std::collections::BTreeMap;
@@ -21,6 +25,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use chomp_table::range::{self, BUCKET_BITS, Range};
 use chomp_table::{Head, RangeBits, RangeSummary, Table, TableError, Word};
 
+use crate::merged::Merged;
+use common::Common;
 use spill::{Region, Spill};
 
 /// Regions have about so many losing positions on average, as a power of two, if they are not smaller than a range.
@@ -69,7 +75,8 @@ pub type Records = Vec<(RangeSummary, Vec<u8>)>;
 
 impl Restorer<'_> {
     /// Restores the ranges that are `wanted` and that the table has whole, and gives `keep` some by layers at a time, from
-    /// several threads. `watch` hears how much is done, from 0 to 1, and may end it.
+    /// several threads. `watch` hears how much is done, from 0 to 1, and may end it. Returns the shards that a larger table
+    /// has too; none unless all ranges are wanted.
     ///
     /// # Errors
     ///
@@ -79,10 +86,10 @@ impl Restorer<'_> {
         wanted: impl Fn(Head) -> bool + Sync,
         keep: impl Fn(BTreeMap<u32, Records>) -> Result<(), E> + Sync,
         watch: impl Fn(f64) -> ControlFlow<()> + Sync,
-    ) -> Result<(), RestoreError<E>> {
+    ) -> Result<Vec<Merged>, RestoreError<E>> {
         let bits = self.table.manifest().bits;
         if bits < self.range_bits.get() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let regions = (self.table.manifest().losing >> REGION_LOSING_BITS).max(1);
         let region_bits = bits - regions.ilog2();
@@ -137,6 +144,8 @@ impl Restorer<'_> {
         let region_bytes = self.table.manifest().losing / regions as u64 * TOGETHER_BYTES;
         let fit = self.memory_bytes / region_bytes.max(1);
         let threads = usize::try_from(fit).map_or(self.threads, |fit| self.threads.min(fit));
+        let common = Common::of(self.table);
+        let all_wanted = (0..heads).all(|head| wanted(Head(head)));
         each(regions, threads, |numbers| {
             for number in numbers {
                 let first = number as u64 * per_region;
@@ -149,6 +158,7 @@ impl Restorer<'_> {
                 self.table
                     .frames_in(&span, |words, bound| tell(region.take(words, &span, bound)))?;
                 let losing = region.finish();
+                common.add(span.start, &losing);
                 let mut layers = BTreeMap::<u32, Records>::new();
                 for head in heads.into_iter().filter(|&head| wanted(head)) {
                     let start = (head.0 - first) << (self.range_bits.get() - 1);
@@ -164,6 +174,11 @@ impl Restorer<'_> {
                 keep(layers).map_err(RestoreError::Keep)?;
             }
             Ok(())
+        })?;
+        Ok(if all_wanted {
+            common.finish()?
+        } else {
+            Vec::new()
         })
     }
 }

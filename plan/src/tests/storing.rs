@@ -123,7 +123,7 @@ fn what_was_done_before_is_not_done_again() {
     assert_eq!(bench.plan.progress().ranges_resumed, 4);
     bench.join(A, 1);
     assert_eq!(bench.read_back(&[A]), [Action::Publish]);
-    // Shards are of no use while a range is missing: it may have come out otherwise.
+    // A shard is of no use if one of its ranges is missing: it may have come out otherwise.
     let (mut bench, actions) = Bench::with(settings(14), &all[..3], &shards);
     assert_eq!(actions, []);
     bench.join(A, 1);
@@ -131,6 +131,23 @@ fn what_was_done_before_is_not_done_again() {
     assert_eq!(heads(&task), to_heads(&[3]));
     bench.finish(A, &task);
     assert_eq!(bench.plan.progress().shards_done, 0);
+}
+
+/// As when a table is extended: its shards are those of the larger table too, up to where ranges are missing.
+#[test]
+fn shards_of_a_smaller_table_are_not_merged_again() {
+    let all = summaries(0..4);
+    let shards = [(0, shard_digest(0)), (1, shard_digest(1))];
+    let (mut bench, actions) = Bench::with(shards_of(2, 14), &all[..3], &shards);
+    assert_eq!(actions, []);
+    bench.join(A, 1);
+    let task = bench.task(A);
+    bench.finish(A, &task);
+    // Ranges 0 to 3 store 0, 1, 2 and 3 words: shard 0 ends in range 2, and shard 1 in the one that was missing.
+    let progress = bench.plan.progress();
+    assert_eq!((progress.shards, progress.shards_done), (3, 1));
+    let works = [bench.task(A).work, bench.task(A).work];
+    assert_eq!(works, [merge(1, 2, 1), merge(2, 3, 1)]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use chomp_table::manifest::{MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_nam
 use chomp_table::shard::{ShardSize, ShardWriter};
 
 use super::*;
+use crate::merge::{Cut, Merger};
 
 /// The table of so many bits as it is by definition, in shards of so many words.
 #[expect(clippy::disallowed_methods, reason = "a table for a test")]
@@ -66,7 +67,7 @@ fn restored(
     range_bits: RangeBits,
     (threads, memory_bytes): (usize, u64),
     wanted: impl Fn(Head) -> bool + Sync,
-) -> Vec<(RangeSummary, Vec<u8>)> {
+) -> (Records, Vec<Merged>) {
     let scratch = tempfile::tempdir().unwrap();
     let restorer = Restorer {
         table,
@@ -93,11 +94,47 @@ fn restored(
         *told.lock().unwrap() = done;
         ControlFlow::Continue(())
     };
-    restorer.run(wanted, keep, watch).unwrap();
+    let shards = restorer.run(wanted, keep, watch).unwrap();
     assert!((0.0..=1.0).contains(&told.into_inner().unwrap()));
     let mut all = all.into_inner().unwrap();
     all.sort_unstable_by_key(|(summary, _)| summary.head);
-    all
+    (all, shards)
+}
+
+/// What is said of a shard that is merged from these records.
+fn merged(
+    records: &Records,
+    bits: u32,
+    range_bits: RangeBits,
+    size: ShardSize,
+    number: u32,
+) -> Merged {
+    let mut before = u64::from(number) * size.shard_words as u64;
+    let mut head = Head(0);
+    for (summary, _) in records.iter().take_while(|_| number > 0) {
+        head = summary.head;
+        if summary.stored > before {
+            break;
+        }
+        before -= summary.stored;
+    }
+    let skip = before;
+    let last = false;
+    let cut = Cut {
+        number,
+        head,
+        skip,
+        last,
+    };
+    let mut merger = Merger::new(bits, range_bits, size, cut);
+    while let Some(head) = merger.next() {
+        let record = &records[usize::try_from(head.0).unwrap()].1;
+        let contents = range::decode(record, range_bits).unwrap();
+        merger
+            .push(head, &contents.losing, contents.stored)
+            .unwrap();
+    }
+    merger.finish().unwrap().0
 }
 
 #[test]
@@ -115,7 +152,15 @@ fn records_are_those_of_ranges_that_were_evaluated() {
         let folder = publish(directory.path(), bits, &losing[..1 << (bits - 1)], 700);
         let table = Table::open(&folder).unwrap();
         let range_bits = RangeBits::new(range_bits).unwrap();
-        let found = restored(&table, range_bits, (threads, memory_bytes), |_| true);
+        let (found, shards) = restored(&table, range_bits, (threads, memory_bytes), |_| true);
+        let size = ShardSize {
+            shard_words: 700,
+            frame_words: 100,
+        };
+        assert_eq!(shards.len() + 1, table.manifest().shards.len());
+        for (number, shard) in (0..).zip(shards) {
+            assert_eq!(shard, merged(&found, bits, range_bits, size, number));
+        }
         let heads = (0..range_bits.heads(bits)).map(Head);
         let expected: Vec<_> = heads
             .map(|head| record(&losing, head, range_bits))
@@ -124,9 +169,10 @@ fn records_are_those_of_ranges_that_were_evaluated() {
             found == expected,
             "{bits} bits, {range_bits} range bits, {threads} threads"
         );
-        let some = restored(&table, range_bits, (threads, memory_bytes), |head| {
+        let (some, shards) = restored(&table, range_bits, (threads, memory_bytes), |head| {
             head.0 % 3 == 1
         });
+        assert_eq!(shards, []);
         let expected = expected
             .into_iter()
             .filter(|(summary, _)| summary.head.0 % 3 == 1);
@@ -141,7 +187,8 @@ fn a_table_that_is_smaller_than_a_range_restores_nothing() {
     let folder = publish(directory.path(), 13, &definition::losing(13), 100);
     let table = Table::open(&folder).unwrap();
     let range_bits = RangeBits::new(14).unwrap();
-    assert_eq!(restored(&table, range_bits, (2, 1 << 20), |_| true), []);
+    let nothing = restored(&table, range_bits, (2, 1 << 20), |_| true);
+    assert_eq!(nothing, (vec![], vec![]));
 }
 
 #[test]

@@ -2,30 +2,29 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
 
 use crate::common::{
-    Ended, FINGERPRINT_28, copy, end, fingerprint, folder, number, ranges_done, run, run_in, send,
+    FINGERPRINT_28, copy, end, files, fingerprint, folder, number, ranges_done, run, run_in, send,
     start, wait, wait_until,
 };
 use chomp_table::known;
+use chomp_table::rng::Rng;
+use chomp_trials::trials;
 use nix::sys::signal::Signal;
 
-/// Some thousand ranges, and some hundred.
 const RANGE_BITS: u32 = 14;
 const STEP_RANGE_BITS: u32 = 20;
 
-/// Fails unless a run of so many bits evaluated only what the table of `before` bits does not have.
-fn extends(ended: &Ended, range_bits: u32, before: u32, bits: u32) {
-    let summary = ended.summary();
-    let known = known::fingerprints().find(|(of, _)| *of == bits).unwrap();
-    assert_eq!(fingerprint(&summary), known.1.to_string());
-    let heads = |bits: u32| 1_u64 << (bits - range_bits);
-    let evaluated = number(&summary, "ranges_evaluated");
-    assert_eq!(
-        evaluated,
-        heads(bits) - heads(before),
-        "{before} to {bits} bits"
-    );
+fn known(bits: u32) -> String {
+    let known = known::fingerprints().find(|(of, _)| *of == bits);
+    known.unwrap().1.to_string()
+}
+
+fn heads(bits: u32, range_bits: u32) -> u64 {
+    1 << (bits - range_bits)
 }
 
 /// What a download is, in a directory of its own.
@@ -40,35 +39,38 @@ fn published(from: &Path, bits: u32) -> tempfile::TempDir {
 fn step_by_step_each_from_what_was_published_before() {
     let mut directory = folder();
     end(&mut run(directory.path(), 25)).summary();
-    for bits in 26..=32 {
+    for bits in 26..=33 {
         directory = published(directory.path(), bits - 1);
-        let ended = end(&mut run_in(directory.path(), bits, STEP_RANGE_BITS));
-        extends(&ended, STEP_RANGE_BITS, bits - 1, bits);
+        let summary = end(&mut run_in(directory.path(), bits, STEP_RANGE_BITS)).summary();
+        assert_eq!(fingerprint(&summary), known(bits));
+        let rest = heads(bits, STEP_RANGE_BITS) - heads(bits - 1, STEP_RANGE_BITS);
+        assert_eq!(number(&summary, "ranges_evaluated"), rest, "to {bits} bits");
     }
 }
 
 #[test]
 fn killed_while_it_restores() {
     let first = folder();
-    end(&mut run(first.path(), 27)).summary();
-    let directory = published(first.path(), 27);
-    let table = directory.path();
-    let all = 1_u64 << (27 - RANGE_BITS);
-    let mut before = 0;
-    for kill in 1..=3 {
-        let mut child = start(&mut run_in(table, 29, RANGE_BITS));
-        assert!(wait_until(&mut child, || ranges_done(table) > before));
-        send(child.id(), Signal::SIGKILL);
-        wait(child);
-        let restored = ranges_done(table);
-        assert!(
-            restored > before && restored < all,
-            "{restored} after {kill} kills"
-        );
-        before = restored;
-    }
-    let ended = end(&mut run_in(table, 29, RANGE_BITS));
-    extends(&ended, RANGE_BITS, 27, 29);
+    end(&mut run(first.path(), 28)).summary();
+    let amid = AtomicU32::new(0);
+    trials("kills while ranges are restored")
+        .at_least(8)
+        .run(|seed| {
+            let directory = published(first.path(), 28);
+            let table = directory.path();
+            let journal = table.join("work/journal");
+            let mut child = start(&mut run_in(table, 29, STEP_RANGE_BITS));
+            assert!(wait_until(&mut child, || !files(&journal).is_empty()));
+            sleep(Duration::from_millis(Rng(seed).below(60)));
+            send(child.id(), Signal::SIGKILL);
+            wait(child);
+            amid.fetch_add(u32::from(ranges_done(table) == 0), Ordering::Relaxed);
+            let summary = end(&mut run_in(table, 29, STEP_RANGE_BITS)).summary();
+            assert_eq!(fingerprint(&summary), known(29));
+            let rest = heads(29, STEP_RANGE_BITS) - heads(28, STEP_RANGE_BITS);
+            assert!(number(&summary, "ranges_evaluated") <= rest);
+        });
+    assert!(amid.into_inner() > 0, "no kill came before the end of it");
 }
 
 /// What it cannot give is computed.
