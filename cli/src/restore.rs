@@ -34,8 +34,8 @@ const BITS_MIN: u32 = 24;
 /// The part of the memory that restored ranges take before they are written.
 const WAITING_SHARE: u64 = 16;
 
-/// Restores, by so many threads with so much memory, the ranges that the largest published table in the store of a job has, and the job has not. Returns whether the
-/// job is to go on: not if it was stopped.
+/// Restores, by so many threads with so much memory, the ranges that the largest published table in the store of a job has,
+/// and the job has not. Returns whether the job is to go on: not if it was stopped.
 pub(crate) async fn restore(
     directory: &Directory,
     size: u32,

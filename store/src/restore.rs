@@ -22,7 +22,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use chomp_table::range::{self, BUCKET_BITS, Range};
+use chomp_table::manifest::MANIFEST_NAME;
+use chomp_table::range::{self, BUCKET_BITS, Range, losing_max};
 use chomp_table::{Head, RangeBits, RangeSummary, Table, TableError, Word};
 
 use crate::merged::Merged;
@@ -163,6 +164,12 @@ impl Restorer<'_> {
                 for head in heads.into_iter().filter(|&head| wanted(head)) {
                     let start = (head.0 - first) << (self.range_bits.get() - 1);
                     let losing = within(&losing, start..start + self.range_bits.positions());
+                    if !are_possible(losing, self.range_bits) {
+                        let file = self.table.folder().join(MANIFEST_NAME);
+                        let what =
+                            format!("it has more losing positions than range {head} can have");
+                        return Err(TableError::Damaged { file, what }.into());
+                    }
                     let range = Range {
                         head,
                         losing: losing.iter().map(|&index| index - low(start)).collect(),
@@ -255,6 +262,17 @@ impl Edges {
 fn is_short(word: u64, heads: u64) -> bool {
     let zeros = word.trailing_zeros();
     word.checked_shr(zeros).is_some_and(|head| head < heads)
+}
+
+/// Whether a range can have so many losing positions: a table that somebody made up may have more.
+fn are_possible(losing: &[u32], range_bits: RangeBits) -> bool {
+    let all = (1 << BUCKET_BITS) - 1;
+    let ends = losing.iter().skip(all as usize);
+    let is_full = losing
+        .iter()
+        .zip(ends)
+        .any(|(first, last)| last - first == all);
+    losing.len() as u64 <= losing_max(range_bits) && !is_full
 }
 
 /// Those of ascending numbers that are in a span.

@@ -192,6 +192,31 @@ fn a_table_that_is_smaller_than_a_range_restores_nothing() {
 }
 
 #[test]
+fn a_table_that_was_made_up_is_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    let losing: Vec<bool> = (0..1 << 13).map(|index| index % 3 == 1).collect();
+    let table = Table::open(&publish(directory.path(), 14, &losing, 1000)).unwrap();
+    let restorer = Restorer {
+        table: &table,
+        range_bits: RangeBits::new(13).unwrap(),
+        threads: 1,
+        memory_bytes: 1 << 20,
+        scratch: directory.path(),
+    };
+    let keep = |_| Ok::<(), Infallible>(());
+    let refused = restorer.run(|_| true, keep, |_| ControlFlow::Continue(()));
+    let error = refused.unwrap_err().to_string();
+    assert!(
+        error.contains("more losing positions than range 0 can have"),
+        "{error}"
+    );
+    assert!(are_possible(&[0, 1, 5], restorer.range_bits));
+    let full: Vec<u32> = (7..7 + (1 << BUCKET_BITS)).collect();
+    let largest = RangeBits::new(32).unwrap();
+    assert!(!are_possible(&full, largest) && are_possible(&full[1..], largest));
+}
+
+#[test]
 #[expect(clippy::disallowed_methods, reason = "damage to a table for a test")]
 fn damage_and_a_wish_to_stop_end_it() {
     let directory = tempfile::tempdir().unwrap();

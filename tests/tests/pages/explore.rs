@@ -234,6 +234,7 @@ fn boards_of_a_box_are_on_the_map_too() {
     let Some(browser) = opened(&site) else {
         return;
     };
+    browser.wait_to_say("#facts", "if the winner hurries");
     let position = browser.text("#facts");
     for (rows, columns, cells) in [
         (1, longest, "(1, 2), (1, 3) and (1, 4)"),
