@@ -264,18 +264,11 @@ impl Merger {
             let (info, leaf, bytes) = self.shard.finish_with_leaf();
             (Some(info), leaf, Some(bytes))
         };
-        let sums = (0..).zip(self.sums).filter(|(_, (losing, _))| *losing > 0);
         let merged = Merged {
             number: self.cut.number,
             shard,
             leaf,
-            sums: sums
-                .map(|(bits, (losing, unpaired))| LengthSums {
-                    bits,
-                    losing,
-                    unpaired,
-                })
-                .collect(),
+            sums: LengthSums::of(self.sums),
         };
         Ok((merged, bytes))
     }

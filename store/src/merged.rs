@@ -173,6 +173,19 @@ pub struct LengthSums {
     pub unpaired: u64,
 }
 
+impl LengthSums {
+    /// The numbers of losing words, and their check sums, by the number of bits; those of no words are left out.
+    pub(crate) fn of(sums: impl IntoIterator<Item = (u64, u64)>) -> Vec<LengthSums> {
+        let sums = (0..).zip(sums).filter(|(_, (losing, _))| *losing > 0);
+        let sums = sums.map(|(bits, (losing, unpaired))| LengthSums {
+            bits,
+            losing,
+            unpaired,
+        });
+        sums.collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -124,9 +124,7 @@ impl Restorer<'_> {
                                 short.push(word);
                             }
                         }
-                        if mirror != word {
-                            spill.push(mirror)?;
-                        }
+                        spill.push(mirror)?;
                     }
                     tell(words.len())
                 })?;

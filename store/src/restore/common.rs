@@ -62,18 +62,11 @@ impl Common<'_> {
             .unwrap_or_else(PoisonError::into_inner);
         let shards = self.shards.iter().zip(sums).enumerate();
         let merged = shards.map(|(number, (shard, sums))| {
-            let sums = (0..).zip(sums).filter(|(_, (losing, _))| *losing > 0);
             Ok(Merged {
                 number: u32::try_from(number).expect("a table has at most 2^32 shards"),
                 shard: Some(shard.clone()),
                 leaf: leaf(self.table, number, shard)?,
-                sums: sums
-                    .map(|(bits, (losing, unpaired))| LengthSums {
-                        bits,
-                        losing,
-                        unpaired,
-                    })
-                    .collect(),
+                sums: LengthSums::of(sums),
             })
         });
         merged.collect()
