@@ -4,7 +4,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::common::{FINGERPRINT_20, FINGERPRINT_24, FINGERPRINT_28};
+use crate::common::{FINGERPRINT_20, FINGERPRINT_24};
 use crate::peers::client::{Client, Offer};
 use crate::peers::lies::{Deeds, Speech, flip, work};
 use crate::peers::{Job, assert_content, block_on};
@@ -58,29 +58,64 @@ fn one_that_lies_a_little_where_nobody_compares() {
     job.assert_no_harm("sent a wrong content");
 }
 
-/// One that finds something else in whatever it is to check is found out at its first check.
+/// One that finds something else in what it is to check is found out though nobody else works.
 #[test]
 fn one_that_lies_in_checks() {
-    // Longer than others, so that there is a check for it.
-    let job = LoneJob::of((28, FINGERPRINT_28), async |client| {
+    let mut cluster = Job::start(BITS, 12, &["--check-one-in", "1"]);
+    let deeds = block_on(async {
+        let mut ann = Client::join(&cluster.access_of("ann"), 1, "ann").await;
+        let mut liar = Client::join(&cluster.access_of("liar"), 2, "liar").await;
+        let evaluated = work_honestly(&mut ann).await.unwrap();
         let mut deeds = Deeds::default();
-        while let Some(task) = deeds.next_task(client).await {
-            if let Some(Work::Check(check)) = &task.work
-                && let Some(truth) = client.evaluate(&check.heads, task.journal).await
-            {
-                let (_, mut ranges) = client.part(&truth);
-                ranges[0].digest[7] ^= 1;
-                let wrong = Said::Checked(v1::Checked { ranges });
-                let _ = client.say(&task, None, Some(wrong)).await;
-                deeds.lies += 1;
-            } else {
-                let _ = client.give_back(task.lease).await;
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+        let task = deeds.next_task(&mut liar).await.unwrap();
+        let Some(Work::Check(check)) = &task.work else {
+            panic!("{task:?}");
+        };
+        assert_eq!(check.heads, evaluated.heads);
+        let truth = liar.evaluate(&check.heads, task.journal).await;
+        let (_, mut ranges) = liar.part(&truth.unwrap());
+        ranges[0].digest[7] ^= 1;
+        let wrong = Said::Checked(v1::Checked { ranges });
+        liar.say(&task, None, Some(wrong)).await.unwrap();
+        deeds.lies += 1;
+        while let Some(task) = deeds.next_task(&mut liar).await {
+            let _ = liar.give_back(task.lease).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
+        let worker = ann.worker;
+        ann.rpc.leave(v1::LeaveRequest { worker }).await.unwrap();
         deeds
     });
-    job.assert_no_harm("sent a wrong content");
+    let honest = cluster.start_worker("honest");
+    assert_eq!(cluster.published()["fingerprint"], FINGERPRINT_24);
+    assert_content(honest);
+    LoneJob { cluster, deeds }.assert_no_harm("sent a wrong content");
+}
+
+struct Done {
+    heads: Vec<u64>,
+    is_check: bool,
+}
+
+/// Does the next task as it should be done, if there is one now.
+async fn work_honestly(client: &mut Client) -> Option<Done> {
+    let Offer::Task(task) = client.lease().await else {
+        return None;
+    };
+    let (heads, is_check) = match &task.work {
+        Some(Work::Evaluate(evaluate)) => (evaluate.heads.clone(), false),
+        Some(Work::Check(check)) => (check.heads.clone(), true),
+        other => panic!("{other:?}"),
+    };
+    let truth = client.evaluate(&heads, task.journal).await.unwrap();
+    if is_check {
+        let (_, ranges) = client.part(&truth);
+        let said = Said::Checked(v1::Checked { ranges });
+        client.say(&task, None, Some(said)).await.unwrap();
+    } else {
+        client.submit(&task, &truth).await.unwrap();
+    }
+    Some(Done { heads, is_check })
 }
 
 /// A job without replicas that a liar takes part in.
@@ -102,14 +137,7 @@ impl LoneJob {
     }
 
     fn with(liar: impl AsyncFnOnce(&mut Client) -> Deeds + Send) -> LoneJob {
-        LoneJob::of((BITS, FINGERPRINT_24), liar)
-    }
-
-    fn of(
-        (bits, fingerprint): (u32, &str),
-        liar: impl AsyncFnOnce(&mut Client) -> Deeds + Send,
-    ) -> LoneJob {
-        let mut cluster = Job::start(bits, bits / 2, &[]);
+        let mut cluster = Job::start(BITS, 12, &[]);
         let access = cluster.access_of("liar");
         let (joined, has_joined) = mpsc::channel();
         let deeds = std::thread::scope(|scope| {
@@ -123,7 +151,7 @@ impl LoneJob {
             has_joined.recv().unwrap();
             let honest = cluster.start_worker("honest");
             let manifest = cluster.published();
-            assert_eq!(manifest["fingerprint"], fingerprint);
+            assert_eq!(manifest["fingerprint"], FINGERPRINT_24);
             assert_eq!(manifest["replicas"], 1);
             assert_content(honest);
             liar.join().unwrap()
@@ -145,29 +173,14 @@ impl LoneJob {
 }
 
 /// The first ranges that are checked in a job in which one evaluates and one checks.
-async fn checked(cluster: &Job) -> Vec<u64> {
+async fn checked(cluster: &Job) -> Vec<Vec<u64>> {
     let mut ann = Client::join(&cluster.access_of("ann"), 1, "ann").await;
     let mut bob = Client::join(&cluster.access_of("bob"), 2, "bob").await;
     let mut checked = Vec::new();
     while checked.len() < 20 {
         for client in [&mut ann, &mut bob] {
-            let Offer::Task(task) = client.lease().await else {
-                continue;
-            };
-            match &task.work {
-                Some(Work::Evaluate(evaluate)) => {
-                    let truth = client.evaluate(&evaluate.heads, task.journal).await;
-                    client.submit(&task, &truth.unwrap()).await.unwrap();
-                }
-                Some(Work::Check(check)) => {
-                    checked.extend(&check.heads);
-                    let truth = client.evaluate(&check.heads, task.journal).await;
-                    let (_, ranges) = client.part(&truth.unwrap());
-                    let said = Said::Checked(v1::Checked { ranges });
-                    client.say(&task, None, Some(said)).await.unwrap();
-                }
-                other => panic!("{other:?}"),
-            }
+            let done = work_honestly(client).await;
+            checked.extend(done.filter(|done| done.is_check).map(|done| done.heads));
         }
     }
     checked
@@ -238,28 +251,14 @@ fn all_ranges_are_checked_or_none_if_the_owner_wants_so() {
             let mut ann = Client::join(&cluster.access_of("ann"), 1, "ann").await;
             let mut bob = Client::join(&cluster.access_of("bob"), 2, "bob").await;
             for _ in 0..30 {
-                let Offer::Task(task) = ann.lease().await else {
-                    panic!("there is something to do");
-                };
-                let Some(Work::Evaluate(evaluate)) = &task.work else {
-                    panic!("{task:?}");
-                };
-                let truth = ann.evaluate(&evaluate.heads, task.journal).await;
-                ann.submit(&task, &truth.unwrap()).await.unwrap();
-                if !is_checked {
-                    continue;
+                let evaluated = work_honestly(&mut ann).await.unwrap();
+                assert!(!evaluated.is_check);
+                if is_checked {
+                    let checked = work_honestly(&mut bob).await.unwrap();
+                    assert!(checked.is_check && checked.heads == evaluated.heads);
+                } else {
+                    assert!(!work_honestly(&mut bob).await.unwrap().is_check);
                 }
-                let Offer::Task(task) = bob.lease().await else {
-                    panic!("there is something to check");
-                };
-                let Some(Work::Check(check)) = &task.work else {
-                    panic!("{task:?}");
-                };
-                assert_eq!(check.heads, evaluate.heads);
-                let truth = bob.evaluate(&check.heads, task.journal).await;
-                let (_, ranges) = bob.part(&truth.unwrap());
-                let said = Said::Checked(v1::Checked { ranges });
-                bob.say(&task, None, Some(said)).await.unwrap();
             }
         });
     }
