@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::args::PlanArgs;
 use crate::exit::Exit;
 use crate::local::COORDINATOR_RANGE_BYTES;
+use crate::restore::is_restored;
 use crate::{coordinator, costs, local, machine, trial};
 
 /// Threads help as long as the wall time is at most so many times the CPU time divided by the threads.
@@ -77,6 +78,8 @@ struct Cpu {
     coordinator: f64,
     /// Merging ranges into shards.
     shards: f64,
+    /// Restoring ranges from the shards of the table that is extended.
+    restoring: f64,
 }
 
 /// Seconds that no number of workers shortens: layers x (evaluation + commit + fetch).
@@ -194,7 +197,13 @@ fn plan(
     let losing = losing_total(bits);
     let ranges = forecast.ranges();
 
-    let job = Job::new(&forecast, costs)?;
+    let mut job = Job::new(&forecast, costs)?;
+    if let Some(from) = args
+        .from
+        .filter(|&from| is_restored(from, bits, range_bits))
+    {
+        job = job.extending(from);
+    }
     let outcome = job.run(cluster)?;
     let workers_that_help = scan(&job, ranges, cluster, &outcome)?;
     let path = CriticalPath::new(&forecast, costs);
@@ -231,6 +240,7 @@ fn plan(
             coding: outcome.coding_seconds,
             coordinator: outcome.coordinator_seconds,
             shards: outcome.shard_seconds,
+            restoring: outcome.restoring_seconds,
         },
         wall_seconds: outcome.seconds,
         shards_seconds: outcome.seconds - outcome.ranges_seconds,
@@ -428,8 +438,12 @@ impl Path {
 
 impl Cpu {
     fn text(&self) -> String {
+        let restoring = match self.restoring {
+            0.0 => String::new(),
+            seconds => format!(", restoring {}", time(seconds)),
+        };
         format!(
-            "{} of threads like this machine's: evaluation {}, coding {}, coordinator {}, shards {}",
+            "{} of threads like this machine's: evaluation {}, coding {}, coordinator {}, shards {}{restoring}",
             time(self.total),
             time(self.evaluation),
             time(self.coding),

@@ -34,6 +34,11 @@ const BITS_MIN: u32 = 24;
 /// The part of the memory that restored ranges take before they are written.
 const WAITING_SHARE: u64 = 16;
 
+/// Whether the ranges of a table of `bits` bits are restored for one of `size`, if they are not there.
+pub(crate) fn is_restored(bits: u32, size: u32, range_bits: RangeBits) -> bool {
+    bits < size && bits >= BITS_MIN.max(range_bits.get())
+}
+
 /// Restores, by so many threads with so much memory, the ranges that the largest published table in the store of a job has,
 /// and the job has not. Returns whether the job is to go on: not if it was stopped.
 pub(crate) async fn restore(
@@ -58,7 +63,7 @@ pub(crate) async fn restore(
     let ledger = ledger.with_context(|| in_table(&directory.location))?;
     let heads = range_bits.heads(bits);
     let is_done = ledger.is_some_and(|ledger| ledger.done(heads).count() as u64 == heads);
-    if is_done || bits >= size || bits < BITS_MIN.max(range_bits.get()) {
+    if is_done || !is_restored(bits, size, range_bits) {
         return Ok(true);
     }
     let made = chomp_files::make_folders(scratch);

@@ -188,11 +188,16 @@ fn way(text: &str) -> Result<Way, String> {
 #[command(after_help = "\
 Examples:
   chomp plan --bits 40
+  chomp plan --bits 41 --from 40
   chomp plan --bits 44 --workers 20 --threads 16 --memory 32GiB --bandwidth 1GiB")]
 pub(crate) struct PlanArgs {
     /// Plan for all positions of at most this many bits (first row + number of rows)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
     pub(crate) bits: u32,
+
+    /// Plan for a job beside the published table of this many bits, which it extends
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
+    pub(crate) from: Option<u32>,
 
     /// Plan for this many workers, each with the threads and the memory given here, and a coordinator
     /// on a machine like this one [default: for `chomp run` on this machine]

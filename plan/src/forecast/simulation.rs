@@ -29,8 +29,8 @@ use chomp_table::{Digest, Head};
 
 use super::{as_f64, round};
 use crate::{
-    Action, Event, LeaseAnswer, Millis, Past, Phase, Plan, PlanError, RequestId, SubmissionId,
-    Task, Work, WorkerId,
+    Action, Event, LeaseAnswer, Millis, Phase, Plan, PlanError, RequestId, SubmissionId, Task,
+    Work, WorkerId,
 };
 pub use job::Job;
 pub use path::CriticalPath;
@@ -147,14 +147,19 @@ impl Job {
     ///
     /// If the plan does not come to its end, which would be a bug of one of both.
     pub fn run(&self, cluster: Cluster) -> Result<Prediction, PlanError> {
-        let (plan, first) = Plan::new(self.settings.clone(), &Past::default())?;
-        debug_assert!(first.is_empty(), "nothing is done yet");
+        let (plan, first) = Plan::new(self.settings.clone(), &self.past)?;
+        debug_assert!(first.is_empty(), "there is something to do");
         let lanes = cluster.workers * cluster.threads * LANES_PER_THREAD;
+        let restorers = if cluster.shared {
+            cluster.threads
+        } else {
+            cluster.coordinator_threads
+        };
         let mut simulation = Simulation {
             job: self,
             cluster,
             plan,
-            now: 0,
+            now: nanos(self.restoring / f64::from(restorers)),
             agenda: BinaryHeap::new(),
             steps: 0,
             workers: (0..cluster.workers)
@@ -170,6 +175,7 @@ impl Job {
             segments: 0,
             profile: Profile::default(),
         };
+        simulation.profile.outcome.restoring_seconds = self.restoring;
         simulation.run();
         Ok(simulation.profile.outcome)
     }

@@ -30,6 +30,8 @@ pub struct Prediction {
     pub shard_seconds: f64,
     /// The coordinator's work.
     pub coordinator_seconds: f64,
+    /// Restoring ranges from the table that is extended.
+    pub restoring_seconds: f64,
 }
 
 impl Prediction {
@@ -39,6 +41,7 @@ impl Prediction {
             + self.coding_seconds
             + self.shard_seconds
             + self.coordinator_seconds
+            + self.restoring_seconds
     }
 }
 

@@ -52,6 +52,24 @@ fn one_thread_takes_as_long_as_all_work() {
     near(outcome.put, record_bytes + shard_bytes);
 }
 
+/// What a smaller table has takes no evaluation, but its restoring.
+#[test]
+fn a_job_that_extends_a_table_evaluates_the_rest() {
+    let (costs, bits) = (costs(), range_bits(12));
+    let forecast = Forecast::new(20, bits);
+    let job = Job::new(&forecast, &costs).unwrap();
+    let (anew, extended) = (
+        job.run(CLUSTER).unwrap(),
+        job.extending(19).run(CLUSTER).unwrap(),
+    );
+    let rest = (bits.heads(19)..forecast.ranges()).map(Head);
+    let evaluation: f64 = rest.map(|head| costs.evaluation(&forecast, head)).sum();
+    assert!((extended.evaluation_seconds / evaluation - 1.0).abs() < 1e-6);
+    assert!(anew.restoring_seconds == 0.0 && extended.restoring_seconds > 0.0);
+    assert!(extended.shard_seconds <= anew.shard_seconds && extended.tasks < anew.tasks);
+    assert!(extended.seconds > extended.restoring_seconds + extended.evaluation_seconds);
+}
+
 /// One range, step by step.
 #[test]
 fn the_time_of_a_table_of_one_range_is_the_sum_of_its_steps() {
@@ -107,6 +125,7 @@ fn the_time_of_a_table_of_one_range_is_the_sum_of_its_steps() {
             coding_seconds: coding,
             shard_seconds: merging + hashing,
             coordinator_seconds: 3.0 * control,
+            restoring_seconds: 0.0,
         };
         check(&outcome, &expected);
         let cpu = evaluation + coding + merging + hashing + 3.0 * control;
@@ -284,6 +303,7 @@ fn jobs_take_as_long_as_they_did() {
         coding_seconds: 0.081_785_092,
         shard_seconds: 0.021_438_741,
         coordinator_seconds: 0.060_8,
+        restoring_seconds: 0.0,
     };
     check(&run(20, cluster), &expected);
     let expected = Prediction {
@@ -295,6 +315,7 @@ fn jobs_take_as_long_as_they_did() {
         evaluation_seconds: 0.794_872_049,
         coding_seconds: 0.075_479_115,
         coordinator_seconds: 0.051,
+        restoring_seconds: 0.0,
         ..expected
     };
     check(
@@ -324,6 +345,7 @@ fn jobs_take_as_long_as_they_did() {
         coding_seconds: 0.532_980_859,
         shard_seconds: 0.072_649_545,
         coordinator_seconds: 0.227_4,
+        restoring_seconds: 0.0,
     };
     check(&run(22, cluster), &expected);
 }
