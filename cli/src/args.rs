@@ -19,9 +19,7 @@ pub(crate) use boxes::BoxArgs;
 pub(crate) use download::DownloadArgs;
 pub(crate) use export::ExportArgs;
 pub(crate) use game::GameArgs;
-pub(crate) use job::{
-    CoordinatorArgs, GrundyArgs, JobArgs, PlanArgs, RunArgs, StatusArgs, Way, WorkerArgs, wanted,
-};
+pub(crate) use job::{CoordinatorArgs, GrundyArgs, PlanArgs, RunArgs, StatusArgs, Way, WorkerArgs};
 pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use query::{Numbers, OpeningsArgs, QueryArgs};
 pub(crate) use serve::{RATE, ServeArgs};
@@ -124,8 +122,8 @@ impl Command {
     /// Whether the command takes long and programs are to hear how it goes on.
     pub(crate) fn tells_events(&self) -> bool {
         match self {
-            Command::Run(args) => args.job.table.json,
-            Command::Grundy(args) => args.job.table.json,
+            Command::Run(args) => args.table.json,
+            Command::Grundy(args) => args.json,
             Command::Coordinator(args) => args.table.json,
             Command::Worker(args) => args.json,
             Command::Download(args) => args.json,

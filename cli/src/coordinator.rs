@@ -17,7 +17,7 @@ use chomp_table::format::describe;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{self, ACCESS_NAME};
-use crate::args::{CoordinatorArgs, wanted};
+use crate::args::CoordinatorArgs;
 use crate::directory::{Directory, in_table, prune};
 use crate::exit::Exit;
 use crate::machine;
@@ -41,8 +41,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     let meter = Meter::start();
     let stop = stop_on_signals()?;
     let table = &args.table;
-    let wanted = wanted(Some(&args.words), Some(&args.values));
-    let opening = Directory::open(wanted, table, THREADS, MEMORY_BYTES);
+    let opening = Directory::open(args.wanted, table, THREADS, MEMORY_BYTES);
     let Some(directory) = unless_stopped(&stop, opening).await else {
         return Ok(stopped(display));
     };
@@ -50,9 +49,9 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
     if let Some(finished) = &directory.finished
         && !table.keep_parts
     {
-        directory.prune(finished.size(), display).await;
+        directory.prune(finished.bits, display).await;
     }
-    let (size, was_finished) = (wanted.size(), directory.finished.is_some());
+    let (size, was_finished) = (args.wanted.bits, directory.finished.is_some());
 
     let home = &table.table;
     let _home = lock_home(home, &directory.location, table.journal.as_deref())?;
@@ -72,7 +71,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         .tls
         .then(|| issuer.server_config(&endpoints.names, machine::seconds_since_1970));
     let options = Options {
-        division: directory.division,
+        range_bits: directory.range_bits,
         size,
         replicas: args.replicas,
         check_one_in: args.check_one_in,
@@ -125,8 +124,8 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
             prune(&coordinator.journal(), size, display).await;
         }
         let published = directory.manifest(size).await?;
-        let folder = directory.published(published.size());
-        report(table.json, size, &published, folder, directory.cost(meter))?;
+        let folder = directory.published(published.bits);
+        report(table.json, size, published, folder, directory.cost(meter))?;
         if args.exit_when_done {
             say_goodbye(&coordinator).await;
         } else {

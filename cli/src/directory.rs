@@ -9,10 +9,10 @@ use anyhow::Context;
 use chomp_store::location::Location;
 use chomp_store::objects::Storage;
 use chomp_store::{Journal, StoreError, journal, published};
-use chomp_table::Division;
+use chomp_table::RangeBits;
 use chomp_table::format::describe;
-use chomp_table::reader::{AnyManifest, Table, TableError};
-use chomp_table::values::Values;
+use chomp_table::manifest::{Manifest, folder_name};
+use chomp_table::reader::{Table, TableError};
 
 use crate::args::{TableArgs, Wanted};
 use crate::machine;
@@ -23,10 +23,10 @@ use crate::summary::{Cost, Meter};
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) division: Division,
-    /// The manifest of the published table, if that has the bits, or tiles, of the job. If it is in a directory, every
+    pub(crate) range_bits: RangeBits,
+    /// The manifest of the published table, if that has the bits of the job. If it is in a directory, every
     /// byte of it was checked.
-    pub(crate) finished: Option<AnyManifest>,
+    pub(crate) finished: Option<Manifest>,
     /// Where the store is, for workers and for people.
     pub(crate) location: Location,
     /// The time of the runs before.
@@ -49,27 +49,27 @@ impl Directory {
             removed.with_context(|| in_table(&location))?;
         }
         let ledger = journal::look(&*storage).await;
-        let usual = wanted.division(threads, memory_bytes);
-        let division = match &ledger {
+        let usual = wanted.usual(threads, memory_bytes);
+        let range_bits = match &ledger {
             Ok(Some(ledger)) if ledger.takes(usual) => usual,
-            Ok(Some(ledger)) if !wanted.fits(ledger.division) => {
-                let (table, asked) = (ledger.division, usual);
+            Ok(Some(ledger)) if wanted.range_bits.is_some() => {
+                let (table, asked) = (ledger.range_bits, usual);
                 return Err(StoreError::OtherRangeBits { table, asked })
                     .with_context(|| in_table(&location));
             }
-            Ok(Some(ledger)) => ledger.division,
+            Ok(Some(ledger)) => ledger.range_bits,
             _ => usual,
         };
-        let size = wanted.size();
+        let size = wanted.bits;
         let finished = match &location {
             Location::Directory(folder) => {
                 let folder = folder.clone();
                 // Checking every byte of a table takes long: a signal meanwhile is to be heard.
-                let check = tokio::task::spawn_blocking(move || finished(&folder, division, size));
+                let check = tokio::task::spawn_blocking(move || finished(&folder, size));
                 let check = check.await;
                 check.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?
             }
-            Location::Bucket(_) => published(&*storage, division, size)
+            Location::Bucket(_) => published(&*storage, size)
                 .await
                 .with_context(|| in_table(&location))?,
         };
@@ -83,7 +83,7 @@ impl Directory {
         };
         Ok(Directory {
             storage,
-            division,
+            range_bits,
             finished,
             location,
             worked: Duration::from_secs(worked),
@@ -107,7 +107,7 @@ impl Directory {
         let opened = machine::random();
         let opened = Journal::open(
             Arc::clone(&self.storage),
-            self.division,
+            self.range_bits,
             size,
             opened,
             opened,
@@ -122,18 +122,18 @@ impl Directory {
     }
 
     /// The manifest of the published table of this size, or of a larger one that was there before.
-    pub(crate) async fn manifest(&self, size: u32) -> anyhow::Result<AnyManifest> {
+    pub(crate) async fn manifest(&self, size: u32) -> anyhow::Result<Manifest> {
         if let Some(finished) = &self.finished {
             return Ok(finished.clone());
         }
-        let published = published(&*self.storage, self.division, size).await;
+        let published = published(&*self.storage, size).await;
         let published = published.with_context(|| in_table(&self.location))?;
         published.context("the table that was published is gone")
     }
 
     /// Where the published table of this size is.
     pub(crate) fn published(&self, size: u32) -> PathBuf {
-        let folder = self.division.folder_name(size);
+        let folder = folder_name(size);
         match &self.location {
             Location::Directory(directory) => directory.join(folder),
             Location::Bucket(bucket) => PathBuf::from(format!("{bucket}/{folder}")),
@@ -144,11 +144,10 @@ impl Directory {
 /// The manifest of the published table of this size, if there is one.
 pub(crate) async fn published(
     storage: &dyn Storage,
-    division: Division,
     size: u32,
-) -> anyhow::Result<Option<AnyManifest>> {
-    let bytes = published::manifest(storage, &division.folder_name(size)).await?;
-    let parse = |bytes: bytes::Bytes| AnyManifest::parse_as(&bytes, division);
+) -> anyhow::Result<Option<Manifest>> {
+    let bytes = published::manifest(storage, &folder_name(size)).await?;
+    let parse = |bytes: bytes::Bytes| Manifest::parse(&bytes);
     Ok(bytes.map(parse).transpose()?)
 }
 
@@ -167,43 +166,23 @@ pub(crate) async fn prune(journal: &Journal, size: u32, display: &Display) {
     }
 }
 
-/// The manifest of the published table, if it is of this size or larger, after a check of every byte.
-fn finished(
-    directory: &Path,
-    division: Division,
-    size: u32,
-) -> anyhow::Result<Option<AnyManifest>> {
-    let published = match division {
-        Division::Words(_) => finished_words(directory, size),
-        Division::Ranks(_) => finished_values(directory, size),
+/// What to do about a published table that is damaged.
+pub(crate) const REMOVE_DAMAGED: &str = "remove the folder of the published table and run again: it is made anew from \
+                                         what is finished, or computed again";
+
+/// The manifest of the published table, if it is of so many bits or more, after a check of every byte.
+fn finished(directory: &Path, bits: u32) -> anyhow::Result<Option<Manifest>> {
+    let read = || {
+        let table = Table::open(directory)?;
+        if table.manifest().bits < bits {
+            return Ok(None);
+        }
+        table.verify_bytes()?;
+        Ok(Some(table.manifest().clone()))
     };
-    match published {
-        Ok(published) => Ok(published),
+    match read() {
         Err(TableError::NotFound { .. }) => Ok(None),
-        Err(error @ TableError::Damaged { .. }) => Err(error).context(
-            "remove the folder of the published table and run again: it is made anew from the finished \
-             ranges, or computed again",
-        ),
-        Err(error) => Err(error.into()),
+        Err(error @ TableError::Damaged { .. }) => Err(error).context(REMOVE_DAMAGED),
+        read => Ok(read?),
     }
-}
-
-fn finished_words(directory: &Path, bits: u32) -> Result<Option<AnyManifest>, TableError> {
-    let table = Table::open(directory)?;
-    if table.manifest().bits < bits {
-        return Ok(None);
-    }
-    table.verify_bytes()?;
-    Ok(Some(AnyManifest::Losing(table.manifest().clone())))
-}
-
-fn finished_values(directory: &Path, tiles: u32) -> Result<Option<AnyManifest>, TableError> {
-    let values = Values::open(directory)?;
-    if values.manifest().tiles < tiles {
-        return Ok(None);
-    }
-    for number in 0..values.manifest().shards().count() {
-        values.read_shard(number)?;
-    }
-    Ok(Some(AnyManifest::Values(values.manifest().clone())))
 }

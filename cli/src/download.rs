@@ -27,7 +27,7 @@ pub(crate) async fn run(args: DownloadArgs, display: &Display) -> anyhow::Result
     let Report {
         manifest, folder, ..
     } = fetch(config, display, stop).await?;
-    report(args.json, manifest.size(), &manifest, folder, meter.cost())
+    report(args.json, manifest.size(), manifest, folder, meter.cost())
 }
 
 /// Where the table is on this machine, for what needs its files. One that is elsewhere is downloaded to the usual directory

@@ -35,6 +35,12 @@ pub(crate) enum Event {
         /// Null if it cannot be told yet.
         seconds_left: Option<f64>,
     },
+    /// Grundy values are evaluated: the part of the table that is done, from 0 to 1.
+    Evaluating {
+        done: f64,
+        /// Null if it cannot be told yet.
+        seconds_left: Option<f64>,
+    },
     /// Ranges are restored from a published table: the part that is done, from 0 to 1.
     Restoring {
         done: f64,
@@ -59,7 +65,6 @@ pub(crate) enum Event {
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct HowFar {
     bits: u32,
-    tiles: u32,
     /// The part of the work that is done, from 0 to 1.
     done: f64,
     layer: u32,
@@ -79,7 +84,6 @@ impl Event {
     pub(crate) fn progress(status: &Status) -> Event {
         let done = HowFar {
             bits: status.bits,
-            tiles: status.tiles,
             done: status.done,
             layer: status.layer,
             layers: status.layers,

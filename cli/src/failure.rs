@@ -175,6 +175,7 @@ fn of_store(error: &StoreError) -> Option<Exit> {
         StoreError::Storage(error) => of_storage(error),
         StoreError::Newer { .. }
         | StoreError::Older { .. }
+        | StoreError::Values { .. }
         | StoreError::OtherRangeBits { .. }
         | StoreError::InOrder { .. }
         | StoreError::Fenced { .. } => Some(Exit::Refused),

@@ -1,7 +1,7 @@
 //! The program `chomp`: arguments, progress, printing.
 //!
 //! Results go to stdout, everything else to stderr. [`exit`] has the exit codes, and `failure` chooses the code for an
-//! error. Each command has a module of its name; `grundy` is in `run`, and `box` is in `boxes`. `args` has the flags.
+//! error. Each command has a module of its name; `box` is in `boxes`. `args` has the flags.
 //! The commands share these modules:
 //!
 //! | module | holds |
@@ -31,6 +31,7 @@ mod export;
 mod failure;
 mod game;
 mod grant;
+mod grundy;
 mod local;
 mod machine;
 mod manual;
@@ -66,7 +67,7 @@ use tracing_subscriber::fmt::format;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
-use args::{Args, Command, wanted};
+use args::{Args, Command};
 use events::Event;
 use exit::Exit;
 use progress::Display;
@@ -127,8 +128,7 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
         // make many calls.
         Command::Coordinator(_) => machine::threads().get().div_ceil(2),
         Command::Worker(args) => args.machine.share.threads().get().min(IO_THREADS),
-        Command::Run(args) => args.job.machine.share.threads().get().min(IO_THREADS),
-        Command::Grundy(args) => args.job.machine.share.threads().get().min(IO_THREADS),
+        Command::Run(args) => args.machine.share.threads().get().min(IO_THREADS),
         _ => IO_THREADS,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -138,12 +138,8 @@ fn execute(command: Command, display: &Display) -> anyhow::Result<Exit> {
         .context("cannot start the runtime")?;
     let exit = runtime.block_on(async {
         match command {
-            Command::Run(args) => {
-                run::run(wanted(Some(&args.words), None), args.job, display).await
-            }
-            Command::Grundy(args) => {
-                run::run(wanted(None, Some(&args.values)), args.job, display).await
-            }
+            Command::Run(args) => run::run(args, display).await,
+            Command::Grundy(args) => grundy::run(args, display).await,
             Command::Coordinator(args) => coordinator::run(args, display).await,
             Command::Worker(args) => worker::run(args, display).await,
             Command::Access(args) => access::run(args),

@@ -10,7 +10,7 @@ use chomp_coordinator::server::{Coordinator, Listeners, Options};
 use chomp_kernel::Isa;
 use chomp_serve::net::Limits;
 use chomp_store::objects::Storage;
-use chomp_table::Division;
+use chomp_table::RangeBits;
 use chomp_table::shard::ShardSize;
 use chomp_worker::{Config, Evaluation, StoreChoice, WorkerError};
 use tokio::net::TcpListener;
@@ -41,12 +41,11 @@ pub(crate) const COORDINATOR_RANGE_BYTES: u64 = 250;
 pub(crate) fn worker_memory(
     memory_bytes: u64,
     size: u32,
-    division: impl Into<Division>,
+    range_bits: RangeBits,
     threads: NonZeroUsize,
 ) -> Result<u64, WorkerError> {
-    let division = division.into();
-    let coordinator = COORDINATOR_BYTES + COORDINATOR_RANGE_BYTES * division.ranges(size);
-    chomp_worker::cache_bytes(memory_bytes, coordinator, threads, division)?;
+    let coordinator = COORDINATOR_BYTES + COORDINATOR_RANGE_BYTES * range_bits.heads(size);
+    chomp_worker::cache_bytes(memory_bytes, coordinator, threads, range_bits)?;
     Ok(memory_bytes - coordinator)
 }
 
@@ -54,7 +53,7 @@ pub(crate) fn worker_memory(
 pub(crate) async fn start(
     storage: Arc<dyn Storage>,
     size: u32,
-    division: impl Into<Division>,
+    range_bits: RangeBits,
     resources: Resources,
     pages: Option<(TcpListener, chomp_serve::Options)>,
 ) -> anyhow::Result<(Coordinator, Config)> {
@@ -66,7 +65,7 @@ pub(crate) async fn start(
     let issuer = Arc::new(Issuer::in_memory()?);
     let token = issuer.issue(Holder::OWNER, None);
     let options = Options {
-        division: division.into(),
+        range_bits,
         size,
         replicas: 1,
         // Nobody else is there to check results.

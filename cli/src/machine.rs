@@ -8,7 +8,7 @@ use anyhow::Context;
 use chomp_kernel::Evaluator;
 use chomp_plan::HEAD_BITS_MAX;
 use chomp_serve::net::Limits;
-use chomp_table::{RangeBits, RankBits, head};
+use chomp_table::{RangeBits, head};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::time::{ClockId, clock_gettime};
 use sysinfo::{
@@ -161,11 +161,6 @@ pub(crate) fn range_bits(bits: u32, threads: NonZeroUsize, memory_bytes: u64) ->
     let wanted = large.rfind(enough).unwrap_or(RANGE_BITS_USUAL);
     let least = bits.saturating_sub(HEAD_BITS_MAX).max(RangeBits::MIN);
     range_bits_of((least..=wanted).rfind(fits).unwrap_or(least))
-}
-
-/// The rank bits for a new table of Grundy values: enough ranges for many threads, each of which takes some 60 ms.
-pub(crate) fn rank_bits() -> RankBits {
-    RankBits::new(20).expect("within the limits of rank bits")
 }
 
 fn range_bits_of(bits: u32) -> RangeBits {

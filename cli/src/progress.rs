@@ -281,10 +281,7 @@ fn regularly(every: Duration) -> Interval {
 
 /// How large the table of a job is.
 pub(crate) fn size(status: &Status) -> String {
-    match (status.bits, status.tiles) {
-        (bits, 0) => format!("{bits} bits"),
-        (_, tiles) => format!("{tiles} tiles"),
-    }
+    format!("{} bits", status.bits)
 }
 
 /// The layer that the job has reached, or the shards that it has written.

@@ -15,8 +15,9 @@ use chomp_store::part::PartBuilder;
 use chomp_store::restore::{Records, RestoreError, Restorer};
 use chomp_store::{Entry, Finders, Journal, Merged, PartName, StoreError, journal, published};
 use chomp_table::format::describe;
+use chomp_table::manifest::folder_name;
 use chomp_table::reader::AnyTable;
-use chomp_table::{Division, RangeBits, Table, TableError};
+use chomp_table::{RangeBits, Table, TableError};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -49,9 +50,7 @@ pub(crate) async fn restore(
     stop: &CancellationToken,
     display: &Display,
 ) -> anyhow::Result<bool> {
-    let Division::Words(range_bits) = directory.division else {
-        return Ok(true);
-    };
+    let range_bits = directory.range_bits;
     if directory.finished.is_some() {
         return Ok(true);
     }
@@ -195,7 +194,7 @@ impl Work {
         // What is there is right, however it ended.
         keeper.finish().map_err(RestoreError::Keep)?;
         let shards = done?;
-        let names = [bits, self.size].map(|bits| Division::from(self.range_bits).folder_name(bits));
+        let names = [bits, self.size].map(folder_name);
         keeper
             .keep_shards(shards, names, self.size)
             .map_err(RestoreError::Keep)
@@ -296,7 +295,7 @@ impl Keeper {
             entries.push(Entry::Shard {
                 bits,
                 finders: Finders::default(),
-                merged: merged.into(),
+                merged,
             });
         }
         self.runtime.block_on(self.journal.append(entries))

@@ -1,4 +1,4 @@
-//! `chomp run` and `chomp grundy`: a coordinator and a worker in this process, over gRPC on loopback.
+//! `chomp run`: a coordinator and a worker in this process, over gRPC on loopback.
 
 use chomp_coordinator::job::JobOutcome;
 use chomp_coordinator::server::Coordinator;
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use anyhow::Context;
 
-use crate::args::{JobArgs, Wanted};
+use crate::args::RunArgs;
 use crate::directory::{Directory, in_table, prune};
 use crate::exit::Exit;
 use crate::local::{self, Resources};
@@ -19,28 +19,34 @@ use crate::serve::{self, listen};
 use crate::signals::{stop_on_signals, unless_stopped};
 use crate::summary::{Cost, Meter, report};
 
-pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> anyhow::Result<Exit> {
+pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
     let meter = Meter::start();
     let stop = stop_on_signals()?;
     let threads = args.machine.share.threads();
     let memory_bytes = args.machine.share.memory_bytes()?;
     let (table, isa) = (args.table, args.machine.isa);
-    let opening = Directory::open(wanted, &table, threads, memory_bytes);
+    let opening = Directory::open(args.wanted, &table, threads, memory_bytes);
     let Some(directory) = unless_stopped(&stop, opening).await else {
         return Ok(stopped(display));
     };
     let directory = directory?;
-    let (size, division) = (wanted.size(), directory.division);
+    let (size, range_bits) = (args.wanted.bits, directory.range_bits);
     if let Some(finished) = &directory.finished {
         if !table.keep_parts {
-            directory.prune(finished.size(), display).await;
+            directory.prune(finished.bits, display).await;
         }
-        let folder = directory.published(finished.size());
-        return report(table.json, size, finished, folder, directory.cost(meter));
+        let folder = directory.published(finished.bits);
+        return report(
+            table.json,
+            size,
+            finished.clone(),
+            folder,
+            directory.cost(meter),
+        );
     }
 
-    Settings::new(size, division).check()?;
-    let memory_bytes = local::worker_memory(memory_bytes, size, division, threads)?;
+    Settings::new(size, range_bits).check()?;
+    let memory_bytes = local::worker_memory(memory_bytes, size, range_bits, threads)?;
     if !restore(
         &directory,
         size,
@@ -69,7 +75,7 @@ pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> any
     let starting = Box::pin(local::start(
         directory.storage.clone(),
         size,
-        division,
+        range_bits,
         resources,
         pages,
     ));
@@ -93,7 +99,7 @@ pub(crate) async fn run(wanted: Wanted, args: JobArgs, display: &Display) -> any
                 ..directory.cost(meter)
             };
             let folder = directory.published(size);
-            report(table.json, size, &published, folder, cost)
+            report(table.json, size, *published, folder, cost)
         }
         JobOutcome::Interrupted => {
             worker.with_context(|| in_table(&directory.location))?;

@@ -16,7 +16,7 @@ use chomp_store::{Ledger, journal};
 use chomp_table::format::shown;
 use chomp_table::reader::{Table, TableError, TableName};
 use chomp_table::values::Values;
-use chomp_table::{Division, Head};
+use chomp_table::{Head, head};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
 use reqwest::{StatusCode, Url};
 use serde::{Deserialize, Serialize};
@@ -260,10 +260,8 @@ struct Found {
 /// The working files of a table, from its journal.
 #[derive(Debug, Serialize)]
 struct Work {
-    /// The bits of a range, of words or of ranks.
+    /// The bits of a range.
     range_bits: u32,
-    #[serde(skip)]
-    division: Division,
     /// The segments of the journal.
     segments: u64,
     ranges_done: u64,
@@ -278,9 +276,7 @@ struct Work {
 /// How far a job is.
 #[derive(Debug, Serialize)]
 struct Job {
-    #[serde(skip)]
-    division: Division,
-    /// Its bits, or tiles.
+    /// Its bits.
     size: u32,
     /// The part of its work that is done, from 0 to 1.
     done: f64,
@@ -346,11 +342,7 @@ impl Work {
     fn of(ledger: &Ledger) -> Work {
         let places = || ledger.done(u64::MAX).map(|(_, place)| place);
         Work {
-            range_bits: match ledger.division {
-                Division::Words(bits) => bits.get(),
-                Division::Ranks(bits) => bits.get(),
-            },
-            division: ledger.division,
+            range_bits: ledger.range_bits.get(),
             segments: ledger.next,
             ranges_done: ledger.len() as u64,
             losing: places().map(|place| place.count).sum(),
@@ -364,14 +356,14 @@ impl Job {
     /// None if nothing is done, or all is published, or the journal does not tell.
     fn of(ledger: &Ledger) -> Option<Job> {
         let (size, seconds) = ledger.worked.filter(|_| !ledger.is_empty())?;
-        let division = ledger.division;
-        Settings::new(size, division).check().ok()?;
-        let done = ledger.done(division.ranges(size)).map(|(head, _)| head);
+        let range_bits = ledger.range_bits;
+        Settings::new(size, range_bits).check().ok()?;
+        let done = ledger.done(range_bits.heads(size)).map(|(head, _)| head);
         let done: Vec<Head> = done.collect();
-        let done = forecast::Work::of(size, division).part(&division.layers(size), division, &done);
+        let work = forecast::Work::new(size, range_bits);
+        let done = work.part(&head::layers(size, range_bits), &done);
         let left = time_left(0.0, done, Duration::from_secs(seconds));
         Some(Job {
-            division,
             size,
             done,
             seconds,
@@ -393,32 +385,20 @@ impl Found {
         if let Some(work) = &self.work {
             writeln!(
                 text,
-                "working files: {} ranges of 2^{} {} done, {}; {} {}",
+                "working files: {} ranges of 2^{} words done, {}; {} losing positions",
                 HumanCount(work.ranges_done),
                 work.range_bits,
-                match work.division {
-                    Division::Words(_) => "words",
-                    Division::Ranks(_) => "Grundy values",
-                },
                 HumanBytes(work.record_bytes),
                 HumanCount(work.losing),
-                match work.division {
-                    Division::Words(_) => "losing positions",
-                    Division::Ranks(_) => "values",
-                },
             )
             .expect("a string takes any text");
         }
         if let Some(job) = self.work.as_ref().and_then(|work| work.job.as_ref()) {
-            let unit = match job.division {
-                Division::Words(_) => "bits",
-                Division::Ranks(_) => "tiles",
-            };
             let left = job.seconds_left.map(Duration::from_secs_f64);
             let left = left.map(|left| format!(", {} left", HumanDuration(left)));
             writeln!(
                 text,
-                "job: {} % of {} {unit} done in {}{}",
+                "job: {} % of {} bits done in {}{}",
                 progress::steps(job.done, 100),
                 job.size,
                 HumanDuration(Duration::from_secs(job.seconds)),

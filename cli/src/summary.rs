@@ -117,11 +117,11 @@ impl Meter {
 pub(crate) fn report(
     json: bool,
     size: u32,
-    published: &AnyManifest,
+    published: impl Into<AnyManifest>,
     table: PathBuf,
     cost: Cost,
 ) -> anyhow::Result<Exit> {
-    let summary = Summary::new(published, size, table, cost);
+    let summary = Summary::new(&published.into(), size, table, cost);
     crate::print_as(json, &summary, Summary::text)?;
     Ok(Exit::Done)
 }

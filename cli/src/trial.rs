@@ -109,7 +109,7 @@ async fn job(
     };
     let report = report?;
 
-    let losing = number(published.counted(BITS));
+    let losing = number(published.losing_by_bits[BITS as usize]);
     let coding = losing * (costs.encode + costs.decode + costs.shard);
     let rest = cpu.saturating_sub(report.evaluation).as_secs_f64() - coding;
     let range = rest.max(0.0) / number(report.ranges);

@@ -5,8 +5,6 @@
 //!
 //! The arbiter keeps a CPU busy between reads. Callers run it on a thread that serves no calls.
 
-mod values;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -14,12 +12,13 @@ use chomp_kernel::{Evaluator, Isa, MissingSource, Source};
 use chomp_plan::{SubmissionId, Unit};
 use chomp_store::merge::{Cut, MergeError, Merger};
 use chomp_store::part::{PartBuilder, read_record};
-use chomp_store::{Journal, MergedShard, PartName, Place, Placed, Storage, StoreError, published};
+use chomp_store::{Journal, Merged, PartName, Place, Placed, Storage, StoreError, published};
 use chomp_table::format::FormatError;
+use chomp_table::manifest::folder_name;
 use chomp_table::range::{self, RangeSummary};
 use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
-use chomp_table::{Digest, Division, Head, RangeBits};
+use chomp_table::{Digest, Head, RangeBits};
 
 /// The arbiter names its parts for leases of its epoch from this number on. The plan gives out no lease with so high a
 /// number.
@@ -80,7 +79,7 @@ pub(crate) enum Arbitrated {
     /// A range, whose record is in this part.
     Range { part: PartName, placed: Placed },
     /// A shard.
-    Shard(Box<MergedShard>),
+    Shard(Box<Merged>),
 }
 
 impl Arbitrated {
@@ -102,7 +101,7 @@ impl Arbitrated {
 }
 
 /// The digest of the whole description of a shard.
-pub(crate) fn digest_of(merged: &MergedShard) -> Digest {
+pub(crate) fn digest_of(merged: &Merged) -> Digest {
     let json = serde_json::to_vec(merged).expect("numbers, texts and lists always become JSON");
     Digest::of(&json)
 }
@@ -112,13 +111,13 @@ pub(crate) fn digest_of(merged: &MergedShard) -> Digest {
 pub struct Arbiter {
     storage: Arc<dyn Storage>,
     journal: Arc<Journal>,
-    /// The bits of the table, or its tiles.
+    /// The bits of the table.
     bits: u32,
     size: ShardSize,
 }
 
 impl Arbiter {
-    /// The arbiter of the job of `bits` bits, or tiles, whose shards of words have this size.
+    /// The arbiter of the job of `bits` bits, whose shards have this size.
     pub fn new(
         storage: Arc<dyn Storage>,
         journal: Arc<Journal>,
@@ -147,7 +146,7 @@ impl Arbiter {
                 builder.push(summary, &record);
                 let (bytes, placed) = builder.finish();
                 let part = PartName {
-                    layer: self.division().layer(head),
+                    layer: head.layer(),
                     lease: self.journal.epoch() << 32 | LEASES | submission.0,
                 };
                 let created = self.storage.create(&part.key(), bytes).await;
@@ -165,10 +164,7 @@ impl Arbiter {
     ///
     /// [`ArbiterError::NotReady`] if one of its sources is not done; others if one cannot be read.
     pub async fn evaluate(&self, head: Head) -> Result<(RangeSummary, Vec<u8>), ArbiterError> {
-        let range_bits = match self.division() {
-            Division::Words(bits) => bits,
-            Division::Ranks(bits) => return self.evaluate_values(head, bits).await,
-        };
+        let range_bits = self.range_bits();
         let mut known = HashMap::new();
         for source in sources(head, range_bits) {
             let (place, record) = self.read(source).await?;
@@ -183,16 +179,19 @@ impl Arbiter {
     }
 
     /// Merges a shard and puts it where it belongs.
-    pub(crate) async fn merge(&self, shard: u32) -> Result<MergedShard, ArbiterError> {
-        let (merged, bytes) = match self.division() {
-            Division::Words(bits) => self.merge_words(shard, bits).await?,
-            Division::Ranks(bits) => {
-                let (merged, bytes) = self.merge_values(shard, bits).await?;
-                (merged.into(), Some(bytes))
-            }
-        };
+    pub(crate) async fn merge(&self, shard: u32) -> Result<Merged, ArbiterError> {
+        let range_bits = self.range_bits();
+        let cut = self.cut(shard)?;
+        let mut filling = Merger::new(self.bits, range_bits, self.size, cut);
+        while let Some(head) = filling.next() {
+            let (place, record) = self.read(head).await?;
+            let contents = range::decode(&record, range_bits);
+            let contents = contents.map_err(|error| wrong(head, &place, error))?;
+            filling.push(contents.head, &contents.losing, contents.stored)?;
+        }
+        let (merged, bytes) = filling.finish()?;
         if let (Some(file), Some(bytes)) = (merged.file(), bytes) {
-            let folder = self.division().folder_name(self.bits);
+            let folder = folder_name(self.bits);
             let key = published::key(&folder, &file.name);
             let key = key.expect("the name of a shard can be part of a key");
             published::put(&*self.storage, &folder, &key, bytes.into()).await?;
@@ -200,29 +199,12 @@ impl Arbiter {
         Ok(merged)
     }
 
-    async fn merge_words(
-        &self,
-        shard: u32,
-        range_bits: RangeBits,
-    ) -> Result<(MergedShard, Option<Vec<u8>>), ArbiterError> {
-        let cut = self.cut(shard)?;
-        let mut merger = Merger::new(self.bits, range_bits, self.size, cut);
-        while let Some(head) = merger.next() {
-            let (place, record) = self.read(head).await?;
-            let contents = range::decode(&record, range_bits);
-            let contents = contents.map_err(|error| wrong(head, &place, error))?;
-            merger.push(contents.head, &contents.losing, contents.stored)?;
-        }
-        let (shard, bytes) = merger.finish()?;
-        Ok((shard.into(), bytes))
-    }
-
     /// Where a shard begins.
     fn cut(&self, shard: u32) -> Result<Cut, MergeError> {
         let shard_words = self.size.shard_words as u64;
         let mut skip = u64::from(shard) * shard_words;
         let ledger = self.journal.ledger();
-        let mut places = ledger.done(ledger.division.ranges(self.bits));
+        let mut places = ledger.done(ledger.range_bits.heads(self.bits));
         let begins = places.find_map(|(head, place)| {
             let begins = skip < place.stored;
             if !begins {
@@ -239,8 +221,8 @@ impl Arbiter {
         &*self.storage
     }
 
-    pub(crate) fn division(&self) -> Division {
-        self.journal.ledger().division
+    pub(crate) fn range_bits(&self) -> RangeBits {
+        self.journal.ledger().range_bits
     }
 
     /// The places of the ranges that are done among the first `heads`, ascending.

@@ -21,7 +21,7 @@ use chomp_store::{Place, StoreError};
 use chomp_table::range::decode_range;
 use chomp_table::rng::mix;
 use chomp_table::word::{mask, sort_segment};
-use chomp_table::{Division, Head, Range, RangeBits, Word};
+use chomp_table::{Head, Range, RangeBits, Word};
 
 use crate::arbiter::{Arbiter, ArbiterError};
 
@@ -76,10 +76,7 @@ pub(crate) async fn wrong_range(
     arbiter: &Arbiter,
     bits: u32,
 ) -> Result<Option<Head>, ArbiterError> {
-    // Of each mirror pair of values one is published, so a table of them cannot contradict itself.
-    let Division::Words(range_bits) = arbiter.division() else {
-        return Ok(None);
-    };
+    let range_bits = arbiter.range_bits();
     let mut search = Search {
         arbiter,
         bits,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use chomp_plan::{Event, SubmissionId, Unit, WorkerId};
 use chomp_store::{
-    Entry, Journal, Key, MergedShard, Place, Problem, Storage, StoreError, part, published,
+    Entry, Journal, Key, Merged, Place, Problem, Storage, StoreError, part, published,
 };
 use chomp_table::format::describe;
-use chomp_table::reader::AnyManifest;
+use chomp_table::manifest::{Manifest, folder_name};
 use chomp_table::shard::ShardSize;
 use chomp_table::{Digest, Head};
 
@@ -55,12 +55,12 @@ pub(crate) struct Tools {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) journal: Arc<Journal>,
     pub(crate) arbiter: Arbiter,
-    /// The bits of the table, or its tiles.
+    /// The bits of the table.
     pub(crate) bits: u32,
 }
 
 impl Tools {
-    /// The tools of a job of `bits` bits, or tiles, whose shards of words have this size.
+    /// The tools of a job of `bits` bits, whose shards have this size.
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         journal: &Arc<Journal>,
@@ -88,7 +88,7 @@ pub(crate) struct EffectResult {
     /// What the arbiter has decided.
     pub(crate) arbitrated: Option<(SubmissionId, Arbitrated)>,
     /// The manifest that was published.
-    pub(crate) published: Option<AnyManifest>,
+    pub(crate) published: Option<Manifest>,
     /// Why the effect failed, if the job may have to end for it.
     pub(crate) fault: Option<JobError>,
 }
@@ -236,8 +236,8 @@ async fn read_back(tools: &Tools, shard: u32) -> EffectResult {
     let (folder, file) = {
         let ledger = tools.journal.ledger();
         let merged = ledger.shard(tools.bits, shard);
-        let folder = ledger.division.folder_name(tools.bits);
-        (folder, merged.and_then(MergedShard::file))
+        let folder = folder_name(tools.bits);
+        (folder, merged.and_then(Merged::file))
     };
     let Some(file) = file else {
         return is_read_back(shard, true);

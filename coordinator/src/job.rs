@@ -22,7 +22,7 @@ use chomp_plan::{
     Action, Event, JobProgress, LeaseId, Millis, Phase, Plan, StopReason, Verdict, WorkerId,
     WorkerProgress,
 };
-use chomp_table::reader::AnyManifest;
+use chomp_table::manifest::Manifest;
 use chomp_table::{Digest, Head};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
@@ -50,7 +50,7 @@ const HEARING_TIME: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub enum JobOutcome {
     /// The table is published.
-    Finished(Box<AnyManifest>),
+    Finished(Box<Manifest>),
     /// The job was asked to stop, and everything committed so far is kept.
     Interrupted,
     /// The job cannot go on.
@@ -88,7 +88,7 @@ impl Job {
         plan: Plan,
         tools: Arc<Tools>,
         subject: Subject,
-        published: Option<AnyManifest>,
+        published: Option<Manifest>,
     ) -> (Job, Handle, watch::Receiver<JobProgress>) {
         let (handle, commands) = Handle::new();
         let (progress, watcher) = watch::channel(plan.progress());

@@ -8,15 +8,13 @@
 //! What is written depends on the journal and this program's version, so an interrupted publication is done again.
 
 use bytes::Bytes;
-use chomp_store::{Journal, Merged, MergedShard, Storage, StoreError, published};
+use chomp_store::{Journal, Merged, Storage, StoreError, published};
 use chomp_table::fingerprint::{Fingerprints, Leaf, combine};
 use chomp_table::format::{Damage, FormatError};
 use chomp_table::manifest::{
-    MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, losing_by_bits,
+    MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name, losing_by_bits, sha256sums,
 };
-use chomp_table::reader::AnyManifest;
-use chomp_table::values::shard::ShardSize;
-use chomp_table::{Digest, Division, RangeBits, ValuesManifest, known};
+use chomp_table::{Digest, known};
 
 #[cfg(test)]
 mod tests;
@@ -69,28 +67,6 @@ pub enum PublishError {
         /// What is known.
         known: Digest,
     },
-    /// A smaller table of values is published, and says something else.
-    #[error(
-        "{folder} says something else of its positions: one of the two tables is wrong; verify both, or build this one \
-         anew in another directory"
-    )]
-    OtherValues {
-        /// The folder of the smaller table.
-        folder: String,
-    },
-    /// The number of losing positions of so many tiles is known, and the shards have another.
-    #[error(
-        "of the positions of {area} tiles {found} are losing, where {known} are known to be. Some worker's result is wrong \
-         and was not found out: do not use this table, build it anew in another directory with --replicas 2"
-    )]
-    CountDiffersFromKnown {
-        /// The tiles.
-        area: u32,
-        /// What the shards count.
-        found: u64,
-        /// What is known.
-        known: u64,
-    },
     /// The manifest of a smaller table cannot be read.
     #[error("the manifest of {folder} cannot be used")]
     Manifest {
@@ -101,7 +77,7 @@ pub enum PublishError {
     },
 }
 
-/// Publishes the table of `bits` bits, or tiles, whose shards the journal has.
+/// Publishes the table of `bits` bits whose shards the journal has.
 ///
 /// # Errors
 ///
@@ -110,81 +86,35 @@ pub async fn publish(
     storage: &dyn Storage,
     journal: &Journal,
     bits: u32,
-) -> Result<AnyManifest, PublishError> {
+) -> Result<Manifest, PublishError> {
     // An empty segment proves that no other coordinator took over.
     journal.append(Vec::new()).await?;
-    let (shards, division, replicas) = {
+    let (shards, range_bits, replicas) = {
         let ledger = journal.ledger();
-        let shards: Vec<MergedShard> = ledger.shards(bits).cloned().collect();
-        let heads = ledger.division.ranges(bits);
+        let shards: Vec<Merged> = ledger.shards(bits).cloned().collect();
+        let heads = ledger.range_bits.heads(bits);
         let replicas = ledger.done(heads).map(|(_, place)| place.replicas).min();
-        (shards, ledger.division, replicas.unwrap_or(1).max(1))
+        (shards, ledger.range_bits, replicas.unwrap_or(1).max(1))
     };
     for (number, shard) in (0..).zip(&shards) {
-        if shard.number() != number {
+        if shard.number != number {
             let what = format!("shard {number} is missing");
             return Err(PublishError::Shards(Damage::new(what)));
         }
     }
     let software = concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned();
-    let published = match division {
-        Division::Words(range_bits) => {
-            AnyManifest::Losing(words(bits, range_bits, replicas, software, shards)?)
-        }
-        Division::Ranks(_) => AnyManifest::Values(values(bits, replicas, software, shards)?),
-    };
-    compare(storage, division, &published).await?;
+    let fingerprints = fingerprints_of(bits, &shards)?;
+    let infos: Vec<_> = shards.into_iter().filter_map(|shard| shard.shard).collect();
+    let published = Manifest::try_new(range_bits, replicas, software, fingerprints, infos);
+    let published = published.map_err(PublishError::Shards)?;
+    compare_with_known(&published.fingerprints_by_bits)?;
+    compare_with_smaller(storage, &published).await?;
     let bytes = published.to_bytes();
-    let sums = published.sha256sums(&bytes);
-    let folder = division.folder_name(bits);
+    let sums = sha256sums(&bytes, &published);
+    let folder = folder_name(bits);
     put(storage, &folder, SHA256SUMS_NAME, sums.into()).await?;
     put(storage, &folder, MANIFEST_NAME, bytes.into()).await?;
     Ok(published)
-}
-
-/// The manifest of the table of losing positions that these shards make.
-fn words(
-    bits: u32,
-    range_bits: RangeBits,
-    replicas: u32,
-    software: String,
-    shards: Vec<MergedShard>,
-) -> Result<Manifest, PublishError> {
-    let of_words = shards.into_iter().map(|shard| match shard {
-        MergedShard::Words(words) => Ok(words),
-        MergedShard::Values(_) => Err(PublishError::Shards(Damage::new("shards of values"))),
-    });
-    let shards: Vec<Merged> = of_words.collect::<Result<_, _>>()?;
-    let fingerprints = fingerprints_of(bits, &shards)?;
-    let infos: Vec<_> = shards.into_iter().filter_map(|shard| shard.shard).collect();
-    let manifest = Manifest::try_new(range_bits, replicas, software, fingerprints, infos);
-    let manifest = manifest.map_err(PublishError::Shards)?;
-    compare_with_known(&manifest.fingerprints_by_bits)?;
-    Ok(manifest)
-}
-
-/// The manifest of the table of Grundy values that these shards make.
-fn values(
-    tiles: u32,
-    replicas: u32,
-    software: String,
-    shards: Vec<MergedShard>,
-) -> Result<ValuesManifest, PublishError> {
-    let of_values = shards.into_iter().map(|shard| match shard {
-        MergedShard::Values(values) => Ok(values.shard),
-        MergedShard::Words(_) => Err(PublishError::Shards(Damage::new("shards of words"))),
-    });
-    let infos = of_values.collect::<Result<_, _>>()?;
-    let manifest = ValuesManifest::new(tiles, ShardSize::PUBLISHED, replicas, software, infos);
-    let manifest = manifest.map_err(PublishError::Shards)?;
-    for (area, known) in (1..).zip(known::LOSING_BY_TILES).take(tiles as usize) {
-        let found = manifest.areas[area as usize - 1].positions_by_value();
-        let found = found.first().copied().unwrap_or(0);
-        if found != known {
-            return Err(PublishError::CountDiffersFromKnown { area, found, known });
-        }
-    }
-    Ok(manifest)
 }
 
 /// The fingerprints of the table that these shards make, once it is checked that their words are whole mirror pairs.
@@ -232,35 +162,25 @@ fn compare_with_known(by_bits: &[Digest]) -> Result<(), PublishError> {
     Ok(())
 }
 
-/// Compares a table with the smaller ones of its kind in the same store.
-async fn compare(
+/// Compares a table with the smaller ones in the same store.
+async fn compare_with_smaller(
     storage: &dyn Storage,
-    division: Division,
-    manifest: &AnyManifest,
+    manifest: &Manifest,
 ) -> Result<(), PublishError> {
-    for smaller in 0..manifest.size() {
-        let folder = division.folder_name(smaller);
+    for smaller in 0..manifest.bits {
+        let folder = folder_name(smaller);
         let Some(bytes) = published::manifest(storage, &folder).await? else {
             continue;
         };
-        match (manifest, AnyManifest::parse_as(&bytes, division)) {
-            (AnyManifest::Losing(manifest), Ok(AnyManifest::Losing(other))) => {
-                compare_words(manifest, &other)?;
-            }
-            (AnyManifest::Values(manifest), Ok(AnyManifest::Values(other))) => {
-                if manifest.fingerprint_of(smaller) != Some(other.fingerprint) {
-                    return Err(PublishError::OtherValues { folder });
-                }
-            }
-            (_, Ok(_)) => unreachable!("the division tells the kind"),
-            (_, Err(source)) => return Err(PublishError::Manifest { folder, source }),
-        }
+        let other = Manifest::parse(&bytes);
+        let other = other.map_err(|source| PublishError::Manifest { folder, source })?;
+        compare(manifest, &other)?;
     }
     Ok(())
 }
 
 /// Compares what two tables say of the positions that both have.
-fn compare_words(manifest: &Manifest, other: &Manifest) -> Result<(), PublishError> {
+fn compare(manifest: &Manifest, other: &Manifest) -> Result<(), PublishError> {
     let smaller = other.bits;
     let count = |bits: u32| {
         let bits = bits as usize;

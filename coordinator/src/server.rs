@@ -20,8 +20,8 @@ use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Server};
 use chomp_serve::{Site, Source};
 use chomp_store::{DISTRUSTED, Finders, Journal, Storage, StoreError};
-use chomp_table::Division;
-use chomp_table::reader::AnyManifest;
+use chomp_table::RangeBits;
+use chomp_table::manifest::{Manifest, folder_name};
 use chomp_table::shard::ShardSize;
 use ring::rand::{SystemRandom, generate};
 use rustls::ServerConfig;
@@ -77,8 +77,8 @@ pub enum StartError {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The kind of the table, and how it is cut into ranges.
-    pub division: Division,
-    /// The bits of the table, or its tiles.
+    pub range_bits: RangeBits,
+    /// The bits of the table.
     pub size: u32,
     /// How many workers have to compute each range alike.
     pub replicas: u32,
@@ -137,10 +137,10 @@ impl Coordinator {
     pub async fn start(
         storage: Arc<dyn Storage>,
         options: Options,
-        published: Option<AnyManifest>,
+        published: Option<Manifest>,
         listeners: Listeners,
     ) -> Result<Coordinator, StartError> {
-        let mut settings = Settings::new(options.size, options.division).hastened(options.haste);
+        let mut settings = Settings::new(options.size, options.range_bits).hastened(options.haste);
         settings.replicas = options.replicas;
         if let Some(one_in) = options.check_one_in {
             (settings.check_one_in, settings.check_own_one_in) = (one_in, one_in);
@@ -182,7 +182,7 @@ impl Coordinator {
         let address = listeners.calls.local_addr()?;
         let told = JobInfo {
             size: options.size,
-            division: options.division,
+            range_bits: options.range_bits,
             replicas: options.replicas,
             epoch: journal.epoch(),
         };
@@ -276,7 +276,7 @@ pub(crate) struct Wishes {
     pub(crate) table: u64,
     pub(crate) store_hint: Option<String>,
     /// The largest table that is published.
-    pub(crate) published: Option<AnyManifest>,
+    pub(crate) published: Option<Manifest>,
 }
 
 /// A job that nobody works on yet, and what answers calls to it.
@@ -303,7 +303,7 @@ impl Opened {
         let settings = wishes.settings;
         settings.check()?;
         let Settings {
-            division,
+            range_bits,
             size,
             replicas,
             lease_ms,
@@ -311,13 +311,11 @@ impl Opened {
             ..
         } = settings;
         let (coordinator, table) = (wishes.coordinator, wishes.table);
-        let opening = Journal::open(Arc::clone(&storage), division, size, coordinator, table);
+        let opening = Journal::open(Arc::clone(&storage), range_bits, size, coordinator, table);
         let journal = Arc::new(opening.await?);
-        let finished = wishes
-            .published
-            .filter(|published| published.size() >= size);
+        let finished = wishes.published.filter(|published| published.bits >= size);
         let (plan, first) = if let Some(published) = &finished {
-            let plan = Plan::finished(settings, published.counted(size))?;
+            let plan = Plan::finished(settings, published.losing_by_bits[size as usize])?;
             (plan, Vec::new())
         } else {
             begin(settings, &journal, &wishes.list)?
@@ -350,7 +348,7 @@ impl Opened {
             proxy: {
                 let journal = Arc::clone(&journal);
                 let names = move |key: &_| journal.names(key);
-                Proxy::new(storage, handle.clone(), names, &division.folder_name(size))
+                Proxy::new(storage, handle.clone(), names, &folder_name(size))
             },
             handle,
             journal,
@@ -372,7 +370,7 @@ pub(crate) fn begin(
     if ledger.withdrawn {
         settings.oldest_lease = settings.epoch << 32;
     }
-    let heads = settings.division.ranges(settings.size);
+    let heads = settings.range_bits.heads(settings.size);
     let mut past = Past::default();
     let trace = |past: &mut Past, unit: Unit, finders: &Finders| {
         if finders.is_doubted() {
@@ -391,8 +389,8 @@ pub(crate) fn begin(
         trace(&mut past, Unit::Range(head), finders);
     }
     for (merged, finders) in ledger.found_shards(settings.size) {
-        past.shards.push((merged.number(), digest_of(merged)));
-        trace(&mut past, Unit::Shard(merged.number()), finders);
+        past.shards.push((merged.number, digest_of(merged)));
+        trace(&mut past, Unit::Shard(merged.number), finders);
     }
     // A participant whose credential was renewed since then is trusted again.
     let outcasts = ledger

@@ -173,13 +173,13 @@ impl Coordinator for Service {
         }
         let joined = self.handle.join(worker, request.name, request.threads);
         joined.await?.map_err(|refusal| refused(&refusal))?;
-        let (division, table) = {
+        let (range_bits, table) = {
             let ledger = self.journal.ledger();
-            (ledger.division, ledger.table)
+            (ledger.range_bits, ledger.table)
         };
         let reply = v1::JoinReply {
             bits: self.hello.bits,
-            range_bits: division.code(),
+            range_bits: range_bits.get(),
             table,
             lease_ms: self.hello.lease_ms,
             store: self.hello.store.clone().unwrap_or_default(),
@@ -258,14 +258,14 @@ impl Coordinator for Service {
             next,
         } = request.into_inner();
         let lease = LeaseId(lease);
-        let division = self.journal.ledger().division;
+        let range_bits = self.journal.ledger().range_bits;
         let ranges = match &result {
             Some(v1::complete_request::Result::Evaluated(evaluated)) => evaluated.ranges.len(),
             Some(v1::complete_request::Result::Checked(checked)) => checked.ranges.len(),
             _ => 0,
         };
         self.quota.charge_items(worker.participant, ranges);
-        let result = match incoming::result(result, division, self.hello.bits) {
+        let result = match incoming::result(result, range_bits, self.hello.bits) {
             Ok(result) => result,
             Err(wrong) => {
                 let reason = wrong.to_string();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use chomp_table::Division;
+use chomp_table::RangeBits;
 use serde::{Deserialize, Serialize};
 
 use crate::job::{Snapshot, WorkerSnapshot};
@@ -27,12 +27,9 @@ pub enum JobPhase {
 /// A job at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// The bits of the table; 0 if it is one of Grundy values.
+    /// The bits of the table.
     pub bits: u32,
-    /// The tiles of a table of Grundy values; else 0, and not in the JSON.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub tiles: u32,
-    /// The bits of a range, of words or of ranks.
+    /// The bits of a range.
     pub range_bits: u32,
     /// What the job is doing.
     pub phase: JobPhase,
@@ -126,7 +123,7 @@ pub struct WorkerStatus {
 /// What does not change while a coordinator runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JobInfo {
-    pub(crate) division: Division,
+    pub(crate) range_bits: RangeBits,
     pub(crate) size: u32,
     pub(crate) replicas: u32,
     pub(crate) epoch: u64,
@@ -139,28 +136,14 @@ pub(crate) struct JobInfo {
 impl Status {
     pub(crate) fn of(told: &JobInfo, snapshot: Snapshot, roster: &Roster) -> Status {
         let progress = snapshot.progress;
-        let positions = told.division.positions_of(told.size);
-        let (bits, tiles, range_bits) = match told.division {
-            Division::Words(range_bits) => (told.size, 0, range_bits.get()),
-            Division::Ranks(rank_bits) => (0, told.size, rank_bits.get()),
-        };
-        let (positions_done, in_range) = match told.division {
-            Division::Words(range_bits) => (
-                (progress.ranges_done * range_bits.positions()).min(positions),
-                range_bits.positions().min(positions) as f64,
-            ),
-            // The ranges of small areas are small.
-            Division::Ranks(_) => (
-                progress.losing,
-                positions as f64 / progress.ranges.max(1) as f64,
-            ),
-        };
+        let positions = 1 << told.size.saturating_sub(1);
+        let positions_done = (progress.ranges_done * told.range_bits.positions()).min(positions);
+        let in_range = told.range_bits.positions().min(positions) as f64;
         let positions_per_second = snapshot.ranges_per_second * in_range;
         let finished = snapshot.phase == Phase::Finished;
         Status {
-            bits,
-            tiles,
-            range_bits,
+            bits: told.size,
+            range_bits: told.range_bits.get(),
             phase: match snapshot.phase {
                 Phase::Running if progress.layer == progress.layers => JobPhase::Publishing,
                 Phase::Running => JobPhase::Running,
@@ -178,7 +161,7 @@ impl Status {
             done: if finished { 1.0 } else { done(&progress) },
             positions,
             positions_done,
-            losing: if tiles == 0 { progress.losing } else { 0 },
+            losing: progress.losing,
             positions_per_second,
             seconds_left: snapshot.time_left.map(|left| left.as_secs_f64()),
             leases: progress.leases,
@@ -195,11 +178,6 @@ impl Status {
             workers: WorkerStatus::of_all(snapshot.workers, in_range, roster),
         }
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 /// The part of the work that is done.
@@ -272,7 +250,7 @@ mod tests {
         };
         let told = JobInfo {
             size: 16,
-            division: range_bits.into(),
+            range_bits,
             replicas: 1,
             epoch: 5,
         };
@@ -327,42 +305,5 @@ mod tests {
         let status = of(&ending);
         assert_eq!(status.phase, JobPhase::Finished);
         near(status.done, 1.0);
-    }
-
-    /// 18 positions of at most five tiles: one, two, three, five and seven.
-    #[test]
-    fn the_status_of_values_is_that_of_tiles() {
-        let rank_bits = chomp_table::RankBits::new(12).unwrap();
-        let told = JobInfo {
-            size: 5,
-            division: rank_bits.into(),
-            replicas: 1,
-            epoch: 1,
-        };
-        let plan = Plan::new(Settings::new(5, rank_bits), &chomp_plan::Past::default());
-        let progress = chomp_plan::JobProgress {
-            losing: 6,
-            ..plan.unwrap().0.progress()
-        };
-        let snapshot = Snapshot {
-            phase: Phase::Running,
-            progress,
-            layers: Vec::new(),
-            waits_for: None,
-            is_store_away: false,
-            ranges_per_second: 2.0,
-            time_left: None,
-            workers: Vec::new(),
-        };
-        let status = Status::of(&told, snapshot, &Roster::new(List::default(), None));
-        assert_eq!((status.bits, status.tiles, status.range_bits), (0, 5, 12));
-        assert_eq!((status.positions, status.positions_done), (18, 6));
-        assert_eq!((status.ranges, status.losing), (5, 0));
-        let rate = status.positions_per_second;
-        assert!((rate - 2.0 * 18.0 / 5.0).abs() < 1e-9, "{rate}");
-        let json = |status: &Status| serde_json::to_value(status).unwrap();
-        assert_eq!(json(&status)["tiles"], 5);
-        let of_bits = json(&Status { tiles: 0, ..status });
-        assert!(of_bits.get("tiles").is_none());
     }
 }

@@ -310,7 +310,7 @@ fn entries() -> Vec<Entry> {
         Entry::Shard {
             finders: Finders::new([1, 3]),
             bits: BITS,
-            merged: merged(0).into(),
+            merged: merged(0),
         },
     ]
 }

@@ -82,7 +82,7 @@ impl Target {
 }
 
 /// All decoders of bytes from files and peers.
-pub static TARGETS: [Target; 22] = [
+pub static TARGETS: [Target; 21] = [
     Target::new("record", record, seeds::records),
     Target::new("gap-block", gap_block, seeds::gap_blocks),
     Target::new("class-block", class_block, seeds::class_blocks),
@@ -91,9 +91,6 @@ pub static TARGETS: [Target; 22] = [
     Target::new("shard", shard, seeds::shards).sealed(seal::shard),
     Target::new("manifest", manifest, seeds::manifests),
     // A byte of a frame may stand for so many, zstd says.
-    Target::new("values-record", values::record, values::records)
-        .sealed(values::seal_record)
-        .memory(1 << 15),
     Target::new("values-shard", values::shard, values::shards)
         .sealed(values::seal_shard)
         .memory(1 << 10),
@@ -351,11 +348,11 @@ fn range_header(bytes: &[u8]) -> bool {
 /// What a worker sends a coordinator.
 fn result(bytes: &[u8]) -> bool {
     let sent = v1::CompleteRequest::decode(bytes);
-    sent.is_ok_and(|sent| chomp_coordinator::is_result(sent, range_bits().into(), BITS))
+    sent.is_ok_and(|sent| chomp_coordinator::is_result(sent, range_bits(), BITS))
 }
 
 /// What a coordinator answers a worker.
 fn answer(bytes: &[u8]) -> bool {
     let reply = v1::LeaseReply::decode(bytes);
-    reply.is_ok_and(|reply| chomp_worker::client::is_answer(reply, range_bits().into(), BITS))
+    reply.is_ok_and(|reply| chomp_worker::client::is_answer(reply, range_bits(), BITS))
 }

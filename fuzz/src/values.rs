@@ -2,22 +2,17 @@
 
 use std::ops::Range;
 
+use chomp_table::Digest;
 use chomp_table::partition::{Partition, count};
 use chomp_table::shard::Index;
 use chomp_table::values::ValuesManifest;
-use chomp_table::values::record::{self, VALUES_MAX};
 use chomp_table::values::shard::{
     ShardPlace, ShardSize, ValueShardIndex, ValueShardInfo, ValueShardWriter, decode_shard,
 };
-use chomp_table::{Digest, fuzzing};
 use fastrand::Rng;
 
 use crate::seal::{field, put};
 
-/// The bytes of a record before its frame, and where the number of its values and its digest stand.
-const RECORD_HEADER: usize = 64;
-const RECORD_COUNT: usize = 24;
-const RECORD_DIGEST: Range<usize> = 32..64;
 /// The bytes of a shard before its data, of its index before the entries, and of an entry.
 const SHARD_HEADER: usize = 20;
 const INDEX_HEADER: usize = 40;
@@ -32,49 +27,6 @@ fn values(place: &ShardPlace) -> Vec<u8> {
     values
         .map(|value| u8::try_from(value).expect("below 5"))
         .collect()
-}
-
-/// A record whose frame says how long it is.
-pub(crate) fn record(bytes: &[u8]) -> bool {
-    let Ok((area, first, values)) = record::decode(bytes) else {
-        return false;
-    };
-    assert!(values.len() as u64 <= VALUES_MAX);
-    let again = record::encode(area, first, &values);
-    assert_eq!(
-        again[..RECORD_HEADER],
-        bytes[..RECORD_HEADER],
-        "values have one header and digest"
-    );
-    assert_eq!(record::decode(&again), Ok((area, first, values)));
-    true
-}
-
-pub(crate) fn records() -> Vec<Vec<u8>> {
-    [(1, 0..1), (9, 7..20), (20, 100..600)]
-        .map(|(area, ranks)| {
-            let (first, frame_bits) = (ranks.start, 0);
-            let place = ShardPlace {
-                area,
-                ranks,
-                frame_bits,
-            };
-            record::encode(area, first, &values(&place))
-        })
-        .to_vec()
-}
-
-/// Puts the digest of what a record has, and mostly how many values.
-pub(crate) fn seal_record(bytes: &mut [u8], rng: &mut Rng) {
-    let frame = bytes.get(RECORD_HEADER..);
-    let Some(values) = frame.and_then(|frame| fuzzing::frame(frame, VALUES_MAX)) else {
-        return;
-    };
-    if rng.bool() {
-        put(bytes, RECORD_COUNT, values.len());
-    }
-    let digest = Digest::of_parts(&[&bytes[..RECORD_DIGEST.start], &values]);
-    bytes[RECORD_DIGEST].copy_from_slice(&digest.0);
 }
 
 /// Where the index of a shard starts; a manifest says it.

@@ -1,18 +1,16 @@
-//! The kernel's fingerprint: the digest of known ranges and Grundy values, evaluated here and now.
+//! The kernel's fingerprint: the digest of known ranges, evaluated here and now.
 //!
 //! Every correct program and CPU gets the same digest. A worker computes it when it joins, so most workers that would
 //! compute something else are refused before they compute anything that matters. It is the SHA-256 over, for each sample, its
 //! range bits (4 bytes), and for each of its ranges the head (8), the edges (8), the number of losing
-//! positions (8) and their indices (4 each), all little-endian; and at the end the values, one byte each, by area and rank.
+//! positions (8) and their indices (4 each), all little-endian.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-use chomp_table::partition::count;
 use chomp_table::sources::sources;
 use chomp_table::{Digest, Head, Range, RangeBits, head};
 
-use crate::grundy::{Evaluation, Lower};
 use crate::{Evaluator, Isa, Source};
 
 /// Whole tables, as bits and range bits: dense ranges, which only small heads have, of 4, of 64 and of 256 chunks. So
@@ -23,12 +21,6 @@ const TABLES: [(u32, u32); 3] = [(17, 12), (19, 16), (19, 18)];
 /// Heads of longer words, evaluated with all that they depend on, and range bits: sparse ranges,
 /// with long runs in their sources.
 const TALL: [(u64, u32); 2] = [(1 << 30, 12), (0b11 << 9, 13)];
-
-/// The values of all positions of so many tiles or fewer: 7,337. They are evaluated in ranges, and read in chunks, of
-/// so few that the large areas have many.
-const TILES: u32 = 24;
-const RANGE: usize = 200;
-const CHUNK_BITS: u32 = 6;
 
 /// The digest of the samples, evaluated with the instruction set `isa` or the widest below it
 /// that this CPU has. Takes some milliseconds the first time; a process remembers it.
@@ -53,27 +45,7 @@ fn evaluate(isa: Isa) -> Digest {
             ranges.insert(head, Source::new(&range));
         }
     }
-    bytes.extend(values().concat());
     Digest::of(&bytes)
-}
-
-/// The Grundy values of the sample, by area.
-fn values() -> Vec<Vec<u8>> {
-    let mut areas: Vec<Vec<u8>> = Vec::new();
-    for area in 1..=TILES {
-        let mut lower = Lower::new(CHUNK_BITS);
-        for (area, values) in (1..).zip(&areas) {
-            lower.put(area, values.chunks(1 << CHUNK_BITS).collect());
-        }
-        let range = |start| {
-            let end = count(area).min(start + RANGE as u64);
-            let mut evaluation = Evaluation::new(area, start..end);
-            evaluation.apply(&lower);
-            evaluation.finish()
-        };
-        areas.push((0..count(area)).step_by(RANGE).flat_map(range).collect());
-    }
-    areas
 }
 
 /// The samples: range bits, and heads in the order of their layers.
@@ -112,8 +84,8 @@ fn write(range: &Range, bytes: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use chomp_table::Word;
     use chomp_table::definition::Oracle;
-    use chomp_table::{Partition, Word};
 
     use super::*;
 
@@ -141,18 +113,6 @@ mod tests {
                 ends.push(bytes.len());
             }
         }
-        let mut known: HashMap<Partition, u8> = HashMap::new();
-        for area in 1..=TILES {
-            for position in (0..count(area)).map(|rank| Partition::at(area, rank)) {
-                let reached: BTreeSet<u8> =
-                    position.moves().map(|(_, left)| known[&left]).collect();
-                let value = (0..=u8::MAX).find(|value| !reached.contains(value));
-                bytes.push(value.expect("one of 256"));
-                known.insert(position, bytes[bytes.len() - 1]);
-            }
-            ends.push(bytes.len());
-        }
-        assert_eq!(known.len(), 7_337);
         (bytes, ends)
     }
 
@@ -165,7 +125,7 @@ mod tests {
         }
         assert_eq!(
             known.to_string(),
-            "1a23fce6b32263fbd33e2fff516da19826126b3e4b91720584f62b45d76c6814",
+            "b17eb54fc4619add86812ad55e9471f1fc051e58d780fc947abc5691a54b8ac3",
             "workers of other versions compare with it"
         );
         for end in ends {

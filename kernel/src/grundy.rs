@@ -37,120 +37,434 @@
 //! The moves of α and m ones in the first column lead to `first` of α, and to α with fewer than m ones. Those in the second
 //! column lead to `second[m + 1]` of α without its last row: the row above the ones is cut to one cell, and those above it in turn.
 //!
-//! What this costs: a position of n tiles has n − 1 moves, a byte and an OR of 16 bytes each, and there are as many
-//! prefixes without ones as positions, whose work the positions share. So the cost of a position grows no faster than n:
-//! measured, 50 to 70 ns from 50 to 100 tiles.
+//! # What is shared, and what that costs
 //!
-//! # Windows and passes
+//! A position has on average three blocks of moves, and as many values in the first two columns as it has rows of one cell. All blocks of
+//! a prefix and a column are put into the sets at once: eight sets are loaded, get a value of each block, and are stored.
+//! The ranks are taken in windows whose sets stay in the cache; the walk leaves out what is not in the window.
 //!
-//! The ranks of the range are taken in windows whose sets stay in the cache; the walk leaves out what is not in the window.
-//! Values of lower areas may come in any number of groups: moves to values that are not there lead to no value, and sets only grow.
+//! A set is two words of 64 bits, the second for values from 64 on, which positions of up to 64 tiles do not have. With AVX2 or
+//! AVX-512 a shift makes four or eight values into bits, and values beyond the word into none.
 
-mod lower;
-mod walk;
-
-use std::collections::BTreeMap;
 use std::ops::Range;
 
-use chomp_table::division::needed;
-use chomp_table::partition::{AREA_MAX, count};
+use chomp_table::partition::{AREA_MAX, count, counts_within};
 
-pub use lower::Lower;
+use crate::Isa;
 
-/// A set of values.
-type Set = u128;
+const LIMIT: usize = AREA_MAX as usize + 1;
+/// The sets that are changed at a time.
+const LANES: usize = 8;
+/// The positions whose sets are in the cache together: 32 KiB.
+const WINDOW: usize = 1 << 11;
+/// Prefixes have rows of at least two cells.
+const DEPTH_MAX: usize = AREA_MAX as usize / 2 + 1;
 
-/// The value of a position that is not there: no set has it.
-const NONE: u8 = u8::MAX;
-
-/// The sets of one value each, and of none for what is no value.
-static SETS: [Set; 256] = {
-    let mut sets = [0; 256];
-    let mut value = 0;
-    while value < Set::BITS {
-        sets[value as usize] = 1 << value;
-        value += 1;
+/// Row k holds the numbers of partitions with parts of at most k, by area.
+static WITHIN: [[u32; LIMIT]; LIMIT] = {
+    let mut within = [[0; LIMIT]; LIMIT];
+    let mut largest = 0;
+    while largest < LIMIT {
+        let counts = counts_within(largest);
+        let mut area = 0;
+        while area < LIMIT {
+            assert!(counts[area] < 1 << 31, "a rank has 31 bits");
+            #[expect(clippy::cast_possible_truncation, reason = "it has 31 bits")]
+            let narrow = counts[area] as u32;
+            within[largest][area] = narrow;
+            area += 1;
+        }
+        largest += 1;
     }
-    sets
+    within
 };
 
-fn set_of(value: u8) -> Set {
-    SETS[usize::from(value)]
+/// The values of all positions of one number of tiles, by rank: a byte each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AreaValues {
+    /// Values are read by [`LANES`], so as many bytes follow the last one.
+    bytes: Vec<u8>,
 }
 
-/// The evaluation of some positions of one area.
-#[derive(Debug)]
-pub struct Evaluation {
-    area: u32,
-    start: u64,
-    sets: Vec<Set>,
-    /// The chunks whose moves were applied, by area and number, and their lengths.
-    applied: BTreeMap<(u32, usize), usize>,
-    /// The values of a chunk, once some were applied.
-    chunk_bits: Option<u32>,
-}
-
-impl Evaluation {
-    /// Of the positions of `area` with these ranks. It has 16 bytes for each.
+impl AreaValues {
+    /// Those of so many tiles, all 0. There is no position without tiles.
     ///
     /// # Panics
     ///
-    /// If there are no such ranks.
-    pub fn new(area: u32, ranks: Range<u64>) -> Evaluation {
+    /// With more than [`AREA_MAX`] tiles.
+    pub fn zeros(tiles: u32) -> AreaValues {
+        let len = if tiles == 0 { 0 } else { count(tiles) };
+        let len = usize::try_from(len).expect("a rank has 31 bits");
+        AreaValues {
+            bytes: vec![0; len + LANES],
+        }
+    }
+
+    /// The values.
+    pub fn get(&self) -> &[u8] {
+        &self.bytes[..self.bytes.len() - LANES]
+    }
+
+    /// The values, to be changed.
+    pub fn get_mut(&mut self) -> &mut [u8] {
+        let len = self.bytes.len() - LANES;
+        &mut self.bytes[..len]
+    }
+
+    /// The values from a rank on, by [`LANES`], so many times.
+    #[inline(always)]
+    fn chunks(&self, rank: u32, chunks: usize) -> &[[u8; LANES]] {
+        self.bytes[rank as usize..][..chunks * LANES].as_chunks().0
+    }
+}
+
+/// Values below 64, and those from 64 on.
+type Set = [u64; 2];
+
+/// A prefix β, and what is known of it for q tiles after it.
+#[derive(Clone, Debug)]
+struct Prefix {
+    /// |β|, and how many tiles the positions of the area have besides.
+    size: usize,
+    rest: usize,
+    /// The last row of β.
+    last: usize,
+    /// The rank of the first position that begins with β.
+    start: u32,
+    /// The next row after β.
+    row: usize,
+    /// At q: the sum that the rows of β add to the rank of a position that begins with β and has q more tiles.
+    ranks: [u32; LIMIT],
+    first: Set,
+    second: [Set; LIMIT + 1],
+}
+
+impl Prefix {
+    const EMPTY: Prefix = Prefix {
+        size: 0,
+        rest: 0,
+        last: 0,
+        start: 0,
+        row: 0,
+        ranks: [0; LIMIT],
+        first: [0; 2],
+        second: [[0; 2]; LIMIT + 1],
+    };
+}
+
+/// What is above the empty prefix.
+static NOTHING: Prefix = Prefix::EMPTY;
+
+/// Finds the values of positions.
+#[derive(Debug)]
+pub struct Evaluator {
+    isa: Isa,
+    /// The prefixes on the way from the root, which is the first.
+    path: Vec<Prefix>,
+    /// The sets of the window: of each the word of values below 64, and that of the others.
+    sets: [Vec<u64>; 2],
+}
+
+impl Evaluator {
+    /// One for the instruction set `isa`, or the widest below it that this CPU has.
+    pub fn new(isa: Isa) -> Evaluator {
+        let words = vec![0; WINDOW + LANES];
+        Evaluator {
+            isa: isa.min(Isa::detect()),
+            path: vec![Prefix::EMPTY; DEPTH_MAX],
+            sets: [words.clone(), words],
+        }
+    }
+
+    /// Finds the values of the positions of `area` tiles from rank `start` on. `lower` has those of all areas below, from 0 on.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such area, not so many ranks, or an area below is missing.
+    pub fn evaluate(&mut self, area: u32, start: u64, values: &mut [u8], lower: &[AreaValues]) {
         assert!((1..=AREA_MAX).contains(&area), "no area {area}");
         assert!(
-            ranks.start < ranks.end && ranks.end <= count(area),
-            "no ranks {ranks:?}"
+            start + values.len() as u64 <= count(area),
+            "area {area} has no such ranks"
         );
-        let length = usize::try_from(ranks.end - ranks.start).expect("no more than the memory has");
-        Evaluation {
-            area,
-            start: ranks.start,
-            sets: vec![0; length],
-            applied: BTreeMap::new(),
-            chunk_bits: None,
+        let below = lower.get(1..area as usize);
+        let below = below.expect("an area below is missing").iter();
+        for (tiles, values) in (1..).zip(below) {
+            assert!(
+                values.get().len() as u64 == count(tiles),
+                "these are not {tiles} tiles"
+            );
+        }
+        let start = u32::try_from(start).expect("a rank has 31 bits");
+        let job = (area as usize, start, lower);
+        match self.isa {
+            Isa::Portable => self.run::<Table>(job, values),
+            #[cfg(target_arch = "x86_64")]
+            #[expect(
+                unsafe_code,
+                reason = "code for an instruction set that not every CPU has"
+            )]
+            // SAFETY: `new` allows only instruction sets that `Isa::detect` found.
+            Isa::Avx2 => unsafe { avx2(self, job, values) },
+            #[cfg(target_arch = "x86_64")]
+            #[expect(
+                unsafe_code,
+                reason = "code for an instruction set that not every CPU has"
+            )]
+            // SAFETY: as above.
+            Isa::Avx512 => unsafe { avx512(self, job, values) },
+            #[cfg(not(target_arch = "x86_64"))]
+            Isa::Avx2 | Isa::Avx512 => unreachable!("`new` allows only what `Isa::detect` found"),
         }
     }
 
-    /// Applies all moves that lead to the values of `lower`.
-    ///
-    /// # Panics
-    ///
-    /// If a chunk is of an area that is not a lower one, was applied before, or has another size than those before.
-    pub fn apply(&mut self, lower: &Lower<'_>) {
-        let chunk_bits = *self.chunk_bits.get_or_insert_with(|| lower.chunk_bits());
-        assert_eq!(chunk_bits, lower.chunk_bits(), "chunks of another size");
-        for (area, number, length) in lower.chunks() {
-            assert!(area < self.area, "area {area} is not below {}", self.area);
-            let before = self.applied.insert((area, number), length);
-            assert_eq!(before, None, "chunk {number} of area {area} twice");
+    #[inline(always)]
+    fn run<B: Bit>(&mut self, job: Job<'_>, values: &mut [u8]) {
+        // A value is less than the area.
+        if job.0 > u64::BITS as usize {
+            self.run_by_windows::<B, 2>(job, values);
+        } else {
+            self.run_by_windows::<B, 1>(job, values);
         }
-        walk::apply(self.area, self.start, &mut self.sets, lower);
     }
 
-    /// The values, one byte for each position.
-    ///
-    /// # Panics
-    ///
-    /// Unless the moves to all values were applied that [are needed](needed).
-    pub fn finish(self) -> Vec<u8> {
-        let ranks = self.start..self.start + self.sets.len() as u64;
-        let size = 1 << self.chunk_bits.unwrap_or(0);
-        for lower in 1..self.area {
-            let needed = needed(self.area, &ranks, lower);
-            for (number, start) in (0..needed).step_by(size).enumerate() {
-                let length = self.applied.get(&(lower, number)).copied().unwrap_or(0);
-                let needed = (needed - start).min(size as u64);
-                assert!(
-                    length as u64 >= needed,
-                    "values of area {lower} are missing"
-                );
+    /// With so many words for each set.
+    #[inline(always)]
+    fn run_by_windows<B: Bit, const WORDS: usize>(
+        &mut self,
+        (area, start, lower): Job<'_>,
+        values: &mut [u8],
+    ) {
+        for (start, values) in (start..).step_by(WINDOW).zip(values.chunks_mut(WINDOW)) {
+            self.sets.iter_mut().for_each(|words| words.fill(0));
+            let end = start + u32::try_from(values.len()).expect("a window is small");
+            let window = start..end;
+            self.walk::<B, WORDS>(area, &window, lower);
+            let [low, high] = &self.sets;
+            for ((value, low), high) in values.iter_mut().zip(low).zip(high) {
+                let ones = match low.trailing_ones() {
+                    u64::BITS => u64::BITS + high.trailing_ones(),
+                    ones => ones,
+                };
+                *value = u8::try_from(ones).expect("at most 128");
             }
         }
-        let values = self.sets.iter().map(|set| set.trailing_ones());
-        let values = values.map(|value| u8::try_from(value).expect("at most 128"));
-        values.collect()
     }
+
+    /// Visits the prefixes of all positions in the window, in the order of ranks.
+    #[inline(always)]
+    fn walk<B: Bit, const WORDS: usize>(
+        &mut self,
+        area: usize,
+        window: &Range<u32>,
+        lower: &[AreaValues],
+    ) {
+        let root = &mut self.path[0];
+        (root.rest, root.last) = (area, area);
+        self.visit::<B, WORDS>(0, window, lower);
+        let mut depth = 0;
+        loop {
+            let here = &mut self.path[depth];
+            let row = here.row;
+            if row > here.last.min(here.rest) {
+                if depth == 0 {
+                    return;
+                }
+                depth -= 1;
+                continue;
+            }
+            here.row += 1;
+            let start = here.start + WITHIN[row - 1][here.rest];
+            let end = here.start + WITHIN[row][here.rest];
+            if start < window.end && end > window.start {
+                self.enter(depth, row, start);
+                depth += 1;
+                self.visit::<B, WORDS>(depth, window, lower);
+            }
+        }
+    }
+
+    /// Puts the prefix with one row more on the path. The first position that begins with it has the rank `start`.
+    #[inline(always)]
+    fn enter(&mut self, depth: usize, row: usize, start: u32) {
+        let (above, below) = self.path.split_at_mut(depth + 1);
+        let (above, below) = (&above[depth], &mut below[0]);
+        below.size = above.size + row;
+        below.rest = above.rest - row;
+        below.last = row;
+        below.start = start;
+        let sums = above.ranks[row..].iter().zip(&WITHIN[row - 1][row..]);
+        for (rank, (above, count)) in below.ranks[..below.rest].iter_mut().zip(sums) {
+            *rank = above + count;
+        }
+    }
+
+    /// Applies the moves of the positions that begin with the first `depth` rows of the path, by columns of the last row.
+    #[inline(always)]
+    fn visit<B: Bit, const WORDS: usize>(
+        &mut self,
+        depth: usize,
+        window: &Range<u32>,
+        lower: &[AreaValues],
+    ) {
+        self.visit_ones::<WORDS>(depth, window, lower);
+        let here = &mut self.path[depth];
+        here.row = 2;
+        let (last, rest, start) = (here.last, here.rest, here.start);
+        if depth == 0 {
+            return;
+        }
+        let from = start.max(window.start);
+        let mut led_to: [&[[u8; LANES]]; DEPTH_MAX] = [&[]; DEPTH_MAX];
+        for cut in 2..last {
+            let to = window.end.min(start + WITHIN[cut][rest]);
+            if from >= to {
+                continue;
+            }
+            let len = (to - from) as usize;
+            let chunks = len.div_ceil(LANES);
+            // The rows above and the number of tiles after them, with the last row above first.
+            let (mut rank, mut after) = (from - start, rest);
+            for (prefix, led_to) in self.path[..depth].iter().rev().zip(&mut led_to) {
+                after += cut;
+                rank += WITHIN[cut - 1][after];
+                *led_to = lower[prefix.size + after].chunks(prefix.ranks[after] + rank, chunks);
+            }
+            let led_to = &led_to[..depth];
+            let at =
+                (from - window.start) as usize..(from - window.start) as usize + chunks * LANES;
+            let [low, high] = &mut self.sets;
+            let low = low[at.clone()].as_chunks_mut::<LANES>().0;
+            let high = high[at].as_chunks_mut::<LANES>().0;
+            for (chunk, (low, high)) in low.iter_mut().zip(high).enumerate() {
+                let behind = &BEHIND[(len - chunk * LANES).min(LANES)];
+                let (mut low_sets, mut high_sets) = (*low, *high);
+                for values in led_to {
+                    let values: [u64; LANES] =
+                        std::array::from_fn(|lane| (values[chunk][lane] | behind[lane]).into());
+                    join::<B>(&mut low_sets, values);
+                    if WORDS == 2 {
+                        join::<B>(&mut high_sets, values.map(|value| value.wrapping_sub(64)));
+                    }
+                }
+                *low = low_sets;
+                if WORDS == 2 {
+                    *high = high_sets;
+                }
+            }
+        }
+    }
+
+    /// Looks up the values of the prefix with ones after it, and applies the moves of the position of the area among these in the
+    /// first two columns.
+    #[inline(always)]
+    fn visit_ones<const WORDS: usize>(
+        &mut self,
+        depth: usize,
+        window: &Range<u32>,
+        lower: &[AreaValues],
+    ) {
+        let (above, here) = self.path.split_at_mut(depth);
+        let (above, here) = (above.last().unwrap_or(&NOTHING), &mut here[0]);
+        let mut first = above.first;
+        let mut own = above.second[here.rest + 1];
+        let areas = lower[here.size..].iter().zip(&here.ranks);
+        let sets = here.second[..here.rest].iter_mut().zip(&above.second[1..]);
+        // Without tiles there is no position.
+        let from = usize::from(depth == 0);
+        for (ones, ((lower, rank), (set, above))) in areas.zip(sets).enumerate().skip(from) {
+            let value = u64::from(lower.bytes[*rank as usize]);
+            for word in 0..WORDS {
+                let bit = Table::of(value.wrapping_sub(64 * word as u64));
+                own[word] |= bit;
+                set[word] = above[word] | bit;
+                if ones == 0 {
+                    first[word] |= bit;
+                }
+            }
+        }
+        here.first = first;
+        if window.contains(&here.start) {
+            let at = (here.start - window.start) as usize;
+            for word in 0..WORDS {
+                self.sets[word][at] |= own[word] | first[word];
+            }
+        }
+    }
+}
+
+/// An area, the first of the ranks, and the values of all areas below.
+type Job<'a> = (usize, u32, &'a [AreaValues]);
+
+/// By the number of values in eight bytes: what makes the other bytes no values.
+static BEHIND: [[u8; LANES]; LANES + 1] = {
+    let mut all = [[0; LANES]; LANES + 1];
+    let mut values = 0;
+    while values < LANES {
+        let mut lane = values;
+        while lane < LANES {
+            all[values][lane] = u8::MAX;
+            lane += 1;
+        }
+        values += 1;
+    }
+    all
+};
+
+#[inline(always)]
+fn join<B: Bit>(sets: &mut [u64; LANES], values: [u64; LANES]) {
+    let bits = values.map(B::of);
+    for (set, bit) in sets.iter_mut().zip(bits) {
+        *set |= bit;
+    }
+}
+
+/// How a value becomes a bit of a word.
+trait Bit {
+    /// The bit of a value; none if it is not below 64.
+    fn of(value: u64) -> u64;
+}
+
+/// By a shift: one instruction for several values, where there is such a one.
+struct Shift;
+
+impl Bit for Shift {
+    #[inline(always)]
+    fn of(value: u64) -> u64 {
+        if value < 64 { 1 << value } else { 0 }
+    }
+}
+
+/// From a table: for one value.
+struct Table;
+
+impl Bit for Table {
+    #[inline(always)]
+    fn of(value: u64) -> u64 {
+        static BITS: [u64; 256] = {
+            let mut bits = [0; 256];
+            let mut value = 0;
+            while value < 64 {
+                bits[value] = 1 << value;
+                value += 1;
+            }
+            bits
+        };
+        let [low, ..] = value.to_le_bytes();
+        BITS[usize::from(low)]
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn avx2(evaluator: &mut Evaluator, job: Job<'_>, values: &mut [u8]) {
+    evaluator.run::<Shift>(job, values);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn avx512(evaluator: &mut Evaluator, job: Job<'_>, values: &mut [u8]) {
+    evaluator.run::<Shift>(job, values);
 }
 
 #[cfg(test)]

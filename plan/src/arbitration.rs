@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use chomp_table::{Digest, Division, RangeSummary};
+use chomp_table::{Digest, RangeSummary};
 
 use super::Plan;
 use super::attempts::Vote;
@@ -26,9 +26,8 @@ struct Claims {
 }
 
 /// The units to be computed by the coordinator.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Arbitrations {
-    division: Division,
     /// Those that wait or are under way.
     queue: BTreeMap<Priority, Claims>,
     pub(super) under_way: Option<Unit>,
@@ -39,27 +38,13 @@ pub(super) struct Arbitrations {
 }
 
 impl Arbitrations {
-    pub(super) fn new(division: Division) -> Arbitrations {
-        Arbitrations {
-            division,
-            queue: BTreeMap::new(),
-            under_way: None,
-            is_stale: false,
-            is_new: false,
-        }
-    }
-
-    fn priority(&self, unit: Unit) -> Priority {
-        priority(self.division, unit)
-    }
-
     pub(super) fn len(&self) -> usize {
         self.queue.len()
     }
 
     /// Whether the coordinator has to compute this unit.
     pub(super) fn contains(&self, unit: Unit) -> bool {
-        !self.queue.is_empty() && self.queue.contains_key(&self.priority(unit))
+        !self.queue.is_empty() && self.queue.contains_key(&priority(unit))
     }
 
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
@@ -73,7 +58,7 @@ impl Arbitrations {
 
     /// Notes what a worker says of a unit in doubt.
     pub(super) fn claim(&mut self, unit: Unit, vote: Vote) {
-        let priority = self.priority(unit);
+        let priority = priority(unit);
         if let Some(claims) = self.queue.get_mut(&priority) {
             claims.votes.push(vote);
         }
@@ -81,7 +66,7 @@ impl Arbitrations {
 
     /// Notes that a unit is in the queue because attempts to compute it failed.
     pub(super) fn note_failed_attempts(&mut self, unit: Unit, attempts: u32, last: &Loss) {
-        let priority = self.priority(unit);
+        let priority = priority(unit);
         if let Some(claims) = self.queue.get_mut(&priority) {
             claims.failed_attempts = Some((attempts, last.clone()));
         }
@@ -94,7 +79,7 @@ impl Arbitrations {
 
     /// Takes a unit out of the queue, and forgets what was said of it.
     pub(super) fn remove(&mut self, unit: Unit) {
-        let priority = self.priority(unit);
+        let priority = priority(unit);
         self.queue.remove(&priority);
         self.spoil(|under_way| under_way == unit);
     }
@@ -103,7 +88,7 @@ impl Arbitrations {
 impl Plan {
     /// Has the coordinator compute a unit. No worker gets it until that is done.
     pub(super) fn arbitrate(&mut self, unit: Unit) {
-        let priority = self.arbitrations.priority(unit);
+        let priority = priority(unit);
         self.arbitrations.queue.entry(priority).or_default();
         self.arbitrations.is_new = true;
         if let Unit::Range(head) = unit {
@@ -214,7 +199,7 @@ impl Plan {
         if std::mem::take(&mut arbitrations.is_stale) {
             return None;
         }
-        let priority = arbitrations.priority(unit);
+        let priority = priority(unit);
         let claims = arbitrations.queue.remove(&priority);
         // Shards may be merged after the last.
         self.requests_dirty |= self.in_doubt() == 0;

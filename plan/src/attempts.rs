@@ -10,8 +10,6 @@
 use std::collections::{BTreeMap, BTreeSet, btree_set};
 use std::ops::Bound;
 
-use chomp_table::Division;
-
 use super::ids::{LeaseId, ParticipantId, Unit, WorkerId};
 use super::regions::Fresh;
 use super::slots::Content;
@@ -97,7 +95,6 @@ type Groups = BTreeMap<Doers, BTreeSet<u64>>;
 /// The attempts of all units, and the units of which more are wanted.
 #[derive(Debug)]
 pub(super) struct ReadyQueue {
-    division: Division,
     replicas: usize,
     attempts: BTreeMap<Unit, Attempts>,
     pub(super) fresh: Fresh,
@@ -107,9 +104,8 @@ pub(super) struct ReadyQueue {
 
 impl ReadyQueue {
     /// For ranges whose numbers have at most `head_bits` bits.
-    pub(super) fn new(replicas: u32, division: Division, head_bits: u32) -> ReadyQueue {
+    pub(super) fn new(replicas: u32, head_bits: u32) -> ReadyQueue {
         ReadyQueue {
-            division,
             replicas: replicas.max(1) as usize,
             attempts: BTreeMap::new(),
             fresh: Fresh::new(head_bits),
@@ -130,7 +126,7 @@ impl ReadyQueue {
         change(attempts);
         let doers = attempts.doers();
         let wanted = open && doers.busy.len() < self.replicas;
-        let (layer, number) = priority(self.division, unit);
+        let (layer, number) = priority(unit);
         let is_fresh = attempts.is_empty();
         if is_fresh {
             self.attempts.remove(&unit);
@@ -150,7 +146,7 @@ impl ReadyQueue {
 
     /// Takes a unit out of those that are wanted. If it was one, returns the participants that could not have it.
     fn unfile(&mut self, unit: Unit) -> Option<Doers> {
-        let priority = priority(self.division, unit);
+        let priority = priority(unit);
         if self.fresh.remove(priority) {
             return Some(Doers::default());
         }
@@ -267,7 +263,7 @@ impl ReadyQueue {
             assert!(attempts.is_none_or(|attempts| !attempts.is_empty()));
             let count = attempts.map_or(0, |attempts| attempts.doers().busy.len());
             let wanted = is_open(unit) && count < self.replicas;
-            let priority = priority(self.division, unit);
+            let priority = priority(unit);
             fresh.extend((wanted && attempts.is_none()).then_some(priority));
             begun += usize::from(attempts.is_some());
             if let Some(attempts) = attempts.filter(|_| wanted) {

@@ -125,11 +125,11 @@ impl Plan {
     pub(super) fn offer_check(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
         let may = |voters: &[WorkerId]| self.may_check(worker, voters);
         // A range should not wait until many others are checked with it.
-        let positions = self.settings.division.positions();
+        let positions = self.settings.range_bits.positions();
         let most = self.settings.task_positions_min / positions;
         let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
         let (heads, failed) = self.checks.wanted_by(may, most)?;
-        let layer = self.units.ranges.layer(heads[0]);
+        let layer = heads[0].layer();
         let work = Work::Check {
             layer,
             heads: heads.clone(),

@@ -7,6 +7,7 @@
 //!
 //! Either way the shards are forgotten, and the table is cut anew when all ranges are committed again.
 
+use chomp_table::sources::draws_on;
 use chomp_table::{Digest, Head};
 
 use super::ids::{LeaseId, Unit};
@@ -48,9 +49,9 @@ impl Plan {
 
     /// Blocks the ranges that draw on a range whose record is lost, as far as their content is not agreed.
     fn block_dependants(&mut self, head: Head) {
-        let division = self.settings.division;
+        let range_bits = self.settings.range_bits;
         let depends =
-            |unit: Unit| matches!(unit, Unit::Range(other) if division.draws_on(other, head));
+            |unit: Unit| matches!(unit, Unit::Range(other) if draws_on(other, head, range_bits));
         self.arbitrations.spoil(depends);
         // A unit that is ready is wanted or begun, or held back for an arbitration.
         let ready = self.ready.ready().chain(self.arbitrations.units());

@@ -34,7 +34,7 @@ impl Plan {
     ) -> Result<(), Rejection> {
         self.judge_sender(worker)?;
         let first = ranges.first().ok_or(Rejection::Empty)?;
-        let layer_of = |head| self.units.ranges.layer(head);
+        let layer_of = chomp_table::Head::layer;
         let layer = layer_of(first.head);
         let mut heads = BTreeSet::new();
         for &RangeSummary { head, .. } in ranges {

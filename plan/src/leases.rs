@@ -356,7 +356,7 @@ impl Plan {
         let open = self.is_open(unit);
         if self.ready.update(unit, open, change) {
             self.requests_dirty = true;
-            let priority = priority(self.settings.division, unit);
+            let priority = priority(unit);
             self.recheck_workers
                 .extend(self.ready.fresh.owner(priority));
         }

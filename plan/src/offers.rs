@@ -132,7 +132,7 @@ impl Plan {
     fn offer_units(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
         let units = self.cut_task(worker)?;
         for &unit in &units {
-            let priority = priority(self.settings.division, unit);
+            let priority = priority(unit);
             self.ready.fresh.claim(worker, priority);
         }
         let task = self.offer(now, worker, &units);
@@ -168,7 +168,7 @@ impl Plan {
         };
         let heads: Vec<Head> = units.iter().filter_map(head).collect();
         Work::Evaluate {
-            layer: self.units.ranges.layer(heads[0]),
+            layer: heads[0].layer(),
             heads,
         }
     }
@@ -202,7 +202,7 @@ impl Plan {
         if layer == SHARDS {
             return 1;
         }
-        let ranges = |positions| positions / self.settings.division.positions();
+        let ranges = |positions| positions / self.settings.range_bits.positions();
         let attempts = u64::from(self.settings.replicas.max(1));
         let to_share = self.units.ranges.to_do(layer) as u64 * attempts;
         let tasks_per_thread = u64::from(self.settings.tasks_per_thread);
@@ -233,7 +233,7 @@ impl Plan {
                 .units()
                 .filter(|&unit| {
                     self.is_open(unit)
-                        && priority(self.settings.division, unit).0 < below
+                        && priority(unit).0 < below
                         && self.ready.may_speculate(worker, others, unit)
                 })
                 .collect();

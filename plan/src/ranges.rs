@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use chomp_table::{Division, Head, RangeSummary};
+use chomp_table::{Head, RangeBits, RangeSummary, head, sources};
 
 use crate::forecast::Work;
 
@@ -23,7 +23,7 @@ const NOBODY: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(super) struct Ranges {
-    division: Division,
+    range_bits: RangeBits,
     /// The heads of each layer, ascending.
     layers: Vec<Vec<Head>>,
     /// For each layer, its ranges that are not committed.
@@ -56,15 +56,15 @@ impl Ranges {
         lost: &[RangeSummary],
     ) -> Result<Ranges, PlanError> {
         settings.check()?;
-        let division = settings.division;
-        let layers = division.layers(settings.size);
+        let range_bits = settings.range_bits;
+        let layers = head::layers(settings.size, range_bits);
         let count: usize = layers.iter().map(Vec::len).sum();
         let missing: Vec<usize> = layers.iter().map(Vec::len).collect();
-        let work = Work::of(settings.size, division);
+        let work = Work::new(settings.size, range_bits);
         let of_layers = work.ranges.iter().zip(&missing);
         let work_total = of_layers.map(|(each, &count)| each * count as u64).sum();
         let mut ranges = Ranges {
-            division,
+            range_bits,
             layers,
             missing_at_start: Vec::new(),
             missing,
@@ -153,7 +153,7 @@ impl Ranges {
         slot.state = State::Committed;
         let known = slot.known.expect("known before it is written");
         self.committed[index(head) / 64] |= 1 << (head.0 % 64);
-        let layer = self.layer(head) as usize;
+        let layer = head.layer() as usize;
         self.missing[layer] -= 1;
         self.work_done += self.work.ranges[layer];
         self.done += 1;
@@ -168,7 +168,7 @@ impl Ranges {
     pub(super) fn uncommit(&mut self, head: Head) -> bool {
         let known = self.slot(head).known.expect("the range was committed");
         self.committed[index(head) / 64] &= !(1 << (head.0 % 64));
-        let layer = self.layer(head) as usize;
+        let layer = head.layer() as usize;
         self.missing[layer] += 1;
         self.work_done -= self.work.ranges[layer];
         self.done -= 1;
@@ -211,14 +211,13 @@ impl Ranges {
     fn blocker(&self, head: Head) -> Option<Head> {
         // No range is ready before the range of half its head is committed, and that is quickly asked.
         let half = Head(head.0 / 2);
-        let is_source = matches!(self.division, Division::Words(_)) && !head.is_empty();
-        if is_source && !self.is_committed(half) {
+        if !head.is_empty() && !self.is_committed(half) {
             return Some(half);
         }
         let mut highest = None;
-        self.division.each_source(head, &mut |source| {
+        sources::each(head, self.range_bits, &mut |source| {
             if !self.is_committed(source) {
-                highest = highest.max(Some((self.layer(source), source)));
+                highest = highest.max(Some((source.layer(), source)));
             }
         });
         highest.map(|(_, source)| source)
@@ -239,12 +238,12 @@ impl Ranges {
         for &head in heads {
             of_them[index(head)] = true;
         }
-        let lowest = heads.iter().map(|&head| self.layer(head) as usize).min();
+        let lowest = heads.iter().map(|&head| head.layer() as usize).min();
         let above = lowest.map_or(self.layers.len(), |layer| layer + 1);
         let mut followers = Vec::new();
         for &head in self.layers[above..].iter().flatten() {
             let mut follows = false;
-            self.division.each_source(head, &mut |source| {
+            sources::each(head, self.range_bits, &mut |source| {
                 follows |= of_them[index(source)];
             });
             if follows && !std::mem::replace(&mut of_them[index(head)], true) {
@@ -252,14 +251,6 @@ impl Ranges {
             }
         }
         followers
-    }
-
-    pub(super) fn division(&self) -> Division {
-        self.division
-    }
-
-    pub(super) fn layer(&self, head: Head) -> u32 {
-        self.division.layer(head)
     }
 
     pub(super) fn contains(&self, head: Head) -> bool {
@@ -335,7 +326,7 @@ impl Ranges {
         for watched in heads() {
             let mut next = self.watchers[index(watched)];
             while next != NOBODY {
-                let draws_on = self.division.draws_on(Head(next.into()), watched);
+                let draws_on = sources::draws_on(Head(next.into()), watched, self.range_bits);
                 assert!(draws_on && !self.is_committed(watched));
                 watching.push(Head(next.into()));
                 next = self.next_watcher[next as usize];
@@ -364,7 +355,7 @@ impl Ranges {
         }
         let lowest = self.missing.iter().position(|&missing| missing > 0);
         assert_eq!(self.open, lowest.unwrap_or(self.layers.len()));
-        let work_of = |head: &Head| self.work.ranges[self.layer(*head) as usize];
+        let work_of = |head: &Head| self.work.ranges[head.layer() as usize];
         let work = self.layers.iter().flatten().filter(committed).map(work_of);
         assert_eq!(self.work_done, work.sum::<u64>());
         let done: Vec<&Head> = self.layers.iter().flatten().filter(committed).collect();

@@ -1,7 +1,7 @@
 //! Why something was not done.
 
 use chomp_table::head::HEAD_BITS_MAX;
-use chomp_table::{Division, Head};
+use chomp_table::{Head, RangeBits};
 
 use super::ids::{LeaseId, Unit};
 
@@ -127,21 +127,12 @@ pub enum QuarantineReason {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// More ranges than a plan keeps in memory.
-    #[error("{}", too_many(*division, *size))]
-    TooManyRanges { division: Division, size: u32 },
+    #[error(
+        "{size} bits with {range_bits} range bits make too many ranges: use at least {} range bits",
+        size - HEAD_BITS_MAX
+    )]
+    TooManyRanges { range_bits: RangeBits, size: u32 },
     /// A unit is said to be done with two different contents.
     #[error("the content of {unit} is known in two versions")]
     Disagreement { unit: Unit },
-}
-
-fn too_many(division: Division, size: u32) -> String {
-    match division {
-        Division::Words(range_bits) => format!(
-            "{size} bits with {range_bits} range bits make too many ranges: use at least {} range bits",
-            size - HEAD_BITS_MAX
-        ),
-        Division::Ranks(_) => {
-            format!("{size} tiles with {division} make too many ranges: use larger ones")
-        }
-    }
 }

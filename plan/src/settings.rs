@@ -1,9 +1,8 @@
 //! The settings of a plan: the table that it is for, and how it shares out the work.
 
-use chomp_table::Division;
+use chomp_table::RangeBits;
 pub use chomp_table::head::HEAD_BITS_MAX;
 use chomp_table::shard::ShardSize;
-use chomp_table::values;
 
 use super::messages::PlanError;
 
@@ -11,8 +10,8 @@ use super::messages::PlanError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The kind of the table, and how it is cut into ranges.
-    pub division: Division,
-    /// The size of the table: bits, or tiles.
+    pub range_bits: RangeBits,
+    /// The bits of the table.
     pub size: u32,
     /// The number of the journal's segment with which this coordinator took the table over. Leases are counted from 2^32
     /// times it.
@@ -43,8 +42,7 @@ pub struct Settings {
     pub task_positions_min: u64,
     /// Into how many tasks a layer is cut for each thread, if it has that many ranges.
     pub tasks_per_thread: u32,
-    /// The stored words of every shard but the last; of Grundy values, the ranks of every shard but the last of an
-    /// area.
+    /// The stored words of every shard but the last.
     pub shard_words: u64,
     /// One of so many ranges is evaluated by another participant too before it is committed. 0: none is, not
     /// even of a worker's first results.
@@ -57,15 +55,11 @@ pub struct Settings {
 
 impl Settings {
     /// The usual way to share out the work for a table of this size.
-    pub fn new(size: u32, division: impl Into<Division>) -> Settings {
-        let division = division.into();
+    pub fn new(size: u32, range_bits: RangeBits) -> Settings {
         // About a second of work for one thread.
-        let (task_positions_max, shard_words) = match division {
-            Division::Words(_) => (1 << 31, ShardSize::PUBLISHED.shard_words as u64),
-            Division::Ranks(_) => (1 << 24, 1 << values::shard::ShardSize::PUBLISHED.shard_bits),
-        };
+        let task_positions_max = 1 << 31;
         Settings {
-            division,
+            range_bits,
             size,
             epoch: 0,
             oldest_lease: 0,
@@ -79,7 +73,7 @@ impl Settings {
             // About a tenth of a second.
             task_positions_min: task_positions_max >> 4,
             tasks_per_thread: 2,
-            shard_words,
+            shard_words: ShardSize::PUBLISHED.shard_words as u64,
             check_one_in: 4,
             check_own_one_in: 16,
             checks_first: 16,
@@ -100,7 +94,7 @@ impl Settings {
 
     /// The most bits of the number of a range.
     pub(super) fn head_bits(&self) -> u32 {
-        let last = self.division.ranges(self.size).saturating_sub(1);
+        let last = self.range_bits.heads(self.size).saturating_sub(1);
         u64::BITS - last.leading_zeros()
     }
 
@@ -117,9 +111,11 @@ impl Settings {
     ///
     /// [`PlanError::TooManyRanges`].
     pub fn check(&self) -> Result<(), PlanError> {
-        let Settings { division, size, .. } = *self;
+        let Settings {
+            range_bits, size, ..
+        } = *self;
         if self.head_bits() > HEAD_BITS_MAX {
-            return Err(PlanError::TooManyRanges { division, size });
+            return Err(PlanError::TooManyRanges { range_bits, size });
         }
         Ok(())
     }

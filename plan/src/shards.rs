@@ -1,6 +1,6 @@
 //! The shards: how the table is cut into files when all its ranges are committed.
 
-use chomp_table::{Division, Head};
+use chomp_table::Head;
 
 use super::ids::WorkerId;
 use super::ranges::Ranges;
@@ -38,24 +38,11 @@ pub(super) struct Shards {
 }
 
 impl Shards {
-    /// Cuts the table, of which all ranges are committed. In a table of words each shard has `size` stored words, in
-    /// the order of their ranges, and the last shard has the rest; there is at least one. In a table of Grundy values
-    /// each shard has `size` ranks of one area, or the rest of the area.
-    pub(super) fn cut(&mut self, ranges: &Ranges, size: u64) {
+    /// Cuts the table, of which all ranges are committed. Each shard has so many stored words, in the order of their ranges,
+    /// and the last shard has the rest; there is at least one.
+    pub(super) fn cut(&mut self, ranges: &Ranges, words: u64) {
         self.done = 0;
-        match ranges.division() {
-            Division::Words(_) => self.cut_words(ranges, size.max(1)),
-            Division::Ranks(bits) => {
-                let starts = (0..ranges.count()).map(Head).filter(|&head| {
-                    let ranks = bits.ranks(head).map(|(_, ranks)| ranks.start);
-                    ranks.is_some_and(|start| start.is_multiple_of(size))
-                });
-                self.all = starts.map(|head| Shard::new(head, 0)).collect();
-            }
-        }
-    }
-
-    fn cut_words(&mut self, ranges: &Ranges, words: u64) {
+        let words = words.max(1);
         self.all = vec![Shard::new(Head(0), 0)];
         let (mut before, mut next) = (0u64, words);
         for head in (0..ranges.count()).map(Head) {

@@ -1,7 +1,7 @@
 //! Each rule of the plan, one at a time.
 
 use chomp_table::RangeSummary;
-use chomp_table::{Head, RangeBits};
+use chomp_table::{Head, RangeBits, head};
 
 use super::*;
 use chomp_table::Digest;
@@ -168,7 +168,7 @@ impl Bench {
 
     /// All layers below `layer` of a table of `bits` bits are done.
     fn at_layer(settings: Settings, layer: u32) -> Bench {
-        let heads = settings.division.layers(settings.size);
+        let heads = head::layers(settings.size, settings.range_bits);
         let done = summaries(heads[..layer as usize].iter().flatten().map(|head| head.0));
         Bench::new(settings, &done)
     }

@@ -1,6 +1,6 @@
 //! All units of a job, be it ranges or shards, and where they stand in the order of work.
 
-use chomp_table::{Division, Head};
+use chomp_table::Head;
 
 use super::ids::Unit;
 use super::ranges::Ranges;
@@ -13,9 +13,9 @@ pub(super) const SHARDS: u32 = u32::MAX - 1;
 /// Where a unit stands in the order of work: low layers first, and shards last.
 pub(super) type Priority = (u32, u64);
 
-pub(super) fn priority(division: Division, unit: Unit) -> Priority {
+pub(super) fn priority(unit: Unit) -> Priority {
     match unit {
-        Unit::Range(head) => (division.layer(head), head.0),
+        Unit::Range(head) => (head.layer(), head.0),
         Unit::Shard(number) => (SHARDS, number.into()),
     }
 }

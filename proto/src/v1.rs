@@ -20,16 +20,16 @@ pub struct JoinRequest {
     /// characters.
     #[prost(string, tag = "6")]
     pub name: ::prost::alloc::string::String,
-    /// The kernel's fingerprint: the digest of known ranges and Grundy values, evaluated by this worker.
+    /// The kernel's fingerprint: the digest of known ranges, evaluated by this worker.
     #[prost(bytes = "vec", tag = "7")]
     pub kernel: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JoinReply {
-    /// The size of the table: bits, or the tiles of a table of Grundy values.
+    /// The bits of the table.
     #[prost(uint32, tag = "1")]
     pub bits: u32,
-    /// How the table is cut into ranges: the range bits, or 256 plus the rank bits of a table of Grundy values.
+    /// How the table is cut into ranges.
     #[prost(uint32, tag = "2")]
     pub range_bits: u32,
     /// Names the table. A worker cannot use ranges that it kept from another table.
@@ -127,8 +127,7 @@ pub struct Check {
     #[prost(uint64, repeated, tag = "2")]
     pub heads: ::prost::alloc::vec::Vec<u64>,
 }
-/// Write a shard of the table: of losing positions, the stored words number shard * 2^22 to (shard + 1) * 2^22; of Grundy
-/// values, the values of 2^24 ranks of an area, or of those that are left.
+/// Write a shard of the table: the stored words number shard * 2^22 to (shard + 1) * 2^22.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Merge {
     #[prost(uint32, tag = "1")]
@@ -136,7 +135,7 @@ pub struct Merge {
     /// The range with the first of them, or with the word before it.
     #[prost(uint64, tag = "2")]
     pub head: u64,
-    /// How many stored words of that range come before; 0 for values.
+    /// How many stored words of that range come before.
     #[prost(uint64, tag = "3")]
     pub skip: u64,
 }

@@ -4,7 +4,7 @@ use chomp_table::Head;
 
 use crate::finders::Finders;
 use crate::keys::PartName;
-use crate::merged::MergedShard;
+use crate::merged::Merged;
 use crate::part::Placed;
 
 /// An entry of a journal.
@@ -18,7 +18,7 @@ pub enum Entry {
     Opened {
         /// A random number of its own.
         coordinator: u64,
-        /// The bits of its job, or the tiles.
+        /// The bits of its job.
         bits: u32,
     },
     /// Ranges are done: their records are in this part.
@@ -45,12 +45,12 @@ pub enum Entry {
     },
     /// A shard is done.
     Shard {
-        /// The bits of the table, or the tiles.
+        /// The bits of the table.
         bits: u32,
         /// The participants that merged it.
         finders: Finders,
         /// The shard.
-        merged: MergedShard,
+        merged: Merged,
     },
     /// Done ranges were computed again, with the same result. The finders here take the place of those before.
     Confirmed {
@@ -68,7 +68,7 @@ pub enum Entry {
     },
     /// How long coordinators have worked on the job, all runs together.
     Worked {
-        /// The bits of the job, or the tiles.
+        /// The bits of the job.
         bits: u32,
         /// The time until now.
         seconds: u64,

@@ -36,6 +36,8 @@ pub(super) enum Wrong {
     Older,
     /// It has a newer version.
     Newer { found: u32, known: u32 },
+    /// It is of a job of Grundy values.
+    Values,
     /// Anything else.
     Damaged(Damage),
 }
@@ -49,6 +51,7 @@ impl From<Damage> for Wrong {
 impl Wrong {
     pub(super) fn at(self, key: &Key) -> StoreError {
         match self {
+            Wrong::Values => StoreError::Values { key: key.clone() },
             Wrong::Older => StoreError::Older { key: key.clone() },
             Wrong::Newer { found, known } => StoreError::Newer {
                 key: key.clone(),

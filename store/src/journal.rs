@@ -14,7 +14,7 @@
 //! | 8 | number n; of a checkpoint, that of the first segment that it does not cover |
 //! | 32 | digest of segment n - 1, zeros for n = 0 |
 //! | 8 | a number that names the table |
-//! | 4 | range bits; of a table of Grundy values, 256 and the [rank bits](chomp_table::RankBits). Others than in the segment before only if nothing is done, as after a publication |
+//! | 4 | range bits. Others than in the segment before only if nothing is done, as after a publication. Those of a job of Grundy values of earlier versions are more than 256 |
 //! | … | entries, up to the end |
 //!
 //! An entry begins with its kind, 4 bytes:
@@ -24,7 +24,7 @@
 //! | 1 | a coordinator took the table over | a random number of its own (8), bits of its job (4) |
 //! | 6 | ranges are done | lease of the part (8), replicas (4), [finders](crate::Finders), number of ranges (4), and for each: head, losing, stored positions (8 each), digest (32), offset and length of the record (4 each) |
 //! | 3 | ranges were wrong: they are not done any more | number of ranges (4), heads (8 each) |
-//! | 7 | a shard is done | bits of the table (4), finders, length (4), [`MergedShard`](crate::MergedShard) as JSON |
+//! | 7 | a shard is done | bits of the table (4), finders, length (4), [`Merged`](crate::Merged) as JSON |
 //! | 5 | everything before is forgotten: the table is published | |
 //! | 9 | a participant was found out | its number (4), the serial of its credential (4), length (4), the reason as UTF-8 |
 //! | 10 | ranges that are done were found to be the same: these are their finders now | finders, number of ranges (4), heads (8 each) |
@@ -56,7 +56,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use chomp_table::Division;
+use chomp_table::RangeBits;
+use chomp_table::manifest::folder_name;
 use tokio::time::Instant;
 
 use self::format::{SEGMENT, encode, encode_checkpoint, read_segment, write};
@@ -82,7 +83,7 @@ pub struct Journal {
     storage: Arc<dyn Storage>,
     ledger: RwLock<Ledger>,
     epoch: u64,
-    /// The bits of the job, or the tiles.
+    /// The bits of the job.
     bits: u32,
     /// The parts that it has named since the last publication.
     parts: RwLock<HashSet<PartName>>,
@@ -116,7 +117,7 @@ impl Default for Since {
 }
 
 impl Journal {
-    /// Takes over the journal in `storage`, or begins one, for a job of `bits` bits, or tiles. `coordinator` and
+    /// Takes over the journal in `storage`, or begins one, for a job of `bits` bits. `coordinator` and
     /// `table` are random numbers: the first names this writer, the second the table, if it is new.
     ///
     /// # Errors
@@ -126,24 +127,23 @@ impl Journal {
     /// coordinator takes the table over at this very moment.
     pub async fn open(
         storage: Arc<dyn Storage>,
-        division: impl Into<Division>,
+        range_bits: RangeBits,
         bits: u32,
         coordinator: u64,
         table: u64,
     ) -> Result<Journal, StoreError> {
-        let division = division.into();
         let mut since = Since::default();
         let mut ledger = match read_all(&*storage, &mut since).await? {
             Some(ledger) => ledger,
-            None => Ledger::new(table, division),
+            None => Ledger::new(table, range_bits),
         };
-        if !ledger.takes(division) {
+        if !ledger.takes(range_bits) {
             return Err(StoreError::OtherRangeBits {
-                table: ledger.division,
-                asked: division,
+                table: ledger.range_bits,
+                asked: range_bits,
             });
         }
-        ledger.division = division;
+        ledger.range_bits = range_bits;
         refuse_gap(&*storage, ledger.next).await?;
         let journal = Journal {
             storage,
@@ -283,12 +283,12 @@ impl Journal {
     ///
     /// [`StoreError::Fenced`]; [`StoreError::Storage`].
     pub async fn prune(&self, bits: u32) -> Result<bool, StoreError> {
-        let (last, division) = {
+        let (last, range_bits) = {
             let ledger = self.ledger();
-            (ledger.ranges.last(), ledger.division)
+            (ledger.ranges.last(), ledger.range_bits)
         };
-        if last.is_some_and(|head| head.0 >= division.ranges(bits))
-            || !exists(&*self.storage, &keys::manifest(&division.folder_name(bits))).await?
+        if last.is_some_and(|head| head.0 >= range_bits.heads(bits))
+            || !exists(&*self.storage, &keys::manifest(&folder_name(bits))).await?
         {
             return Ok(false);
         }

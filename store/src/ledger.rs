@@ -3,14 +3,13 @@
 mod ranges;
 
 use std::collections::{BTreeMap, HashSet};
-use std::mem::discriminant;
 
-use chomp_table::{Digest, Division, Head, RangeSummary};
+use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use crate::entry::{Entry, Outcast};
 use crate::finders::Finders;
 use crate::keys::PartName;
-use crate::merged::MergedShard;
+use crate::merged::Merged;
 use crate::part::{Place, Placed};
 
 pub(crate) use ranges::Ranges;
@@ -25,8 +24,8 @@ pub struct Ledger {
     /// Names the table. A worker sees by it that its store is the right one.
     pub table: u64,
     /// The kind of the table, and how it is cut into ranges.
-    pub division: Division,
-    /// The bits, or tiles, of the last job, and the seconds that coordinators have worked on it together.
+    pub range_bits: RangeBits,
+    /// The bits of the last job, and the seconds that coordinators have worked on it together.
     pub worked: Option<(u32, u64)>,
     /// Whether ranges were ever found wrong: what was computed before may have drawn on these.
     pub withdrawn: bool,
@@ -35,7 +34,7 @@ pub struct Ledger {
     /// Those that were done until their record was lost.
     pub(crate) lost: Ranges,
     /// The shards of tables that are being published, by bits and number.
-    pub(crate) shards: BTreeMap<(u32, u32), (MergedShard, Finders)>,
+    pub(crate) shards: BTreeMap<(u32, u32), (Merged, Finders)>,
     /// The participants that were found out, by number.
     pub(crate) outcasts: BTreeMap<u32, Outcast>,
 }
@@ -72,33 +71,31 @@ impl Ledger {
         self.ranges.is_empty()
     }
 
-    /// Whether a job may cut the table so: nothing that is done was cut in another way, and the kind of the table is the
-    /// same.
-    pub fn takes(&self, division: Division) -> bool {
+    /// Whether a job may cut the table so: nothing that is done was cut in another way.
+    pub fn takes(&self, range_bits: RangeBits) -> bool {
         let depends = !self.ranges.is_empty() || !self.lost.is_empty() || !self.shards.is_empty();
-        let same_kind = discriminant(&self.division) == discriminant(&division);
-        self.division == division || !depends && same_kind
+        self.range_bits == range_bits || !depends
     }
 
-    /// The seconds that coordinators have worked on the job of `bits` bits, or tiles, if it is the last one.
+    /// The seconds that coordinators have worked on the job of `bits` bits if it is the last one.
     pub fn seconds_worked(&self, bits: u32) -> u64 {
         let worked = self.worked.filter(|(of, _)| *of == bits);
         worked.map_or(0, |(_, seconds)| seconds)
     }
 
-    /// The shards of the table of `bits` bits, or tiles, that are there, ascending.
-    pub fn shards(&self, bits: u32) -> impl Iterator<Item = &MergedShard> {
+    /// The shards of the table of `bits` bits that are there, ascending.
+    pub fn shards(&self, bits: u32) -> impl Iterator<Item = &Merged> {
         self.found_shards(bits).map(|(merged, _)| merged)
     }
 
     /// The same, and who found each.
-    pub fn found_shards(&self, bits: u32) -> impl Iterator<Item = (&MergedShard, &Finders)> {
+    pub fn found_shards(&self, bits: u32) -> impl Iterator<Item = (&Merged, &Finders)> {
         let shards = self.shards.range((bits, 0)..=(bits, u32::MAX));
         shards.map(|(_, (merged, finders))| (merged, finders))
     }
 
-    /// A shard of the table of `bits` bits, or tiles, if it is there.
-    pub fn shard(&self, bits: u32, number: u32) -> Option<&MergedShard> {
+    /// A shard of the table of `bits` bits if it is there.
+    pub fn shard(&self, bits: u32, number: u32) -> Option<&Merged> {
         self.shards.get(&(bits, number)).map(|(merged, _)| merged)
     }
 
@@ -146,7 +143,7 @@ impl Ledger {
                 merged,
             } => {
                 let found = (merged.clone(), finders.clone());
-                self.shards.insert((*bits, merged.number()), found);
+                self.shards.insert((*bits, merged.number), found);
             }
             Entry::Lost { heads } => {
                 for head in heads {
@@ -205,7 +202,7 @@ impl Ledger {
         } = placed.summary;
         let place = Place {
             lease,
-            layer: self.division.layer(head),
+            layer: head.layer(),
             offset: placed.offset,
             length: placed.length,
             replicas,

@@ -66,7 +66,7 @@ pub mod part;
 pub mod published;
 pub mod restore;
 
-use chomp_table::{Division, Head};
+use chomp_table::{Head, RangeBits};
 
 pub use chomp_files::FaultKind;
 pub use entry::{Entry, Outcast};
@@ -74,7 +74,7 @@ pub use finders::{DISTRUSTED, Finders};
 pub use journal::{Follower, Journal};
 pub use keys::PartName;
 pub use ledger::Ledger;
-pub use merged::{LengthSums, Merged, MergedShard, MergedValues};
+pub use merged::{LengthSums, Merged};
 pub use objects::{Key, KeyError, Problem, READS_MAX, Storage, StorageError};
 pub use part::{Place, Placed};
 
@@ -116,15 +116,24 @@ pub enum StoreError {
         /// The segment.
         key: Key,
     },
+    /// The journal is of a job of Grundy values, which earlier versions computed as ranges.
+    #[error(
+        "{key} is of a job of Grundy values that a version before this one began: end it with that version, or use another \
+         directory"
+    )]
+    Values {
+        /// A segment or a checkpoint of the journal.
+        key: Key,
+    },
     /// The table was begun with other ranges.
     #[error(
-        "the table has {table}, {asked} were asked for: leave them out, or use another directory"
+        "the table has {table} range bits, {asked} range bits were asked for: leave them out, or use another directory"
     )]
     OtherRangeBits {
         /// Those of the table.
-        table: Division,
+        table: RangeBits,
         /// Those that were asked for.
-        asked: Division,
+        asked: RangeBits,
     },
     /// Another coordinator has taken the table over.
     #[error("the table was taken over by another coordinator: it wrote {key}")]

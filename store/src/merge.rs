@@ -11,8 +11,6 @@
 //!
 //! Nothing here reads or writes: the caller brings the ranges. [`values`] does the same for Grundy values.
 
-pub mod values;
-
 use chomp_table::fingerprint::Leaf;
 use chomp_table::range::{BUCKET_BITS, Buckets};
 use chomp_table::rng::mix;
@@ -84,7 +82,7 @@ impl Cut {
         shard_words: u64,
         (number, head, skip): (u32, Head, u64),
     ) -> Result<Cut, MergeError> {
-        let heads = ledger.division.ranges(bits);
+        let heads = ledger.range_bits.heads(bits);
         let left = ledger.done(heads).filter(|(done, _)| *done >= head);
         let left: u64 = left.map(|(_, place)| place.stored).sum();
         if number > 0 && left <= skip {

@@ -1,102 +1,11 @@
 //! What a worker says of a shard of a table that is being published, and the journal keeps.
 
-use chomp_table::Division;
 use chomp_table::fingerprint::Leaf;
 use chomp_table::format::{Damage, ensure};
 use chomp_table::manifest::SHARDS_MAX;
-use chomp_table::partition::AREA_MAX;
 use chomp_table::reader::ShardFileInfo;
 use chomp_table::shard::{ShardInfo, shard_name};
-use chomp_table::values::shard::{ShardSize, ValueShardInfo};
 use serde::{Deserialize, Serialize};
-
-/// What is said of a shard. As JSON it is that of its kind alone: the kind is the table's.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-pub enum MergedShard {
-    /// Of a table of losing positions.
-    Words(Merged),
-    /// Of a table of Grundy values.
-    Values(MergedValues),
-}
-
-impl MergedShard {
-    /// What is said as `json` of a shard of a table of this size.
-    ///
-    /// # Errors
-    ///
-    /// If it is no such thing, contradicts itself, or is what no such table can have.
-    pub fn parse(json: &[u8], division: Division, size: u32) -> Result<MergedShard, Damage> {
-        let not_json = |error: serde_json::Error| Damage::new(error.to_string());
-        let merged = match division {
-            Division::Words(_) => {
-                MergedShard::Words(serde_json::from_slice(json).map_err(not_json)?)
-            }
-            Division::Ranks(_) => {
-                MergedShard::Values(serde_json::from_slice(json).map_err(not_json)?)
-            }
-        };
-        let checked = match &merged {
-            MergedShard::Words(words) => words.check(size),
-            MergedShard::Values(values) => values.check(size),
-        };
-        checked.map_err(|damage| Damage::new(format!("shard {}: {damage}", merged.number())))?;
-        Ok(merged)
-    }
-
-    /// The number of the shard, from 0.
-    pub fn number(&self) -> u32 {
-        match self {
-            MergedShard::Words(words) => words.number,
-            MergedShard::Values(values) => values.number,
-        }
-    }
-
-    /// Its file, if it has one.
-    pub fn file(&self) -> Option<ShardFileInfo> {
-        match self {
-            MergedShard::Words(words) => words.shard.as_ref().map(Into::into),
-            MergedShard::Values(values) => Some((&values.shard).into()),
-        }
-    }
-}
-
-impl From<Merged> for MergedShard {
-    fn from(words: Merged) -> MergedShard {
-        MergedShard::Words(words)
-    }
-}
-
-impl From<MergedValues> for MergedShard {
-    fn from(values: MergedValues) -> MergedShard {
-        MergedShard::Values(values)
-    }
-}
-
-/// A shard of Grundy values.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MergedValues {
-    /// The number of the shard, from 0.
-    pub number: u32,
-    /// The shard.
-    pub shard: ValueShardInfo,
-}
-
-impl MergedValues {
-    /// Whether a table of so many tiles can have this shard.
-    fn check(&self, tiles: u32) -> Result<(), Damage> {
-        let number = usize::try_from(self.number).unwrap_or(usize::MAX);
-        let place = ShardSize::PUBLISHED.places(tiles.min(AREA_MAX)).nth(number);
-        let place = place
-            .ok_or_else(|| Damage::new(format!("a table of {tiles} tiles has no such shard")))?;
-        ensure(
-            self.shard.name == shard_name(number),
-            || "another file name",
-        )?;
-        self.shard.check(&place)
-    }
-}
 
 /// A shard of words, and what the words add up to that it [answers for](crate::merge).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,6 +22,24 @@ pub struct Merged {
 }
 
 impl Merged {
+    /// What is said as `json` of a shard of a table of so many bits.
+    ///
+    /// # Errors
+    ///
+    /// If it is no such thing, contradicts itself, or is what no such table can have.
+    pub fn parse(json: &[u8], bits: u32) -> Result<Merged, Damage> {
+        let merged: Merged =
+            serde_json::from_slice(json).map_err(|error| Damage::new(error.to_string()))?;
+        let checked = merged.check(bits);
+        checked.map_err(|damage| Damage::new(format!("shard {}: {damage}", merged.number)))?;
+        Ok(merged)
+    }
+
+    /// Its file, if it has one.
+    pub fn file(&self) -> Option<ShardFileInfo> {
+        self.shard.as_ref().map(Into::into)
+    }
+
     /// Whether a table of so many bits can have this shard.
     fn check(&self, bits: u32) -> Result<(), Damage> {
         let Merged { leaf, sums, .. } = self;

@@ -16,8 +16,8 @@
 use bytes::Bytes;
 use chomp_table::format::Damage;
 use chomp_table::head::HEAD_BITS_MAX;
-use chomp_table::range::losing_max;
-use chomp_table::{Digest, Division, Head, RangeBits, RangeSummary};
+use chomp_table::range::{losing_max, max_record_len};
+use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use crate::StoreError;
 use crate::keys::PartName;
@@ -28,9 +28,9 @@ pub const RANGES_MAX: usize = 1 << 12;
 /// The most bytes that a part may have: putting one takes this much memory.
 pub const BYTES_MAX: u64 = 1 << 28;
 
-/// The most bytes that a part of so many ranges of a table of this division has.
-pub fn bytes_max(ranges: usize, division: Division) -> u64 {
-    let records = division.max_record_len().saturating_mul(ranges as u64);
+/// The most bytes that a part of so many ranges with `range_bits` has.
+pub fn bytes_max(ranges: usize, range_bits: RangeBits) -> u64 {
+    let records = max_record_len(range_bits).saturating_mul(ranges as u64);
     BYTES_MAX.min(HEADER_BYTES.saturating_add(records))
 }
 
@@ -50,41 +50,31 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Fails unless a table of this division can have such a range, with its record in such a place.
+    /// Fails unless a table with `range_bits` can have such a range, with its record in such a place.
     ///
     /// # Errors
     ///
     /// If it has more positions, or a longer record, than a range can have, or lies outside a part.
-    pub fn check(&self, division: impl Into<Division>) -> Result<(), Damage> {
-        let division = division.into();
+    pub fn check(&self, range_bits: RangeBits) -> Result<(), Damage> {
         let RangeSummary {
             head,
             count,
             stored,
             ..
         } = self.summary;
-        let counts = match division {
-            Division::Words(bits) => {
-                const { assert!(HEAD_BITS_MAX + RangeBits::MAX <= u64::BITS) };
-                (head.len() <= HEAD_BITS_MAX).then(|| (0, losing_max(bits)))
-            }
-            // A range has all its values.
-            Division::Ranks(bits) => bits.ranks(head).map(|(_, ranks)| {
-                let values = ranks.end - ranks.start;
-                (values, values)
-            }),
-        };
-        let Some((least, most)) = counts else {
+        const { assert!(HEAD_BITS_MAX + RangeBits::MAX <= u64::BITS) };
+        if head.len() > HEAD_BITS_MAX {
             return Err(Damage::new(format!("range {head} is not of this table")));
-        };
-        if stored > count || !(least..=most).contains(&count) {
+        }
+        let most = losing_max(range_bits);
+        if stored > count || count > most {
             return Err(Damage::new(format!(
                 "range {head} with {count} positions, {stored} of them stored, where {most} are possible"
             )));
         }
         let (start, length) = (u64::from(self.offset), u64::from(self.length));
         let fits = HEADER_BYTES <= start && start + length <= BYTES_MAX;
-        if !fits || !(1..=division.max_record_len()).contains(&length) {
+        if !fits || !(1..=max_record_len(range_bits)).contains(&length) {
             return Err(Damage::new(format!(
                 "the record of range {head} cannot be at {start} with {length} bytes"
             )));
@@ -250,7 +240,6 @@ fn check(
 
 #[cfg(test)]
 mod tests {
-    use chomp_table::{RangeBits, RankBits};
 
     use super::*;
     use crate::objects::SimulatedStorage;
@@ -346,7 +335,7 @@ mod tests {
             length: 40,
         };
         let most = losing_max(range_bits());
-        let longest = u32::try_from(Division::from(range_bits()).max_record_len()).unwrap();
+        let longest = u32::try_from(max_record_len(range_bits())).unwrap();
         let end = u32::try_from(BYTES_MAX).unwrap();
         let with = |count, stored| Placed {
             summary: RangeSummary {
@@ -399,34 +388,6 @@ mod tests {
             ),
         ] {
             assert_eq!(placed.check(range_bits()).is_ok(), fits, "{placed:?}");
-        }
-    }
-
-    /// A range of values has one for each of its ranks: 7 positions have 5 tiles, 8,349 have 32.
-    #[test]
-    fn a_range_of_values_has_all_of_them() {
-        let rank_bits = RankBits::new(12).unwrap();
-        for (tiles, rank, count, stored, fits) in [
-            (5, 0, 7, 4, true),
-            (5, 0, 7, 8, false),
-            (5, 0, 6, 4, false),
-            (5, 0, 8, 4, false),
-            (32, 4096, 4096, 2000, true),
-            (32, 4096, 8192, 2000, false),
-            (32, 8192, 157, 80, true),
-        ] {
-            let summary = RangeSummary {
-                head: rank_bits.head(tiles, rank),
-                count,
-                stored,
-                digest: Digest::of(b"values"),
-            };
-            let placed = Placed {
-                summary,
-                offset: 16,
-                length: 7,
-            };
-            assert_eq!(placed.check(rank_bits).is_ok(), fits, "{placed:?}");
         }
     }
 

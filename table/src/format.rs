@@ -144,7 +144,11 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads a magic number and a version, which must be `known`.
-    pub(crate) fn version(&mut self, magic: [u8; 8], known: u32) -> Result<(), FormatError> {
+    ///
+    /// # Errors
+    ///
+    /// If it is another magic number or version.
+    pub fn version(&mut self, magic: [u8; 8], known: u32) -> Result<(), FormatError> {
         let found = self.array()?;
         ensure(found == magic, || {
             format!("this is not {}: it starts with {found:02x?}", self.what)

@@ -8,7 +8,6 @@
 //! | [`definition`] | W by its definition: slow, obvious, the oracle of every test |
 //! | [`partition`] | positions by area: their ranks, and which of a mirror pair is kept |
 //! | [`head`], [`sources`] | ranges, layers, and which ranges a range draws on |
-//! | [`division`] | what a job asks of a table of any kind: its ranges, their layers and sources |
 //! | [`digest`], [`format`](mod@format) | SHA-256 digests; why bytes are refused |
 //! | [`gaps`], [`classes`], [`range`], [`shard`], [`manifest`] | the bytes, as `docs/FORMAT.md` describes them |
 //! | [`values`] | the same for tables of Grundy values: bytes, manifest, reader |
@@ -98,7 +97,6 @@ mod cell;
 pub mod classes;
 pub mod definition;
 pub mod digest;
-pub mod division;
 pub mod fingerprint;
 pub mod format;
 #[cfg(feature = "fuzzing")]
@@ -120,7 +118,6 @@ pub mod word;
 
 pub use cell::Cell;
 pub use digest::Digest;
-pub use division::{Division, RankBits};
 pub use head::{Head, RangeBits};
 pub use partition::Partition;
 pub use position::Position;

@@ -74,7 +74,7 @@ pub fn count_within(area: u32, largest: u32) -> u64 {
 }
 
 /// The numbers of partitions with parts of at most `largest`, by area from 0 on.
-pub fn counts_within(largest: usize) -> &'static [u64; LIMIT] {
+pub const fn counts_within(largest: usize) -> &'static [u64; LIMIT] {
     &WITHIN[largest]
 }
 

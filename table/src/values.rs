@@ -6,14 +6,12 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`record`] | the values of some ranks of one area, while a job runs |
 //! | [`shard`] | those of a published table, one of each mirror pair |
 //! | [`manifest`] | what a published table is, its counts and its fingerprint |
 //! | [`reader`] | opens a published table and looks positions up |
 
 pub mod manifest;
 pub mod reader;
-pub mod record;
 pub mod shard;
 
 pub use manifest::ValuesManifest;

@@ -9,12 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chomp_kernel::{Source, Sources};
 use chomp_store::Place;
-use chomp_table::{Digest, Division, Head};
+use chomp_table::{Digest, Head, RangeBits};
 use quick_cache::unsync;
 use quick_cache::{OptionsBuilder, Weighter, unsync::DefaultLifecycle};
 
 use crate::client::Stats;
-use crate::loaded::LoadedRange;
 
 /// One in so many positions is losing, as a rule.
 const POSITIONS_PER_LOSING: u64 = 150;
@@ -38,7 +37,7 @@ struct Held {
 #[derive(Clone, Debug)]
 struct Cached {
     digest: Digest,
-    range: Arc<LoadedRange>,
+    range: Arc<Source>,
 }
 
 /// The weight of a cached range: its bytes.
@@ -48,16 +47,13 @@ struct Bytes;
 /// The sources of one task. They stay in memory until the task is done, whatever the cache does.
 #[derive(Debug, Default)]
 pub(crate) struct TaskSources {
-    ranges: BTreeMap<Head, Arc<LoadedRange>>,
+    ranges: BTreeMap<Head, Arc<Source>>,
 }
 
 impl Cache {
     /// A cache of at most `bytes_max` bytes, for such ranges.
-    pub(crate) fn new(bytes_max: u64, division: Division) -> Cache {
-        let each = match division {
-            Division::Words(bits) => 2 * (bits.positions() / POSITIONS_PER_LOSING),
-            Division::Ranks(_) => division.positions(),
-        };
+    pub(crate) fn new(bytes_max: u64, range_bits: RangeBits) -> Cache {
+        let each = 2 * (range_bits.positions() / POSITIONS_PER_LOSING);
         let ranges = bytes_max / (each + 256);
         let options = OptionsBuilder::new()
             .estimated_items_capacity(usize::try_from(ranges).unwrap_or(usize::MAX))
@@ -75,7 +71,7 @@ impl Cache {
     }
 
     /// Adds a range whose record has this digest; forgets others if there is no room.
-    pub(crate) fn insert(&self, digest: Digest, range: Arc<LoadedRange>) {
+    pub(crate) fn insert(&self, digest: Digest, range: Arc<Source>) {
         let cached = Cached { digest, range };
         self.held().ranges.insert(cached.range.head(), cached);
     }
@@ -101,7 +97,7 @@ impl Cache {
     }
 
     /// A range, if it is here. This does not count as a use of it.
-    pub(crate) fn get(&self, head: Head, place: &Place) -> Option<Arc<LoadedRange>> {
+    pub(crate) fn get(&self, head: Head, place: &Place) -> Option<Arc<Source>> {
         let all = self.held();
         let found = all.ranges.peek(&head)?;
         (found.digest == place.digest).then(|| Arc::clone(&found.range))
@@ -129,30 +125,24 @@ impl Cache {
 }
 
 impl Weighter<Head, Cached> for Bytes {
-    /// What a cached range takes, its places in the maps included. Ranges of words have many sizes, so what is
+    /// What a cached range takes, its places in the maps included. Ranges have many sizes, so what is
     /// forgotten leaves holes that are not all filled: about a quarter more, measured.
     fn weight(&self, _: &Head, cached: &Cached) -> u64 {
         let bytes = cached.range.memory();
-        let holes = cached.range.words().map_or(0, |_| bytes / 4);
-        bytes + holes + 192
+        bytes + bytes / 4 + 192
     }
 }
 
 impl TaskSources {
     /// Adds a source.
-    pub(crate) fn insert(&mut self, range: Arc<LoadedRange>) {
+    pub(crate) fn insert(&mut self, range: Arc<Source>) {
         self.ranges.insert(range.head(), range);
-    }
-
-    /// All of them, by their numbers.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &LoadedRange> {
-        self.ranges.values().map(Arc::as_ref)
     }
 }
 
 impl Sources for TaskSources {
     fn find(&self, head: Head) -> Option<&Source> {
-        self.ranges.get(&head)?.words()
+        self.ranges.get(&head).map(Arc::as_ref)
     }
 }
 

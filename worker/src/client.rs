@@ -113,10 +113,10 @@ impl TaskResult {
 /// Whether a worker of this job takes this answer for one.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
-pub fn is_answer(reply: v1::LeaseReply, division: chomp_table::Division, bits: u32) -> bool {
+pub fn is_answer(reply: v1::LeaseReply, range_bits: chomp_table::RangeBits, bits: u32) -> bool {
     let job = Job {
         bits,
-        division,
+        range_bits,
         table: 0,
         lease: Duration::ZERO,
         store: String::new(),

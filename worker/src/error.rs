@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chomp_table::Division;
+use chomp_table::RangeBits;
 
 use crate::transport::BoxError;
 
@@ -67,9 +67,9 @@ pub enum ClientError {
         /// Its address.
         url: String,
         /// The ranges before.
-        before: Division,
+        before: RangeBits,
         /// The ranges now.
-        now: Division,
+        now: RangeBits,
     },
     /// It does not keep to the protocol.
     #[error("the coordinator at {url} does not keep to the protocol: {what}")]

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use chomp_kernel::Source;
 use chomp_store::{Place, READS_MAX};
 use chomp_table::Head;
 use chomp_table::format::describe;
@@ -17,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cache::{Cache, TaskSources};
 use crate::client::LostRecord;
-use crate::loaded::LoadedRange;
 use crate::pool::Pool;
 use crate::store::Store;
 use crate::trouble::Trouble;
@@ -107,7 +107,7 @@ impl Gatherer {
     }
 
     /// A range that is in the cache.
-    pub(crate) fn cached(&self, head: Head, place: &Place) -> Option<Arc<LoadedRange>> {
+    pub(crate) fn cached(&self, head: Head, place: &Place) -> Option<Arc<Source>> {
         self.cache.get(head, place)
     }
 
@@ -216,11 +216,6 @@ impl MemoryBudget {
             units: Semaphore::new(units_max as usize),
             units_max,
         }
-    }
-
-    /// The bytes of the whole budget.
-    pub(crate) fn bytes(&self) -> u64 {
-        u64::from(self.units_max) * UNIT
     }
 
     /// Waits until so many bytes are free, and takes them until the permit is dropped.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chomp_table::Division;
+use chomp_table::RangeBits;
 
 /// What the coordinator says of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Job {
     /// The bits of the table, or its tiles.
     pub bits: u32,
     /// The kind of the table, and how it is cut into ranges.
-    pub division: Division,
+    pub range_bits: RangeBits,
     /// Names the table.
     pub table: u64,
     /// How long a lease lasts unless renewed.

@@ -9,7 +9,7 @@ use chomp_store::{PartName, Placed, StoreError};
 use chomp_table::format::describe;
 use chomp_table::shard::ShardSize;
 use chomp_table::sources::sources;
-use chomp_table::{Digest, Division, Head};
+use chomp_table::{Digest, Head};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -206,10 +206,7 @@ impl Lane {
         store: &Store,
         heads: Vec<Head>,
     ) -> Result<(Bytes, Vec<Placed>), Trouble> {
-        let range_bits = match self.client.job().division {
-            Division::Words(bits) => bits,
-            Division::Ranks(bits) => return self.evaluate_values(store, heads, bits).await,
-        };
+        let range_bits = self.client.job().range_bits;
         let needed = heads.iter().flat_map(|&head| sources(head, range_bits));
         let needed: BTreeSet<Head> = needed.collect();
         let gathered = self.gatherer.gather(store, needed);
@@ -238,7 +235,7 @@ impl Lane {
     }
 
     /// The result of `work`, unless the worker is told to stop before.
-    pub(crate) async fn unless_stopped<T>(
+    async fn unless_stopped<T>(
         &self,
         work: impl Future<Output = Result<T, Trouble>>,
     ) -> Result<T, Trouble> {

@@ -38,7 +38,6 @@ mod gather;
 mod job;
 mod lane;
 mod link;
-mod loaded;
 mod merge;
 mod pool;
 mod proxy;
@@ -47,7 +46,6 @@ mod store;
 mod tests;
 pub mod transport;
 mod trouble;
-mod values;
 
 use std::num::NonZeroUsize;
 use std::pin::pin;
@@ -58,7 +56,7 @@ use chomp_access::Access;
 use chomp_kernel::{Evaluator, Isa};
 use chomp_store::{Place, StorageError};
 use chomp_table::shard::ShardSize;
-use chomp_table::{Digest, Division, Head};
+use chomp_table::{Digest, Head, RangeBits};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -161,7 +159,7 @@ pub enum WorkerError {
     Client(#[from] ClientError),
     /// The memory is too small for the job's ranges.
     #[error(
-        "{} of memory are too few for {threads} threads with {division}: give at least {}MiB, fewer threads, or \
+        "{} of memory are too few for {threads} threads with {range_bits}: give at least {}MiB, fewer threads, or \
          start a table with smaller ranges",
         match given >> 20 { 0 => format!("{given} bytes"), mib => format!("{mib} MiB") }, needed.div_ceil(1 << 20)
     )]
@@ -173,7 +171,7 @@ pub enum WorkerError {
         /// The threads asked for.
         threads: usize,
         /// The ranges of the job.
-        division: Division,
+        range_bits: RangeBits,
     },
     /// The store does not work, and the worker has no other way to it.
     #[error(transparent)]
@@ -196,42 +194,36 @@ pub fn cache_bytes(
     memory_bytes: u64,
     besides: u64,
     threads: NonZeroUsize,
-    division: impl Into<Division>,
+    range_bits: RangeBits,
 ) -> Result<u64, WorkerError> {
-    let division = division.into();
-    let needed = self::memory_bytes(0, threads, division).saturating_add(besides);
+    let needed = self::memory_bytes(0, threads, range_bits).saturating_add(besides);
     if memory_bytes < needed {
         return Err(WorkerError::Memory {
             given: memory_bytes,
             needed,
             threads: threads.get(),
-            division,
+            range_bits,
         });
     }
-    Ok(memory_bytes - besides - fixed_bytes(threads, division))
+    Ok(memory_bytes - besides - fixed_bytes(threads, range_bits))
 }
 
 /// The memory with which a worker of so many threads can keep `bytes` of ranges in its cache; with 0 bytes, the least
 /// memory that it works with.
-pub fn memory_bytes(bytes: u64, threads: NonZeroUsize, division: impl Into<Division>) -> u64 {
+pub fn memory_bytes(bytes: u64, threads: NonZeroUsize, range_bits: RangeBits) -> u64 {
     let ranges = bytes / (SOURCES_SHARE - 1) * SOURCES_SHARE;
-    fixed_bytes(threads, division.into()).saturating_add(ranges.max(CACHE_BYTES_MIN))
+    fixed_bytes(threads, range_bits).saturating_add(ranges.max(CACHE_BYTES_MIN))
 }
 
 /// The memory for the locations of all records of a table: twice their size, since a checkpoint is read in one piece.
-pub fn journal_bytes(size: u32, division: impl Into<Division>) -> u64 {
+pub fn journal_bytes(size: u32, range_bits: RangeBits) -> u64 {
     let range = 2 * size_of::<(Head, Place)>() as u64;
-    division.into().ranges(size).saturating_mul(range)
+    range_bits.heads(size).saturating_mul(range)
 }
 
 /// The memory that is not for ranges.
-fn fixed_bytes(threads: NonZeroUsize, division: Division) -> u64 {
-    let each = match division {
-        Division::Words(bits) => Evaluator::memory(bits),
-        // Each lane has an evaluation of its own.
-        Division::Ranks(bits) => LANES_PER_THREAD as u64 * values::evaluation_bytes(bits),
-    };
-    let evaluators = each.saturating_mul(threads.get() as u64);
+fn fixed_bytes(threads: NonZeroUsize, range_bits: RangeBits) -> u64 {
+    let evaluators = Evaluator::memory(range_bits).saturating_mul(threads.get() as u64);
     evaluators.saturating_add(OVERHEAD_BYTES)
 }
 
@@ -289,8 +281,8 @@ pub async fn run_with(
         client = Client::join(link) => client?,
     };
     let job = client.job();
-    let besides = journal_bytes(job.bits, job.division);
-    let cache = cache_bytes(config.memory_bytes, besides, config.threads, job.division);
+    let besides = journal_bytes(job.bits, job.range_bits);
+    let cache = cache_bytes(config.memory_bytes, besides, config.threads, job.range_bits);
     let ranges_bytes = match cache {
         Ok(bytes) => bytes,
         Err(error) => {
@@ -298,13 +290,18 @@ pub async fn run_with(
             return Err(error);
         }
     };
-    let pool = Pool::start(config.evaluation, config.threads, job.division, config.isa);
+    let pool = Pool::start(
+        config.evaluation,
+        config.threads,
+        job.range_bits,
+        config.isa,
+    );
     let pool = Arc::new(pool.map_err(WorkerError::Threads)?);
     let size = job.bits;
-    tracing::debug!(threads = config.threads, isa = %config.isa, "joined a job of size {size} with {}", job.division);
+    tracing::debug!(threads = config.threads, isa = %config.isa, "joined a job of size {size} with {}", job.range_bits);
 
     let sources_bytes = ranges_bytes / SOURCES_SHARE;
-    let cache = Arc::new(Cache::new(ranges_bytes - sources_bytes, job.division));
+    let cache = Arc::new(Cache::new(ranges_bytes - sources_bytes, job.range_bits));
     let lane = Lane {
         gatherer: Arc::new(Gatherer::new(
             Arc::clone(&pool),

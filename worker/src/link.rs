@@ -258,10 +258,10 @@ impl Link {
 
     fn check_same(&self, before: Option<&Job>, now: &Job) -> Result<(), ClientError> {
         match before {
-            Some(before) if before.division != now.division => Err(ClientError::OtherJob {
+            Some(before) if before.range_bits != now.range_bits => Err(ClientError::OtherJob {
                 url: self.url.clone(),
-                before: before.division,
-                now: now.division,
+                before: before.range_bits,
+                now: now.range_bits,
             }),
             _ => Ok(()),
         }

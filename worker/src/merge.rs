@@ -8,17 +8,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use chomp_kernel::Source;
 use chomp_store::merge::{MergeError, Merger};
-use chomp_store::{MergedShard, Place, published};
+use chomp_store::{Merged, Place, published};
 use chomp_table::format::describe;
+use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
-use chomp_table::{Division, Head};
+use chomp_table::{Head, RangeBits};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::LostRecord;
 use crate::gather::{Gatherer, MEMORY_PER_LENGTH};
 use crate::job::Job;
-use crate::loaded::LoadedRange;
 use crate::pool::Pool;
+use crate::pool::decode;
 use crate::store::Store;
 use crate::trouble::Trouble;
 
@@ -45,7 +46,7 @@ type Batch = Vec<(Head, Place, MergeInput)>;
 #[derive(Debug)]
 enum MergeInput {
     /// It was in the cache.
-    Cached(Arc<LoadedRange>),
+    Cached(Arc<Source>),
     /// Its record was read.
     Read(Bytes),
 }
@@ -54,11 +55,7 @@ impl Merge<'_> {
     /// Writes shard number `shard`, which begins after `skip` stored words of the range `head`; returns
     /// what is to be said of it, as JSON.
     pub(crate) async fn run(&self, shard: u32, head: Head, skip: u64) -> Result<Vec<u8>, Trouble> {
-        let (bits, division) = (self.job.bits, self.job.division);
-        let range_bits = match division {
-            Division::Words(range_bits) => range_bits,
-            Division::Ranks(rank_bits) => return self.run_values(shard, rank_bits).await,
-        };
+        let (bits, range_bits) = (self.job.bits, self.job.range_bits);
         let words = self.size.shard_words as u64;
         let cut = self.store.cut(bits, words, (shard, head, skip)).await?;
         let _room = self.gatherer.memory.take(memory(self.size)).await;
@@ -72,7 +69,7 @@ impl Merge<'_> {
             let next = batch.last().map_or(cut.head, |(head, ..)| Head(head.0 + 1));
             let merge = self
                 .pool
-                .run(false, move |_| push(filling, &batch, division));
+                .run(false, move |_| push(filling, &batch, range_bits));
             let (done, read) = tokio::join!(merge, self.read(next));
             filling = done??;
             if filling.next().is_none() {
@@ -82,17 +79,13 @@ impl Merge<'_> {
         }
         let finished = self.pool.run(false, |_| filling.finish()).await?;
         let (merged, bytes) = finished?;
-        self.put(&merged.into(), bytes).await
+        self.put(&merged, bytes).await
     }
 
     /// Puts a shard where it belongs; returns what is to be said of it, as JSON.
-    pub(crate) async fn put(
-        &self,
-        merged: &MergedShard,
-        bytes: Option<Vec<u8>>,
-    ) -> Result<Vec<u8>, Trouble> {
+    async fn put(&self, merged: &Merged, bytes: Option<Vec<u8>>) -> Result<Vec<u8>, Trouble> {
         if let (Some(file), Some(bytes)) = (merged.file(), bytes) {
-            let folder = self.job.division.folder_name(self.job.bits);
+            let folder = folder_name(self.job.bits);
             let key = published::key(&folder, &file.name);
             let key = key.map_err(|error| Trouble::failed(&error))?;
             self.store.put_shard(&folder, &key, bytes.into()).await?;
@@ -103,7 +96,7 @@ impl Merge<'_> {
 
     /// The records from `head` on, as many as are merged at a time; none at the end of the table.
     async fn read(&self, head: Head) -> Result<Batch, Trouble> {
-        let heads = (head.0..self.job.division.ranges(self.job.bits)).map(Head);
+        let heads = (head.0..self.job.range_bits.heads(self.job.bits)).map(Head);
         let mut places = self.store.places(heads.take(BATCH_MAX)).await?;
         let mut bytes = 0;
         let fit = places.iter().take_while(|(_, place)| {
@@ -144,7 +137,7 @@ fn memory(size: ShardSize) -> u64 {
 }
 
 /// Merges some ranges.
-fn push(mut merger: Merger, batch: &Batch, division: Division) -> Result<Merger, Trouble> {
+fn push(mut merger: Merger, batch: &Batch, range_bits: RangeBits) -> Result<Merger, Trouble> {
     for (head, place, ready) in batch {
         let lost = |reason| {
             Trouble::Lost(vec![LostRecord {
@@ -160,14 +153,15 @@ fn push(mut merger: Merger, batch: &Batch, division: Division) -> Result<Merger,
         let range = match ready {
             MergeInput::Cached(range) => range,
             MergeInput::Read(record) => {
-                decoded = LoadedRange::decode(*head, record, division);
+                decoded = decode(*head, record, range_bits);
                 let decoded = decoded.as_ref();
                 decoded.map_err(|error| lost(describe(error)))?
             }
         };
-        let losing = range.words().map(Source::losing);
-        let losing = losing.filter(|losing| losing.lows.len() as u64 == place.count);
-        let losing = losing.ok_or_else(|| lost("it is not what the journal says".to_owned()))?;
+        let losing = range.losing();
+        if losing.lows.len() as u64 != place.count {
+            return Err(lost("it is not what the journal says".to_owned()));
+        }
         let pushed = merger.push(*head, losing, place.stored);
         pushed.map_err(|error| match error {
             MergeError::Stored { .. } => lost(error.to_string()),

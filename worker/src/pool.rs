@@ -11,21 +11,20 @@ use bytes::Bytes;
 use chomp_kernel::{Evaluator, Isa, MissingSource, Source, Sources};
 use chomp_store::Placed;
 use chomp_store::part::PartBuilder;
-use chomp_table::format::FormatError;
+use chomp_table::format::{FormatError, ensure};
 use chomp_table::range;
-use chomp_table::{Division, Head};
+use chomp_table::{Head, RangeBits};
 use nix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::Evaluation;
-use crate::loaded::LoadedRange;
 
 /// Where ranges are evaluated. Its threads end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Pool {
     executor: Executor,
-    division: Division,
+    range_bits: RangeBits,
     isa: Isa,
     counters: Counters,
 }
@@ -33,7 +32,7 @@ pub(crate) struct Pool {
 #[derive(Debug)]
 enum Executor {
     Threads(Arc<Queue>),
-    Inline(Box<Mutex<Option<Evaluator>>>),
+    Inline(Box<Mutex<Evaluator>>),
 }
 
 /// What comes of a task.
@@ -44,7 +43,7 @@ pub(crate) struct Evaluated {
     /// The ranges and where their records are, in the order of the task.
     pub(crate) placed: Vec<Placed>,
     /// The same ranges, to draw on.
-    pub(crate) ranges: Vec<Arc<LoadedRange>>,
+    pub(crate) ranges: Vec<Arc<Source>>,
 }
 
 /// Why a task could not be evaluated.
@@ -88,10 +87,10 @@ impl Pool {
     pub(crate) fn start(
         evaluation: Evaluation,
         threads: NonZeroUsize,
-        division: Division,
+        range_bits: RangeBits,
         isa: Isa,
     ) -> std::io::Result<Pool> {
-        let new = move || evaluator(division, isa);
+        let new = move || Evaluator::new(range_bits, isa);
         let executor = match evaluation {
             Evaluation::Inline => Executor::Inline(Box::new(Mutex::new(new()))),
             Evaluation::Threads => {
@@ -117,7 +116,7 @@ impl Pool {
         };
         Ok(Pool {
             executor,
-            division,
+            range_bits,
             isa,
             counters: Counters::default(),
         })
@@ -127,17 +126,18 @@ impl Pool {
     pub(crate) async fn decode(
         &self,
         records: Vec<(Head, Bytes)>,
-    ) -> Result<Vec<Result<Arc<LoadedRange>, FormatError>>, PoolError> {
-        let division = self.division;
-        self.run(true, move |_| decode(&records, division)).await
+    ) -> Result<Vec<Result<Arc<Source>, FormatError>>, PoolError> {
+        let range_bits = self.range_bits;
+        self.run(true, move |_| decode_all(&records, range_bits))
+            .await
     }
 
     /// The ranges in `records`, on this thread.
     pub(crate) fn decode_here(
         &self,
         records: &[(Head, Bytes)],
-    ) -> Vec<Result<Arc<LoadedRange>, FormatError>> {
-        decode(records, self.division)
+    ) -> Vec<Result<Arc<Source>, FormatError>> {
+        decode_all(records, self.range_bits)
     }
 
     /// Evaluates a task on the next free thread, unless `stop` is cancelled by then.
@@ -152,7 +152,6 @@ impl Pool {
             if stop.is_cancelled() {
                 return Err(PoolError::Stopped);
             }
-            let evaluator = evaluator.as_mut().expect("a job of words has evaluators");
             pool.evaluate_here(&heads, &sources, evaluator)
         })
         .await?
@@ -163,21 +162,6 @@ impl Pool {
         let ranges = ranges as u64;
         self.counters.ranges.fetch_sub(ranges, Ordering::Relaxed);
         self.counters.checks.fetch_add(ranges, Ordering::Relaxed);
-    }
-
-    /// Does work of an evaluation on the next free thread, and takes note of the CPU time.
-    pub(crate) async fn run_timed<T: Send + 'static>(
-        self: &Arc<Pool>,
-        work: impl FnOnce(&mut Option<Evaluator>) -> T + Send + 'static,
-    ) -> Result<T, PoolError> {
-        let pool = Arc::clone(self);
-        let timed = move |evaluator: &mut _| pool.timed(|| work(evaluator));
-        self.run(false, timed).await
-    }
-
-    /// Takes note that a range was evaluated.
-    pub(crate) fn note_evaluated(&self) {
-        self.counters.ranges.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes note that a shard was written.
@@ -200,7 +184,7 @@ impl Pool {
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         first: bool,
-        work: impl FnOnce(&mut Option<Evaluator>) -> T + Send + 'static,
+        work: impl FnOnce(&mut Evaluator) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
         match &self.executor {
             Executor::Inline(evaluator) => {
@@ -209,13 +193,13 @@ impl Pool {
             }
             Executor::Threads(queue) => {
                 let (done, outcome) = oneshot::channel();
-                let (division, isa) = (self.division, self.isa);
+                let (range_bits, isa) = (self.range_bits, self.isa);
                 queue.add(
                     first,
                     Box::new(move |evaluator| {
                         let run = AssertUnwindSafe(|| work(evaluator));
                         let outcome = std::panic::catch_unwind(run).map_err(|_| {
-                            *evaluator = self::evaluator(division, isa);
+                            *evaluator = Evaluator::new(range_bits, isa);
                             PoolError::Panicked
                         });
                         // Nobody waits any more when the lane was dropped: it is not needed.
@@ -237,11 +221,11 @@ impl Pool {
         let mut part = PartBuilder::default();
         for &head in heads {
             let range = self.timed(|| evaluator.evaluate(head, sources))?;
-            self.note_evaluated();
+            self.counters.ranges.fetch_add(1, Ordering::Relaxed);
 
             let (summary, record) = range::encode(&range, evaluator.range_bits());
             part.push(summary, &record);
-            ranges.push(Arc::new(LoadedRange::Words(Source::new(&range))));
+            ranges.push(Arc::new(Source::new(&range)));
         }
         let (part, placed) = part.finish();
         Ok(Evaluated {
@@ -262,14 +246,6 @@ impl Pool {
         let all = &self.counters.evaluation_ns;
         all.fetch_add(nanos, Ordering::Relaxed);
         done
-    }
-}
-
-/// What a thread evaluates words with.
-fn evaluator(division: Division, isa: Isa) -> Option<Evaluator> {
-    match division {
-        Division::Words(bits) => Some(Evaluator::new(bits, isa)),
-        Division::Ranks(_) => None,
     }
 }
 
@@ -295,7 +271,7 @@ struct Queue {
     ready: Condvar,
 }
 
-type PoolTask = Box<dyn FnOnce(&mut Option<Evaluator>) + Send>;
+type PoolTask = Box<dyn FnOnce(&mut Evaluator) + Send>;
 
 #[derive(Default)]
 struct Jobs {
@@ -338,13 +314,29 @@ impl Queue {
     }
 }
 
-fn decode(
+fn decode_all(
     records: &[(Head, Bytes)],
-    division: Division,
-) -> Vec<Result<Arc<LoadedRange>, FormatError>> {
-    let decode =
-        |(head, record): &(Head, Bytes)| LoadedRange::decode(*head, record, division).map(Arc::new);
+    range_bits: RangeBits,
+) -> Vec<Result<Arc<Source>, FormatError>> {
+    let decode = |(head, record): &(Head, Bytes)| decode(*head, record, range_bits).map(Arc::new);
     records.iter().map(decode).collect()
+}
+
+/// Decodes the record of the range `head`.
+///
+/// # Errors
+///
+/// If these bytes are no record, or the record of another range.
+pub(crate) fn decode(
+    head: Head,
+    record: &[u8],
+    range_bits: RangeBits,
+) -> Result<Source, FormatError> {
+    let source = Source::decode(record, range_bits)?;
+    ensure(source.head() == head, || {
+        format!("it is of range {}", source.head())
+    })?;
+    Ok(source)
 }
 
 /// The CPU time of this thread, or 0 where the system does not tell.
@@ -370,9 +362,9 @@ mod tests {
 
     #[tokio::test]
     async fn what_comes_of_good_and_bad_tasks() {
-        let division = Division::Words(RangeBits::new(12).unwrap());
+        let range_bits = RangeBits::new(12).unwrap();
         for evaluation in [Evaluation::Threads, Evaluation::Inline] {
-            let pool = Pool::start(evaluation, NonZeroUsize::MIN, division, Isa::detect());
+            let pool = Pool::start(evaluation, NonZeroUsize::MIN, range_bits, Isa::detect());
             let pool = Arc::new(pool.unwrap());
             let go = CancellationToken::new();
             let stopped = CancellationToken::new();
@@ -386,10 +378,7 @@ mod tests {
             let (range, placed) = (evaluated.ranges[0].clone(), evaluated.placed[0]);
             let start = placed.offset as usize;
             let record = evaluated.part.slice(start..start + placed.length as usize);
-            assert_eq!(
-                LoadedRange::decode(Head(0), &record, division).unwrap(),
-                *range
-            );
+            assert_eq!(decode(Head(0), &record, range_bits).unwrap(), *range);
             assert_eq!(placed.summary.digest, chomp_table::Digest::of(&record));
             assert_eq!(pool.stats().ranges, 1);
             let missing = pool.evaluate(vec![Head(1)], none(), go.clone()).await;

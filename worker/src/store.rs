@@ -13,7 +13,9 @@ use chomp_store::merge::{Cut, MergeError};
 use chomp_store::part::read_records;
 use chomp_store::{Follower, Key, Place, Problem, Storage, StorageError, StoreError, published};
 use chomp_table::format::describe;
-use chomp_table::{Division, Head};
+use chomp_table::manifest::folder_name;
+use chomp_table::range::max_record_len;
+use chomp_table::{Head, RangeBits};
 use tokio::sync::{Mutex, RwLock};
 
 use crate::client::{Client, File, LostRecord};
@@ -54,7 +56,7 @@ pub(crate) struct Stores {
 #[derive(Debug)]
 pub(crate) struct Store {
     table: u64,
-    division: Division,
+    range_bits: RangeBits,
     pub(crate) storage: Arc<dyn Storage>,
     /// Whether all requests go through the coordinator.
     proxied: bool,
@@ -198,7 +200,7 @@ impl Store {
         }
         Ok(Store {
             table: found,
-            division: job.division,
+            range_bits: job.range_bits,
             storage,
             proxied,
             epoch: AtomicU64::new(job.epoch),
@@ -271,7 +273,7 @@ impl Store {
         &self,
         places: &[(Head, Place)],
     ) -> Result<Vec<Result<Bytes, LostRecord>>, Trouble> {
-        let most = self.division.max_record_len();
+        let most = max_record_len(self.range_bits);
         let fits = |place: &Place| u64::from(place.length) <= most;
         let read: Vec<_> = places
             .iter()
@@ -315,10 +317,10 @@ impl Store {
         Ok(published::put(&*self.storage, folder, key, bytes).await?)
     }
 
-    /// The content of a file of the table of `bits` bits, or tiles. Of a file that is too long, one byte more than it
+    /// The content of a file of the table of `bits` bits. Of a file that is too long, one byte more than it
     /// should have.
     pub(crate) async fn file(&self, bits: u32, file: &File) -> Result<Bytes, Trouble> {
-        let key = published::key(&self.division.folder_name(bits), &file.name);
+        let key = published::key(&folder_name(bits), &file.name);
         let key = key.map_err(|error| Trouble::failed(&error))?;
         let end = file.bytes.saturating_add(1);
         Ok(self.storage.read_at(&key, 0..end).await?)

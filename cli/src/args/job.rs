@@ -7,12 +7,11 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use chomp_store::location::Location;
 use chomp_table::RangeBits;
-use chomp_table::reader::TableName;
-use clap::ArgGroup;
+use chomp_table::partition::AREA_MAX;
 
 use super::shared::{
-    BITS_MAX, BITS_MIN, MachineArgs, Place, ReachArgs, TABLE, TableArgs, ValuesArgs, Wanted,
-    WordsArgs, address, count, flag, location, path, place, range_bits, size,
+    BITS_MAX, BITS_MIN, MachineArgs, Place, ReachArgs, TABLE, TableArgs, Wanted, address, count,
+    flag, location, path, place, range_bits, size,
 };
 
 #[derive(Debug, clap::Args)]
@@ -20,35 +19,9 @@ use super::shared::{
 Examples:
   chomp run --bits 32
   chomp run --bits 40 --memory 4GiB --table /data/chomp")]
-#[command(mut_arg("bits", |bits| bits.required(true)))]
 pub(crate) struct RunArgs {
     #[command(flatten)]
-    pub(crate) words: WordsArgs,
-    #[command(flatten)]
-    pub(crate) job: JobArgs,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-The value of a position is the least number that no move leads to; the poison is never taken, so the single
-poisoned cell has the value 0.
-
-Examples:
-  chomp grundy --tiles 60
-  chomp grundy --tiles 100 --memory 4GiB --table /data/values
-  chomp query --table chomp-values 5,4,2,1")]
-#[command(mut_arg("tiles", |tiles| tiles.required(true)))]
-#[command(mut_arg("table", |table| table.default_value("chomp-values")))]
-pub(crate) struct GrundyArgs {
-    #[command(flatten)]
-    pub(crate) values: ValuesArgs,
-    #[command(flatten)]
-    pub(crate) job: JobArgs,
-}
-
-/// A job on this machine.
-#[derive(Debug, clap::Args)]
-pub(crate) struct JobArgs {
+    pub(crate) wanted: Wanted,
     #[command(flatten)]
     pub(crate) table: TableArgs,
     #[command(flatten)]
@@ -62,19 +35,40 @@ pub(crate) struct JobArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+The value of a position is the least number that no move leads to; the poison is never taken, so the single
+poisoned cell has the value 0. All values are in memory, a byte each: 0.2 GB for 82 tiles, 1.7 GB for 100,
+17.3 GB for 120. On the disk they take as much until the table is published.
+
+Examples:
+  chomp grundy --tiles 60
+  chomp grundy --tiles 100 --table /data/values
+  chomp query --table chomp-values 5,4,2,1")]
+pub(crate) struct GrundyArgs {
+    /// Compute all positions of at most this many tiles, from 1 to 120
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=i64::from(AREA_MAX)))]
+    pub(crate) tiles: u32,
+
+    /// The directory of the table; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "chomp-values", value_parser = path())]
+    pub(crate) table: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
+
+    /// Print the summary as one JSON object, and events to stderr, one JSON object a line
+    #[arg(long, value_parser = flag)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
 Examples:
   chomp coordinator --bits 36 --listen 0.0.0.0:7171
   chomp coordinator --bits 40 --replicas 2 --listen 0.0.0.0:7171 --http 0.0.0.0:8080
-  chomp coordinator --tiles 110 --table chomp-values --listen 0.0.0.0:7171
   chomp coordinator --bits 44 --store s3://my-bucket/chomp --listen 0.0.0.0:7171")]
-#[command(group(ArgGroup::new("what").args(["bits", "tiles"]).required(true)))]
-#[command(mut_arg("range_bits", |bits| bits.conflicts_with("tiles")))]
-#[command(mut_arg("rank_bits", |bits| bits.conflicts_with("bits")))]
 pub(crate) struct CoordinatorArgs {
     #[command(flatten)]
-    pub(crate) words: WordsArgs,
-    #[command(flatten)]
-    pub(crate) values: ValuesArgs,
+    pub(crate) wanted: Wanted,
     #[command(flatten)]
     pub(crate) table: TableArgs,
 
@@ -117,24 +111,6 @@ pub(crate) struct CoordinatorArgs {
     /// End when the table is published, instead of serving it
     #[arg(long, value_parser = flag)]
     pub(crate) exit_when_done: bool,
-}
-
-/// The table that the flags ask for. The flags of one kind are given.
-pub(crate) fn wanted(words: Option<&WordsArgs>, values: Option<&ValuesArgs>) -> Wanted {
-    let values = values.and_then(|values| {
-        Some(Wanted {
-            table: TableName::Values(values.tiles?),
-            division: values.rank_bits.map(Into::into),
-        })
-    });
-    let words = || {
-        let words = words?;
-        Some(Wanted {
-            table: TableName::Losing(words.bits?),
-            division: words.range_bits.map(Into::into),
-        })
-    };
-    values.or_else(words).expect("one of them is required")
 }
 
 #[derive(Debug, clap::Args)]

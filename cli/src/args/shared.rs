@@ -10,9 +10,7 @@ use bytesize::ByteSize;
 use chomp_kernel::Isa;
 use chomp_plan::HEAD_BITS_MAX;
 use chomp_store::location::{Location, local};
-use chomp_table::partition::AREA_MAX;
-use chomp_table::reader::{Kind, TableName};
-use chomp_table::{Division, RangeBits, RankBits};
+use chomp_table::RangeBits;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use crate::machine;
@@ -59,61 +57,23 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
 }
 
 /// The table to compute.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Wanted {
-    pub(crate) table: TableName,
-    /// The division into ranges that was asked for.
-    pub(crate) division: Option<Division>,
-}
-
-impl Wanted {
-    /// The bits or tiles.
-    pub(crate) fn size(self) -> u32 {
-        self.table.size()
-    }
-
-    /// The division into ranges for a new table: the one that was asked for, or one that suits so many threads with so
-    /// much memory.
-    pub(crate) fn division(self, threads: NonZeroUsize, memory_bytes: u64) -> Division {
-        let suitable = || match self.table {
-            TableName::Losing(bits) => machine::range_bits(bits, threads, memory_bytes).into(),
-            TableName::Values(_) => machine::rank_bits().into(),
-        };
-        self.division.unwrap_or_else(suitable)
-    }
-
-    /// Whether the job may continue a table with this division.
-    pub(crate) fn fits(self, there: Division) -> bool {
-        let kind = match there {
-            Division::Words(_) => Kind::Losing,
-            Division::Ranks(_) => Kind::Values,
-        };
-        kind == self.table.kind() && self.division.is_none_or(|asked| asked == there)
-    }
-}
-
-/// A table of losing positions.
-#[derive(Debug, clap::Args)]
-pub(crate) struct WordsArgs {
     /// Compute all positions of at most this many bits (first row + number of rows)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(BITS_MIN)..=i64::from(BITS_MAX)))]
-    pub(crate) bits: Option<u32>,
+    pub(crate) bits: u32,
 
     /// Work on ranges of 2^B numbers, half of which are words, from 2^12 to 2^32 [default: the table's, or chosen by bits, threads and memory]
-    #[arg(long, value_name = "B", value_parser = range_bits, requires = "bits")]
+    #[arg(long, value_name = "B", value_parser = range_bits)]
     pub(crate) range_bits: Option<RangeBits>,
 }
 
-/// A table of Grundy values.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ValuesArgs {
-    /// Compute all positions of at most this many tiles, from 1 to 120
-    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=i64::from(AREA_MAX)))]
-    pub(crate) tiles: Option<u32>,
-
-    /// Work on ranges of 2^B positions of as many tiles, from 2^8 to 2^24 [default: the table's, or 20]
-    #[arg(long, value_name = "B", value_parser = rank_bits, requires = "tiles")]
-    pub(crate) rank_bits: Option<RankBits>,
+impl Wanted {
+    /// The range bits for a new table: those that were asked for, or some that suit so many threads with so much memory.
+    pub(crate) fn usual(self, threads: NonZeroUsize, memory_bytes: u64) -> RangeBits {
+        let suitable = || machine::range_bits(self.bits, threads, memory_bytes);
+        self.range_bits.unwrap_or_else(suitable)
+    }
 }
 
 /// The table to build.
@@ -286,9 +246,4 @@ pub(super) fn range_bits(text: &str) -> Result<RangeBits, String> {
             RangeBits::MAX
         )
     })
-}
-
-fn rank_bits(text: &str) -> Result<RankBits, String> {
-    let bits = text.parse().ok().and_then(RankBits::new);
-    bits.ok_or_else(|| format!("rank bits are from {} to {}", RankBits::MIN, RankBits::MAX))
 }

@@ -16,9 +16,9 @@ use chomp_plan::{
     Action, Event, LeaseAnswer, LeaseId, Millis, ParticipantId, Phase, Plan, RequestId, StopReason,
     SubmissionId, Verdict, Work, WorkerId,
 };
-use chomp_store::{Entry, Finders, Journal, MergedShard};
+use chomp_store::{Entry, Finders, Journal, Merged};
 use chomp_table::format::describe;
-use chomp_table::reader::AnyManifest;
+use chomp_table::manifest::Manifest;
 use chomp_table::rng::Rng;
 use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
@@ -53,7 +53,7 @@ pub(crate) struct Desk {
     pub(crate) plan: Plan,
     /// The effects that the job has to begin.
     pub(crate) effects: Vec<Effect>,
-    pub(crate) published: Option<AnyManifest>,
+    pub(crate) published: Option<Manifest>,
     pub(crate) fault: Option<JobError>,
     journal: Arc<Journal>,
     subject: Subject,
@@ -181,7 +181,7 @@ impl Desk {
                 submission,
                 worker,
                 lease,
-                shard: merged.number(),
+                shard: merged.number,
                 digest: digest_of(merged),
             },
         };
@@ -379,7 +379,7 @@ impl Desk {
                 Work::ReadBack { shard } => {
                     let ledger = self.journal.ledger();
                     let merged = ledger.shard(self.subject.bits, *shard);
-                    read_back = merged.and_then(MergedShard::file);
+                    read_back = merged.and_then(Merged::file);
                 }
             }
         }

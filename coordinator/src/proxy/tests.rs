@@ -324,7 +324,7 @@ async fn workers_write_their_leases_and_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn a_part_is_no_longer_than_what_was_leased() {
     let served = serve();
-    let most = part::bytes_max(1, range_bits().into());
+    let most = part::bytes_max(1, range_bits());
     assert!(most < 1 << 10, "{most}");
     // It is refused before any of it comes.
     let (_sender, mut call) = open_put(&served, PART, most + 1);

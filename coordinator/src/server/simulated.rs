@@ -10,7 +10,7 @@ use axum::middleware::map_request;
 use axum::routing::any_service;
 use chomp_plan::{JobProgress, ParticipantId, Settings};
 use chomp_store::{Journal, Storage, published};
-use chomp_table::reader::AnyManifest;
+use chomp_table::manifest::{Manifest, folder_name};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -49,9 +49,9 @@ impl SimulatedCoordinator {
         table: u64,
         seed: u64,
     ) -> Result<SimulatedCoordinator, StartError> {
-        let folder = settings.division.folder_name(settings.size);
+        let folder = folder_name(settings.size);
         let published = published::manifest(&*storage, &folder).await?;
-        let parse = |bytes: bytes::Bytes| AnyManifest::parse_as(&bytes, settings.division);
+        let parse = |bytes: bytes::Bytes| Manifest::parse(&bytes);
         let published = published.map(|bytes| parse(bytes).expect("it is whole"));
         let wishes = Wishes {
             list: List::default(),

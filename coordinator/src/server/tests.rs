@@ -20,7 +20,7 @@ use chomp_store::objects::SimulatedStorage;
 /// For a job of 14 bits on loopback.
 pub(crate) fn options(issuer: &Arc<Issuer>) -> Options {
     Options {
-        division: range_bits().into(),
+        range_bits: range_bits(),
         size: 14,
         replicas: 1,
         check_one_in: None,
@@ -44,7 +44,7 @@ async fn start_with(
     issuer: &Arc<Issuer>,
     storage: Arc<SimulatedStorage>,
     limits: Limits,
-    published: Option<AnyManifest>,
+    published: Option<Manifest>,
 ) -> (Coordinator, Arc<Issuer>) {
     let options = Options {
         limits,
@@ -205,13 +205,7 @@ async fn who_follows_a_job_hears_of_its_end() {
     let issuer = Arc::new(Issuer::in_memory().unwrap());
     let storage = Arc::new(SimulatedStorage::new(0));
     let limits = Limits::default();
-    let (coordinator, _) = start_with(
-        &issuer,
-        storage,
-        limits,
-        Some(AnyManifest::Losing(published)),
-    )
-    .await;
+    let (coordinator, _) = start_with(&issuer, storage, limits, Some(published)).await;
     let status = coordinator.status();
     let outcome = coordinator.stop().await;
     assert!(matches!(outcome, JobOutcome::Finished(_)), "{outcome:?}");

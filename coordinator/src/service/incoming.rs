@@ -2,9 +2,9 @@
 //! reading a part.
 
 use chomp_proto::v1::{self, complete_request};
-use chomp_store::MergedShard;
+use chomp_store::Merged;
 use chomp_store::part::{self, Placed};
-use chomp_table::{Digest, Division, Head, RangeSummary};
+use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use super::{TEXT_CHARS_MAX, excerpt};
 use crate::job::WorkerResult;
@@ -17,24 +17,23 @@ const MERGED_BYTES_MAX: usize = 1 << 20;
 #[error("{0}")]
 pub(super) struct Wrong(String);
 
-/// A result of a worker, in a job of so many bits, or tiles.
+/// A result of a worker, in a job of so many bits.
 pub(super) fn result(
     result: Option<complete_request::Result>,
-    division: Division,
+    range_bits: RangeBits,
     bits: u32,
 ) -> Result<WorkerResult, Wrong> {
     match result {
         Some(complete_request::Result::Evaluated(evaluated)) => {
-            evaluated_ranges(evaluated.ranges, division).map(WorkerResult::Ranges)
+            evaluated_ranges(evaluated.ranges, range_bits).map(WorkerResult::Ranges)
         }
         Some(complete_request::Result::Checked(checked)) => {
-            let ranges = evaluated_ranges(checked.ranges, division)?;
+            let ranges = evaluated_ranges(checked.ranges, range_bits)?;
             let found = ranges.into_iter().map(|placed| placed.summary);
             Ok(WorkerResult::Checked(found.collect()))
         }
         Some(complete_request::Result::Merged(merged)) => {
-            merged_shard(&merged.json, division, bits)
-                .map(|merged| WorkerResult::Merged(Box::new(merged)))
+            merged_shard(&merged.json, bits).map(|merged| WorkerResult::Merged(Box::new(merged)))
         }
         None => Err(Wrong("a result without content".to_owned())),
     }
@@ -46,9 +45,9 @@ pub(super) fn result(
 ///
 /// If the ranges in it would be sent on otherwise than they came.
 #[cfg(feature = "fuzzing")]
-pub fn is_result(sent: v1::CompleteRequest, division: Division, bits: u32) -> bool {
+pub fn is_result(sent: v1::CompleteRequest, range_bits: RangeBits, bits: u32) -> bool {
     let said = sent.result.clone();
-    let Ok(result) = result(sent.result, division, bits) else {
+    let Ok(result) = result(sent.result, range_bits, bits) else {
         return false;
     };
     if let (Some(complete_request::Result::Evaluated(said)), WorkerResult::Ranges(placed)) =
@@ -87,7 +86,7 @@ pub(super) fn summary(placed: &Placed) -> v1::Summary {
     }
 }
 
-fn evaluated_ranges(ranges: Vec<v1::Summary>, division: Division) -> Result<Vec<Placed>, Wrong> {
+fn evaluated_ranges(ranges: Vec<v1::Summary>, range_bits: RangeBits) -> Result<Vec<Placed>, Wrong> {
     let (count, most) = (ranges.len(), part::RANGES_MAX);
     if count > most {
         return Err(Wrong(format!("{count} ranges, where {most} are possible")));
@@ -110,7 +109,7 @@ fn evaluated_ranges(ranges: Vec<v1::Summary>, division: Division) -> Result<Vec<
             offset: range.offset,
             length: range.length,
         };
-        let checked = range.check(division);
+        let checked = range.check(range_bits);
         checked.map_err(|damage| Wrong(damage.to_string()))?;
         let (start, length) = (u64::from(range.offset), u64::from(range.length));
         if free != start {
@@ -123,11 +122,11 @@ fn evaluated_ranges(ranges: Vec<v1::Summary>, division: Division) -> Result<Vec<
     Ok(placed)
 }
 
-fn merged_shard(json: &[u8], division: Division, bits: u32) -> Result<MergedShard, Wrong> {
+fn merged_shard(json: &[u8], bits: u32) -> Result<Merged, Wrong> {
     let bytes = json.len();
     if bytes > MERGED_BYTES_MAX {
         return Err(Wrong(format!("a shard described by {bytes} bytes")));
     }
-    let merged = MergedShard::parse(json, division, bits);
+    let merged = Merged::parse(json, bits);
     merged.map_err(|damage| Wrong(excerpt(&damage.to_string(), TEXT_CHARS_MAX)))
 }

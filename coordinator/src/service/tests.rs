@@ -392,7 +392,7 @@ fn shards_that_are_none_are_refused() {
         let result = Sent::Merged(v1::Merged {
             json: serde_json::to_vec(json).unwrap(),
         });
-        incoming::result(Some(result), range_bits().into(), BITS)
+        incoming::result(Some(result), range_bits(), BITS)
     };
     assert!(check(&good).is_ok(), "{:?}", check(&good));
     let empty = serde_json::json!({

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chomp_table::{Division, Head};
+use chomp_table::Head;
 
 use crate::ids::{LeaseId, Millis, SubmissionId, Unit, WorkerId};
 use crate::slots::Content;
@@ -27,9 +27,8 @@ pub(in super::super) struct Check {
 }
 
 /// All checks that are due.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in super::super) struct Checks {
-    division: Division,
     pub(super) due: BTreeMap<Head, Check>,
     /// The checks that are not leased, by the workers that must not have them.
     free: BTreeMap<Vec<WorkerId>, BTreeSet<Priority>>,
@@ -40,16 +39,6 @@ pub(in super::super) struct Checks {
 }
 
 impl Checks {
-    pub(in super::super) fn new(division: Division) -> Checks {
-        Checks {
-            division,
-            due: BTreeMap::new(),
-            free: BTreeMap::new(),
-            doubted: BTreeSet::new(),
-            held: BTreeSet::new(),
-        }
-    }
-
     pub(in super::super) fn is_wanted(&self) -> bool {
         !self.free.is_empty()
     }
@@ -97,7 +86,7 @@ impl Checks {
     /// Notes that the check of this range is not leased.
     pub(super) fn set_free(&mut self, head: Head) {
         let check = &self.due[&head];
-        let priority = priority(self.division, Unit::Range(head));
+        let priority = priority(Unit::Range(head));
         if check.held.is_none() {
             self.doubted.insert(priority);
         }
@@ -108,7 +97,7 @@ impl Checks {
     /// Notes that the check of this range is leased.
     pub(super) fn set_leased(&mut self, head: Head) {
         let voters = &self.due[&head].voters;
-        let priority = priority(self.division, Unit::Range(head));
+        let priority = priority(Unit::Range(head));
         self.doubted.remove(&priority);
         if let Some(group) = self.free.get_mut(voters) {
             group.remove(&priority);

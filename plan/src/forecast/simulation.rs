@@ -25,7 +25,7 @@ mod worker;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use chomp_table::{Digest, Head};
+use chomp_table::{Digest, Head, sources};
 
 use super::{as_f64, round};
 use crate::{
@@ -321,7 +321,7 @@ impl Simulation<'_> {
         match &task.work {
             Work::Evaluate { heads, .. } | Work::Check { heads, .. } => {
                 for &head in heads {
-                    self.job.settings.division.each_source(head, &mut |source| {
+                    sources::each(head, self.job.settings.range_bits, &mut |source| {
                         needed.push(source);
                     });
                 }

@@ -5,8 +5,7 @@
 //! measured on one machine and serve for all: if one of them is wrong by half, the work of a layer is wrong by a
 //! few percent.
 
-use chomp_table::partition::count;
-use chomp_table::{Division, Head, RangeBits, head};
+use chomp_table::{Head, RangeBits, head};
 
 use super::{Forecast, as_f64, losing_total, round};
 
@@ -28,31 +27,14 @@ pub struct Work {
     pub publication: u64,
 }
 
-/// The evaluation of a Grundy value takes so many times as long as its publication: 60 ns and 16 ns, measured.
-const VALUES_PER_PUBLICATION: u64 = 4;
-
 impl Work {
-    /// The work of a table of this size, with at most as many ranges as a plan holds.
-    pub fn of(size: u32, division: Division) -> Work {
-        match division {
-            Division::Words(bits) => Work::new(size, bits),
-            // The unit is one value.
-            Division::Ranks(bits) => Work {
-                ranges: (1..=size)
-                    .map(|area| count(area).div_ceil(bits.ranges_of(area)))
-                    .collect(),
-                publication: division.positions_of(size).div_ceil(VALUES_PER_PUBLICATION),
-            },
-        }
-    }
-
     /// The part of the work that is done, from 0 to 1, if these ranges are.
-    pub fn part(&self, layers: &[Vec<Head>], division: Division, done: &[Head]) -> f64 {
+    pub fn part(&self, layers: &[Vec<Head>], done: &[Head]) -> f64 {
         let of_layers = layers.iter().zip(&self.ranges);
         let all: u64 = of_layers
             .map(|(heads, each)| heads.len() as u64 * each)
             .sum();
-        let of_range = |head: &Head| self.ranges.get(division.layer(*head) as usize);
+        let of_range = |head: &Head| self.ranges.get(head.layer() as usize);
         let done: u64 = done.iter().filter_map(of_range).sum();
         as_f64(done) / as_f64(all + self.publication)
     }
@@ -113,7 +95,7 @@ mod tests {
         // With its publication there is always some left.
         let layers = head::layers(32, range_bits);
         let all: Vec<Head> = layers.iter().flatten().copied().collect();
-        let part = |done: &[Head]| work.part(&layers, range_bits.into(), done);
+        let part = |done: &[Head]| work.part(&layers, done);
         assert!(part(&[]) == 0.0 && (0.5..1.0).contains(&part(&all)));
         assert!(part(&layers[40][..1]) > part(&layers[1][..1]));
         // A range without sources.

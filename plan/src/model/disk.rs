@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use chomp_table::partition::count;
+use chomp_table::head::layers;
 use chomp_table::rng::{Rng, mix};
 use chomp_table::sources::sources;
-use chomp_table::{Digest, Division, Head, RangeSummary};
+use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use crate::slots::Content;
 use crate::tests::summary;
@@ -45,7 +45,7 @@ impl Write {
 
 #[derive(Debug)]
 pub(super) struct Disk {
-    division: Division,
+    range_bits: RangeBits,
     shard_words: u64,
     pub(super) layers: Vec<Vec<Head>>,
     pub(super) ranges: BTreeMap<Head, RangeSummary>,
@@ -71,9 +71,9 @@ pub(super) struct Disk {
 impl Disk {
     pub(super) fn new(settings: &Settings) -> Disk {
         Disk {
-            division: settings.division,
+            range_bits: settings.range_bits,
             shard_words: settings.shard_words,
-            layers: settings.division.layers(settings.size),
+            layers: layers(settings.size, settings.range_bits),
             ranges: BTreeMap::new(),
             expected: BTreeMap::new(),
             shards: BTreeMap::new(),
@@ -149,10 +149,7 @@ impl Disk {
     /// What a unit draws on.
     pub(super) fn sources(&self, unit: Unit) -> Vec<Head> {
         match unit {
-            Unit::Range(head) => match self.division {
-                Division::Words(bits) => sources(head, bits),
-                Division::Ranks(bits) => bits.sources(head).collect(),
-            },
+            Unit::Range(head) => sources(head, self.range_bits),
             Unit::Shard(_) => self.layers.iter().flatten().copied().collect(),
         }
     }
@@ -232,28 +229,13 @@ impl Disk {
 
     /// The number of shards.
     pub(super) fn shard_count(&self) -> u64 {
-        if let Division::Ranks(_) = self.division {
-            let areas = (1..).take(self.layers.len());
-            return areas
-                .map(|area| count(area).div_ceil(self.shard_words))
-                .sum();
-        }
         let stored: u64 = self.ranges.values().map(|range| range.stored).sum();
         stored.div_ceil(self.shard_words).max(1)
     }
 
-    /// A shard begins so many stored words before the next range, word by word; or with a range, so many ranks after the
-    /// shard before or the beginning of an area.
+    /// A shard begins so many stored words after the one before, word by word.
     pub(super) fn check_shard(&self, number: u32, head: Head, skip: u64) {
         assert!(u64::from(number) < self.shard_count());
-        if let Division::Ranks(bits) = self.division {
-            let starts = (1..).take(self.layers.len()).flat_map(|area| {
-                let starts = (0..count(area)).step_by(self.shard_words.try_into().unwrap());
-                starts.map(move |start| bits.head(area, start))
-            });
-            assert_eq!((starts.clone().nth(number as usize), skip), (Some(head), 0));
-            return;
-        }
         let before: u64 = self
             .ranges
             .range(..head)

@@ -90,7 +90,7 @@ impl World {
         self.end_writes();
         assert!(self.requests.is_empty() && self.submissions.is_empty());
         assert!(self.disk.published);
-        let heads = self.settings.division.ranges(self.settings.size);
+        let heads = self.settings.range_bits.heads(self.settings.size);
         let mut count = 0;
         for head in (0..heads).map(Head) {
             let range = self.disk.ranges[&head];

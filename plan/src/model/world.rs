@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chomp_table::rng::Rng;
-use chomp_table::{Digest, Division, Head, RangeBits, RangeSummary, RankBits};
+use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use super::disk::{Disk, Write};
 use crate::slots::Content;
@@ -109,14 +109,8 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(mut rng: Rng) -> World {
-        // One schedule in four is of a table of Grundy values.
-        let (division, sizes) = if rng.0 % 4 == 3 {
-            let ranks = RankBits::new(8).unwrap();
-            (Division::Ranks(ranks), [1, 9, 16, 17, 18, 19, 20, 21])
-        } else {
-            let words = RangeBits::new(12).unwrap();
-            (Division::Words(words), [13, 14, 14, 15, 15, 15, 16, 17])
-        };
+        let range_bits = RangeBits::new(12).unwrap();
+        let sizes = [13, 14, 14, 15, 15, 15, 16, 17];
         let size = sizes[rng.index(sizes.len()).unwrap()];
         let settings = Settings {
             lease_ms: 100,
@@ -125,17 +119,14 @@ impl World {
             failures_max: 2 + u32::try_from(rng.below(6)).unwrap(),
             expiries_max: 2 + u32::try_from(rng.below(12)).unwrap(),
             replicas: 1 + u32::try_from(rng.below(3)).unwrap(),
-            task_positions_max: rng.below(6) * division.positions(),
-            task_positions_min: rng.below(4) * division.positions(),
+            task_positions_max: rng.below(6) * range_bits.positions(),
+            task_positions_min: rng.below(4) * range_bits.positions(),
             tasks_per_thread: u32::try_from(rng.below(3)).unwrap(),
-            shard_words: match division {
-                Division::Words(_) => 1 + rng.below(30),
-                Division::Ranks(_) => 256 << rng.below(2),
-            },
+            shard_words: 1 + rng.below(30),
             check_one_in: u32::try_from(rng.below(4)).unwrap(),
             check_own_one_in: u32::try_from(rng.below(4)).unwrap(),
             checks_first: u32::try_from(rng.below(3)).unwrap(),
-            ..Settings::new(size, division)
+            ..Settings::new(size, range_bits)
         };
         let disk = Disk::new(&settings);
         let (plan, actions) = Plan::new(settings.clone(), &Past::default()).unwrap();
@@ -385,12 +376,8 @@ impl World {
             }
             Work::Evaluate { layer, heads } => {
                 assert!(heads.is_sorted_by(|a, b| a < b));
-                assert!(
-                    heads
-                        .iter()
-                        .all(|head| self.settings.division.layer(*head) == *layer)
-                );
-                let positions = heads.len() as u64 * self.settings.division.positions();
+                assert!(heads.iter().all(|head| head.layer() == *layer));
+                let positions = heads.len() as u64 * self.settings.range_bits.positions();
                 let too_large = positions > self.settings.task_positions_max;
                 assert!(!too_large || heads.len() == 1);
             }

@@ -296,11 +296,7 @@ fn only_what_is_sampled_of_a_result_waits() {
 fn agreed_ranges_are_checked_by_a_third() {
     let mut bench = checked();
     bench.plan.settings.replicas = 2;
-    bench.plan.ready = attempts::ReadyQueue::new(
-        2,
-        bench.plan.settings.division,
-        bench.plan.settings.head_bits(),
-    );
+    bench.plan.ready = attempts::ReadyQueue::new(2, bench.plan.settings.head_bits());
     bench.plan.reconsider(range(3));
     bench.plan.reconsider(range(4));
     bench.join(C, 1);

@@ -112,7 +112,7 @@ fn a_worker_alone_is_told_why_nothing_goes_on() {
 /// A unit that is filed anew is news if somebody may have it now who could not before.
 #[test]
 fn a_unit_is_news_for_whoever_could_not_have_it() {
-    let mut ready = attempts::ReadyQueue::new(2, settings(16).division, 4);
+    let mut ready = attempts::ReadyQueue::new(2, 4);
     let unit = range(3);
     let layer = Head(3).layer();
     assert!(!ready.is_wanted(true, layer + 1));

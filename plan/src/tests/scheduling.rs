@@ -134,7 +134,7 @@ fn leases_of_different_owners_have_different_numbers() {
 #[test]
 fn tasks_follow_the_number_of_threads() {
     // Layer 39 of 12 head bits has 124 ranges; 2 tasks for each of 5 threads are 12 ranges each.
-    let count = settings(24).division.layers(24)[39].len();
+    let count = head::layers(24, settings(24).range_bits)[39].len();
     assert_eq!(count, 124);
     let mut bench = Bench::at_layer(settings(24), 39);
     bench.join(A, 5);
@@ -157,7 +157,7 @@ fn tasks_are_cut_from_the_bottom_and_cover_the_layer_once() {
     while all.len() < 124 {
         all.extend(heads(&bench.task(A)));
     }
-    assert_eq!(all, settings(24).division.layers(24)[39]);
+    assert_eq!(all, head::layers(24, settings(24).range_bits)[39]);
 }
 
 #[test]

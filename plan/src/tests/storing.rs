@@ -220,7 +220,7 @@ fn the_number_of_ranges_is_limited() {
     let range_bits = RangeBits::new(12).unwrap();
     for bits in [33, 64] {
         let error = PlanError::TooManyRanges {
-            division: range_bits.into(),
+            range_bits,
             size: bits,
         };
         let least = format!("at least {} range bits", bits - HEAD_BITS_MAX);
@@ -413,7 +413,7 @@ fn people_are_told_of_layers_work_and_what_a_job_waits_for() {
     let mut bench = Bench::at_layer(settings(16), 3);
     let layers: Vec<(u64, u64)> = bench.plan.layer_progress().collect();
     assert_eq!(layers[..5], [(1, 1), (1, 1), (1, 1), (2, 0), (2, 0)]);
-    let work = forecast::Work::of(16, settings(16).division);
+    let work = forecast::Work::new(16, settings(16).range_bits);
     let of_layer = |(each, (count, _)): (&u64, &(u64, u64))| each * count;
     let progress = bench.plan.progress();
     let total = work.ranges.iter().zip(&layers).map(of_layer).sum::<u64>();

@@ -1,17 +1,18 @@
 //! The bytes of segments and checkpoints.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 use chomp_table::format::{Damage, Fields, ensure};
-use chomp_table::{Digest, Division, Head, RangeSummary};
+use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use crate::entry::{Entry, Outcast};
 use crate::envelope::{Kind, Writer, Wrong, open};
 use crate::finders::Finders;
 use crate::keys::PartName;
 use crate::ledger::{Ledger, Ranges};
-use crate::merged::MergedShard;
+use crate::merged::Merged;
 use crate::part::Placed;
 
 pub(super) const SEGMENT: Kind = Kind {
@@ -29,16 +30,18 @@ pub(super) const CHECKPOINT: Kind = Kind {
 const RANGE: usize = 8 + 8 + 8 + 32 + 4 + 4;
 /// The bytes of an entry with one range, and the finders of two.
 pub(super) const RANGE_ENTRY: usize = 4 + 8 + 4 + (4 + 2 * 4) + 4 + RANGE;
+/// What earlier versions wrote for jobs of Grundy values, instead of the range bits.
+const VALUES: RangeInclusive<u32> = 264..=280;
 /// The longest reason why somebody was found out, in bytes; what is longer is cut.
 const REASON_BYTES_MAX: usize = 1 << 10;
 
 impl Ledger {
-    pub(super) fn new(table: u64, division: Division) -> Ledger {
+    pub(super) fn new(table: u64, range_bits: RangeBits) -> Ledger {
         Ledger {
             next: 0,
             last: Digest([0; 32]),
             table,
-            division,
+            range_bits,
             worked: None,
             withdrawn: false,
             ranges: Ranges::default(),
@@ -55,16 +58,16 @@ pub(super) fn read_segment(ledger: &mut Ledger, bytes: &[u8]) -> Result<(), Wron
     let head = Heading::read(&mut fields)?;
     let follows = head.number == ledger.next && head.previous == ledger.last;
     ensure(follows, || "it does not follow from the segment before")?;
-    let same_table = head.table == ledger.table && ledger.takes(head.division);
+    let same_table = head.table == ledger.table && ledger.takes(head.range_bits);
     ensure(same_table, || "it is of another table")?;
     // All or none, and entries take more memory than their bytes: so each is read twice.
     let mut checked = fields.clone();
     while !checked.is_empty() {
-        read(&mut checked, head.division)?;
+        read(&mut checked, head.range_bits)?;
     }
-    ledger.division = head.division;
+    ledger.range_bits = head.range_bits;
     while !fields.is_empty() {
-        ledger.apply(&read(&mut fields, head.division)?);
+        ledger.apply(&read(&mut fields, head.range_bits)?);
     }
     (ledger.next, ledger.last) = (head.number + 1, digest);
     Ok(())
@@ -75,19 +78,22 @@ struct Heading {
     number: u64,
     previous: Digest,
     table: u64,
-    division: Division,
+    range_bits: RangeBits,
 }
 
 impl Heading {
-    fn read(fields: &mut Fields) -> Result<Heading, Damage> {
+    fn read(fields: &mut Fields) -> Result<Heading, Wrong> {
         let (number, previous) = (fields.u64()?, Digest(fields.array()?));
         let (table, code) = (fields.u64()?, fields.u32()?);
-        let division = Division::from_code(code);
+        if VALUES.contains(&code) {
+            return Err(Wrong::Values);
+        }
+        let range_bits = RangeBits::new(code);
         Ok(Heading {
             number,
             previous,
             table,
-            division: division
+            range_bits: range_bits
                 .ok_or_else(|| Damage::new(format!("it claims {code} range bits")))?,
         })
     }
@@ -101,7 +107,7 @@ pub(super) fn encode(
 ) -> (Vec<u8>, Digest) {
     let mut writer = Writer::new(kind);
     writer.u64(ledger.next).digest(&ledger.last);
-    writer.u64(ledger.table).u32(ledger.division.code());
+    writer.u64(ledger.table).u32(ledger.range_bits.get());
     entries(&mut writer);
     writer.finish()
 }
@@ -156,9 +162,9 @@ pub(super) fn decode(kind: Kind, bytes: &[u8], number: u64) -> Result<Ledger, Wr
     ensure(heading.number == number, || {
         format!("its content is that of number {}", heading.number)
     })?;
-    let mut ledger = Ledger::new(heading.table, heading.division);
+    let mut ledger = Ledger::new(heading.table, heading.range_bits);
     while !fields.is_empty() {
-        ledger.apply(&read(&mut fields, heading.division)?);
+        ledger.apply(&read(&mut fields, heading.range_bits)?);
     }
     if kind.magic == SEGMENT.magic {
         (ledger.next, ledger.last) = (number + 1, digest);
@@ -252,7 +258,7 @@ fn write_done(
     }
 }
 
-fn write_shard(writer: &mut Writer, bits: u32, finders: &Finders, merged: &MergedShard) {
+fn write_shard(writer: &mut Writer, bits: u32, finders: &Finders, merged: &Merged) {
     let text = serde_json::to_vec(merged).expect("numbers, texts and lists always become JSON");
     writer.u32(7).u32(bits);
     write_finders(writer, finders);
@@ -263,7 +269,7 @@ fn count(count: usize) -> u32 {
     u32::try_from(count).expect("memory ends before that many")
 }
 
-fn read(fields: &mut Fields, division: Division) -> Result<Entry, Damage> {
+fn read(fields: &mut Fields, range_bits: RangeBits) -> Result<Entry, Damage> {
     Ok(match fields.u32()? {
         1 => Entry::Opened {
             coordinator: fields.u64()?,
@@ -282,13 +288,13 @@ fn read(fields: &mut Fields, division: Division) -> Result<Entry, Damage> {
             let mut of_ranges = Fields::new("it", bytes);
             let mut done = Vec::with_capacity(ranges as usize);
             while !of_ranges.is_empty() {
-                done.push(read_placed(&mut of_ranges, division)?);
+                done.push(read_placed(&mut of_ranges, range_bits)?);
             }
             let first = done.first();
             let first = first.ok_or_else(|| Damage::new("a part without ranges"))?;
             Entry::Done {
                 part: PartName {
-                    layer: division.layer(first.summary.head),
+                    layer: first.summary.head.layer(),
                     lease,
                 },
                 replicas,
@@ -307,7 +313,7 @@ fn read(fields: &mut Fields, division: Division) -> Result<Entry, Damage> {
                 Finders::default()
             };
             let length = fields.u32()?;
-            let merged = MergedShard::parse(fields.bytes(length)?, division, bits);
+            let merged = Merged::parse(fields.bytes(length)?, bits);
             let merged =
                 merged.map_err(|damage| Damage::new(format!("a shard in it: {damage}")))?;
             Entry::Shard {
@@ -373,7 +379,7 @@ fn read_finders(fields: &mut Fields) -> Result<Finders, Damage> {
     Ok(Finders::new(finders))
 }
 
-fn read_placed(fields: &mut Fields, division: Division) -> Result<Placed, Damage> {
+fn read_placed(fields: &mut Fields, range_bits: RangeBits) -> Result<Placed, Damage> {
     let summary = RangeSummary {
         head: Head(fields.u64()?),
         count: fields.u64()?,
@@ -385,6 +391,6 @@ fn read_placed(fields: &mut Fields, division: Division) -> Result<Placed, Damage
         offset: fields.u32()?,
         length: fields.u32()?,
     };
-    placed.check(division)?;
+    placed.check(range_bits)?;
     Ok(placed)
 }

@@ -17,9 +17,7 @@ use chomp_table::{Digest, Head, RangeBits, RangeSummary, head};
 use super::*;
 use crate::objects::SimulatedStorage;
 use crate::ready;
-use crate::{
-    DISTRUSTED, Finders, LengthSums, Merged, MergedShard, Outcast, PartName, Place, Placed,
-};
+use crate::{DISTRUSTED, Finders, LengthSums, Merged, Outcast, PartName, Place, Placed};
 
 /// The bits of the table: it has 128 ranges.
 const BITS: u32 = 19;
@@ -142,7 +140,7 @@ fn script() -> Vec<Vec<Entry>> {
         script.push(vec![Entry::Shard {
             bits,
             finders,
-            merged: merged.into(),
+            merged,
         }]);
     }
     script.push(vec![found_out(1)]);
@@ -153,7 +151,7 @@ fn script() -> Vec<Vec<Entry>> {
     script.push(vec![Entry::Shard {
         bits,
         finders,
-        merged: merged.into(),
+        merged,
     }]);
     script
 }
@@ -179,7 +177,7 @@ fn found_out(participant: u32) -> Entry {
 struct Plain {
     ranges: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
     lost: BTreeMap<Head, (u64, u32, Vec<u32>, Placed)>,
-    shards: Vec<(u32, Vec<u32>, MergedShard)>,
+    shards: Vec<(u32, Vec<u32>, Merged)>,
     outcasts: BTreeMap<u32, Outcast>,
     /// The bits of the job, and how many thousands of seconds it took: the test takes some itself.
     worked: Option<(u32, u64)>,
@@ -257,7 +255,7 @@ impl Plain {
         }
         plain
             .shards
-            .sort_by_key(|(bits, _, merged)| (*bits, merged.number()));
+            .sort_by_key(|(bits, _, merged)| (*bits, merged.number));
         plain.shards.dedup();
         plain
     }
@@ -288,7 +286,7 @@ impl Plain {
             let alone = ledger.found_shards(bits).map(|(merged, _)| merged);
             assert!(ledger.shards(bits).eq(alone));
             for merged in ledger.shards(bits) {
-                assert_eq!(ledger.shard(bits, merged.number()), Some(merged));
+                assert_eq!(ledger.shard(bits, merged.number), Some(merged));
             }
             shards.map(move |(merged, finders)| (bits, finders.iter().collect(), merged.clone()))
         };
@@ -483,8 +481,8 @@ fn pruning() {
 async fn the_time_of_all_runs_is_noted() {
     let storage = Arc::new(SimulatedStorage::new(1));
     for (bits, seconds, expected) in [(20, 5, 5), (20, 7, 12), (20, 0, 12), (21, 3, 3)] {
-        let division: Division = range_bits().into();
-        let journal = Journal::open(storage.clone(), division, bits, 7, TABLE).await;
+        let range_bits: RangeBits = range_bits();
+        let journal = Journal::open(storage.clone(), range_bits, bits, 7, TABLE).await;
         let journal = journal.unwrap();
         for part in [1, 2] {
             tokio::time::advance(Duration::from_millis(seconds * 500)).await;

@@ -89,7 +89,7 @@ impl Table {
             next: 0,
             last: Digest([0; 32]),
             table: TABLE,
-            division: range_bits().into(),
+            range_bits: range_bits(),
             ranges: Ranges::default(),
             lost: Ranges::default(),
             worked: None,

@@ -8,12 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{CACHE_BYTES, Files, Folder, Table, TableError, find, folders};
 use crate::digest::Digest;
-use crate::division::Division;
 use crate::format::FormatError;
 use crate::manifest::{
     MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest, folder_bits, folder_name, sha256sums,
 };
-use crate::partition::{AREA_MAX, count};
+use crate::partition::AREA_MAX;
 use crate::shard::ShardInfo;
 use crate::values::manifest::folder_name as values_folder_name;
 use crate::values::shard::ValueShardInfo;
@@ -205,6 +204,12 @@ pub enum AnyManifest {
     Values(ValuesManifest),
 }
 
+impl From<Manifest> for AnyManifest {
+    fn from(manifest: Manifest) -> AnyManifest {
+        AnyManifest::Losing(manifest)
+    }
+}
+
 /// What a manifest says about the file of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardFileInfo {
@@ -249,29 +254,9 @@ impl AnyManifest {
         })
     }
 
-    /// The same, of a table of this kind.
-    ///
-    /// # Errors
-    ///
-    /// As for [`parse`](Self::parse); and if it is of a table of another kind.
-    pub fn parse_as(bytes: &[u8], division: Division) -> Result<AnyManifest, FormatError> {
-        Ok(match division {
-            Division::Words(_) => AnyManifest::Losing(Manifest::parse(bytes)?),
-            Division::Ranks(_) => AnyManifest::Values(ValuesManifest::parse(bytes)?),
-        })
-    }
-
     /// The bits or tiles of the table.
     pub fn size(&self) -> u32 {
         self.table().size()
-    }
-
-    /// What a job of this size counts in its ranges: losing positions, or values.
-    pub fn counted(&self, size: u32) -> u64 {
-        match self {
-            AnyManifest::Losing(manifest) => manifest.losing_by_bits[size as usize],
-            AnyManifest::Values(_) => (1..=size).map(count).sum(),
-        }
     }
 
     /// Which table it is of.

@@ -34,7 +34,6 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::record::check_values;
 use crate::digest::{Digest, DigestBuilder};
 use crate::format::{Damage, Fields, FormatError, ensure};
 use crate::gaps;
@@ -319,6 +318,14 @@ impl ValueShardWriter {
         };
         (info, self.bytes)
     }
+}
+
+/// Whether all values are below the area, as those of its positions are.
+fn check_values(area: u32, values: &[u8]) -> Result<(), Damage> {
+    let largest = values.iter().fold(0, |largest, &value| value.max(largest));
+    ensure(u32::from(largest) < area, || {
+        format!("the value {largest} where all are below {area}")
+    })
 }
 
 fn index_frame(place: &ShardPlace, frames: &[(u32, Digest)]) -> Vec<u8> {

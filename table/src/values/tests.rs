@@ -1,4 +1,4 @@
-//! Records, shards, manifest and reader of tables of values. The values are made up: what they mean does not matter here.
+//! Shards, manifest and reader of tables of values. The values are made up: what they mean does not matter here.
 
 mod manifests;
 
@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::manifest::{ValuesManifest, folder_name};
-use super::record::{self, max_record_len};
 use super::shard::{ShardSize, ValueShardInfo, ValueShardWriter, decode_shard};
 use super::*;
 use crate::format::FormatError;
@@ -74,71 +73,6 @@ fn publish(folder: &Path, manifest: &ValuesManifest, shards: &[(ValueShardInfo, 
     let bytes = manifest.to_bytes();
     std::fs::write(folder.join(SHA256SUMS_NAME), manifest.sha256sums(&bytes)).unwrap();
     std::fs::write(folder.join(MANIFEST_NAME), bytes).unwrap();
-}
-
-#[test]
-fn records_come_back_and_their_digest_is_that_of_the_content() {
-    for (tiles, ranks) in [(1, 0..1), (9, 0..30), (9, 7..8), (20, 100..600)] {
-        let values = &area(tiles)[ranks.clone()];
-        let first = ranks.start as u64;
-        let bytes = record::encode(tiles, first, values);
-        let content = (tiles, first, values.to_vec());
-        assert_eq!(record::decode(&bytes).as_ref(), Ok(&content));
-        let most = size(max_record_len(values.len() as u64));
-        assert!(bytes.len() <= most && most <= 2 * values.len() + 128);
-        assert_eq!(bytes[32..64], Digest::of_parts(&[&bytes[..32], values]).0);
-        let again = [&bytes[..64], &zstd::bulk::compress(values, 9).unwrap()].concat();
-        assert_eq!(record::decode(&again), Ok(content));
-        for length in 0..bytes.len() {
-            assert!(record::decode(&bytes[..length]).is_err(), "{length}");
-        }
-        for at in 0..bytes.len() {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= 4;
-            let decoded = record::decode(&damaged);
-            assert!(
-                decoded.is_err() || decoded == record::decode(&bytes),
-                "{at}"
-            );
-            assert!(at >= 64 || record::decode(&damaged).is_err(), "{at}");
-        }
-        let longer = [&bytes[..], &[0]].concat();
-        assert!(record::decode(&longer).is_err());
-    }
-}
-
-#[test]
-fn records_of_what_no_area_has_are_refused() {
-    // Their digest is right, so it is the content that is refused.
-    let honest = record::encode(5, 2, &[0; 5]);
-    let made = |at: usize, bytes: &[u8], values: &[u8]| {
-        let mut record = honest.clone();
-        record[at..at + bytes.len()].copy_from_slice(bytes);
-        let digest = Digest::of_parts(&[&record[..32], values]);
-        record[32..64].copy_from_slice(&digest.0);
-        record.truncate(64);
-        record.extend(zstd::bulk::compress(values, 1).unwrap());
-        record::decode(&record)
-    };
-    assert!(made(0, b"chomp", &[0; 5]).is_ok(), "the same again");
-    for (at, bytes, values) in [
-        (12, &[0][..], &[0; 5][..]),
-        (12, &[4], &[0; 5]),
-        (12, &[121], &[0; 5]),
-        (16, &[3], &[0; 5]),
-        (16, &[255; 8], &[0; 5]),
-        (24, &[0], &[]),
-        (24, &[4], &[0; 5]),
-        (24, &[5], &[0; 4]),
-        (24, &[255; 8], &[0; 5]),
-        (24, &[5], &[5; 5]),
-        (8, &[0], &[0; 5]),
-    ] {
-        let error = made(at, bytes, values).unwrap_err();
-        assert!(matches!(error, FormatError::Damaged(_)), "{at} {bytes:?}");
-    }
-    let newer = made(8, &[2], &[0; 5]);
-    assert!(matches!(newer, Err(FormatError::Newer { found: 2, .. })));
 }
 
 #[test]

@@ -280,8 +280,8 @@ async fn upload(peer: &mut Peer, worker: u64) -> Result<(), BoxError> {
     };
     let (layer, lease) = (evaluate.layer, task.lease);
     let path = format!("{OBJECTS_PATH}{}", PartName { layer, lease }.key());
-    let division = RangeBits::new(crate::RANGE_BITS).ok_or("no range bits")?;
-    let announced = part::bytes_max(evaluate.heads.len(), division.into());
+    let range_bits = RangeBits::new(crate::RANGE_BITS).ok_or("no range bits")?;
+    let announced = part::bytes_max(evaluate.heads.len(), range_bits);
     let (worker, announced) = (worker.to_string(), announced.to_string());
     let headers = [
         (WORKER_HEADER, &*worker),
@@ -326,7 +326,7 @@ async fn all_records(table: &Path) -> Result<Vec<v1::LostRecord>, BoxError> {
     let store = Location::parse(table.to_str().ok_or("no text")?)?;
     let follower = Follower::open(store.open_view()?, None).await?;
     let ledger = follower.ledger();
-    let heads = ledger.division.ranges(crate::BITS);
+    let heads = ledger.range_bits.heads(crate::BITS);
     let done = ledger.done(heads);
     let records = done.map(|(Head(head), place)| v1::LostRecord {
         head,

@@ -121,7 +121,7 @@ async fn reports(access: Access, table: String) {
             continue;
         };
         let ledger = journal.ledger();
-        let done = ledger.done(ledger.division.ranges(BITS));
+        let done = ledger.done(ledger.range_bits.heads(BITS));
         let records = done.map(|(Head(head), place)| v1::LostRecord {
             head,
             digest: place.digest.0.to_vec(),
@@ -145,8 +145,8 @@ async fn uploads(access: Access) {
     let Some(Work::Evaluate(evaluate)) = &task.work else {
         panic!("ranges come first");
     };
-    let division = RangeBits::new(RANGE_BITS).unwrap().into();
-    let announced = part::bytes_max(evaluate.heads.len(), division);
+    let range_bits = RangeBits::new(RANGE_BITS).unwrap();
+    let announced = part::bytes_max(evaluate.heads.len(), range_bits);
     for _ in 0..4 {
         let task = task.clone();
         let objects = objects.clone();

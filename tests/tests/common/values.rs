@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use chomp_kernel::grundy::{Evaluation, Lower};
+use chomp_kernel::Isa;
+use chomp_kernel::grundy::{AreaValues, Evaluator};
 use chomp_table::manifest::{MANIFEST_NAME, SHA256SUMS_NAME};
-use chomp_table::partition::count;
 use chomp_table::values::ValuesManifest;
 use chomp_table::values::manifest::folder_name;
 use chomp_table::values::shard::{ShardSize, ValueShardWriter};
@@ -18,17 +18,14 @@ pub(crate) const SMALL: ShardSize = ShardSize {
 
 /// The values of all positions of each area up to `tiles`, by rank; none of 0 tiles.
 pub(crate) fn areas(tiles: u32) -> Vec<Vec<u8>> {
-    let mut areas = vec![Vec::new()];
+    let mut evaluator = Evaluator::new(Isa::detect());
+    let mut areas = vec![AreaValues::zeros(0)];
     for area in 1..=tiles {
-        let mut lower = Lower::new(24);
-        for (area, values) in (0..).zip(&areas).skip(1) {
-            lower.put(area, vec![values]);
-        }
-        let mut evaluation = Evaluation::new(area, 0..count(area));
-        evaluation.apply(&lower);
-        areas.push(evaluation.finish());
+        let mut values = AreaValues::zeros(area);
+        evaluator.evaluate(area, 0, values.get_mut(), &areas);
+        areas.push(values);
     }
-    areas
+    areas.iter().map(|values| values.get().to_vec()).collect()
 }
 
 /// Publishes a table with these values in the directory; what was there is replaced. Returns its folder.

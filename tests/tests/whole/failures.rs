@@ -29,7 +29,7 @@ async fn run(
     let issuer = Arc::new(Issuer::in_memory().unwrap());
     let token = issuer.issue(Holder::OWNER, None);
     let options = Options {
-        division: range_bits.into(),
+        range_bits,
         size: BITS,
         replicas: 1,
         issuer,

@@ -2,30 +2,32 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{
-    digests, end, files, fingerprint, folder, number, program, ranges_done, run, start, wait_until,
+    digests, end, files, fingerprint, folder, number, program, run, start, wait_until,
 };
+use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::partition::{Partition, count};
 use chomp_table::values::Values;
+use chomp_table::values::manifest::folder_name;
 use chomp_table::{Digest, known};
 use serde_json::{Value, json};
 
-/// `chomp grundy` with ranges of 2^8 values.
 fn grundy(table: &Path, tiles: u32) -> Command {
     let mut command = program();
-    command.args(["grundy", "--json", "--rank-bits", "8"]);
-    command
-        .args(["--tiles", &tiles.to_string(), "--table"])
-        .arg(table);
+    command.args(["grundy", "--json", "--tiles", &tiles.to_string(), "--table"]);
+    command.arg(table);
     command
 }
 
 fn summary(command: &mut Command) -> Value {
     end(command).summary()
 }
+
+/// The folder of the files of areas.
+const WORK: &str = "values-work";
 
 /// The value of a position by its definition: the least number that no move leads to.
 fn value(position: &Partition, known: &mut HashMap<Partition, u8>) -> u8 {
@@ -78,16 +80,19 @@ fn values_are_those_of_the_definition() {
     assert_eq!(summary["largest"], TILES - 1);
     let positions: u64 = (1..=TILES).map(count).sum();
     assert_eq!(number(&summary, "positions"), positions);
-    // It is there now, and other ranges change nothing.
+    assert_eq!(number(&summary, "ranges_evaluated"), u64::from(TILES));
+    assert_eq!(
+        files(table.path()).len(),
+        TILES as usize + 3,
+        "nothing else is left"
+    );
+    // It is there now, and other threads change nothing.
     let again = self::summary(&mut grundy(table.path(), TILES));
     assert_eq!(fingerprint(&again), fingerprint(&summary));
     assert_eq!(number(&again, "ranges_evaluated"), 0);
     let other = folder();
-    let mut command = program();
-    command.args(["grundy", "--json", "--tiles", &TILES.to_string(), "--table"]);
-    let whole = self::summary(command.arg(other.path()));
-    assert_eq!(fingerprint(&whole), fingerprint(&summary));
-    assert_eq!(number(&whole, "ranges_evaluated"), u64::from(TILES));
+    let other = self::summary(grundy(other.path(), TILES).args(["--threads", "7"]));
+    assert_eq!(fingerprint(&other), fingerprint(&summary));
 }
 
 /// What `docs/RESULTS.md` publishes has all positions of each number of tiles, the known numbers of losing ones, and for a few
@@ -124,53 +129,140 @@ fn published(table: &Path, tiles: u32) -> BTreeMap<String, Digest> {
     digests(&table.join(format!("values-{tiles:03}")))
 }
 
-#[test]
-fn a_run_goes_on_where_it_was_stopped_and_beyond() {
-    let table = folder();
-    let undisturbed = folder();
-    let expected = summary(&mut grundy(undisturbed.path(), 42));
-    let mut child = start(&mut grundy(table.path(), 42));
-    wait_until(&mut child, || ranges_done(table.path()) > 100);
+/// The files of areas that are there.
+fn areas(table: &Path) -> Vec<PathBuf> {
+    let listed = files(&table.join(WORK));
+    let is_area = |path: &PathBuf| {
+        path.file_name()
+            .unwrap()
+            .as_encoded_bytes()
+            .starts_with(b"area-")
+    };
+    listed.into_iter().filter(is_area).collect()
+}
+
+/// A run that is killed when some areas are there.
+fn interrupted(table: &Path, tiles: u32) {
+    let mut child = start(grundy(table, tiles).args(["--threads", "1"]));
+    wait_until(&mut child, || areas(table).len() > 40);
     child.kill().unwrap();
     child.wait().unwrap();
-    let there = ranges_done(table.path());
-    let went_on = summary(grundy(table.path(), 42).arg("--keep-parts"));
-    let all = number(&expected, "ranges_evaluated");
     assert!(
-        number(&went_on, "ranges_evaluated") <= all - there,
-        "{there} of {all}"
+        !table
+            .join(folder_name(tiles))
+            .join(MANIFEST_NAME)
+            .try_exists()
+            .unwrap()
     );
-    assert_eq!(
-        published(table.path(), 42),
-        published(undisturbed.path(), 42)
-    );
-    // Little memory changes nothing, nor does it if some records are gone.
-    let parts = files(&table.path().join("work/parts"));
-    for part in parts.iter().step_by(7) {
-        fs::remove_file(part).unwrap();
-    }
-    let mut more = grundy(table.path(), 44);
-    let more = summary(more.args(["--threads", "2", "--memory", "400MiB"]));
-    assert!(number(&more, "ranges_evaluated") < number(&more, "positions") / 256);
-    let alone = folder();
-    let alone = summary(&mut grundy(alone.path(), 44));
-    assert_eq!(fingerprint(&more), fingerprint(&alone));
 }
 
 #[test]
-fn tables_of_different_kinds_do_not_mix() {
+fn a_run_that_is_killed_goes_on_and_finds_the_same() {
+    const TILES: u32 = 72;
+    let undisturbed = folder();
+    summary(&mut grundy(undisturbed.path(), TILES));
+    let expected = published(undisturbed.path(), TILES);
+    let table = folder();
+    interrupted(table.path(), TILES);
+    let there = areas(table.path()).len() as u64;
+    // A file that was begun, and one of somebody else.
+    fs::write(table.path().join(WORK).join(".area-072.x.partial"), "begun").unwrap();
+    fs::write(table.path().join(WORK).join("notes"), "mine").unwrap();
+    let went_on = summary(&mut grundy(table.path(), TILES));
+    assert_eq!(
+        number(&went_on, "ranges_evaluated"),
+        u64::from(TILES) - there
+    );
+    assert_eq!(published(table.path(), TILES), expected);
+    assert_eq!(
+        fs::read(table.path().join(WORK).join("notes")).unwrap(),
+        b"mine"
+    );
+    assert_eq!(areas(table.path()), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn a_damaged_area_is_named_and_computed_again() {
+    const TILES: u32 = 72;
+    let table = folder();
+    interrupted(table.path(), TILES);
+    let there = areas(table.path());
+    let spoil = |number: usize, change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = fs::read(&there[number]).unwrap();
+        change(&mut bytes);
+        fs::write(&there[number], bytes).unwrap();
+    };
+    spoil(3, &|bytes| bytes[50] ^= 1);
+    spoil(11, &|bytes| bytes.truncate(60));
+    spoil(20, &|bytes| bytes[12] ^= 1);
+    spoil(30, &|bytes| bytes[8] = 2);
+    let ended = end(&mut grundy(table.path(), TILES));
+    for number in [3, 11, 20, 30] {
+        let said = format!("{} is computed again: ", there[number].display());
+        assert!(ended.stderr.contains(&said), "{ended:?}");
+    }
+    let summary = ended.summary();
+    let missing = u64::from(TILES) - there.len() as u64;
+    assert_eq!(number(&summary, "ranges_evaluated"), missing + 4);
+    let undisturbed = folder();
+    self::summary(&mut grundy(undisturbed.path(), TILES));
+    assert_eq!(
+        published(table.path(), TILES),
+        published(undisturbed.path(), TILES)
+    );
+}
+
+#[test]
+fn what_stands_in_the_way_is_named_and_stays() {
+    let table = folder();
+    end(grundy(table.path(), 60).args(["--threads", "1", "--memory", "64MiB"]))
+        .refuses(2, &["--memory 71MiB"]);
+    // A folder in the place of an area, and a link in that of all.
+    fs::create_dir_all(table.path().join(WORK).join("area-007/mine")).unwrap();
+    end(&mut grundy(table.path(), 12)).refuses(1, &["area-007"]);
+    assert!(
+        table
+            .path()
+            .join(WORK)
+            .join("area-007/mine")
+            .try_exists()
+            .unwrap()
+    );
+    let other = folder();
+    std::os::unix::fs::symlink(table.path(), other.path().join(WORK)).unwrap();
+    end(&mut grundy(other.path(), 12)).refuses(1, &[WORK, "link"]);
+}
+
+/// Before values had a process of their own, they were ranges of a job.
+#[test]
+fn a_job_of_an_earlier_version_is_refused_and_stays() {
+    let table = folder();
+    let journal = table.path().join("work/journal");
+    fs::create_dir_all(&journal).unwrap();
+    fs::create_dir_all(table.path().join("work/parts/000000")).unwrap();
+    let segment = include_bytes!("../fixtures/journal-of-values");
+    fs::write(journal.join("0000000000"), segment).unwrap();
+    let refused = [
+        "work/journal/0000000000",
+        "Grundy values",
+        "another directory",
+    ];
+    end(&mut grundy(table.path(), 16)).refuses(5, &refused);
+    end(&mut run(table.path(), 16)).refuses(5, &refused);
+    assert_eq!(fs::read(journal.join("0000000000")).unwrap(), segment);
+    // Once it is published nothing depends on it.
+    fs::remove_dir(table.path().join("work/parts/000000")).unwrap();
+    end(&mut grundy(table.path(), 16)).summary();
+}
+
+#[test]
+fn tables_of_both_kinds_may_be_in_one_directory() {
     let table = folder();
     end(&mut run(table.path(), 16)).summary();
-    end(&mut grundy(table.path(), 16)).refuses(5, &["range bits", "use another directory"]);
-    let values = folder();
-    end(&mut grundy(values.path(), 16)).summary();
-    end(&mut run(values.path(), 16)).refuses(5, &["Grundy values", "use another directory"]);
-    let mut other = program();
-    other.args(["grundy", "--tiles", "17", "--rank-bits", "9", "--table"]);
-    other.arg(values.path()).args(["--json", "--keep-parts"]);
-    end(&mut other).summary();
-    // Once something depends on them, the ranges are what they are.
-    let mut third = program();
-    third.args(["grundy", "--tiles", "18", "--rank-bits", "10", "--table"]);
-    end(third.arg(values.path())).refuses(5, &["ranges of 2^9 Grundy values", "2^10"]);
+    end(&mut grundy(table.path(), 16)).summary();
+    end(&mut run(table.path(), 17)).summary();
+    assert!(
+        table.path().join("table-17").try_exists().unwrap()
+            && table.path().join("values-016").try_exists().unwrap()
+    );
 }

@@ -10,12 +10,12 @@ fn range_bits() -> RangeBits {
 }
 
 /// A range of about so many KiB.
-fn range(head: u64, kib: u32) -> Arc<LoadedRange> {
-    Arc::new(LoadedRange::Words(Source::new(&Range {
+fn range(head: u64, kib: u32) -> Arc<Source> {
+    Arc::new(Source::new(&Range {
         head: Head(head),
         losing: (0..kib * 512).map(|number| number * 64).collect(),
         edges: 0,
-    })))
+    }))
 }
 
 fn digest(number: u64) -> Digest {
@@ -51,7 +51,7 @@ fn missing(cache: &Cache, heads: &[u64]) -> Vec<u64> {
 #[test]
 fn what_is_drawn_on_stays_and_the_bound_is_kept() {
     let bytes_max = 20 << 20;
-    let cache = Cache::new(bytes_max, range_bits().into());
+    let cache = Cache::new(bytes_max, range_bits());
     (0..4).for_each(|head| insert(&cache, head, 1000));
     for head in 100..400 {
         assert!(missing(&cache, &[0, 1, 2, 3]).is_empty(), "{head}");
@@ -61,14 +61,14 @@ fn what_is_drawn_on_stays_and_the_bound_is_kept() {
     assert!(cache.stats().bytes > bytes_max / 2, "the room is used");
     let mut sources = TaskSources::default();
     cache.collect(vec![place(3, digest(3))], &mut sources);
-    assert_eq!(sources.find(Head(3)), range(3, 1000).words());
+    assert_eq!(sources.find(Head(3)), Some(&*range(3, 1000)));
     insert(&cache, 999, 30_000);
     assert_eq!(missing(&cache, &[999]), [999], "too large for all of it");
 }
 
 #[test]
 fn a_range_with_another_digest_is_another_range() {
-    let cache = Cache::new(1 << 24, range_bits().into());
+    let cache = Cache::new(1 << 24, range_bits());
     cache.insert(digest(1), range(5, 10));
     let mut sources = TaskSources::default();
     let other = place(5, digest(2));
@@ -76,7 +76,7 @@ fn a_range_with_another_digest_is_another_range() {
     assert!(sources.find(Head(5)).is_none());
     cache.insert(digest(2), range(5, 20));
     assert_eq!(cache.collect(vec![other], &mut sources), []);
-    assert_eq!(sources.find(Head(5)), range(5, 20).words());
+    assert_eq!(sources.find(Head(5)), Some(&*range(5, 20)));
     let first = place(5, digest(1));
     assert_eq!(
         cache.collect(vec![first], &mut TaskSources::default()),
@@ -92,7 +92,7 @@ fn a_range_with_another_digest_is_another_range() {
 #[test]
 fn equal_calls_have_equal_results() {
     let log = || {
-        let cache = Cache::new(8 << 20, range_bits().into());
+        let cache = Cache::new(8 << 20, range_bits());
         let mut rng = fastrand::Rng::with_seed(1);
         let step = |_| {
             let head = rng.u64(..100) * rng.u64(..100) / 100;

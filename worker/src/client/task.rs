@@ -84,7 +84,7 @@ impl File {
 }
 
 fn is_of(head: Head, job: &Job) -> bool {
-    head.0 < job.division.ranges(job.bits)
+    head.0 < job.range_bits.heads(job.bits)
 }
 
 fn wrong(what: &str) -> Failure {
@@ -94,7 +94,7 @@ fn wrong(what: &str) -> Failure {
 /// Ranges of one layer, as they are sent.
 fn of_layer(layer: u32, heads: Vec<u64>, job: &Job) -> Result<Vec<Head>, Failure> {
     let heads: Vec<Head> = heads.into_iter().map(Head).collect();
-    let fits = |head: &Head| job.division.layer(*head) == layer && is_of(*head, job);
+    let fits = |head: &Head| head.layer() == layer && is_of(*head, job);
     let sound = (1..=part::RANGES_MAX).contains(&heads.len())
         && heads.is_sorted_by(|one, next| one < next)
         && heads.iter().all(fits);
@@ -128,7 +128,7 @@ mod tests {
     fn job() -> Job {
         Job {
             bits: 32,
-            division: RangeBits::new(12).unwrap().into(),
+            range_bits: RangeBits::new(12).unwrap(),
             table: 1,
             lease: Duration::from_secs(30),
             store: String::new(),

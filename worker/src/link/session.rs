@@ -7,7 +7,7 @@ use chomp_access::Token;
 use chomp_proto::PROTOCOL;
 use chomp_proto::v1::JoinRequest;
 use chomp_proto::v1::coordinator_client::CoordinatorClient;
-use chomp_table::{Digest, Division, range};
+use chomp_table::{Digest, RangeBits, range};
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use tonic::metadata::AsciiMetadataValue;
@@ -99,10 +99,10 @@ impl Session {
             kernel: hello.kernel.0.to_vec(),
         };
         let reply = within(CONTROL, rpc.join(request)).await?.into_inner();
-        let division = Division::from_code(reply.range_bits).ok_or_else(|| {
+        let range_bits = RangeBits::new(reply.range_bits).ok_or_else(|| {
             Failure::Protocol(format!("{} range bits are not possible", reply.range_bits))
         })?;
-        if reply.bits > division.size_max() {
+        if reply.bits > u64::BITS {
             let what = format!("a table of {} bits is not possible", reply.bits);
             return Err(Failure::Protocol(what));
         }
@@ -113,7 +113,7 @@ impl Session {
         }
         let job = Job {
             bits: reply.bits,
-            division,
+            range_bits,
             table: reply.table,
             lease,
             store: reply.store,

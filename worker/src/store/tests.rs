@@ -28,7 +28,7 @@ async fn store() -> (Arc<SimulatedStorage>, Store) {
 fn job(table: u64) -> Job {
     Job {
         bits: 16,
-        division: RangeBits::new(12).unwrap().into(),
+        range_bits: RangeBits::new(12).unwrap(),
         table,
         lease: Duration::from_secs(30),
         store: String::new(),

@@ -217,7 +217,7 @@ impl State {
                 Entry::Shard {
                     bits: BITS,
                     finders: Finders::default(),
-                    merged: merged.into(),
+                    merged,
                 }
             }
         };

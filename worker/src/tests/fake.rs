@@ -15,9 +15,7 @@ use chomp_proto::v1::{self, task};
 use chomp_store::merge::{Cut, Merger};
 use chomp_store::objects::SimulatedStorage;
 use chomp_store::part::PartBuilder;
-use chomp_store::{
-    Entry, Finders, Journal, Key, MergedShard, PartName, Placed, Storage, published,
-};
+use chomp_store::{Entry, Finders, Journal, Key, Merged, PartName, Placed, Storage, published};
 use chomp_table::manifest::folder_name;
 use chomp_table::shard::ShardSize;
 use chomp_table::{Head, Range, RangeBits, head, range};
@@ -193,7 +191,7 @@ impl State {
         } else if self.are_ranges_done() {
             let done: BTreeSet<u32> = {
                 let ledger = self.journal.ledger();
-                ledger.shards(BITS).map(MergedShard::number).collect()
+                ledger.shards(BITS).map(|merged| merged.number).collect()
             };
             let is_open =
                 |shard: &u32| !done.contains(shard) && !leased.contains(&Leased::Shard(*shard));
@@ -425,7 +423,7 @@ impl Fake {
             let part = &state.storage.objects()[&state.part(*head)];
             assert_eq!(part[start..start + length], record);
         }
-        let found: Vec<MergedShard> = ledger.shards(BITS).cloned().collect();
+        let found: Vec<Merged> = ledger.shards(BITS).cloned().collect();
         let expected = (0..state.shards()).map(|shard| {
             let (head, skip) = state.start(shard);
             let words = SHARD.shard_words as u64;
@@ -440,7 +438,7 @@ impl Fake {
             let key =
                 published::key(&folder_name(BITS), &merged.shard.as_ref().unwrap().name).unwrap();
             assert_eq!(state.storage.objects()[&key], bytes.unwrap());
-            merged.into()
+            merged
         });
         assert_eq!(found, expected.collect::<Vec<_>>());
         assert!(found.len() > 2, "there are several shards");

@@ -200,7 +200,7 @@ async fn other_range_bits_end_the_worker() {
     let WorkerError::Client(ClientError::OtherJob { before, now, .. }) = error else {
         panic!("{error:?}");
     };
-    assert_eq!((before.code(), now.code()), (12, 13));
+    assert_eq!((before.get(), now.get()), (12, 13));
 }
 
 /// Each call that is never answered is given up after its deadline, and repeated.

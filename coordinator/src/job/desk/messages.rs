@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chomp_plan::{LeaseAnswer, Verdict};
-use chomp_store::{MergedShard, PartName, Placed};
+use chomp_store::{Merged, PartName, Placed};
 use chomp_table::reader::ShardFileInfo;
 use chomp_table::{Head, RangeSummary};
 use tokio::sync::oneshot;
@@ -16,7 +16,7 @@ pub(crate) enum WorkerResult {
     /// What is in ranges that were checked, heads ascending; none for a shard that was read back.
     Checked(Vec<RangeSummary>),
     /// A shard.
-    Merged(Box<MergedShard>),
+    Merged(Box<Merged>),
 }
 
 /// The answer to a request for a task, with what the worker needs for the task.

@@ -87,7 +87,7 @@ impl Desk {
             Some(Work::Evaluate { layer, heads }) if *layer == name.layer => heads.len(),
             _ => return Err(PutRefused::NoLease),
         };
-        let most = part::bytes_max(ranges, self.journal.ledger().division);
+        let most = part::bytes_max(ranges, self.journal.ledger().range_bits);
         if bytes > most {
             return Err(PutRefused::TooLong { most });
         }

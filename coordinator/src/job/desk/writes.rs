@@ -166,8 +166,7 @@ impl Desk {
                         Unit::Shard(_) => None,
                     });
                     let ranges: Vec<Placed> = heads.map(|head| *pending.placed(head)).collect();
-                    let division = self.journal.ledger().division;
-                    let layer = division.layer(ranges.first()?.summary.head);
+                    let layer = ranges.first()?.summary.head.layer();
                     Some(Entry::Done {
                         part: PartName {
                             layer,

@@ -60,7 +60,7 @@ fn the_digest_of_a_shard_is_that_of_all_that_is_said_of_it() {
         let leaf = serde_json::json!({"words": 0, "digest": digest, "lengths": []});
         let json = serde_json::json!({"number": number, "shard": null, "sums": [], "leaf": leaf});
         let merged: Merged = serde_json::from_value(json).unwrap();
-        crate::arbiter::digest_of(&merged.into())
+        crate::arbiter::digest_of(&merged)
     };
     assert_eq!(merged(3), merged(3));
     assert_ne!(merged(3), merged(4));

@@ -72,7 +72,7 @@ impl Job {
     #[must_use]
     pub fn extending(mut self, bits: u32) -> Job {
         let all = self.losing.len() as u64;
-        let heads = self.settings.division.ranges(bits).min(all);
+        let heads = self.settings.range_bits.heads(bits).min(all);
         let ranges = (0..heads).map(|head| self.summary(Head(head))).collect();
         let losing: f64 = self.losing[..index(Head(heads))].iter().sum();
         let words = as_f64(self.settings.shard_words);

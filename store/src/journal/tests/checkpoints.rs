@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_checkpoint_of_many_ranges() {
-    let mut ledger = Ledger::new(TABLE, RangeBits::new(28).unwrap().into());
+    let mut ledger = Ledger::new(TABLE, RangeBits::new(28).unwrap());
     for head in 0..1_000_000 {
         let finders = finders(head % 1000);
         ledger.add(head % 1000, 1, &finders, &placed(Head(head), head % 1000));
@@ -33,7 +33,7 @@ fn ranges_that_share_an_entry() {
         ([(1, 1, &pair), (1, 1, &[2, 3])], 2),
         ([(1, 1, &pair), (2, 2, &[2, 3])], 2),
     ] {
-        let mut ledger = Ledger::new(TABLE, range_bits().into());
+        let mut ledger = Ledger::new(TABLE, range_bits());
         for (head, (lease, replicas, finders)) in (0..).zip(kinds) {
             let finders = Finders::new(finders.iter().copied());
             ledger.add(lease, replicas, &finders, &placed(Head(head), 1));

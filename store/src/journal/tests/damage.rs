@@ -219,7 +219,7 @@ fn claims_beyond_a_table_are_refused() {
         Entry::Shard {
             bits,
             finders: Finders::default(),
-            merged: merged.into(),
+            merged,
         }
     };
     let of = |merged: &mut Merged| merged.shard.take().expect("it has words");

@@ -95,7 +95,7 @@ fn journals_of_the_versions_before_are_read() {
             let place = (5 + head, 2, finders, placed(Head(head), 5 + head));
             expected.ranges.insert(Head(head), place);
         }
-        expected.shards.push((BITS, doubted, merged(0).into()));
+        expected.shards.push((BITS, doubted, merged(0)));
         if version > 2 {
             let (serial, reason) = (12, "lied".to_owned());
             expected.outcasts.insert(5, Outcast { serial, reason });

@@ -62,7 +62,7 @@ fn of_two_that_start_at_once_one_has_it() {
         epoch: 0,
         bits: BITS,
         checkpoint: RwLock::default(),
-        ledger: RwLock::new(Ledger::new(TABLE, range_bits().into())),
+        ledger: RwLock::new(Ledger::new(TABLE, range_bits())),
         since: tokio::sync::Mutex::default(),
     });
     let opened = |coordinator| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use chomp_store::objects::{Key, SimulatedStorage};
-use chomp_store::{Follower, Ledger, MergedShard};
+use chomp_store::{Follower, Ledger, Merged};
 use chomp_table::{Digest, Head};
 
 /// Something that is known when it is in the journal.
@@ -19,9 +19,9 @@ pub(crate) enum Fact {
 }
 
 impl Fact {
-    pub(crate) fn of_shard(merged: &MergedShard) -> Fact {
+    pub(crate) fn of_shard(merged: &Merged) -> Fact {
         let text = serde_json::to_vec(merged).expect("a summary always becomes JSON");
-        Fact::Shard(merged.number(), Digest::of(&text))
+        Fact::Shard(merged.number, Digest::of(&text))
     }
 }
 

@@ -211,7 +211,6 @@ fn completion(request: &[u8]) -> Completion {
         complete_request::Result::Merged(merged) => {
             let merged: chomp_store::Merged =
                 serde_json::from_slice(&merged.json).expect("a summary of a shard");
-            let merged = merged.into();
             completion.facts = vec![Fact::of_shard(&merged)];
         }
         complete_request::Result::Checked(checked) => {

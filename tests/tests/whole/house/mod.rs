@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of the project a crate may use. Dependencies point one way.
-const MAY_USE: [(&str, &[&str]); 20] = [
+const MAY_USE: [(&str, &[&str]); 21] = [
     ("chomp-files", &[]),
     ("chomp-table", &["chomp-files"]),
     ("chomp-kernel", &["chomp-table"]),
@@ -53,6 +53,10 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     ("chomp-query", &["chomp-table"]),
     ("chomp-games", &[]),
     ("chomp-thin", &["chomp-files", "chomp-table"]),
+    (
+        "chomp-grundy",
+        &["chomp-files", "chomp-kernel", "chomp-table"],
+    ),
     ("chomp-verify", &["chomp-files", "chomp-table"]),
     (
         "chomp-cli",
@@ -63,6 +67,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
             "chomp-export",
             "chomp-files",
             "chomp-games",
+            "chomp-grundy",
             "chomp-kernel",
             "chomp-plan",
             "chomp-query",

@@ -1,0 +1,176 @@
+//! `chomp grundy`: the table of Grundy values, in this process.
+
+use std::io::ErrorKind;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use anyhow::Context;
+use chomp_grundy::{BuildError, Builder, Built, Watch, memory_bytes};
+use chomp_kernel::Isa;
+use chomp_store::location::Location;
+use chomp_store::objects::TableLock;
+use chomp_store::{StoreError, journal};
+use chomp_table::partition::AREA_MAX;
+use chomp_table::reader::{AnyManifest, TableError};
+use chomp_table::values::Values;
+use indicatif::HumanBytes;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::args::GrundyArgs;
+use crate::directory::{REMOVE_DAMAGED, in_table};
+use crate::events::Event;
+use crate::exit::{Exit, usage};
+use crate::progress::Display;
+use crate::run::stopped;
+use crate::signals::stop_on_signals;
+use crate::stage::Stage;
+use crate::summary::{Cost, Meter, report};
+
+/// The memory that the program takes besides values.
+const PROGRAM_BYTES: u64 = 32 << 20;
+
+pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<Exit> {
+    let meter = Meter::start();
+    let stop = stop_on_signals()?;
+    let (tiles, directory) = (args.tiles, args.table);
+    let threads = args.machine.share.threads();
+    check_journal(&directory).await?;
+    let _lock = TableLock::acquire(&directory)?;
+    let path = directory.clone();
+    let finished = tokio::task::spawn_blocking(move || finished(&path, tiles)).await??;
+    if let Some(finished) = finished {
+        let folder = directory.join(finished.table().folder());
+        return report(args.json, tiles, finished, folder, meter.cost());
+    }
+    let (given, needed) = (
+        args.machine.share.memory_bytes()?,
+        memory_bytes(tiles, threads) + PROGRAM_BYTES,
+    );
+    if needed > given {
+        return Err(usage(format!(
+            "{} of memory are too few: the values of all positions of at most {tiles} tiles are in memory, so this needs \
+             --memory {}MiB",
+            HumanBytes(given),
+            needed.div_ceil(1 << 20)
+        )));
+    }
+    let (progress, watcher) = watch::channel(Stage::default());
+    let (messages, mut told) = mpsc::channel(AREA_MAX as usize);
+    let watch = Follower {
+        progress,
+        messages,
+        stop,
+    };
+    let isa = args.machine.isa.unwrap_or_else(Isa::detect);
+    let path = directory.clone();
+    let work = tokio::task::spawn_blocking(move || {
+        let builder = Builder {
+            directory: &path,
+            tiles,
+            threads,
+            isa,
+            software: concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned(),
+        };
+        builder.run(&watch).map(|built| (built, builder.folder()))
+    });
+    let speak = async {
+        while let Some(text) = told.recv().await {
+            display.say(&text);
+        }
+        std::future::pending::<()>().await;
+    };
+    let built = tokio::select! {
+        built = work => {
+            built.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        }
+        () = speak => unreachable!("it waits for more"),
+        () = display.follow_stages(watcher, event) => {
+            unreachable!("the display follows for as long as it is polled")
+        }
+    };
+    display.clear();
+    let (Built { manifest, areas }, folder) = match built {
+        Err(BuildError::Stopped) => return Ok(stopped(display)),
+        built => built?,
+    };
+    let cost = Cost {
+        ranges: areas.into(),
+        ..meter.cost()
+    };
+    report(
+        args.json,
+        tiles,
+        AnyManifest::Values(manifest),
+        folder,
+        cost,
+    )
+}
+
+/// Refuses a directory with the parts of a job of an earlier version, which computed values as ranges.
+async fn check_journal(directory: &Path) -> anyhow::Result<()> {
+    let parts = directory.join("work/parts");
+    match std::fs::read_dir(&parts).map(|mut parts| parts.next().is_none()) {
+        Ok(false) => {}
+        Ok(true) => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot look into {}", parts.display()));
+        }
+    }
+    let location = Location::Directory(directory.to_owned());
+    let storage = location.open(None).await?;
+    match journal::look(&*storage).await {
+        Err(error @ StoreError::Values { .. }) => Err(error).with_context(|| in_table(&location)),
+        _ => Ok(()),
+    }
+}
+
+/// The manifest of a published table that has all these values, after a check of every byte.
+fn finished(directory: &Path, tiles: u32) -> anyhow::Result<Option<AnyManifest>> {
+    let read = || {
+        let values = Values::open(directory)?;
+        if values.manifest().tiles < tiles {
+            return Ok(None);
+        }
+        let manifest = AnyManifest::Values(values.manifest().clone());
+        let folder = directory.join(manifest.table().folder());
+        manifest.verify_bytes(folder)?;
+        Ok(Some(manifest))
+    };
+    match read() {
+        Err(TableError::NotFound { .. }) => Ok(None),
+        Err(error @ TableError::Damaged { .. }) => Err(error).context(REMOVE_DAMAGED),
+        read => Ok(read?),
+    }
+}
+
+/// Tells the display what is done, and the work when to stop.
+struct Follower {
+    progress: watch::Sender<Stage>,
+    messages: mpsc::Sender<String>,
+    stop: CancellationToken,
+}
+
+impl Watch for Follower {
+    fn done(&self, done: f64) -> ControlFlow<()> {
+        let name = "values";
+        self.progress.send_replace(Stage { name, done });
+        if self.stop.is_cancelled() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+
+    fn say(&self, text: &str) {
+        // The display is there for as long as the work.
+        let _ = self.messages.blocking_send(text.to_owned());
+    }
+}
+
+/// The event of a stage.
+fn event(stage: Stage, seconds_left: Option<f64>) -> Event {
+    let done = stage.done;
+    Event::Evaluating { done, seconds_left }
+}

@@ -1,0 +1,122 @@
+//! The file of an area: what a run that goes on needs of one before.
+//!
+//! ```text
+//!  0   8  "chompare"
+//!  8   4  format version, 1
+//! 12   4  the number of tiles
+//! 16  32  SHA-256 of the values
+//! 48   …  the value of each position, a byte each, by rank
+//! ```
+//!
+//! All integers are little-endian.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use chomp_files::{Below, FileError, NewFile, failed};
+use chomp_kernel::grundy::AreaValues;
+use chomp_table::Digest;
+use chomp_table::format::{Fields, FormatError, ensure};
+
+/// The folder of these files in the directory of a table.
+pub const FOLDER: &str = "values-work";
+
+const MAGIC: [u8; 8] = *b"chompare";
+const VERSION: u32 = 1;
+const HEADER_LENGTH: usize = 48;
+
+/// The folder of the files of areas.
+#[derive(Debug)]
+pub(crate) struct AreaFiles {
+    folder: Below,
+}
+
+/// Why an area is not read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AreaError {
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    #[error("it cannot be read")]
+    Io(#[from] io::Error),
+}
+
+impl AreaFiles {
+    /// The folder in the directory of a table, which is made if it is not there.
+    pub(crate) fn open(directory: &Path) -> Result<AreaFiles, FileError> {
+        let path = directory.join(FOLDER);
+        let folder = Below::open(directory).and_then(|below| below.make(FOLDER));
+        let folder = folder.map_err(failed("make or open", &path))?;
+        Ok(AreaFiles { folder })
+    }
+
+    pub(crate) fn path(&self, tiles: u32) -> PathBuf {
+        self.folder.path().join(name(tiles))
+    }
+
+    /// The values of an area; none if there is no such file.
+    pub(crate) fn read(&self, tiles: u32) -> Result<Option<AreaValues>, AreaError> {
+        match self.folder.read(&name(tiles)) {
+            Ok((file, metadata)) => Ok(Some(read(file, metadata.len(), tiles)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes the file of an area, durably. One that is there is replaced.
+    pub(crate) fn write(&self, tiles: u32, values: &AreaValues) -> Result<(), FileError> {
+        let path = self.path(tiles);
+        let header = [
+            &MAGIC[..],
+            &VERSION.to_le_bytes(),
+            &tiles.to_le_bytes(),
+            &Digest::of(values.get()).0,
+        ];
+        let mut file = NewFile::create(&path, true)?;
+        let written = file.write_all(&header.concat());
+        let written = written.and_then(|()| file.write_all(values.get()));
+        written.map_err(failed("write", &path))?;
+        file.finish()
+    }
+
+    /// Removes the files of the areas up to so many tiles, and the folder if nothing else is in it.
+    pub(crate) fn remove(&self, tiles: u32) -> Result<(), FileError> {
+        for tiles in 1..=tiles {
+            chomp_files::remove(&self.path(tiles))?;
+        }
+        let path = self.folder.path();
+        match std::fs::remove_dir(path) {
+            Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => {
+                Err(failed("remove", path)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn name(tiles: u32) -> String {
+    format!("area-{tiles:03}")
+}
+
+fn read(mut file: File, len: u64, tiles: u32) -> Result<AreaValues, AreaError> {
+    let mut values = AreaValues::zeros(tiles);
+    let expected = (HEADER_LENGTH + values.get().len()) as u64;
+    let is_whole = ensure(len == expected, || {
+        format!("it has {len} bytes instead of {expected}")
+    });
+    is_whole.map_err(FormatError::from)?;
+    let mut header = [0; HEADER_LENGTH];
+    file.read_exact(&mut header)?;
+    let (named, digest) = parse(&header)?;
+    file.read_exact(values.get_mut())?;
+    let is_right = named == tiles && Digest::of(values.get()) == digest;
+    ensure(is_right, || "it is damaged: its SHA-256 is another").map_err(FormatError::from)?;
+    Ok(values)
+}
+
+/// The number of tiles, and the digest.
+fn parse(header: &[u8]) -> Result<(u32, Digest), FormatError> {
+    let mut fields = Fields::new("the file of an area", header);
+    fields.version(MAGIC, VERSION)?;
+    Ok((fields.u32()?, Digest(fields.array()?)))
+}

@@ -1,0 +1,248 @@
+//! The areas one after the other, and the table from them.
+
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use chomp_files::{FileError, failed, make_folder, put};
+use chomp_kernel::Isa;
+use chomp_kernel::grundy::{AreaValues, Evaluator};
+use chomp_table::format::{Damage, describe};
+use chomp_table::manifest::{MANIFEST_NAME, SHA256SUMS_NAME};
+use chomp_table::partition::count;
+use chomp_table::values::ValuesManifest;
+use chomp_table::values::manifest::folder_name;
+use chomp_table::values::shard::{ShardPlace, ShardSize, ValueShardInfo, ValueShardWriter};
+
+use crate::area_file::AreaFiles;
+
+/// A thread takes so many positions of an area at a time.
+const PIECE: usize = 1 << 16;
+/// The memory that a thread takes beside the values: the sets of a window, and a shard that it writes.
+const THREAD_BYTES: u64 = 32 << 20;
+/// The part of the work that evaluation is; the rest is writing shards.
+const EVALUATION: f64 = 0.8;
+
+/// The bytes of memory that a table of at most `tiles` tiles takes by so many threads.
+pub fn memory_bytes(tiles: u32, threads: NonZeroUsize) -> u64 {
+    let values: u64 = (1..=tiles).map(count).sum();
+    values + threads.get() as u64 * THREAD_BYTES
+}
+
+/// What is built, and with what.
+#[derive(Debug)]
+pub struct Builder<'a> {
+    /// The directory of the table, which nobody else writes to.
+    pub directory: &'a Path,
+    /// The most tiles of a position, from 1 to 120.
+    pub tiles: u32,
+    /// How many threads work.
+    pub threads: NonZeroUsize,
+    /// The instruction set.
+    pub isa: Isa,
+    /// The program that builds it, as the manifest has it.
+    pub software: String,
+}
+
+/// What is told while a table is built.
+pub trait Watch: Sync {
+    /// The part that is done, from 0 to 1. May end it.
+    fn done(&self, part: f64) -> ControlFlow<()>;
+    /// Something that people are to know.
+    fn say(&self, text: &str);
+}
+
+/// A table that was built.
+#[derive(Debug)]
+pub struct Built {
+    /// Its manifest.
+    pub manifest: ValuesManifest,
+    /// How many areas were evaluated. The others were there.
+    pub areas: u32,
+}
+
+/// Why a table was not built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A file cannot be worked with.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The shards are none of such a table, which is a bug.
+    #[error(transparent)]
+    Shards(#[from] Damage),
+    /// The watch wanted it so. What was done stays.
+    #[error("stopped")]
+    Stopped,
+}
+
+impl Builder<'_> {
+    /// Builds the table, from the areas that earlier runs left, and removes these.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`]. Areas that were written by then stay for the next run.
+    pub fn run(&self, watch: &dyn Watch) -> Result<Built, BuildError> {
+        let files = AreaFiles::open(self.directory)?;
+        let evaluators = (0..self.threads.get()).map(|_| Evaluator::new(self.isa));
+        let mut evaluators: Vec<Evaluator> = evaluators.collect();
+        let mut areas = vec![AreaValues::zeros(0)];
+        let all = memory_bytes(self.tiles, NonZeroUsize::MIN) - THREAD_BYTES;
+        let progress = Progress {
+            watch,
+            all,
+            done: AtomicU64::new(0),
+        };
+        let mut evaluated = 0;
+        let mut unwritten = None;
+        for tiles in 1..=self.tiles {
+            let values = match files.read(tiles) {
+                Ok(values) => values,
+                Err(error) => {
+                    let path = files.path(tiles);
+                    watch.say(&format!(
+                        "{} is computed again: {}",
+                        path.display(),
+                        describe(&error)
+                    ));
+                    None
+                }
+            };
+            if let Some(values) = values {
+                progress.add(values.get().len())?;
+                areas.push(values);
+                continue;
+            }
+            let mut values = AreaValues::zeros(tiles);
+            let pieces = Mutex::new((0..).step_by(PIECE).zip(values.get_mut().chunks_mut(PIECE)));
+            let writes = Mutex::new(unwritten.take());
+            share(&mut evaluators, |evaluator| {
+                let write = take(&writes, Option::take);
+                write.map_or(Ok(()), |tiles: u32| {
+                    files.write(tiles, &areas[tiles as usize])
+                })?;
+                while let Some((start, piece)) = take(&pieces, Iterator::next) {
+                    evaluator.evaluate(tiles, start, piece, &areas);
+                    progress.add(piece.len())?;
+                }
+                Ok(())
+            })?;
+            areas.push(values);
+            evaluated += 1;
+            unwritten = Some(tiles);
+        }
+        if let Some(tiles) = unwritten {
+            files.write(tiles, &areas[tiles as usize])?;
+        }
+        let manifest = self.publish(&areas, &mut evaluators, &progress)?;
+        files.remove(self.tiles)?;
+        Ok(Built {
+            manifest,
+            areas: evaluated,
+        })
+    }
+
+    /// Where the table will be.
+    pub fn folder(&self) -> PathBuf {
+        self.directory.join(folder_name(self.tiles))
+    }
+
+    fn publish(
+        &self,
+        areas: &[AreaValues],
+        evaluators: &mut [Evaluator],
+        progress: &Progress<'_>,
+    ) -> Result<ValuesManifest, BuildError> {
+        let folder = self.folder();
+        make_folder(&folder).map_err(failed("make", &folder))?;
+        let size = ShardSize::PUBLISHED;
+        let places: Vec<ShardPlace> = size.places(self.tiles).collect();
+        // The large ones first, so that no thread is left with one.
+        let left = Mutex::new(places.iter().enumerate().rev());
+        let infos = Mutex::new(Vec::new());
+        progress.done.store(0, Ordering::Relaxed);
+        share(evaluators, |_| {
+            while let Some((number, place)) = take(&left, Iterator::next) {
+                let ranks = place.ranks.start..place.ranks.end;
+                let [start, end] = [ranks.start, ranks.end]
+                    .map(|rank| usize::try_from(rank).expect("it is in memory"));
+                let values = &areas[place.area as usize].get()[start..end];
+                let mut shard = ValueShardWriter::new(number, place.clone());
+                shard.push(values);
+                let (info, bytes) = shard.finish();
+                put(&folder.join(&info.name), &bytes)?;
+                take(&infos, |infos: &mut Vec<(usize, ValueShardInfo)>| {
+                    infos.push((number, info));
+                });
+                progress.published(values.len())?;
+            }
+            Ok(())
+        })?;
+        let mut infos = infos.into_inner().unwrap_or_else(PoisonError::into_inner);
+        infos.sort_by_key(|(number, _)| *number);
+        let infos = infos.into_iter().map(|(_, info)| info).collect();
+        let manifest = ValuesManifest::new(self.tiles, size, 1, self.software.clone(), infos)?;
+        let bytes = manifest.to_bytes();
+        let sums = manifest.sha256sums(&bytes);
+        put(&folder.join(SHA256SUMS_NAME), sums.as_bytes())?;
+        put(&folder.join(MANIFEST_NAME), &bytes)?;
+        Ok(manifest)
+    }
+}
+
+/// How much is done.
+struct Progress<'a> {
+    watch: &'a dyn Watch,
+    /// All positions, and those that are done.
+    all: u64,
+    done: AtomicU64,
+}
+
+impl Progress<'_> {
+    fn add(&self, positions: usize) -> Result<(), BuildError> {
+        let part = self.part(positions);
+        self.tell(EVALUATION * part)
+    }
+
+    fn published(&self, positions: usize) -> Result<(), BuildError> {
+        let part = self.part(positions);
+        self.tell(EVALUATION + (1.0 - EVALUATION) * part)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "it is shown as a bar")]
+    fn part(&self, positions: usize) -> f64 {
+        let before = self.done.fetch_add(positions as u64, Ordering::Relaxed);
+        (before + positions as u64) as f64 / self.all as f64
+    }
+
+    fn tell(&self, part: f64) -> Result<(), BuildError> {
+        match self.watch.done(part) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(BuildError::Stopped),
+        }
+    }
+}
+
+/// Has each evaluator do the same work in a thread of its own. The first error counts.
+fn share(
+    evaluators: &mut [Evaluator],
+    work: impl Fn(&mut Evaluator) -> Result<(), BuildError> + Sync,
+) -> Result<(), BuildError> {
+    std::thread::scope(|scope| {
+        let threads = evaluators
+            .iter_mut()
+            .map(|evaluator| scope.spawn(|| work(evaluator)));
+        let threads: Vec<_> = threads.collect();
+        let ends = threads.into_iter().map(|thread| {
+            let end = thread.join();
+            end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        ends.fold(Ok(()), Result::and)
+    })
+}
+
+/// What is shared is whole at any time.
+fn take<T, R>(shared: &Mutex<T>, take: impl FnOnce(&mut T) -> R) -> R {
+    take(&mut shared.lock().unwrap_or_else(PoisonError::into_inner))
+}
