@@ -9,6 +9,7 @@ use chomp_download::DownloadError;
 use chomp_export::ExportError;
 use chomp_files::FileError;
 use chomp_games::GameError;
+use chomp_grundy::BuildError;
 use chomp_plan::PlanError;
 use chomp_store::objects::OpenError;
 use chomp_store::{Problem, StorageError, StoreError};
@@ -74,6 +75,11 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         Some(CheckError::Wrong(_)) => return Some(Exit::Damaged),
         Some(CheckError::Stopped) => return Some(Exit::Stopped),
         None => {}
+    }
+    if let Some(BuildError::OtherCount { .. } | BuildError::OtherTable { .. }) =
+        cause.downcast_ref()
+    {
+        return Some(Exit::Damaged);
     }
     match cause.downcast_ref() {
         Some(ThinError::Size { .. }) => return Some(Exit::Usage),

@@ -4,6 +4,7 @@
 //! each. Without a number it evaluates 60 tiles.
 
 #![expect(clippy::print_stdout, reason = "it prints what it measures")]
+#![expect(clippy::cast_precision_loss, reason = "figures for people")]
 
 use std::time::Instant;
 
@@ -18,7 +19,7 @@ fn main() {
         .map_or(60, |tiles| tiles.parse().expect("a number"));
     let isa = words
         .next()
-        .map_or(Isa::detect(), |isa| isa.parse().expect("an instruction set"));
+        .map_or_else(Isa::detect, |isa| isa.parse().expect("an instruction set"));
     let mut evaluator = Evaluator::new(isa);
     let mut areas = vec![AreaValues::zeros(0)];
     println!("tiles,positions,ns_each,bytes_read_each");
@@ -36,9 +37,8 @@ fn main() {
     }
 }
 
-/// The values that are read for each position: one for each move in the third and later columns, and one for each row of
-/// one cell. The moves in the second column are as many as rows of two cells or more, and those in the first as many as rows,
-/// less the one that would take the poison.
+/// The values that are read for each position, on average: one for each move in the third and later columns, and one for
+/// each row of one cell. So they are as many as tiles, less two for each row of two cells or more.
 fn bytes_read(area: u32) -> f64 {
     // Of all partitions, k is a row as often as there are partitions of what k, 2 k, … leave.
     let rows = |row: u32| -> u64 {

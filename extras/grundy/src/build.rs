@@ -10,13 +10,14 @@ use chomp_files::{FileError, failed, make_folder, put};
 use chomp_kernel::Isa;
 use chomp_kernel::grundy::{AreaValues, Evaluator};
 use chomp_table::format::{Damage, describe};
+use chomp_table::known::LOSING_BY_TILES;
 use chomp_table::manifest::{MANIFEST_NAME, SHA256SUMS_NAME};
 use chomp_table::partition::count;
-use chomp_table::values::ValuesManifest;
 use chomp_table::values::manifest::folder_name;
 use chomp_table::values::shard::{ShardPlace, ShardSize, ValueShardInfo, ValueShardWriter};
+use chomp_table::values::{Values, ValuesManifest};
 
-use crate::area_file::AreaFiles;
+use crate::area_file::{AreaFiles, FOLDER};
 
 /// A thread takes so many positions of an area at a time.
 const PIECE: usize = 1 << 16;
@@ -72,6 +73,28 @@ pub enum BuildError {
     /// The shards are none of such a table, which is a bug.
     #[error(transparent)]
     Shards(#[from] Damage),
+    /// The number of losing positions of so many tiles is known, and another was found.
+    #[error(
+        "of the positions of {tiles} tiles {found} are losing, where {known} are known to be: this machine or this program \
+         computes wrongly, do not use the files in {FOLDER}"
+    )]
+    OtherCount {
+        /// The number of tiles.
+        tiles: u32,
+        /// What was counted.
+        found: u64,
+        /// What is known.
+        known: u64,
+    },
+    /// A smaller table is there that says something else.
+    #[error(
+        "{folder} says something else of its positions: one of the two tables is wrong. Verify it, or build this one in \
+         another directory"
+    )]
+    OtherTable {
+        /// The folder of the smaller table.
+        folder: String,
+    },
     /// The watch wanted it so. What was done stays.
     #[error("stopped")]
     Stopped,
@@ -183,11 +206,39 @@ impl Builder<'_> {
         infos.sort_by_key(|(number, _)| *number);
         let infos = infos.into_iter().map(|(_, info)| info).collect();
         let manifest = ValuesManifest::new(self.tiles, size, 1, self.software.clone(), infos)?;
+        self.compare(&manifest)?;
         let bytes = manifest.to_bytes();
         let sums = manifest.sha256sums(&bytes);
         put(&folder.join(SHA256SUMS_NAME), sums.as_bytes())?;
         put(&folder.join(MANIFEST_NAME), &bytes)?;
         Ok(manifest)
+    }
+}
+
+impl Builder<'_> {
+    /// Compares a table with what is known, and with a smaller one that is there.
+    fn compare(&self, manifest: &ValuesManifest) -> Result<(), BuildError> {
+        for (area, known) in manifest.areas.iter().zip(LOSING_BY_TILES) {
+            let tiles = area.tiles;
+            let found = area.positions_by_value().first().copied().unwrap_or(0);
+            if found != known {
+                return Err(BuildError::OtherCount {
+                    tiles,
+                    found,
+                    known,
+                });
+            }
+        }
+        // One that cannot be read says nothing.
+        let Ok(other) = Values::open(self.directory) else {
+            return Ok(());
+        };
+        let other = other.manifest();
+        if manifest.fingerprint_of(other.tiles) != Some(other.fingerprint) {
+            let folder = folder_name(other.tiles);
+            return Err(BuildError::OtherTable { folder });
+        }
+        Ok(())
     }
 }
 

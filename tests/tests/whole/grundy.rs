@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::common::values::publish;
 use crate::common::{
     digests, end, files, fingerprint, folder, number, program, run, start, wait_until,
 };
@@ -12,6 +13,7 @@ use chomp_table::manifest::MANIFEST_NAME;
 use chomp_table::partition::{Partition, count};
 use chomp_table::values::Values;
 use chomp_table::values::manifest::folder_name;
+use chomp_table::values::shard::ShardSize;
 use chomp_table::{Digest, known};
 use serde_json::{Value, json};
 
@@ -231,6 +233,39 @@ fn what_stands_in_the_way_is_named_and_stays() {
     let other = folder();
     std::os::unix::fs::symlink(table.path(), other.path().join(WORK)).unwrap();
     end(&mut grundy(other.path(), 12)).refuses(1, &[WORK, "link"]);
+}
+
+/// Digests that fit do not make a wrong value right.
+#[test]
+fn a_wrong_value_is_not_published() {
+    const TILES: u32 = 72;
+    let table = folder();
+    interrupted(table.path(), TILES);
+    let area = table.path().join(WORK).join("area-030");
+    let mut bytes = fs::read(&area).unwrap();
+    let losing = bytes[48..].iter().position(|&value| value == 0).unwrap();
+    bytes[48 + losing] = 1;
+    let digest = Digest::of(&bytes[48..]);
+    bytes[16..48].copy_from_slice(&digest.0);
+    fs::write(&area, bytes).unwrap();
+    let refused = ["of 30 tiles 218", "220 are known", "computes wrongly"];
+    end(&mut grundy(table.path(), TILES)).refuses(3, &refused);
+    assert!(
+        !table
+            .path()
+            .join(folder_name(TILES))
+            .join(MANIFEST_NAME)
+            .try_exists()
+            .unwrap()
+    );
+    // A smaller table contradicts a right one.
+    let table = folder();
+    let mut areas = crate::common::values::areas(12);
+    let value = areas[12].iter_mut().find(|value| **value == 5).unwrap();
+    *value = 6;
+    publish(table.path(), ShardSize::PUBLISHED, &areas);
+    end(&mut grundy(table.path(), 14))
+        .refuses(3, &["values-012", "one of the two tables is wrong"]);
 }
 
 /// Before values had a process of their own, they were ranges of a job.
