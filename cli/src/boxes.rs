@@ -67,22 +67,14 @@ pub(crate) async fn run(args: BoxArgs, display: &Display) -> anyhow::Result<Exit
         )));
     }
     let stop = stop_on_signals()?;
-    let (progress, watcher) = watch::channel(Stage::default());
     let scratch = args.scratch.as_deref().map(Folder::open).transpose()?;
     let scratch = scratch.map(|folder| Box::new(folder) as Box<dyn Scratch>);
     let solver = Solver::new(bounds.clone(), threads, given - PROGRAM_BYTES, scratch)?;
     let positions = bounds.positions();
-    let work = tokio::task::spawn_blocking(move || solve(solver, positions, &progress, &stop));
-    let summary = tokio::select! {
-        done = work => {
-            done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
-        }
-        () = display.follow_stages(watcher, told) => {
-            unreachable!("the display follows for as long as it is polled")
-        }
-    };
-    display.clear();
-    let Some(summary) = summary? else {
+    let solving = display.during(told, move |progress| {
+        solve(solver, positions, &progress, &stop)
+    });
+    let Some(summary) = solving.await? else {
         return Ok(Exit::Stopped);
     };
     let told = Solved::new(&bounds, &summary, start.elapsed());

@@ -10,11 +10,10 @@ use chomp_kernel::Isa;
 use chomp_store::location::Location;
 use chomp_store::objects::TableLock;
 use chomp_store::{StoreError, journal};
-use chomp_table::partition::AREA_MAX;
 use chomp_table::reader::{AnyManifest, TableError};
 use chomp_table::values::Values;
 use indicatif::HumanBytes;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::GrundyArgs;
@@ -55,16 +54,9 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<E
             needed.div_ceil(1 << 20)
         )));
     }
-    let (progress, watcher) = watch::channel(Stage::default());
-    let (messages, mut told) = mpsc::channel(AREA_MAX as usize);
-    let watch = Follower {
-        progress,
-        messages,
-        stop,
-    };
     let isa = args.machine.isa.unwrap_or_else(Isa::detect);
-    let path = directory.clone();
-    let work = tokio::task::spawn_blocking(move || {
+    let (path, say) = (directory.clone(), display.clone());
+    let built = display.during(event, move |progress| {
         let builder = Builder {
             directory: &path,
             tiles,
@@ -72,25 +64,14 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<E
             isa,
             software: concat!("chomp ", env!("CARGO_PKG_VERSION")).to_owned(),
         };
+        let watch = Follower {
+            progress,
+            say,
+            stop,
+        };
         builder.run(&watch).map(|built| (built, builder.folder()))
     });
-    let speak = async {
-        while let Some(text) = told.recv().await {
-            display.say(&text);
-        }
-        std::future::pending::<()>().await;
-    };
-    let built = tokio::select! {
-        built = work => {
-            built.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
-        }
-        () = speak => unreachable!("it waits for more"),
-        () = display.follow_stages(watcher, event) => {
-            unreachable!("the display follows for as long as it is polled")
-        }
-    };
-    display.clear();
-    let (Built { manifest, areas }, folder) = match built {
+    let (Built { manifest, areas }, folder) = match built.await {
         Err(BuildError::Stopped) => return Ok(stopped(display)),
         built => built?,
     };
@@ -148,7 +129,7 @@ fn finished(directory: &Path, tiles: u32) -> anyhow::Result<Option<AnyManifest>>
 /// Tells the display what is done, and the work when to stop.
 struct Follower {
     progress: watch::Sender<Stage>,
-    messages: mpsc::Sender<String>,
+    say: Display,
     stop: CancellationToken,
 }
 
@@ -164,8 +145,7 @@ impl Watch for Follower {
     }
 
     fn say(&self, text: &str) {
-        // The display is there for as long as the work.
-        let _ = self.messages.blocking_send(text.to_owned());
+        self.say.say(text);
     }
 }
 

@@ -178,9 +178,27 @@ impl Display {
         }
     }
 
+    /// Does work on a thread that may block, and shows the stage that it tells, as this event, meanwhile.
+    pub(crate) async fn during<T: Send + 'static>(
+        &self,
+        event: fn(Stage, Option<f64>) -> Event,
+        work: impl FnOnce(watch::Sender<Stage>) -> T + Send + 'static,
+    ) -> T {
+        let (progress, stages) = watch::channel(Stage::default());
+        let work = tokio::task::spawn_blocking(move || work(progress));
+        let done = tokio::select! {
+            done = work => {
+                done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+            }
+            () = self.follow_stages(stages, event) => unreachable!("it follows for as long as it is polled"),
+        };
+        self.clear();
+        done
+    }
+
     /// Shows how the stages of some work go on, for as long as it is polled. `event` makes the event for `--json` of a
     /// stage and the seconds that are left of it.
-    pub(crate) async fn follow_stages(
+    async fn follow_stages(
         &self,
         stages: watch::Receiver<Stage>,
         event: fn(Stage, Option<f64>) -> Event,

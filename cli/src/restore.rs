@@ -82,7 +82,6 @@ pub(crate) async fn restore(
         waiting_bytes_max: usize::try_from(memory_bytes / WAITING_SHARE).unwrap_or(usize::MAX),
         runtime: Handle::current(),
     };
-    let (progress, watcher) = watch::channel(Stage::default());
     let work = Work {
         table,
         size,
@@ -92,17 +91,8 @@ pub(crate) async fn restore(
         scratch: scratch.to_owned(),
     };
     let stop = stop.clone();
-    let work = tokio::task::spawn_blocking(move || work.run(&keeper, &progress, &stop));
-    let done = tokio::select! {
-        done = work => {
-            done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
-        }
-        () = display.follow_stages(watcher, told) => {
-            unreachable!("the display follows for as long as it is polled")
-        }
-    };
-    display.clear();
-    match done {
+    let restoring = display.during(told, move |progress| work.run(&keeper, &progress, &stop));
+    match restoring.await {
         Ok(()) => {}
         Err(RestoreError::Stopped) => return Ok(false),
         Err(RestoreError::Keep(error)) => {

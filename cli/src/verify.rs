@@ -107,15 +107,8 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
     )]
     let start = Instant::now();
     let stop = stop_on_signals()?;
-    let (progress, watcher) = watch::channel(Stage::default());
-    let resources = Resources {
-        threads: args.share.threads(),
-        memory_bytes: args.share.memory_bytes()?,
-        start,
-        progress,
-        stop,
-    };
-    let table = download::directory(&args.source, display, &resources.stop).await?;
+    let (threads, memory_bytes) = (args.share.threads(), args.share.memory_bytes()?);
+    let table = download::directory(&args.source, display, &stop).await?;
     let folder = locate(&table)?;
     let absolute = std::fs::canonicalize(&folder);
     let absolute = absolute.with_context(|| format!("cannot look at {}", folder.display()))?;
@@ -136,26 +129,23 @@ pub(crate) async fn run(args: VerifyArgs, display: &Display) -> anyhow::Result<E
     let report = Report::new(software(), level, folder);
     let json = args.json || on_stdout;
     let say = display.clone();
-    let checks = Checks {
-        args,
-        resources,
-        report,
-        say,
-        kept: false,
-    };
-    let checking = tokio::task::spawn_blocking(move || {
-        let mut checks = checks;
+    let checking = display.during(told, move |progress| {
+        let mut checks = Checks {
+            args,
+            resources: Resources {
+                threads,
+                memory_bytes,
+                start,
+                progress,
+                stop,
+            },
+            report,
+            say,
+            kept: false,
+        };
         (checks.run(&path), checks.finish())
     });
-    let (came, (report, kept)) = tokio::select! {
-        done = checking => {
-            done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
-        }
-        () = display.follow_stages(watcher, told) => {
-            unreachable!("the display follows for as long as it is polled")
-        }
-    };
-    display.clear();
+    let (came, (report, kept)) = checking.await;
     conclude(came, (&report, kept), claim, json, display)
 }
 
