@@ -14,7 +14,7 @@
 //! | 8 | number n; of a checkpoint, that of the first segment that it does not cover |
 //! | 32 | digest of segment n - 1, zeros for n = 0 |
 //! | 8 | a number that names the table |
-//! | 4 | range bits. Others than in the segment before only if nothing is done, as after a publication. Those of a job of Grundy values of earlier versions are more than 256 |
+//! | 4 | range bits. Others than in the segment before only if nothing is done, as after a publication. Earlier versions wrote 264 to 280 for jobs of Grundy values, which are not read |
 //! | … | entries, up to the end |
 //!
 //! An entry begins with its kind, 4 bytes:

@@ -9,7 +9,7 @@
 //! mirror image. The words of whole pairs have the sum 0, in any order. After an accident of any kind the sum is 0 with
 //! a chance of one in 2^64.
 //!
-//! Nothing here reads or writes: the caller brings the ranges. [`values`] does the same for Grundy values.
+//! Nothing here reads or writes: the caller brings the ranges.
 
 use chomp_table::fingerprint::Leaf;
 use chomp_table::range::{BUCKET_BITS, Buckets};

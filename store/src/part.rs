@@ -96,9 +96,9 @@ pub struct Place {
     pub length: u32,
     /// The number of participants that computed the range alike, at least 1.
     pub replicas: u32,
-    /// The number of losing positions; of Grundy values, that of all.
+    /// The number of losing positions.
     pub count: u64,
-    /// How many of them are not larger than their mirror image; of Grundy values, that of all.
+    /// How many of them are not larger than their mirror image.
     pub stored: u64,
     /// The digest of the record.
     pub digest: Digest,

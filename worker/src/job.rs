@@ -7,7 +7,7 @@ use chomp_table::RangeBits;
 /// What the coordinator says of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// The bits of the table, or its tiles.
+    /// The bits of the table.
     pub bits: u32,
     /// The kind of the table, and how it is cut into ranges.
     pub range_bits: RangeBits,

@@ -8,11 +8,10 @@
 //! | [`client`] | speaks to the coordinator; the wire types end there |
 //! | `store` | opens the store, and follows the journal |
 //! | `proxy` | reaches the store through the coordinator |
-//! | `loaded`, `cache` | ranges in memory, within a bound |
+//! | `cache` | ranges in memory, within a bound |
 //! | `gather` | finds the sources of a task |
 //! | `pool` | evaluates, decodes and merges, on threads of its own |
 //! | `merge` | writes a shard |
-//! | `values` | the ranges and shards of a table of Grundy values |
 //! | `lane` | does one task after the other, from lease to result |
 //! | `trouble` | why a task is not done, by what follows |
 //!
