@@ -94,7 +94,7 @@ pub(crate) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit
                 prune(&journal, size, display).await;
             }
             let cost = Cost {
-                evaluation,
+                evaluation: Some(evaluation),
                 ranges,
                 ..directory.cost(meter)
             };

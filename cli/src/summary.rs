@@ -28,9 +28,10 @@ pub(crate) struct Summary {
     seconds_of_all_runs: Option<f64>,
     /// CPU time of this run.
     cpu_seconds: f64,
-    /// The part of the CPU time that evaluated positions.
-    evaluation_cpu_seconds: f64,
-    /// The ranges that this run evaluated; the others were there.
+    /// The part of the CPU time that evaluated positions, if it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evaluation_cpu_seconds: Option<f64>,
+    /// The ranges, or the areas of Grundy values, that this run evaluated; the others were there.
     ranges_evaluated: u64,
     #[serde(serialize_with = "crate::as_text")]
     table: PathBuf,
@@ -79,7 +80,7 @@ pub(crate) struct Cost {
     /// The time of the runs before, if these are known.
     pub(crate) before: Option<Duration>,
     pub(crate) cpu: Duration,
-    pub(crate) evaluation: Duration,
+    pub(crate) evaluation: Option<Duration>,
     pub(crate) ranges: u64,
 }
 
@@ -155,7 +156,7 @@ impl Summary {
             seconds: cost.wall.as_secs_f64(),
             seconds_of_all_runs: cost.before.map(|before| (before + cost.wall).as_secs_f64()),
             cpu_seconds: cost.cpu.as_secs_f64(),
-            evaluation_cpu_seconds: cost.evaluation.as_secs_f64(),
+            evaluation_cpu_seconds: cost.evaluation.map(|time| time.as_secs_f64()),
             ranges_evaluated: cost.ranges,
             table,
             shards: shard_bytes.len(),

@@ -1,5 +1,6 @@
 //! The areas one after the other, and the table from them.
 
+use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -69,7 +70,13 @@ pub struct Built {
 pub enum BuildError {
     /// A file cannot be worked with.
     #[error(transparent)]
-    File(#[from] FileError),
+    File(FileError),
+    /// There is no room for a file. What was done stays.
+    #[error("cannot write {}: no space left; free some and run again", path.display())]
+    Full {
+        /// The file.
+        path: PathBuf,
+    },
     /// The shards are none of such a table, which is a bug.
     #[error(transparent)]
     Shards(#[from] Damage),
@@ -98,6 +105,22 @@ pub enum BuildError {
     /// The watch wanted it so. What was done stays.
     #[error("stopped")]
     Stopped,
+}
+
+impl From<FileError> for BuildError {
+    fn from(error: FileError) -> BuildError {
+        match error {
+            FileError::Failed { path, source, .. }
+                if matches!(
+                    source.kind(),
+                    ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+                ) =>
+            {
+                BuildError::Full { path }
+            }
+            error => BuildError::File(error),
+        }
+    }
 }
 
 impl Builder<'_> {

@@ -132,6 +132,33 @@ fn stops_and_goes_on(disk: &SmallDisk, size: u64) -> Vec<Stage> {
     stages
 }
 
+/// The values of 60 tiles take 6.6 MB before they are published, and the table 2.2 MB.
+#[test]
+fn grundy_values_on_a_full_disk() {
+    let Some(disk) = SmallDisk::mount(AMPLE) else {
+        return;
+    };
+    let mut grundy = program();
+    grundy.args(["grundy", "--json", "--tiles", "60", "--table"]);
+    grundy.arg(disk.table());
+    let expected = end(&mut grundy).summary();
+    fs::remove_dir_all(disk.table().join("values-060")).unwrap();
+    // Within a file of an area, and within the last shard.
+    for bytes in [5 << 20, 8 << 20] {
+        disk.resize(bytes);
+        let ended = end(&mut grundy);
+        ended.refuses(1, &["no space left", "free some and run again"]);
+        let areas = files(&disk.table().join("values-work"));
+        assert!(areas.len() > 50, "{areas:?}");
+        disk.resize(AMPLE);
+    }
+    assert_eq!(
+        fingerprint(&end(&mut grundy).summary()),
+        fingerprint(&expected)
+    );
+    assert_eq!(files(disk.table()).len(), 60 + 3);
+}
+
 #[test]
 fn an_export_to_a_full_disk() {
     let Some(disk) = SmallDisk::mount(8 * PAGE) else {
