@@ -9,10 +9,11 @@ use anyhow::Context;
 use chomp_access::Access;
 use chomp_coordinator::status::{Status, WorkerStatus};
 use chomp_download::{DownloadError, Outage, Patience, Reach};
+use chomp_grundy::areas_done;
 use chomp_plan::{Settings, forecast};
 use chomp_store::location::Location;
 use chomp_store::objects::TableLock;
-use chomp_store::{Ledger, journal};
+use chomp_store::{Ledger, StoreError, journal};
 use chomp_table::format::shown;
 use chomp_table::reader::{Table, TableError, TableName};
 use chomp_table::values::Values;
@@ -253,8 +254,16 @@ struct Found {
     /// Which process of this machine has locked the directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     holder: Option<String>,
+    /// The numbers of tiles whose Grundy values are done, of a table that is not finished.
+    #[serde(skip_serializing_if = "is_none")]
+    areas: usize,
     #[serde(flatten)]
     work: Option<Work>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_none(areas: &usize) -> bool {
+    *areas == 0
 }
 
 /// The working files of a table, from its journal.
@@ -288,7 +297,7 @@ struct Job {
 
 /// Looks at a table without owning it. Records are not read.
 async fn look(place: &Place, haste: u32) -> anyhow::Result<Found> {
-    let (location, [published_bits, published_tiles], holder) = match place {
+    let (location, [published_bits, published_tiles], holder, areas) = match place {
         Place::Here(directory) => (
             Location::Directory(directory.clone()),
             [
@@ -296,16 +305,20 @@ async fn look(place: &Place, haste: u32) -> anyhow::Result<Found> {
                 found(Values::open(directory).map(|values| values.manifest().tiles))?,
             ],
             TableLock::holder(directory),
+            areas_done(directory).unwrap_or(0),
         ),
         Place::Elsewhere(bucket) => {
             let location = Location::parse(bucket)?;
-            (location, published(bucket, haste).await?, None)
+            (location, published(bucket, haste).await?, None, 0)
         }
     };
     let storage = location.open_view()?;
-    let ledger = journal::look(&*storage).await;
-    let ledger = ledger.with_context(|| crate::directory::in_table(&location))?;
-    if published_bits.is_none() && published_tiles.is_none() && ledger.is_none() {
+    let ledger = match journal::look(&*storage).await {
+        // It is of the published table.
+        Err(StoreError::Values { .. }) if published_tiles.is_some() => None,
+        ledger => ledger.with_context(|| crate::directory::in_table(&location))?,
+    };
+    if published_bits.is_none() && published_tiles.is_none() && ledger.is_none() && areas == 0 {
         let path = PathBuf::from(place.to_string());
         return Err(TableError::NotFound { path }.into());
     }
@@ -313,6 +326,7 @@ async fn look(place: &Place, haste: u32) -> anyhow::Result<Found> {
         published_bits,
         published_tiles,
         holder,
+        areas,
         work: ledger.as_ref().map(Work::of),
     })
 }
@@ -381,6 +395,14 @@ impl Found {
         if let Some(tiles) = self.published_tiles {
             writeln!(text, "published: the Grundy values of {tiles} tiles")
                 .expect("a string takes any text");
+        }
+        if self.areas > 0 {
+            writeln!(
+                text,
+                "working files: the Grundy values of {} numbers of tiles",
+                self.areas
+            )
+            .expect("a string takes any text");
         }
         if let Some(work) = &self.work {
             writeln!(

@@ -18,6 +18,7 @@ use chomp_files::{Below, FileError, NewFile, failed};
 use chomp_kernel::grundy::AreaValues;
 use chomp_table::Digest;
 use chomp_table::format::{Fields, FormatError, ensure};
+use chomp_table::partition::AREA_MAX;
 
 /// The folder of these files in the directory of a table.
 pub const FOLDER: &str = "values-work";
@@ -30,6 +31,22 @@ const HEADER_LENGTH: usize = 48;
 #[derive(Debug)]
 pub(crate) struct AreaFiles {
     folder: Below,
+}
+
+/// How many areas have files in the directory of a table. What is in them is not read.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn areas_done(directory: &Path) -> io::Result<usize> {
+    match Below::open(directory).and_then(|below| below.folder(FOLDER)) {
+        Ok(folder) => {
+            let is_there = |tiles: &u32| folder.look(&name(*tiles)).is_ok();
+            Ok((1..=AREA_MAX).filter(is_there).count())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
+    }
 }
 
 /// Why an area is not read.

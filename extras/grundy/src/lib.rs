@@ -13,5 +13,5 @@
 mod area_file;
 mod build;
 
-pub use area_file::FOLDER;
+pub use area_file::{FOLDER, areas_done};
 pub use build::{BuildError, Builder, Built, Watch, memory_bytes};

@@ -167,6 +167,12 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
     let table = folder();
     interrupted(table.path(), TILES);
     let there = areas(table.path()).len() as u64;
+    let mut status = program();
+    let status = end(status
+        .args(["status", "--json", "--table"])
+        .arg(table.path()))
+    .summary();
+    assert_eq!(number(&status, "areas"), there);
     // A file that was begun, and one of somebody else.
     fs::write(table.path().join(WORK).join(".area-072.x.partial"), "begun").unwrap();
     fs::write(table.path().join(WORK).join("notes"), "mine").unwrap();
@@ -288,6 +294,12 @@ fn a_job_of_an_earlier_version_is_refused_and_stays() {
     // Once it is published nothing depends on it.
     fs::remove_dir(table.path().join("work/parts/000000")).unwrap();
     end(&mut grundy(table.path(), 16)).summary();
+    let mut status = program();
+    let status = end(status
+        .args(["status", "--json", "--table"])
+        .arg(table.path()))
+    .summary();
+    assert_eq!(number(&status, "published_tiles"), 16);
 }
 
 #[test]
