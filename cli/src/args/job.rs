@@ -35,9 +35,9 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The value of a position is the least number that no move leads to; the poison is never taken, so the single
-poisoned cell has the value 0. All values are in memory, a byte each: 0.2 GB for 82 tiles, 1.7 GB for 100,
-17.3 GB for 120. On the disk they take as much until the table is published.
+The value of a position is the least number that no move leads to; the poison is never taken, so the
+single poisoned cell has the value 0. All values are in memory, a byte each: 0.2 GB for 82 tiles,
+1.7 GB for 100, 17.3 GB for 120. On the disk they take as much until the table is published.
 
 Examples:
   chomp grundy --tiles 60
