@@ -166,10 +166,6 @@ pub(crate) async fn prune(journal: &Journal, size: u32, display: &Display) {
     }
 }
 
-/// What to do about a published table that is damaged.
-pub(crate) const REMOVE_DAMAGED: &str = "remove the folder of the published table and run again: it is made anew from \
-                                         what is finished, or computed again";
-
 /// The manifest of the published table, if it is of so many bits or more, after a check of every byte.
 fn finished(directory: &Path, bits: u32) -> anyhow::Result<Option<Manifest>> {
     let read = || {
@@ -182,7 +178,10 @@ fn finished(directory: &Path, bits: u32) -> anyhow::Result<Option<Manifest>> {
     };
     match read() {
         Err(TableError::NotFound { .. }) => Ok(None),
-        Err(error @ TableError::Damaged { .. }) => Err(error).context(REMOVE_DAMAGED),
+        Err(error @ TableError::Damaged { .. }) => Err(error).context(
+            "remove the folder of the published table and run again: it is made anew from the finished \
+             ranges, or computed again",
+        ),
         read => Ok(read?),
     }
 }

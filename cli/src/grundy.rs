@@ -5,11 +5,12 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::Context;
-use chomp_grundy::{BuildError, Builder, Built, Watch, memory_bytes};
+use chomp_grundy::{BuildError, Builder, Built, Watch, memory_bytes, remove_areas};
 use chomp_kernel::Isa;
 use chomp_store::location::Location;
 use chomp_store::objects::TableLock;
 use chomp_store::{StoreError, journal};
+use chomp_table::format::describe;
 use chomp_table::reader::{AnyManifest, TableError};
 use chomp_table::values::Values;
 use indicatif::HumanBytes;
@@ -17,7 +18,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::GrundyArgs;
-use crate::directory::{REMOVE_DAMAGED, in_table};
+use crate::directory::in_table;
 use crate::events::Event;
 use crate::exit::{Exit, usage};
 use crate::progress::Display;
@@ -39,6 +40,7 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<E
     let path = directory.clone();
     let finished = tokio::task::spawn_blocking(move || finished(&path, tiles)).await??;
     if let Some(finished) = finished {
+        clear_up(&directory, tiles, display);
         let folder = directory.join(finished.table().folder());
         return report(args.json, tiles, finished, folder, meter.cost());
     }
@@ -75,6 +77,7 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<E
         Err(BuildError::Stopped) => return Ok(stopped(display)),
         built => built?,
     };
+    clear_up(&directory, tiles, display);
     let cost = Cost {
         ranges: areas.into(),
         ..meter.cost()
@@ -86,6 +89,16 @@ pub(crate) async fn run(args: GrundyArgs, display: &Display) -> anyhow::Result<E
         folder,
         cost,
     )
+}
+
+/// Removes the files of areas. If that fails, the table is finished all the same.
+fn clear_up(directory: &Path, tiles: u32, display: &Display) {
+    if let Err(error) = remove_areas(directory, tiles) {
+        display.say(&format!(
+            "the table is finished; not all of its working files were removed: {}",
+            describe(&error)
+        ));
+    }
 }
 
 /// Refuses a directory with the parts of a job of an earlier version, which computed values as ranges.
@@ -121,7 +134,9 @@ fn finished(directory: &Path, tiles: u32) -> anyhow::Result<Option<AnyManifest>>
     };
     match read() {
         Err(TableError::NotFound { .. }) => Ok(None),
-        Err(error @ TableError::Damaged { .. }) => Err(error).context(REMOVE_DAMAGED),
+        Err(error @ TableError::Damaged { .. }) => Err(error).context(
+            "remove the folder of the published table and run again: it is computed again",
+        ),
         read => Ok(read?),
     }
 }

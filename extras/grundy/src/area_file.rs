@@ -95,19 +95,36 @@ impl AreaFiles {
         written.map_err(failed("write", &path))?;
         file.finish()
     }
+}
 
-    /// Removes the files of the areas up to so many tiles, and the folder if nothing else is in it.
-    pub(crate) fn remove(&self, tiles: u32) -> Result<(), FileError> {
-        for tiles in 1..=tiles {
-            chomp_files::remove(&self.path(tiles))?;
+/// Removes the files of the areas up to so many tiles from the directory of a table that has them, and their folder if
+/// nothing else is in it.
+///
+/// # Errors
+///
+/// If they are there and cannot be removed.
+pub fn remove_areas(directory: &Path, tiles: u32) -> Result<(), FileError> {
+    let path = directory.join(FOLDER);
+    let removed = Below::open(directory)
+        .and_then(|below| below.folder(FOLDER))
+        .and_then(|folder| {
+            let mut names = (1..=tiles).map(name);
+            names.try_for_each(|name| match folder.remove(&name) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            })?;
+            std::fs::remove_dir(&path)
+        });
+    match removed {
+        Err(error)
+            if !matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty
+            ) =>
+        {
+            Err(failed("clear up", &path)(error))
         }
-        let path = self.folder.path();
-        match std::fs::remove_dir(path) {
-            Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => {
-                Err(failed("remove", path)(error))
-            }
-            _ => Ok(()),
-        }
+        _ => Ok(()),
     }
 }
 

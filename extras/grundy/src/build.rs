@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use chomp_files::{FileError, failed, make_folder, put};
+use chomp_files::{Below, FileError, failed, put};
 use chomp_kernel::Isa;
 use chomp_kernel::grundy::{AreaValues, Evaluator};
 use chomp_table::format::{Damage, describe};
@@ -124,7 +124,7 @@ impl From<FileError> for BuildError {
 }
 
 impl Builder<'_> {
-    /// Builds the table, from the areas that earlier runs left, and removes these.
+    /// Builds the table, from the areas that earlier runs left. Their files stay.
     ///
     /// # Errors
     ///
@@ -182,7 +182,6 @@ impl Builder<'_> {
             files.write(tiles, &areas[tiles as usize])?;
         }
         let manifest = self.publish(&areas, &mut evaluators, &progress)?;
-        files.remove(self.tiles)?;
         Ok(Built {
             manifest,
             areas: evaluated,
@@ -201,7 +200,10 @@ impl Builder<'_> {
         progress: &Progress<'_>,
     ) -> Result<ValuesManifest, BuildError> {
         let folder = self.folder();
-        make_folder(&folder).map_err(failed("make", &folder))?;
+        // A link to a folder elsewhere is refused.
+        let made =
+            Below::open(self.directory).and_then(|below| below.make(&folder_name(self.tiles)));
+        made.map_err(failed("make or open", &folder))?;
         let size = ShardSize::PUBLISHED;
         let places: Vec<ShardPlace> = size.places(self.tiles).collect();
         // The large ones first, so that no thread is left with one.

@@ -13,5 +13,5 @@
 mod area_file;
 mod build;
 
-pub use area_file::{FOLDER, areas_done};
+pub use area_file::{FOLDER, areas_done, remove_areas};
 pub use build::{BuildError, Builder, Built, Watch, memory_bytes};

@@ -187,6 +187,10 @@ fn a_run_that_is_killed_goes_on_and_finds_the_same() {
         b"mine"
     );
     assert_eq!(areas(table.path()), [] as [PathBuf; 0]);
+    // A run that was killed between the table and the end left some.
+    fs::write(table.path().join(WORK).join("area-072"), "left").unwrap();
+    summary(&mut grundy(table.path(), TILES));
+    assert_eq!(areas(table.path()), [] as [PathBuf; 0]);
 }
 
 #[test]
@@ -239,6 +243,12 @@ fn what_stands_in_the_way_is_named_and_stays() {
     let other = folder();
     std::os::unix::fs::symlink(table.path(), other.path().join(WORK)).unwrap();
     end(&mut grundy(other.path(), 12)).refuses(1, &[WORK, "link"]);
+    // A link in the place of the table.
+    let (third, elsewhere) = (folder(), folder());
+    let linked = third.path().join(folder_name(12));
+    std::os::unix::fs::symlink(elsewhere.path(), linked).unwrap();
+    end(&mut grundy(third.path(), 12)).refuses(1, &["values-012", "link"]);
+    assert_eq!(files(elsewhere.path()), [] as [PathBuf; 0]);
 }
 
 /// Digests that fit do not make a wrong value right.
