@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use chomp_files::{Below, FileError, failed, put};
@@ -139,6 +139,7 @@ impl Builder<'_> {
             watch,
             all,
             done: AtomicU64::new(0),
+            has_failed: AtomicBool::new(false),
         };
         let mut evaluated = 0;
         let mut unwritten = None;
@@ -163,7 +164,7 @@ impl Builder<'_> {
             let mut values = AreaValues::zeros(tiles);
             let pieces = Mutex::new((0..).step_by(PIECE).zip(values.get_mut().chunks_mut(PIECE)));
             let writes = Mutex::new(unwritten.take());
-            share(&mut evaluators, |evaluator| {
+            progress.share(&mut evaluators, |evaluator| {
                 let write = take(&writes, Option::take);
                 write.map_or(Ok(()), |tiles: u32| {
                     files.write(tiles, &areas[tiles as usize])
@@ -210,7 +211,7 @@ impl Builder<'_> {
         let left = Mutex::new(places.iter().enumerate().rev());
         let infos = Mutex::new(Vec::new());
         progress.done.store(0, Ordering::Relaxed);
-        share(evaluators, |_| {
+        progress.share(evaluators, |_| {
             while let Some((number, place)) = take(&left, Iterator::next) {
                 let ranks = place.ranks.start..place.ranks.end;
                 let [start, end] = [ranks.start, ranks.end]
@@ -273,6 +274,8 @@ struct Progress<'a> {
     /// All positions, and those that are done.
     all: u64,
     done: AtomicU64,
+    /// Whether a thread has failed, so that the others need not go on.
+    has_failed: AtomicBool,
 }
 
 impl Progress<'_> {
@@ -294,28 +297,36 @@ impl Progress<'_> {
 
     fn tell(&self, part: f64) -> Result<(), BuildError> {
         match self.watch.done(part) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(BuildError::Stopped),
+            ControlFlow::Continue(()) if !self.has_failed.load(Ordering::Relaxed) => Ok(()),
+            _ => Err(BuildError::Stopped),
         }
     }
-}
 
-/// Has each evaluator do the same work in a thread of its own. The first error counts.
-fn share(
-    evaluators: &mut [Evaluator],
-    work: impl Fn(&mut Evaluator) -> Result<(), BuildError> + Sync,
-) -> Result<(), BuildError> {
-    std::thread::scope(|scope| {
-        let threads = evaluators
-            .iter_mut()
-            .map(|evaluator| scope.spawn(|| work(evaluator)));
-        let threads: Vec<_> = threads.collect();
-        let ends = threads.into_iter().map(|thread| {
-            let end = thread.join();
-            end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        ends.fold(Ok(()), Result::and)
-    })
+    /// Has each evaluator do the same work in a thread of its own. What fails ends all.
+    fn share(
+        &self,
+        evaluators: &mut [Evaluator],
+        work: impl Fn(&mut Evaluator) -> Result<(), BuildError> + Sync,
+    ) -> Result<(), BuildError> {
+        let work = |evaluator: &mut Evaluator| {
+            let done = work(evaluator);
+            self.has_failed.fetch_or(done.is_err(), Ordering::Relaxed);
+            done
+        };
+        std::thread::scope(|scope| {
+            let threads = evaluators.iter_mut();
+            let threads = threads.map(|evaluator| scope.spawn(|| work(evaluator)));
+            let threads: Vec<_> = threads.collect();
+            let ends = threads.into_iter().map(|thread| {
+                let end = thread.join();
+                end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            // Why one failed says more than that others were to end.
+            let errors = ends.filter_map(Result::err);
+            let error = errors.max_by_key(|error| !matches!(error, BuildError::Stopped));
+            error.map_or(Ok(()), Err)
+        })
+    }
 }
 
 /// What is shared is whole at any time.
