@@ -85,7 +85,7 @@ const PHASES = {
 
 function show(status) {
   byId("live").hidden = false;
-  const size = status.tiles ? `${status.tiles} tiles` : `${status.bits} bits`;
+  const size = `${status.bits} bits`;
   say(byId("headline"), status.phase === "finished" ? `The table of ${size}` : `The job of ${size}`);
   const why = status.waiting_for ? ` ${sentence(status.waiting_for)}` : "";
   say(byId("phase"), PHASES[status.phase] + why);
@@ -146,7 +146,7 @@ function showFigures(status) {
   const figures = [
     ["Done", percent(status.done), status.phase === "publishing" ? `${number(status.shards_done)} of ${count(status.shards, "shard")} written` : `${about(status.positions_done)} of ${about(status.positions)} positions`],
     ["Ranges", `${number(status.ranges_done)} of ${number(status.ranges)}`, `${number(status.leases)} leased${resumed}`],
-    ...(status.tiles ? [] : [["Losing so far", number(status.losing), "both of a mirror pair"]]),
+    ["Losing so far", number(status.losing), "both of a mirror pair"],
     ["Rate", about(status.positions_per_second), "positions a second"],
     ["Time left", left, status.replicas > 1 ? `${status.replicas} workers agree on each range` : ""],
     ["Being checked", number(status.submissions), status.arbitrations > 0 ? `${count(status.arbitrations, "result")} computed again` : "results"],
