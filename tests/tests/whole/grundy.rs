@@ -131,6 +131,17 @@ fn published(table: &Path, tiles: u32) -> BTreeMap<String, Digest> {
     digests(&table.join(format!("values-{tiles:03}")))
 }
 
+#[test]
+fn tables_have_the_fingerprints_on_the_page() {
+    let page = include_str!("../../../docs/FORMAT.md");
+    for tiles in [10, 26, 40] {
+        let table = folder();
+        let summary = summary(&mut grundy(table.path(), tiles));
+        let line = format!("| {tiles} tiles | {} |\n", fingerprint(&summary));
+        assert!(page.contains(&line), "{line}");
+    }
+}
+
 /// The files of areas that are there.
 fn areas(table: &Path) -> Vec<PathBuf> {
     let listed = files(&table.join(WORK));
