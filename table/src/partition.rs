@@ -231,13 +231,6 @@ impl Partition {
         }
     }
 
-    /// Becomes the next partition of the same area, if there is one. How many positions this one [stands for](Self::stands_for).
-    pub(crate) fn step(&mut self) -> u64 {
-        let positions = self.stands_for();
-        self.advance();
-        positions
-    }
-
     /// The representative of the mirror pair.
     pub fn representative(self) -> Partition {
         if self.is_representative() {
@@ -245,6 +238,77 @@ impl Partition {
         } else {
             self.mirror()
         }
+    }
+}
+
+/// The partitions of an area from one on, as an iterator over what each [stands for](Partition::stands_for).
+///
+/// A step [advances](Partition::advance) without touching the rows of one tile: they are only counted. The first of
+/// them grows if there are two, so most steps do nothing but that.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    /// The rows of more than one tile, longest first.
+    rows: Vec<u32>,
+    /// The number of rows of one tile.
+    ones: u32,
+    is_over: bool,
+}
+
+impl Walk {
+    /// From the partition of `area` with this rank on.
+    pub(crate) fn from(area: u32, rank: u64) -> Walk {
+        let mut rows = Partition::at(area, rank).rows;
+        let long = rows.partition_point(|&row| row > 1);
+        let ones = u32::try_from(rows.len() - long).expect("at most 120 rows");
+        rows.truncate(long);
+        Walk {
+            rows,
+            ones,
+            is_over: false,
+        }
+    }
+
+    fn stands_for(&self) -> u64 {
+        let longest = self.rows.first().copied().unwrap_or(self.ones.min(1));
+        match longest.cmp(&(self.rows.len() as u32 + self.ones)) {
+            Ordering::Less => 2,
+            Ordering::Greater => 0,
+            // Only the other rows tell.
+            Ordering::Equal => {
+                let ones = std::iter::repeat_n(1, self.ones as usize);
+                let rows = self.rows.iter().copied().chain(ones).collect();
+                Partition { rows }.stands_for()
+            }
+        }
+    }
+
+    fn advance(&mut self) {
+        if self.ones >= 2 {
+            self.rows.push(2);
+            self.ones -= 2;
+            return;
+        }
+        while let Some(row) = self.rows.pop() {
+            if self.ones > 0 && self.rows.last().is_none_or(|&above| above > row) {
+                self.rows.push(row + 1);
+                self.ones -= 1;
+                return;
+            }
+            self.ones += row;
+        }
+        self.is_over = true;
+    }
+}
+
+impl Iterator for Walk {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        (!self.is_over).then(|| {
+            let positions = self.stands_for();
+            self.advance();
+            positions
+        })
     }
 }
 

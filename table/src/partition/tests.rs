@@ -82,6 +82,10 @@ fn one_of_each_mirror_pair_is_the_representative() {
         let representatives = counted.iter().filter(|&&positions| positions > 0);
         assert_eq!(representatives.count() as u64, count_representatives(area));
         assert_eq!(counted.iter().sum::<u64>(), count(area));
+        for rank in 0..count(area) {
+            let walked: Vec<u64> = Walk::from(area, rank).collect();
+            assert_eq!(walked, counted[usize::try_from(rank).unwrap()..]);
+        }
     }
 }
 
@@ -98,8 +102,12 @@ fn random_partitions_of_any_area() {
             Some(partition.clone())
         );
         check_mirror(&partition);
+        let mut walk = Walk::from(area, rank);
+        assert_eq!(walk.next(), Some(partition.stands_for()), "{partition}");
         let mut next = partition.clone();
-        if next.advance() {
+        let has_next = next.advance();
+        assert_eq!(walk.next(), has_next.then(|| next.stands_for()));
+        if has_next {
             assert_eq!(next.rank(), rank + 1, "{partition}");
         } else {
             assert_eq!(rank + 1, count(area));

@@ -38,7 +38,7 @@ use crate::digest::{Digest, DigestBuilder};
 use crate::format::{Damage, Fields, FormatError, ensure};
 use crate::gaps;
 use crate::manifest::bounded::at_most;
-use crate::partition::{AREA_MAX, Partition, count};
+use crate::partition::{AREA_MAX, Partition, Walk, count};
 use crate::shard::{
     HEADER_LENGTH, HEADER_MAGIC, INDEX_MAGIC, Index, check_digest, check_skippable_frame, part_of,
     push_skippable_frame, shard_name,
@@ -124,8 +124,8 @@ impl ShardPlace {
         let frame = usize::try_from((rank - self.ranks.start) >> self.frame_bits);
         let frame = frame.expect("at most 1,024 frames");
         let first = self.frame(frame).start;
-        let mut walk = Partition::at(self.area, first);
-        let before = (first..rank).filter(|_| walk.step() > 0).count();
+        let before = (first..rank).zip(Walk::from(self.area, first));
+        let before = before.filter(|(_, positions)| *positions > 0).count();
         (frame, before)
     }
 
@@ -214,7 +214,7 @@ pub struct ValueShardWriter {
     bytes: Vec<u8>,
     frames: Vec<(u32, Digest)>,
     /// The next position.
-    walk: Partition,
+    walk: Walk,
     /// The next rank.
     rank: u64,
     /// The values of the frame that is not full yet.
@@ -251,7 +251,7 @@ impl ValueShardWriter {
             number,
             bytes,
             frames: Vec::new(),
-            walk: Partition::at(place.area, place.ranks.start),
+            walk: Walk::from(place.area, place.ranks.start),
             rank: place.ranks.start,
             place,
             values: Vec::new(),
@@ -271,7 +271,7 @@ impl ValueShardWriter {
                 self.rank < self.place.ranks.end,
                 "no more ranks than the shard has"
             );
-            let positions = self.walk.step();
+            let positions = self.walk.next().expect("a position for each rank");
             if positions > 0 {
                 self.tally.add(value, positions);
                 self.values.push(value);
@@ -447,12 +447,13 @@ pub fn decode_shard(
     let index = part(info.index_offset..bytes.len() as u64)?;
     let index = ValueShardIndex::parse(index, info, place)?;
 
-    let mut walk = Partition::at(place.area, place.ranks.start);
+    let mut walk = Walk::from(place.area, place.ranks.start);
     let mut tally = Tally::default();
     let mut all = Vec::new();
     for number in 0..place.frames() {
         let values = index.decode_frame(number, part(index.location(number))?)?;
-        let positions = place.frame(number).map(|_| walk.step());
+        let ranks = place.frame(number);
+        let positions = ranks.zip(walk.by_ref()).map(|(_, positions)| positions);
         let positions: Vec<u64> = positions.filter(|&positions| positions > 0).collect();
         ensure(positions.len() == values.len(), || {
             format!(
