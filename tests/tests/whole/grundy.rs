@@ -219,14 +219,15 @@ fn a_damaged_area_is_named_and_computed_again() {
     spoil(11, &|bytes| bytes.truncate(60));
     spoil(20, &|bytes| bytes[12] ^= 1);
     spoil(30, &|bytes| bytes[8] = 2);
+    spoil(35, &|bytes| bytes.push(0));
     let ended = end(&mut grundy(table.path(), TILES));
-    for number in [3, 11, 20, 30] {
+    for number in [3, 11, 20, 30, 35] {
         let said = format!("{} is computed again: ", there[number].display());
         assert!(ended.stderr.contains(&said), "{ended:?}");
     }
     let summary = ended.summary();
     let missing = u64::from(TILES) - there.len() as u64;
-    assert_eq!(number(&summary, "ranges_evaluated"), missing + 4);
+    assert_eq!(number(&summary, "ranges_evaluated"), missing + 5);
     let undisturbed = folder();
     self::summary(&mut grundy(undisturbed.path(), TILES));
     assert_eq!(
