@@ -269,8 +269,9 @@ impl Walk {
     }
 
     fn stands_for(&self) -> u64 {
-        let longest = self.rows.first().copied().unwrap_or(self.ones.min(1));
-        match longest.cmp(&(self.rows.len() as u32 + self.ones)) {
+        let of_ones = self.ones.min(1);
+        let longest = self.rows.first().copied().unwrap_or(of_ones);
+        match (longest as usize).cmp(&(self.rows.len() + self.ones as usize)) {
             Ordering::Less => 2,
             Ordering::Greater => 0,
             // Only the other rows tell.
