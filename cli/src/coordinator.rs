@@ -74,7 +74,7 @@ pub(crate) async fn run(args: CoordinatorArgs, display: &Display) -> anyhow::Res
         range_bits: directory.range_bits,
         size,
         replicas: args.replicas,
-        check_one_in: args.check_one_in,
+        draw_one_in: args.check_one_in,
         store_hint: Some(directory.location.clone().absolute()?.to_string()),
         issuer: Arc::clone(&issuer),
         participants: Some(access::list_file(home)),

@@ -69,7 +69,7 @@ pub(crate) async fn start(
         size,
         replicas: 1,
         // Nobody else is there to check results.
-        check_one_in: Some(0),
+        draw_one_in: Some(0),
         store_hint: None,
         issuer,
         participants: None,

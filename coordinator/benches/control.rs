@@ -98,7 +98,7 @@ fn main() {
 async fn run() {
     let range_bits = RangeBits::new(12).expect("the least");
     let mut settings = Settings::new(BITS, range_bits);
-    settings.check_one_in = 0;
+    (settings.draw_one_in, settings.draw_own_one_in) = (0, 0);
     // Every task is one range.
     (settings.task_positions_min, settings.task_positions_max) = (0, 1);
     let storage = Arc::new(Memory::default());

@@ -28,13 +28,13 @@ const LEASES: u64 = 1 << 31;
 #[derive(Debug, thiserror::Error)]
 pub enum ArbiterError {
     /// A source is not done, so it is too early to decide.
-    #[error("range {head} is needed to decide a disagreement and is not done")]
+    #[error("range {head} is needed to decide a dispute and is not done")]
     NotReady {
         /// The source.
         head: Head,
     },
     /// A record is lost; its range has to be computed again.
-    #[error("a disagreement cannot be decided yet")]
+    #[error("a dispute cannot be decided yet")]
     Lost {
         /// The range.
         head: Head,

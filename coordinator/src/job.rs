@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use desk::{Desk, PutRefused, Reply, Subject, Target, WorkerResult};
+pub(crate) use desk::{Desk, PutRefused, Reply, Subject, Target, Transfer, WorkerResult};
 pub(crate) use handle::Handle;
 pub use handle::{Snapshot, WorkerSnapshot, WorkerStats};
 pub(crate) use queue::CallRefused;

@@ -7,7 +7,8 @@
 //!
 //! Nothing is decoded on the way. A worker reads what tasks need: the journal, the parts that it
 //! names, the shards of the job's table. It writes the part of an evaluation that is leased to it, and a shard whose merge is.
-//! The job is asked about that before the first byte is read.
+//! The job is asked about that before the first byte is read, and when the last one is there: meanwhile others may have
+//! done the work, and what they have put must stay.
 //!
 //! Transfers are bounded: so many at a time, so much memory for the objects under way, and less of both for one
 //! participant, wherever its workers are. A request that waits too long for its turn is told to come back (503), and a
@@ -44,7 +45,7 @@ use hyper::body::Body as _;
 use tokio::time::timeout;
 
 use crate::http::metrics::Traffic;
-use crate::job::{Handle, PutRefused, Target};
+use crate::job::{Handle, PutRefused, Target, Transfer};
 use crate::roster::Bearer;
 use answers::{Asked, busy, empty, failed, partial, whole};
 use outgoing::outgoing;
@@ -163,6 +164,29 @@ impl Proxy {
         self.transfers.take(participant, 1, TURN_TIME).await
     }
 
+    /// Asks the job whether a worker may put an object of so many bytes now.
+    async fn begin_put(
+        &self,
+        worker: WorkerId,
+        target: Target,
+        length: u64,
+    ) -> Result<Transfer, Response> {
+        match self.handle.begin_put(worker, target, length).await {
+            Ok(Ok(transfer)) => Ok(transfer),
+            Ok(Err(refused)) => {
+                let status = match refused {
+                    PutRefused::NoLease => StatusCode::FORBIDDEN,
+                    PutRefused::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+                };
+                Err(problem(status, &refused.to_string()))
+            }
+            Err(refused) => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                Err(problem(status, &refused.to_string()))
+            }
+        }
+    }
+
     /// The memory for a body of so many bytes, once it is free.
     async fn memory(&self, participant: ParticipantId, bytes: u64) -> Option<Share> {
         let (shares, count) = if bytes > BYTES_EACH {
@@ -255,16 +279,9 @@ async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
     let Some(turn) = proxy.turn(worker.participant).await else {
         return busy();
     };
-    let transfer = match proxy.handle.begin_put(worker, target, length).await {
-        Ok(Ok(transfer)) => transfer,
-        Ok(Err(refused)) => {
-            let status = match refused {
-                PutRefused::NoLease => StatusCode::FORBIDDEN,
-                PutRefused::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            };
-            return problem(status, &refused.to_string());
-        }
-        Err(refused) => return problem(StatusCode::SERVICE_UNAVAILABLE, &refused.to_string()),
+    let transfer = match proxy.begin_put(worker, target, length).await {
+        Ok(transfer) => transfer,
+        Err(refused) => return refused,
     };
     let Some(memory) = proxy.memory(worker.participant, length).await else {
         return busy();
@@ -275,6 +292,9 @@ async fn take(State(proxy): State<Proxy>, request: Request<Body>) -> Response {
         Ok(Err((status, what))) => return problem(status, what),
         Err(_) => return problem(StatusCode::REQUEST_TIMEOUT, "the body took too long"),
     };
+    if let Err(refused) = proxy.begin_put(worker, target, length).await {
+        return refused;
+    }
     let put = match target {
         Target::Part(_) => proxy
             .storage

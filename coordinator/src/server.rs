@@ -14,7 +14,8 @@ use std::sync::Arc;
 use axum::routing::{MethodRouter, any_service};
 use chomp_access::{Issuer, Participants};
 use chomp_plan::{
-    Action, JobProgress, ParticipantId, Past, Phase, Plan, PlanError, Settings, StopReason, Unit,
+    Action, Found, JobProgress, ParticipantId, Past, Phase, Plan, PlanError, Settings, StopReason,
+    Unit,
 };
 use chomp_proto::v1::coordinator_server::CoordinatorServer;
 use chomp_serve::net::{Endpoint, Limits, Server};
@@ -62,7 +63,7 @@ pub enum StartError {
     /// The job cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// There are no random numbers, and workers must not be able to guess what is checked.
+    /// There are no random numbers, and workers must not be able to guess what is drawn.
     #[error("the system gives no random numbers")]
     Random,
     /// The list of participants is of no use.
@@ -82,9 +83,9 @@ pub struct Options {
     pub size: u32,
     /// How many workers have to compute each range alike.
     pub replicas: u32,
-    /// One in so many ranges is evaluated by another worker too before it counts; 0: none. If it is not said, as
+    /// One in so many ranges has to be found by one participant more before it counts; 0: none. If it is not said, as
     /// [`Settings`] has it.
-    pub check_one_in: Option<u32>,
+    pub draw_one_in: Option<u32>,
     /// Where workers find the store, as they write it, if they may reach it.
     pub store_hint: Option<String>,
     /// Makes and checks the tokens of the table.
@@ -142,8 +143,8 @@ impl Coordinator {
     ) -> Result<Coordinator, StartError> {
         let mut settings = Settings::new(options.size, options.range_bits).hastened(options.haste);
         settings.replicas = options.replicas;
-        if let Some(one_in) = options.check_one_in {
-            (settings.check_one_in, settings.check_own_one_in) = (one_in, one_in);
+        if let Some(one_in) = options.draw_one_in {
+            (settings.draw_one_in, settings.draw_own_one_in) = (one_in, one_in);
         }
         let random = generate::<[u8; 8]>(&SystemRandom::new());
         let random = random.map_err(|_| StartError::Random)?.expose();
@@ -300,7 +301,7 @@ impl Opened {
         wishes: Wishes,
         seed: impl FnOnce(u64) -> u64,
     ) -> Result<Opened, StartError> {
-        let settings = wishes.settings;
+        let mut settings = wishes.settings;
         settings.check()?;
         let Settings {
             range_bits,
@@ -313,6 +314,7 @@ impl Opened {
         let (coordinator, table) = (wishes.coordinator, wishes.table);
         let opening = Journal::open(Arc::clone(&storage), range_bits, size, coordinator, table);
         let journal = Arc::new(opening.await?);
+        settings.key = seed(journal.epoch());
         let finished = wishes.published.filter(|published| published.bits >= size);
         let (plan, first) = if let Some(published) = &finished {
             let plan = Plan::finished(settings, published.losing_by_bits[size as usize])?;
@@ -329,7 +331,6 @@ impl Opened {
             bits: size,
             replicas,
             list: wishes.list,
-            seed: seed(journal.epoch()),
         };
         let (job, handle, progress) = Job::new(plan, tools, subject, finished);
         let hello = Hello {
@@ -372,25 +373,25 @@ pub(crate) fn begin(
     }
     let heads = settings.range_bits.heads(settings.size);
     let mut past = Past::default();
-    let trace = |past: &mut Past, unit: Unit, finders: &Finders| {
-        if finders.is_doubted() {
-            past.doubted.push(unit);
+    let trace = |past: &mut Past, unit: Unit, finders: &Finders, needed: u32| {
+        if finders.is_empty() {
+            return;
         }
-        let known = finders.iter().filter(|&number| number != DISTRUSTED);
-        past.found
-            .extend(known.map(|number| (unit, ParticipantId(number))));
+        let finders = finders.iter().filter(|&number| number != DISTRUSTED);
+        let finders = finders.map(ParticipantId).collect();
+        past.found.insert(unit, Found { finders, needed });
     };
     for (head, place, finders) in ledger.found(heads) {
         past.ranges.push(place.summary(head));
-        trace(&mut past, Unit::Range(head), finders);
+        trace(&mut past, Unit::Range(head), finders, place.replicas.max(1));
     }
     for (head, place, finders) in ledger.lost(heads) {
         past.lost.push(place.summary(head));
-        trace(&mut past, Unit::Range(head), finders);
+        trace(&mut past, Unit::Range(head), finders, place.replicas.max(1));
     }
     for (merged, finders) in ledger.found_shards(settings.size) {
         past.shards.push((merged.number, digest_of(merged)));
-        trace(&mut past, Unit::Shard(merged.number), finders);
+        trace(&mut past, Unit::Shard(merged.number), finders, 1);
     }
     // A participant whose credential was renewed since then is trusted again.
     let outcasts = ledger

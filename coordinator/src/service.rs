@@ -261,7 +261,6 @@ impl Coordinator for Service {
         let range_bits = self.journal.ledger().range_bits;
         let ranges = match &result {
             Some(v1::complete_request::Result::Evaluated(evaluated)) => evaluated.ranges.len(),
-            Some(v1::complete_request::Result::Checked(checked)) => checked.ranges.len(),
             _ => 0,
         };
         self.quota.charge_items(worker.participant, ranges);
@@ -281,7 +280,7 @@ impl Coordinator for Service {
         let verdict = match self.handle.complete(worker, lease, result).await? {
             Verdict::Accepted => complete_reply::Verdict::Accepted(v1::Accepted {}),
             Verdict::Duplicate => complete_reply::Verdict::Duplicate(v1::Duplicate {}),
-            Verdict::Noted | Verdict::Held => complete_reply::Verdict::Noted(v1::Noted {}),
+            Verdict::Noted => complete_reply::Verdict::Noted(v1::Noted {}),
             Verdict::Rejected { reason } => match reason {
                 Rejection::NotJoined => return Err(refused(&Refusal::NotJoined)),
                 Rejection::Quarantined { reason } => {
@@ -377,10 +376,6 @@ fn excerpt(text: &str, chars: usize) -> String {
 fn wire(task: Task, journal: u64, read_back: Option<ShardFileInfo>) -> v1::Task {
     let work = match task.work {
         Work::Evaluate { layer, heads } => task::Work::Evaluate(v1::Evaluate {
-            layer,
-            heads: heads.into_iter().map(|head| head.0).collect(),
-        }),
-        Work::Check { layer, heads } => task::Work::Check(v1::Check {
             layer,
             heads: heads.into_iter().map(|head| head.0).collect(),
         }),

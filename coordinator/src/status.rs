@@ -66,7 +66,7 @@ pub struct Status {
     pub seconds_left: Option<f64>,
     /// The leases that stand.
     pub leases: u64,
-    /// The results that are being checked or written.
+    /// The results that wait for votes of others, or are being written.
     pub submissions: u64,
     /// The ranges and shards that are computed again, because workers disagreed or one of them is not trusted any more.
     pub arbitrations: u64,

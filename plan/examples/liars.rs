@@ -73,6 +73,7 @@ impl Job {
             lease_ms: NEVER_MS,
             silence_ms: NEVER_MS,
             straggler_ms: NEVER_MS,
+            key: mix(seed),
             // Each range is a task.
             task_positions_min: 0,
             task_positions_max: 0,
@@ -152,15 +153,8 @@ impl Job {
                     worker,
                     lease,
                     ranges,
-                    rng: self.rng.below(u64::MAX),
                 }
             }
-            Work::Check { heads, .. } => Event::Checked {
-                submission,
-                worker,
-                lease,
-                ranges: self.evaluate(&heads),
-            },
             Work::Merge { shard, .. } => Event::Merged {
                 submission,
                 worker,
@@ -168,11 +162,10 @@ impl Job {
                 shard,
                 digest: Digest([0; 32]),
             },
-            Work::ReadBack { .. } => Event::Checked {
+            Work::ReadBack { .. } => Event::Confirmed {
                 submission,
                 worker,
                 lease,
-                ranges: Vec::new(),
             },
         };
         self.tell(event);

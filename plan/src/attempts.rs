@@ -1,90 +1,90 @@
-//! The attempts of each unit: which workers compute it or have computed it, and whether more of them are wanted.
+//! The attempts at each unit: which workers compute it, and whether more of them are wanted.
 //!
-//! A unit is done when [`Settings::replicas`](super::Settings::replicas) participants have computed
-//! the same. Until then each of them has a **vote**: the content that it found. Only digests are
-//! kept of a vote; the result of the vote that completes the number is committed.
-//!
-//! Most units that are wanted are *fresh*: any worker may have them. The others are grouped by the participants that
+//! Most units that are wanted are *fresh*: any worker may have them. The others are grouped by those that
 //! did something about them. So a worker that may not have one of a thousand units skips the others of its group.
 
 use std::collections::{BTreeMap, BTreeSet, btree_set};
+use std::iter::Peekable;
 use std::ops::Bound;
 
 use super::ids::{LeaseId, ParticipantId, Unit, WorkerId};
+use super::jury::Doer;
 use super::regions::Fresh;
-use super::slots::Content;
 use super::units::{Priority, SHARDS, priority};
 
-/// The content that a worker found in a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Vote {
-    pub(super) worker: WorkerId,
-    pub(super) content: Content,
-}
-
-/// The attempts of workers at a unit that is not done.
+/// The attempts of workers at a unit that is not settled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attempts {
     /// The leases on it.
     pub(super) leases: Vec<(LeaseId, WorkerId)>,
-    /// One for each participant, or more from one that contradicts itself.
-    pub(super) votes: Vec<Vote>,
     /// The participants that could not compute it.
     pub(super) failed: BTreeSet<ParticipantId>,
+    /// Under whom it is filed, if it is shared.
+    filed: Option<Doers>,
 }
 
 impl Attempts {
-    fn is_empty(&self) -> bool {
-        self.leases.is_empty() && self.votes.is_empty() && self.failed.is_empty()
-    }
-
-    fn doers(&self) -> Doers {
-        let holders = self.leases.iter().map(|&(_, worker)| worker);
-        let voters = self.votes.iter().map(|vote| vote.worker);
-        let busy: BTreeSet<ParticipantId> = holders
-            .chain(voters)
-            .map(|worker| worker.participant)
-            .collect();
+    fn doers(&self, wish: Wish) -> Doers {
+        let mut busy = wish.voters;
+        busy.extend(self.leases.iter().map(|&(_, worker)| {
+            if wish.is_by_worker {
+                Doer::Worker(worker)
+            } else {
+                Doer::Participant(worker.participant)
+            }
+        }));
         Doers {
             busy: busy.into_iter().collect(),
             failed: self.failed.iter().copied().collect(),
         }
     }
+
+    fn is_empty(&self) -> bool {
+        self.leases.is_empty() && self.failed.is_empty() && self.filed.is_none()
+    }
 }
 
-/// The participants that did something about a unit, ascending.
+/// What the jury wants for a unit that may be computed.
+#[derive(Clone, Debug)]
+pub(super) struct Wish {
+    /// How many should compute it.
+    pub(super) need: usize,
+    /// Those that have.
+    pub(super) voters: BTreeSet<Doer>,
+    /// Whether workers count, and not participants.
+    pub(super) is_by_worker: bool,
+}
+
+/// Those that did something about a unit, ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Doers {
-    busy: Vec<ParticipantId>,
+    busy: Vec<Doer>,
     failed: Vec<ParticipantId>,
 }
 
 impl Doers {
-    /// Whether a result of participant `own` would be of use. It may try again what it failed at when every other
+    /// Whether a result of `worker` would be of use. Its participant may try again what it failed at when every other
     /// participant has done something about it. `others` is the number of participants that are there besides it.
-    fn admit(&self, own: ParticipantId, others: usize) -> bool {
-        !self.busy.contains(&own) && self.may_try(own, others)
+    fn admit(&self, worker: WorkerId, others: usize) -> bool {
+        let is_busy = self.busy.iter().any(|doer| doer.includes(worker));
+        !is_busy && self.may_try(worker.participant, others)
     }
 
     /// Whether participant `own` has not failed at the unit, or no other participant is left to try.
     fn may_try(&self, own: ParticipantId, others: usize) -> bool {
-        let idle = self
-            .failed
-            .iter()
-            .filter(|failed| !self.busy.contains(failed));
-        let busy = self.busy.iter().filter(|&&busy| busy != own);
-        let doers = busy.count() + idle.filter(|&&failed| failed != own).count();
+        let busy = self.busy.iter().map(|doer| doer.participant());
+        let doers: BTreeSet<_> = busy.chain(self.failed.iter().copied()).collect();
+        let doers = doers.into_iter().filter(|&doer| doer != own).count();
         !self.failed.contains(&own) || others <= doers
     }
 
     /// Whether a worker excluded by `self` could be allowed by `others`. A participant that failed may try again when
     /// others have done something.
     fn exclude_more_than(&self, others: &Doers) -> bool {
-        let missing = |these: &[ParticipantId], those: &[ParticipantId]| {
-            these.iter().any(|one| !those.contains(one))
-        };
-        missing(&self.busy, &others.busy)
-            || missing(&self.failed, &others.failed)
+        let is_missing = |doer: &Doer| !others.busy.contains(doer);
+        let has_not_failed = |one: &ParticipantId| !others.failed.contains(one);
+        self.busy.iter().any(is_missing)
+            || self.failed.iter().any(has_not_failed)
             || !self.failed.is_empty() && self != others
     }
 }
@@ -95,7 +95,6 @@ type Groups = BTreeMap<Doers, BTreeSet<u64>>;
 /// The attempts of all units, and the units of which more are wanted.
 #[derive(Debug)]
 pub(super) struct ReadyQueue {
-    replicas: usize,
     attempts: BTreeMap<Unit, Attempts>,
     pub(super) fresh: Fresh,
     /// The others that are wanted, by layer: not every worker may have them.
@@ -104,63 +103,70 @@ pub(super) struct ReadyQueue {
 
 impl ReadyQueue {
     /// For ranges whose numbers have at most `head_bits` bits.
-    pub(super) fn new(replicas: u32, head_bits: u32) -> ReadyQueue {
+    pub(super) fn new(head_bits: u32) -> ReadyQueue {
         ReadyQueue {
-            replicas: replicas.max(1) as usize,
             attempts: BTreeMap::new(),
             fresh: Fresh::new(head_bits),
             shared: BTreeMap::new(),
         }
     }
 
-    /// Changes the attempts of a unit, and files it anew. `open` tells whether it may be offered. Returns whether some
+    /// Changes the attempts of a unit, and files it anew. It has a wish if it may be offered. Returns whether some
     /// worker may have the unit now that could not before.
     pub(super) fn update(
         &mut self,
         unit: Unit,
-        open: bool,
+        wish: Option<Wish>,
         change: impl FnOnce(&mut Attempts),
     ) -> bool {
         let before = self.unfile(unit);
         let attempts = self.attempts.entry(unit).or_default();
         change(attempts);
-        let doers = attempts.doers();
-        let wanted = open && doers.busy.len() < self.replicas;
+        let doers = wish.map(|wish| (wish.need, attempts.doers(wish)));
+        let doers = doers.filter(|(need, doers)| doers.busy.len() < *need);
         let (layer, number) = priority(unit);
-        let is_fresh = attempts.is_empty();
-        if is_fresh {
+        let doers = doers.map(|(_, doers)| doers);
+        let is_new = match (&before, &doers) {
+            (_, None) => false,
+            (None, _) => true,
+            // One that nobody has begun may be of a region, for its owner alone.
+            (Some(before), Some(doers)) => {
+                let was_fresh = *before == Doers::default();
+                was_fresh && before != doers || before.exclude_more_than(doers)
+            }
+        };
+        match doers {
+            Some(doers) if doers == Doers::default() => self.fresh.insert((layer, number)),
+            Some(doers) => {
+                let groups = self.shared.entry(layer).or_default();
+                groups.entry(doers.clone()).or_default().insert(number);
+                attempts.filed = Some(doers);
+            }
+            None => {}
+        }
+        if attempts.is_empty() {
             self.attempts.remove(&unit);
         }
-        let is_new = match &before {
-            None => true,
-            Some(before) => before.exclude_more_than(&doers),
-        };
-        if wanted && is_fresh {
-            self.fresh.insert((layer, number));
-        } else if wanted {
-            let groups = self.shared.entry(layer).or_default();
-            groups.entry(doers).or_default().insert(number);
-        }
-        wanted && is_new
+        is_new
     }
 
-    /// Takes a unit out of those that are wanted. If it was one, returns the participants that could not have it.
+    /// Takes a unit out of those that are wanted. If it was one, returns those that could not have it.
     fn unfile(&mut self, unit: Unit) -> Option<Doers> {
         let priority = priority(unit);
         if self.fresh.remove(priority) {
             return Some(Doers::default());
         }
-        let doers = self.attempts.get(&unit)?.doers();
+        let doers = self.attempts.get_mut(&unit)?.filed.take()?;
         let groups = self.shared.get_mut(&priority.0)?;
         let group = groups.get_mut(&doers)?;
-        let was_wanted = group.remove(&priority.1);
+        group.remove(&priority.1);
         if group.is_empty() {
             groups.remove(&doers);
         }
         if groups.is_empty() {
             self.shared.remove(&priority.0);
         }
-        was_wanted.then_some(doers)
+        Some(doers)
     }
 
     /// Forgets the attempts of a unit that is not to be computed any more, and returns them.
@@ -211,18 +217,18 @@ impl ReadyQueue {
     ) -> Option<(u32, Run<'_>)> {
         let pile = self.fresh.pile(worker, idle, below);
         let fresh = pile.and_then(|pile| Some(pile.first()?.0));
-        // In each layer the units that are begun go first, so that they are done and forgotten.
         let end = fresh.map_or(Bound::Excluded(below), Bound::Included);
         let shared = self.shared.range((Bound::Unbounded, end));
-        let mut shared = shared.filter_map(|(&layer, groups)| {
-            Some((layer, first_group(groups, worker.participant, others)?))
-        });
-        if let Some((layer, group)) = shared.next() {
-            return Some((layer, Run::Shared(group.range(0..))));
-        }
-        let layer = fresh?;
-        let run = pile?.range((layer, 0)..=(layer, u64::MAX));
-        Some((layer, Run::Fresh(run)))
+        let mut shared = shared
+            .filter_map(|(&layer, groups)| Some((layer, first_group(groups, worker, others)?)));
+        let shared = shared.next();
+        let layer = shared.map(|(layer, _)| layer).or(fresh)?;
+        // What failed goes first, so that it is done and forgotten.
+        let has_failed = shared.is_some_and(|(_, (doers, _))| !doers.failed.is_empty());
+        let fresh = pile.filter(|_| fresh == Some(layer) && !has_failed);
+        let fresh = fresh.map(|pile| pile.range((layer, 0)..=(layer, u64::MAX)));
+        let shared = shared.map(|(_, (_, group))| group.range(0..));
+        Some((layer, Run::new(fresh, shared)))
     }
 
     /// Whether this lease is on the unit, and not ended for it.
@@ -237,74 +243,117 @@ impl ReadyQueue {
         attempts.is_some_and(|attempts| attempts.leases.is_empty() && !attempts.failed.is_empty())
     }
 
-    /// Whether `worker` may compute a unit beside the holders of the leases on it. If other participants are there, it
-    /// has to be of another one than the holders, as a participant that merely holds its tasks may be many workers.
-    pub(super) fn may_speculate(&self, worker: WorkerId, others: usize, unit: Unit) -> bool {
+    /// Whether `worker` may compute a unit beside the holders of the leases on it, if the jury has use for its vote. If
+    /// other participants are there, it has to be of another one than the holders, as a participant that merely holds its
+    /// tasks may be many workers.
+    pub(super) fn may_speculate(
+        &self,
+        worker: WorkerId,
+        others: usize,
+        unit: Unit,
+        wish: Wish,
+    ) -> bool {
         let own = worker.participant;
-        self.attempts.get(&unit).is_none_or(|attempts| {
+        let is_of_use = !wish.voters.iter().any(|voter| voter.includes(worker));
+        let may = self.attempts.get(&unit).is_none_or(|attempts| {
             let mut holders = attempts.leases.iter().map(|&(_, holder)| holder);
             let has_it =
                 holders.any(|holder| holder == worker || others > 0 && holder.participant == own);
-            let has_voted = attempts
-                .votes
-                .iter()
-                .any(|vote| vote.worker.participant == own);
-            !has_it && !has_voted && attempts.doers().may_try(own, others)
-        })
+            !has_it && attempts.doers(wish).may_try(own, others)
+        });
+        is_of_use && may
     }
 
     #[cfg(test)]
-    pub(super) fn check(&self, all: impl Iterator<Item = Unit>, is_open: impl Fn(Unit) -> bool) {
+    pub(super) fn check(
+        &self,
+        all: impl Iterator<Item = Unit>,
+        wish: impl Fn(Unit) -> Option<Wish>,
+    ) {
         let mut shared = 0;
         let mut fresh = BTreeSet::new();
         let mut begun = 0;
         for unit in all {
             let attempts = self.attempts.get(&unit);
             assert!(attempts.is_none_or(|attempts| !attempts.is_empty()));
-            let count = attempts.map_or(0, |attempts| attempts.doers().busy.len());
-            let wanted = is_open(unit) && count < self.replicas;
-            let priority = priority(unit);
-            fresh.extend((wanted && attempts.is_none()).then_some(priority));
             begun += usize::from(attempts.is_some());
-            if let Some(attempts) = attempts.filter(|_| wanted) {
-                assert!(self.shared[&priority.0][&attempts.doers()].contains(&priority.1));
-                shared += 1;
+            let none = Attempts::default();
+            let doers = wish(unit).map(|wish| (wish.need, attempts.unwrap_or(&none).doers(wish)));
+            let wanted = doers.filter(|(need, doers)| doers.busy.len() < *need);
+            let priority = priority(unit);
+            let filed = attempts.and_then(|attempts| attempts.filed.clone());
+            match wanted {
+                Some((_, doers)) if doers == Doers::default() => {
+                    assert_eq!(filed, None);
+                    fresh.insert(priority);
+                }
+                Some((_, doers)) => {
+                    assert_eq!(filed.as_ref(), Some(&doers), "{unit}");
+                    assert!(self.shared[&priority.0][&doers].contains(&priority.1));
+                    shared += 1;
+                }
+                None => assert_eq!(filed, None, "{unit}"),
             }
         }
         let groups = || self.shared.values().flatten().map(|(_, group)| group);
         assert!(groups().all(|group| !group.is_empty()));
         assert_eq!(groups().map(BTreeSet::len).sum::<usize>(), shared);
-        assert!(self.fresh.iter().eq(fresh));
+        assert_eq!(self.fresh.iter().collect::<BTreeSet<_>>(), fresh);
         assert_eq!(self.attempts.len(), begun);
     }
 }
 
-/// A group that participant `own` may have: the first after its own, so that participants look at different ones.
-fn first_group(groups: &Groups, own: ParticipantId, others: usize) -> Option<&BTreeSet<u64>> {
+/// A group that `worker` may have: the first after its own, so that participants look at different ones.
+fn first_group(
+    groups: &Groups,
+    worker: WorkerId,
+    others: usize,
+) -> Option<(&Doers, &BTreeSet<u64>)> {
     let start = Doers {
-        busy: vec![own],
+        busy: vec![Doer::Participant(worker.participant)],
         failed: Vec::new(),
     };
     let (before, after) = (groups.range(..&start), groups.range(&start..));
     let mut around = after.chain(before);
-    let group = around.find(|(doers, _)| doers.admit(own, others));
-    group.map(|(_, group)| group)
+    around.find(|(doers, _)| doers.admit(worker, others))
 }
 
-/// Units of one layer, ascending.
+/// Units of one layer, ascending: fresh ones among those that others have begun, so that nobody sees which are which.
 #[derive(Clone, Debug)]
-pub(super) enum Run<'a> {
-    Fresh(btree_set::Range<'a, Priority>),
-    Shared(btree_set::Range<'a, u64>),
+pub(super) struct Run<'a> {
+    fresh: Option<Peekable<btree_set::Range<'a, Priority>>>,
+    shared: Option<Peekable<btree_set::Range<'a, u64>>>,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        fresh: Option<btree_set::Range<'a, Priority>>,
+        shared: Option<btree_set::Range<'a, u64>>,
+    ) -> Run<'a> {
+        Run {
+            fresh: fresh.map(Iterator::peekable),
+            shared: shared.map(Iterator::peekable),
+        }
+    }
 }
 
 impl Iterator for Run<'_> {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
-        match self {
-            Run::Fresh(run) => run.next().map(|priority| priority.1),
-            Run::Shared(run) => run.next().copied(),
+        let fresh = self.fresh.as_mut().and_then(Peekable::peek);
+        let fresh = fresh.map(|priority| priority.1);
+        let shared = self.shared.as_mut().and_then(Peekable::peek);
+        let shared = shared.copied().copied();
+        let is_fresh = match (fresh, shared) {
+            (Some(fresh), Some(shared)) => fresh < shared,
+            (fresh, _) => fresh.is_some(),
+        };
+        if is_fresh {
+            let next = self.fresh.as_mut().and_then(Iterator::next);
+            next.map(|priority| priority.1)
+        } else {
+            self.shared.as_mut().and_then(Iterator::next).copied()
         }
     }
 }

@@ -10,6 +10,7 @@
 use chomp_table::sources::draws_on;
 use chomp_table::{Digest, Head};
 
+use super::arbitration::Cause;
 use super::ids::{LeaseId, Unit};
 use super::messages::{Action, Rejection, StopReason};
 use super::slots::State;
@@ -25,7 +26,7 @@ impl Plan {
             || !self.units.contains(unit)
             || self.units.state(unit) != State::Committed
             || self
-                .units
+                .jury
                 .known(unit)
                 .is_none_or(|known| known.digest != digest)
         {
@@ -33,13 +34,15 @@ impl Plan {
         }
         self.out.push(Action::Lose { head });
         self.drop_shards();
-        let was_doubted = self.end_check(head).is_some();
-        self.units.ranges.uncommit(head);
+        let known = self.jury.known(unit).expect("it was committed");
+        self.end_wait(unit);
+        self.units.ranges.uncommit(head, known);
         self.block_dependants(head);
+        self.block_reopened();
         let times = self.units.ranges.count_lost_record(head);
         // Workers may put records that are none; the coordinator's own record stays.
-        if was_doubted || times > self.settings.failures_max {
-            self.arbitrate(unit);
+        if times > self.settings.failures_max {
+            self.arbitrate(unit, Cause::Unsettled);
         }
         self.reconsider(unit);
         if times > self.settings.failures_max + 1 {
@@ -58,23 +61,28 @@ impl Plan {
         let mut dependants: Vec<Unit> = ready.filter(|&unit| depends(unit)).collect();
         dependants.sort_unstable();
         dependants.dedup();
-        // No worker can compute these again before the range is back; the coordinator waits for that.
-        let doubted = self.checks.all_doubted().map(Unit::Range);
-        for unit in doubted.filter(|&unit| depends(unit)).collect::<Vec<_>>() {
-            self.arbitrate(unit);
-        }
         for unit in dependants {
             if let Unit::Range(other) = unit
                 && self.units.state(unit) == State::Ready
             {
-                self.drop_check(other, Some(Rejection::Stale));
+                self.void_votes(unit, &Rejection::Stale);
                 self.drop_copies(unit);
                 self.units.ranges.block(other);
             }
         }
     }
 
-    /// Forgets the votes on a unit, and ends each lease on it as a whole.
+    /// No worker can find a durable range again whose sources are lost. The coordinator waits for them.
+    fn block_reopened(&mut self) {
+        for unit in self.jury.reopened().collect::<Vec<_>>() {
+            if self.units.state(unit) == State::Committed && !self.units.is_ready(unit) {
+                self.drop_copies(unit);
+                self.arbitrate(unit, Cause::Unsettled);
+            }
+        }
+    }
+
+    /// Forgets the attempts at a unit, and ends each lease on it as a whole.
     fn drop_copies(&mut self, unit: Unit) {
         let attempts = self.ready.of(unit);
         let leases = attempts.map(|attempts| attempts.leases.iter().map(|&(id, _)| id).collect());
@@ -94,40 +102,38 @@ impl Plan {
         for unit in self.units.shards.numbers().map(Unit::Shard) {
             self.drop_copies(unit);
             self.arbitrations.remove(unit);
+            self.withdraw_known(unit);
         }
         self.end_read_backs();
         self.units.shards.clear();
         self.oldest_merge = LeaseId(self.next_lease);
-        self.forget_deliveries(super::workers::Delivery::is_shard);
     }
 
     /// Withdraws a range whose known content is wrong, with all ranges that follow from it.
     pub(super) fn condemn(&mut self, head: Head) {
         let mut condemned = vec![head];
         condemned.extend(self.units.ranges.followers(&[head]));
-        let is_known = |head: &Head| self.units.known(Unit::Range(*head)).is_some();
+        let is_known = |head: &Head| self.jury.known(Unit::Range(*head)).is_some();
         let heads: Vec<Head> = condemned.iter().copied().filter(is_known).collect();
         if !heads.is_empty() && !self.is_faulty() {
             self.out.push(Action::Withdraw { heads });
         }
         self.drop_shards();
         self.oldest_lease = LeaseId(self.next_lease);
-        for &head in &condemned {
+        for head in condemned {
             self.condemn_one(head);
         }
-        condemned.sort_unstable();
-        self.forget_deliveries(|delivery| match delivery.unit() {
-            Unit::Range(head) => condemned.binary_search(&head).is_ok(),
-            Unit::Shard(_) => false,
-        });
+        self.block_reopened();
     }
 
     fn condemn_one(&mut self, head: Head) {
         let unit = Unit::Range(head);
-        self.forget_claims(unit);
+        self.arbitrations.remove(unit);
         match self.units.state(unit) {
             State::Committed => {
-                self.units.ranges.uncommit(head);
+                let known = self.jury.known(unit).expect("it was committed");
+                self.drop_copies(unit);
+                self.units.ranges.uncommit(head, known);
             }
             State::Ready => {
                 self.drop_copies(unit);
@@ -147,7 +153,7 @@ impl Plan {
                 }
             }
         }
-        self.units.forget(unit);
+        self.withdraw_known(unit);
         self.reconsider(unit);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chomp_table::Head;
 
+use super::jury::Standing;
 use super::messages::Work;
 use super::slots::State;
 use super::workers::Waiter;
@@ -12,15 +13,18 @@ use super::{Plan, SubmissionId, Unit};
 impl Plan {
     /// Panics unless the plan agrees with itself.
     pub(super) fn check_invariants(&self) {
-        self.units.ranges.check();
+        self.units
+            .ranges
+            .check(|head| self.jury.known(Unit::Range(head)));
         self.units.shards.check();
-        self.ready
-            .check(self.all_units(), |unit| self.is_open(unit));
+        self.ready.check(self.all_units(), |unit| {
+            self.is_open(unit).then(|| self.wish(unit))
+        });
         self.check_states();
         self.check_leases();
         self.check_workers();
         self.check_pending();
-        self.check_checks();
+        self.check_votes();
         self.check_read_backs();
         self.check_requests();
         if self.publishing {
@@ -55,9 +59,6 @@ impl Plan {
             let idle = !self.workers[&worker].is_busy();
             let wanted = self.ready.wanted_by(worker, others, idle, self.below());
             assert!(wanted.is_none(), "request {request} waits in vain");
-            let mut checks = self.checks.free();
-            let check = checks.find(|(voters, _)| self.may_check(worker, voters));
-            assert!(check.is_none(), "request {request} does not check");
             let read_back = self.wanted_read_back(self.offered_until, worker);
             assert!(read_back.is_none(), "request {request} does not read back");
         }
@@ -72,16 +73,15 @@ impl Plan {
             }
             let attempts = self.ready.of(unit);
             assert!(
-                attempts.is_none() || self.units.state(unit) == State::Ready,
+                attempts.is_none()
+                    || self.units.state(unit) == State::Ready
+                    || self.jury.is_reopened(unit),
                 "{unit} is not open"
             );
             for (id, holder) in attempts.iter().flat_map(|attempts| &attempts.leases) {
                 let lease = &self.leases[id];
                 assert_eq!(lease.worker, *holder);
                 assert!(lease.work.contains(unit));
-            }
-            for vote in attempts.iter().flat_map(|attempts| &attempts.votes) {
-                assert!(!self.outcasts.contains_key(&vote.worker.participant));
             }
         }
         for &head in &self.condemned {
@@ -99,11 +99,6 @@ impl Plan {
             };
             let open_units = lease.work.units().filter(is_open).count();
             match &lease.work {
-                Work::Check { .. } => {
-                    let checks = self.checks.all().values();
-                    let waiting = checks.filter(|check| check.lease == Some(*id)).count();
-                    assert_eq!(lease.open_units, waiting);
-                }
                 Work::ReadBack { .. } => {}
                 _ => assert_eq!(lease.open_units, open_units),
             }
@@ -164,7 +159,7 @@ impl Plan {
         for (&id, pending) in &self.pending {
             let writes = !pending.writing.is_empty();
             assert!(
-                writes || pending.writes_awaited > 0 || pending.held > 0,
+                writes || pending.writes_awaited > 0 || pending.votes > 0,
                 "submission {id} waits for nothing"
             );
             assert!(writes || pending.waiters.is_empty());
@@ -179,9 +174,9 @@ impl Plan {
             for &waiter in &pending.waiters {
                 *waits.entry(waiter).or_default() += 1;
             }
-            let checks = self.checks.all().values();
-            let held = checks.filter(|check| check.held == Some(id));
-            assert_eq!(held.count(), pending.held);
+            let votes = self.jury.voted().flat_map(|unit| self.jury.votes(unit));
+            let votes = votes.filter(|vote| vote.submission == id);
+            assert_eq!(votes.count(), pending.votes);
         }
         for (id, pending) in &self.pending {
             assert_eq!(pending.writes_awaited, waits.remove(id).unwrap_or(0));
@@ -189,49 +184,40 @@ impl Plan {
         assert!(waits.is_empty(), "answered but awaited: {waits:?}");
     }
 
-    fn check_checks(&self) {
-        let mut free = BTreeSet::new();
-        for (&head, check) in self.checks.all() {
-            let unit = Unit::Range(head);
-            assert!(!self.arbitrations.contains(unit));
-            if let Some(lease) = check.lease {
-                assert!(self.leases.contains_key(&lease));
-            } else {
-                free.insert((&check.voters, head));
+    fn check_votes(&self) {
+        self.jury.check();
+        for unit in self.jury.voted() {
+            assert!(!self.is_faulty(), "{unit} waits for votes after a fault");
+            for vote in self.jury.votes(unit) {
+                assert!(!self.outcasts.contains_key(&vote.worker.participant));
             }
-            let voters = check.voters.iter().map(|voter| voter.participant);
-            let participants: BTreeSet<_> = voters.clone().collect();
-            assert!(participants.iter().copied().eq(voters), "one vote each");
-            if check.held.is_none() {
-                assert_eq!(self.units.state(unit), State::Committed);
-                assert_eq!(self.units.known(unit), Some(check.content));
-                continue;
+            let is_disputed = self.jury.standing(unit) == Standing::Disputed;
+            assert!(!is_disputed || self.arbitrations.contains(unit), "{unit}");
+            if let Standing::Settled(_) = self.jury.standing(unit) {
+                assert!(self.arbitrations.contains(unit), "{unit} is settled");
             }
-            assert_eq!(self.units.state(unit), State::Ready);
-            let attempts = self.ready.of(unit).expect("those who found it");
-            let voters: BTreeSet<_> = attempts.votes.iter().map(|vote| vote.worker).collect();
-            assert!(attempts.leases.is_empty() && voters.iter().eq(&check.voters));
-            assert!(
-                attempts
-                    .votes
-                    .iter()
-                    .all(|vote| vote.content == check.content)
-            );
-            let contact = self.settings.contact_ms();
-            let mut may = self.workers.iter().filter(|(id, worker)| {
-                self.may_check(**id, &check.voters)
-                    && worker.heard.plus(contact) > self.holds_checked_at
-                    && !self.owes(id.participant)
-            });
-            // If the check in hand comes to nothing, that is looked at again.
-            let is_awaited = check.lease.is_some() || may.next().is_some();
-            assert!(is_awaited, "{head} waits in vain");
         }
-        assert_eq!(self.checks.free().collect::<BTreeSet<_>>(), free);
-        let doubted = free.iter().map(|(_, head)| *head);
-        let doubted: BTreeSet<_> = doubted
-            .filter(|head| self.checks.all()[head].held.is_none())
-            .collect();
-        assert_eq!(self.checks.doubted().collect::<BTreeSet<_>>(), doubted);
+        let agreed = self.jury.voted().filter(|&unit| {
+            let is_agreed = self.jury.standing(unit) == Standing::Agreed;
+            is_agreed && !self.arbitrations.contains(unit)
+        });
+        let agreed: BTreeSet<Unit> = agreed.collect();
+        let awaited: BTreeSet<Unit> = self.awaited_units().collect();
+        assert!(agreed.is_subset(&awaited), "{agreed:?} of {awaited:?}");
+        for &unit in &awaited {
+            assert!(!self.arbitrations.contains(unit));
+            assert!(
+                agreed.contains(&unit) || self.jury.is_reopened(unit),
+                "{unit}"
+            );
+        }
+        if self.is_running() {
+            for unit in self.jury.reopened() {
+                let is_cared_for = awaited.contains(&unit)
+                    || self.arbitrations.contains(unit)
+                    || self.units.state(unit) != State::Committed;
+                assert!(is_cared_for, "nobody cares for {unit}");
+            }
+        }
     }
 }

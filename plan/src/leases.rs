@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use chomp_table::Head;
 
 use super::Plan;
-use super::attempts::Attempts;
+use super::arbitration::Cause;
+use super::attempts::{Attempts, Wish};
 use super::ids::{LeaseId, Millis, ParticipantId, Unit, WorkerId};
 use super::messages::{Action, Loss, Work};
 use super::slots::{FailedAttempt, State};
@@ -90,23 +91,15 @@ impl Ended {
 }
 
 impl Work {
-    /// The units that this work computes. A check and a reading back compute none.
+    /// The units that this work computes. Reading back computes none.
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
         let (heads, shard): (&[Head], _) = match self {
             Work::Evaluate { heads, .. } => (heads, None),
-            Work::Check { .. } | Work::ReadBack { .. } => (&[], None),
+            Work::ReadBack { .. } => (&[], None),
             Work::Merge { shard, .. } => (&[], Some(*shard)),
         };
         let ranges = heads.iter().map(|&head| Unit::Range(head));
         ranges.chain(shard.map(Unit::Shard))
-    }
-
-    /// The ranges that this work evaluates, to write them or to check them.
-    pub(super) fn heads(&self) -> &[Head] {
-        match self {
-            Work::Evaluate { heads, .. } | Work::Check { heads, .. } => heads,
-            Work::Merge { .. } | Work::ReadBack { .. } => &[],
-        }
     }
 
     pub(super) fn contains(&self, unit: Unit) -> bool {
@@ -132,7 +125,7 @@ impl Plan {
         let deadline = now.plus(self.settings.lease_ms);
         let straggler_ms = self.settings.straggler_ms;
         let slow_after = match work {
-            Work::Evaluate { .. } | Work::Check { .. } => self.task_time.slow_after(straggler_ms),
+            Work::Evaluate { .. } => self.task_time.slow_after(straggler_ms),
             Work::Merge { .. } | Work::ReadBack { .. } => straggler_ms,
         };
         let lease = Lease {
@@ -170,9 +163,8 @@ impl Plan {
         for id in leases {
             let lease = self.leases.get_mut(&id);
             match lease.filter(|lease| lease.worker == worker && !is_over) {
-                // These are short, and perhaps no other worker may do them.
-                Some(lease) if matches!(lease.work, Work::Check { .. } | Work::ReadBack { .. }) => {
-                }
+                // This is short, and perhaps no other worker may do it.
+                Some(lease) if matches!(lease.work, Work::ReadBack { .. }) => {}
                 Some(lease) => {
                     self.deadlines.remove(&(lease.deadline, id));
                     self.deadlines.insert((deadline, id));
@@ -226,7 +218,7 @@ impl Plan {
         {
             let is_open = self.units.contains(unit) && self.is_open(unit);
             if self.is_running() && is_open && self.ready.is_left_over(unit) {
-                self.arbitrate(unit);
+                self.arbitrate(unit, Cause::Unsettled);
             }
         }
     }
@@ -257,13 +249,9 @@ impl Plan {
             Loss::Expired { .. } => FailedAttempt::Expired,
             Loss::Failed { .. } | Loss::Rejected { .. } => FailedAttempt::Failed,
         });
-        match &lease.work {
-            Work::Check { heads, .. } => self.check_ended(heads, id),
-            // If the shard is something else than was said, that is no failure of its reader.
-            Work::ReadBack { shard } => {
-                return self.read_back_ended(*shard, id, lease.worker);
-            }
-            Work::Evaluate { .. } | Work::Merge { .. } => {}
+        // If the shard is something else than was said, that is no failure of its reader.
+        if let Work::ReadBack { shard } = lease.work {
+            return self.read_back_ended(shard, id, lease.worker);
         }
         for unit in lease.work.units() {
             if !self.ready.is_at(id, unit) {
@@ -305,8 +293,7 @@ impl Plan {
             FailedAttempt::Failed => self.settings.failures_max,
         };
         if attempts >= most && !self.is_faulty() {
-            self.arbitrate(unit);
-            self.arbitrations.note_failed_attempts(unit, attempts, last);
+            self.arbitrate(unit, Cause::Failed(attempts, last.clone()));
         }
     }
 
@@ -324,18 +311,14 @@ impl Plan {
         lease
     }
 
-    /// Ends the lease of a check or a reading back that is of no more use.
+    /// Ends the lease of a reading back that is of no more use.
     pub(super) fn cancel(&mut self, id: LeaseId) -> Lease {
         self.forget_lease(id)
     }
 
-    /// Ends all work on a unit whose content is agreed, and returns its attempts. `finisher` is the worker whose vote
-    /// was the last, if it was one of a worker.
-    pub(super) fn finish_unit(&mut self, unit: Unit, finisher: Option<WorkerId>) -> Attempts {
+    /// Ends all work on a unit whose content is settled, which these participants have found.
+    pub(super) fn finish_unit(&mut self, unit: Unit, finders: &[ParticipantId]) {
         let attempts = self.ready.close(unit);
-        let voters = attempts.votes.iter().map(|vote| vote.worker);
-        let finders = voters.chain(finisher).map(|worker| worker.participant);
-        let finders: Vec<ParticipantId> = finders.collect();
         for &(id, holder) in &attempts.leases {
             let lease = self.leases.get_mut(&id).expect("the unit is leased");
             lease.open_units -= 1;
@@ -347,14 +330,13 @@ impl Plan {
             }
             self.forget_lease(id);
         }
-        attempts
     }
 
     /// Changes the attempts of a unit, and has requests looked at again if a worker may have it now that could not
     /// before.
     pub(super) fn update_attempts(&mut self, unit: Unit, change: impl FnOnce(&mut Attempts)) {
-        let open = self.is_open(unit);
-        if self.ready.update(unit, open, change) {
+        let wish = self.is_open(unit).then(|| self.wish(unit));
+        if self.ready.update(unit, wish, change) {
             self.requests_dirty = true;
             let priority = priority(unit);
             self.recheck_workers
@@ -367,9 +349,26 @@ impl Plan {
         self.update_attempts(unit, |_| {});
     }
 
+    /// What the jury wants for a unit.
+    pub(super) fn wish(&self, unit: Unit) -> Wish {
+        Wish {
+            need: self.jury.need(unit),
+            voters: self.jury.doers(unit),
+            is_by_worker: self.jury.is_by_worker(),
+        }
+    }
+
     /// Whether this unit may be leased for computing it.
     pub(super) fn is_open(&self, unit: Unit) -> bool {
-        let is_held = matches!(unit, Unit::Range(head) if self.checks.contains(head));
-        self.units.state(unit) == State::Ready && !self.arbitrations.contains(unit) && !is_held
+        let is_wanted = match self.units.state(unit) {
+            State::Ready => true,
+            State::Committed => {
+                matches!(unit, Unit::Range(_))
+                    && self.jury.is_reopened(unit)
+                    && self.units.is_ready(unit)
+            }
+            State::Blocked | State::Committing(_) => false,
+        };
+        is_wanted && !self.arbitrations.contains(unit)
     }
 }

@@ -11,8 +11,9 @@
 //! | `messages`, `ids`, `reasons`, `settings`, `waiting` | what the plan and its caller tell each other |
 //! | `units`, `ranges`, `shards`, `slots` | the units and their states |
 //! | `offers`, `attempts`, `regions`, `leases`, `patience` | which worker gets which task, and for how long |
-//! | `judging`, `submissions`, `checks`, `read_backs` | what becomes of a result |
-//! | `arbitration`, `doubts`, `healing`, `workers`, `past` | what follows when something was wrong or is lost |
+//! | `jury`, `eligible` | what is believed of a unit, and how long it waits for votes |
+//! | `judging`, `submissions`, `read_backs` | what becomes of a result |
+//! | `arbitration`, `healing`, `workers`, `past` | what follows when something was wrong or is lost |
 //! | `publication`, [`forecast`] | the end of a job; the estimate of a job |
 //!
 //! # A unit
@@ -21,10 +22,10 @@
 //! [units](Unit), and the plan does the same with both:
 //!
 //! ```text
-//!   blocked ── its sources are committed ──> ready ──> (held) ──> committing ── durable ──> committed
-//!      ^                                      │  ^       │                                       │
-//!      │        leased to workers, whose results are votes                                       │
-//!      └───────────────── its record is lost, or was wrong ──────────────────────────────────────┘
+//!   blocked ── its sources are committed ──> ready ── enough votes ──> committing ── durable ──> committed
+//!      ^                                      │  ^                                                  │
+//!      │        leased to workers, whose results are votes                                          │
+//!      └───────────────── its record is lost, or was wrong ─────────────────────────────────────────┘
 //! ```
 //!
 //! # What always holds
@@ -34,21 +35,21 @@
 //!   layers may be offered beside it, and low layers go first. Shards come when all ranges are
 //!   durable, and the publication when all shards are, and are read back.
 //! * **Leases decide who works, never what is right.** A result counts if its worker was given a lease on the unit,
-//!   whether that still stands or not. Each is a **vote** of its participant for a content. A content is **agreed**
-//!   when [`Settings::replicas`] participants found the same.
-//! * **Checks.** Some ranges, which chance chooses when their content is agreed, are **held** back until
-//!   another participant has found the same. Nothing waits for a check that no worker can make.
+//!   whether that still stands or not. Each is a **vote** of its participant for a content. A unit is settled
+//!   when [`Settings::replicas`] participants found the same. Ranges that are **drawn**, nobody knows which, need one more
+//!   vote, and are offered to one participant more from the start. Nothing waits for a vote that nobody can give.
 //! * **Reading back.** Before the table is published, each shard is read by a participant that did not write it, if one
 //!   is there.
-//! * **The coordinator decides disagreements.** It computes the unit itself: an **arbitration**. The participant that
-//!   said otherwise gets no more tasks, and every unit that it found is in **doubt**: others check it. Nothing is
-//!   merged or published while something is in doubt.
+//! * **The coordinator decides disputes.** It computes the unit itself: an **arbitration**. The participant that
+//!   said otherwise is **struck out**: it gets no more tasks, and its votes are gone, so units that it settled may be open
+//!   again, for others to find. Nothing is merged or published while that is so.
 //! * **The job heals itself.** A range whose record is lost is computed again, and has to come out the same. A range
 //!   that turns out wrong is withdrawn with all that follows from it, and results from before that are not taken any
 //!   more. The same happens to a range because of which the finished table contradicts itself. The job stops only if
 //!   the store keeps losing the same range.
 //! * **Once.** A unit is written once, unless it was withdrawn in between. A result that is written is acknowledged ([`Verdict::Accepted`],
-//!   [`Verdict::Duplicate`]) only when durable; a check writes nothing. A result for a unit that is just being written waits for that write.
+//!   [`Verdict::Duplicate`]) only when durable. Of several results the first that found the content is written. A result
+//!   for a unit that is just being written waits for that write.
 //! * **Every request and every submission is answered exactly once**; requests of a worker that
 //!   left, and those withdrawn, are not.
 //! * **No idling.** A request waits only while there is no work that its worker may have. Each unit that is ready has
@@ -87,12 +88,12 @@
 
 mod arbitration;
 mod attempts;
-mod checks;
-mod doubts;
+mod eligible;
 pub mod forecast;
 mod healing;
 mod ids;
 mod judging;
+mod jury;
 mod leases;
 mod messages;
 mod offers;
@@ -127,12 +128,13 @@ pub use messages::{
     PlanError, QuarantineReason, Rejection, RequestId, Settings, StopReason, SubmissionId, Task,
     Unit, Verdict, Work, WorkerId, WorkerProgress,
 };
-pub use past::Past;
+pub use past::{Found, Past};
 pub use settings::HEAD_BITS_MAX;
 
 use arbitration::Arbitrations;
 use attempts::ReadyQueue;
-use checks::Checks;
+use eligible::Awaited;
+use jury::{Jury, Rule};
 use leases::{Ended, Lease, TypicalTaskTime};
 use patience::Patience;
 use ranges::Ranges;
@@ -140,7 +142,7 @@ use read_backs::ReadBacks;
 use shards::Shards;
 use submissions::Pending;
 use units::Units;
-use workers::{Delivery, Outcast, Waiter, Worker};
+use workers::{Outcast, Waiter, Worker};
 
 /// How far the job is: running, finished or stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,8 +172,11 @@ pub struct Plan {
     /// The participants whose workers get no more tasks.
     outcasts: BTreeMap<ParticipantId, Outcast>,
     patience: Patience,
-    /// The units whose content each participant found.
-    delivered: BTreeMap<ParticipantId, Vec<Delivery>>,
+    jury: Jury,
+    /// The units that wait for votes.
+    awaited: Awaited,
+    /// The time when each worker last asked for a task, or handed one in.
+    asked: BTreeSet<(Millis, WorkerId)>,
     /// The requests that wait for a task.
     requests: BTreeMap<RequestId, WorkerId>,
     /// The workers that wait, each by its first request: before others those that have a thread without a task.
@@ -196,24 +201,22 @@ pub struct Plan {
     oldest_lease: LeaseId,
     /// Results of leases on shards that have ended count only from this lease on.
     oldest_merge: LeaseId,
-    /// The submissions that are not answered, or of which a range is held.
+    /// The submissions that are not answered, or of which a vote waits for others.
     pending: BTreeMap<SubmissionId, Pending>,
-    /// The ranges that wait for a check.
-    checks: Checks,
+    /// Those that may go on when the present event is taken in.
+    stirred: BTreeSet<SubmissionId>,
     read_backs: ReadBacks,
     /// The ranges that are being written and turned out wrong meanwhile.
     condemned: BTreeSet<Head>,
     publishing: bool,
     /// The shards that were durable before the table is cut, and the first range that was not: none that has words of it,
     /// or of later ones, is of use.
-    shards_before: BTreeMap<u32, Digest>,
+    shards_before: BTreeMap<u32, (Digest, Found)>,
     missing_before: Head,
     /// The ranges that the coordinator computed because the table could not be published.
     suspects: BTreeSet<Head>,
     /// The time of the latest event.
     now: Millis,
-    /// When the plan last looked whether all held ranges may still be checked.
-    holds_checked_at: Millis,
     /// The actions that follow from the present event.
     out: Vec<Action>,
 }
@@ -225,17 +228,11 @@ impl Plan {
     ///
     /// If the job has too many ranges, or `past` knows a unit in two versions.
     pub fn new(settings: Settings, past: &Past) -> Result<(Plan, Vec<Action>), PlanError> {
-        let ranges = Ranges::new(&settings, &past.ranges, &past.lost)?;
+        let ranges = Ranges::new(&settings, &past.ranges)?;
         let mut plan = Plan::of(settings, ranges);
+        plan.recall(past)?;
         for head in (0..plan.units.ranges.count()).map(Head) {
             plan.reconsider(Unit::Range(head));
-        }
-        for &(number, digest) in &past.shards {
-            let before = plan.shards_before.insert(number, digest);
-            if before.is_some_and(|before| before != digest) {
-                let unit = Unit::Shard(number);
-                return Err(PlanError::Disagreement { unit });
-            }
         }
         let mut heads: Vec<u64> = past.ranges.iter().map(|summary| summary.head.0).collect();
         heads.sort_unstable();
@@ -245,7 +242,10 @@ impl Plan {
         if plan.units.ranges.is_complete() {
             plan.cut_shards();
         }
-        plan.recall(past);
+        for unit in plan.jury.reopened().collect::<Vec<_>>() {
+            plan.reopened(unit);
+        }
+        plan.review();
         plan.advance_arbitrations();
         plan.advance_publication();
         let actions = std::mem::take(&mut plan.out);
@@ -254,13 +254,21 @@ impl Plan {
 
     fn of(settings: Settings, ranges: Ranges) -> Plan {
         let next_lease = settings.epoch << 32;
+        let rule = Rule {
+            replicas: settings.replicas.max(1),
+            draw_one_in: settings.draw_one_in,
+            draw_own_one_in: settings.draw_own_one_in,
+            key: settings.key,
+        };
+        let mut jury = Jury::new(rule, ranges.count());
+        jury.set_alone(true);
         Plan {
             phase: Phase::Running,
             units: Units {
                 ranges,
                 shards: Shards::default(),
             },
-            ready: ReadyQueue::new(settings.replicas, settings.head_bits()),
+            ready: ReadyQueue::new(settings.head_bits()),
             arbitrations: Arbitrations::default(),
             workers: BTreeMap::new(),
             silences: BTreeSet::new(),
@@ -268,7 +276,9 @@ impl Plan {
             present: BTreeMap::new(),
             outcasts: BTreeMap::new(),
             patience: Patience::default(),
-            delivered: BTreeMap::new(),
+            jury,
+            awaited: Awaited::default(),
+            asked: BTreeSet::new(),
             requests: BTreeMap::new(),
             queue: BTreeSet::new(),
             recheck_workers: BTreeSet::new(),
@@ -285,7 +295,7 @@ impl Plan {
             // How the table was cut before is not known.
             oldest_merge: LeaseId(next_lease),
             pending: BTreeMap::new(),
-            checks: Checks::default(),
+            stirred: BTreeSet::new(),
             read_backs: ReadBacks::default(),
             condemned: BTreeSet::new(),
             publishing: false,
@@ -293,7 +303,6 @@ impl Plan {
             missing_before: Head(0),
             suspects: BTreeSet::new(),
             now: Millis::default(),
-            holds_checked_at: Millis::default(),
             out: Vec::new(),
             settings,
         }
@@ -325,11 +334,15 @@ impl Plan {
         if let Some(worker) = event.sender() {
             self.heard(now, worker);
         }
+        let was_in_doubt = self.is_in_doubt();
         self.dispatch(now, event);
         if !self.is_running() {
-            self.end_holds();
+            self.end_votes();
         }
-        self.release_for_debtors();
+        self.review_for_debtors();
+        self.advance_stirred();
+        // Shards may be merged after the last doubt.
+        self.requests_dirty |= was_in_doubt && !self.is_in_doubt();
         self.advance_arbitrations();
         self.advance_publication();
         self.answer_requests(now);
@@ -360,14 +373,12 @@ impl Plan {
                 worker,
                 lease,
                 ranges,
-                rng,
-            } => self.evaluated(submission, worker, lease, &ranges, rng),
-            Event::Checked {
+            } => self.evaluated(submission, worker, lease, &ranges),
+            Event::Confirmed {
                 submission,
                 worker,
                 lease,
-                ranges,
-            } => self.checked(submission, worker, lease, &ranges),
+            } => self.confirmed(submission, worker, lease),
             Event::Merged {
                 submission,
                 worker,
@@ -400,7 +411,7 @@ impl Plan {
             Event::Tick => {
                 self.expire(now);
                 self.forget_silent(now);
-                self.release_uncheckable();
+                self.review();
                 self.arbitrate_left_over(now);
             }
             Event::Shutdown => {
@@ -417,7 +428,7 @@ impl Plan {
         let others = [
             self.next_silence(),
             self.next_speculation(),
-            self.next_hold_check(),
+            self.next_review(),
             self.next_read_back(),
             self.next_left_over(),
             self.next_patience(),
@@ -434,8 +445,8 @@ impl Plan {
     /// down may go then.
     pub fn is_quiet(&self) -> bool {
         self.leases.is_empty()
-            && self.pending.is_empty()
-            && self.arbitrations.under_way.is_none()
+            && self.pending.values().all(Pending::rests)
+            && !self.arbitrations.is_busy()
             && !self.read_backs.is_reading()
             && !self.publishing
     }

@@ -41,7 +41,7 @@ pub enum Event {
         worker: WorkerId,
         leases: Vec<LeaseId>,
     },
-    /// A worker hands a lease back undone. This is a failed attempt at a check or at reading back, and at nothing else.
+    /// A worker hands a lease back undone. This is a failed attempt at reading back, and at nothing else.
     Returned { worker: WorkerId, lease: LeaseId },
     /// A worker could not do its task. This is a failed attempt.
     Failed {
@@ -50,23 +50,20 @@ pub enum Event {
         reason: String,
     },
     /// A result of [`Work::Evaluate`], whose records are durable. Ends the lease. Answered by exactly one
-    /// [`Action::Settle`], now or later. Keep the result until then, or if it is [held](Verdict::Held), until
-    /// [`Action::Forget`]. `rng` is a random number that the worker cannot know: it decides which ranges are checked by
-    /// others.
+    /// [`Action::Settle`], now or later. Keep the result until then, or if it is [noted](Verdict::Noted), until
+    /// [`Action::Forget`].
     Evaluated {
         submission: SubmissionId,
         worker: WorkerId,
         lease: LeaseId,
         ranges: Vec<RangeSummary>,
-        rng: u64,
     },
-    /// A result of [`Work::Check`]: the contents of these ranges. Or one of [`Work::ReadBack`], without ranges: the
-    /// shard is what was said of it. Ends the lease. Answered by exactly one [`Action::Settle`], at once.
-    Checked {
+    /// A result of [`Work::ReadBack`]: the shard is what was said of it. Ends the lease. Answered by exactly one
+    /// [`Action::Settle`], at once.
+    Confirmed {
         submission: SubmissionId,
         worker: WorkerId,
         lease: LeaseId,
-        ranges: Vec<RangeSummary>,
     },
     /// A result of [`Work::Merge`], whose file is durable. `digest` is that of everything that is said
     /// about the shard. Ends the lease. Answered by exactly one [`Action::Settle`], now or later.
@@ -131,7 +128,7 @@ impl Event {
             | Event::Returned { worker, .. }
             | Event::Failed { worker, .. }
             | Event::Evaluated { worker, .. }
-            | Event::Checked { worker, .. }
+            | Event::Confirmed { worker, .. }
             | Event::Merged { worker, .. }
             | Event::Lost { worker, .. } => Some(*worker),
             _ => None,
@@ -160,7 +157,7 @@ pub enum Action {
     },
     /// Make these units of a submission durable, and no others of it. Answered by
     /// [`Event::Committed`] or [`Event::CommitFailed`]. Comes again for other units of the
-    /// submission, when those are checked, but only after that answer.
+    /// submission, when others have found them too, but only after that answer.
     Commit {
         submission: SubmissionId,
         units: Vec<AgreedUnit>,
@@ -178,17 +175,16 @@ pub enum Action {
     /// This range is not done any more, as its record is lost. What is in it [stays known](super::Past::lost). There is
     /// no answer, as for withdrawals.
     Lose { head: Head },
-    /// Evaluate this range, or merge this shard, in the coordinator itself. All its sources are committed. One at a
+    /// Evaluate this range, or merge this shard, in the coordinator itself. All its sources are committed. A few at a
     /// time. Answered by [`Event::Arbitrated`] or [`Event::ArbitrationFailed`].
     Arbitrate { unit: Unit },
     /// Read this shard, which is committed, and see whether it is what was said of it. One at a time. Answered by
     /// [`Event::ReadBack`].
     ReadBack { shard: u32 },
-    /// The result of an arbitration, or one that was [held](Verdict::Held), is not needed any more.
+    /// The result of an arbitration, or one that was [noted](Verdict::Noted), is not needed any more.
     Forget { submission: SubmissionId },
     /// The participant of this worker gets no more tasks, and its results are not taken any more. That has to outlive
-    /// the coordinator, as commits and withdrawals do: what it found is [doubted](super::Past::doubted) until the
-    /// coordinator has computed it.
+    /// the coordinator, as commits and withdrawals do: it has found nothing.
     Quarantine {
         worker: WorkerId,
         name: String,
@@ -244,8 +240,6 @@ pub struct Task {
 pub enum Work {
     /// Evaluate these ranges of one layer, heads ascending.
     Evaluate { layer: u32, heads: Vec<Head> },
-    /// Evaluate these ranges of one layer, heads ascending, once more after another worker, and tell their contents.
-    Check { layer: u32, heads: Vec<Head> },
     /// Write a shard. It begins in the range `head`, after `skip` stored words of that.
     Merge { shard: u32, head: Head, skip: u64 },
     /// Read a committed shard, and see whether it is what was said of it.
@@ -256,18 +250,14 @@ pub enum Work {
 #[expect(missing_docs, reason = "the fields are named for what they are")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All of it is durable, at least something thanks to this result. Or it is a check, which was
-    /// of use.
+    /// All of it is durable, or confirmed, at least something thanks to this result.
     Accepted,
     /// All of it is durable, with these very digests, thanks to others.
     Duplicate,
-    /// Some of it waits for other workers to say the same; all else is durable.
-    Noted,
-    /// Some of it waits for another worker to check it; all else is durable or waits likewise. The
-    /// worker need not wait for that, or two could wait for each other: it is told the same as
-    /// with [`Noted`](Verdict::Noted). But the result has to be kept: [`Action::Commit`] may still come for it, until
+    /// Some of it waits for others to find the same; all else is durable. The worker need not wait for that, or two
+    /// could wait for each other. But the result has to be kept: [`Action::Commit`] may still come for it, until
     /// [`Action::Forget`] does.
-    Held,
+    Noted,
     /// It was not used.
     Rejected { reason: Rejection },
 }
@@ -301,10 +291,9 @@ pub struct JobProgress {
     pub publication_work: u64,
     /// The leases that stand.
     pub leases: u64,
-    /// The results that are not answered, or of which something is held back.
+    /// The results that are not answered, or of which something waits for the votes of others.
     pub submissions: u64,
-    /// The ranges and shards that have to be computed again, as the participants that found them are not trusted or
-    /// were contradicted.
+    /// The ranges and shards that have to be computed again, as votes differ or their finders are not trusted.
     pub arbitrations: u64,
     /// The workers that are there.
     pub workers: u64,

@@ -30,6 +30,7 @@ impl Plan {
             self.requests.insert(request, worker);
             entry.requests.insert(request);
             self.requeue(worker);
+            self.asks(worker);
             return;
         }
         let answer = match self.quarantine_reason(worker) {
@@ -77,7 +78,8 @@ impl Plan {
             self.requests_dirty = true;
         }
         let is_due = |at: Option<Millis>| at.is_some_and(|at| at <= now);
-        self.requests_dirty |= is_due(self.next_read_back()) || is_due(self.next_patience());
+        // Who may read a shard back depends on who asks for tasks.
+        self.requests_dirty |= self.read_backs.is_wanted() || is_due(self.next_patience());
         self.offered_until = now;
         while let Some(worker) = self.recheck_workers.pop_first() {
             while let Some(entry) = self.workers.get(&worker)
@@ -100,14 +102,13 @@ impl Plan {
     /// Whether there may be a task for workers that would `idle`, or for all. It may return true though there is none.
     fn has_offers(&self, now: Millis, idle: bool) -> bool {
         self.ready.is_wanted(idle, self.below())
-            || self.checks.is_wanted()
             || self.read_backs.is_wanted()
             || self.slow_leases(now).next().is_some()
     }
 
     /// The layer below which work may be given out: no shard is merged while something is in doubt.
     pub(super) fn below(&self) -> u32 {
-        below(self.in_doubt() == 0)
+        below(!self.is_in_doubt())
     }
 
     /// Answers a request if there is a task for its worker. Returns whether there is.
@@ -116,13 +117,13 @@ impl Plan {
             return false;
         }
         let task = self
-            .offer_check(now, worker)
-            .or_else(|| self.offer_units(now, worker))
+            .offer_units(now, worker)
             .or_else(|| self.offer_read_back(now, worker))
             .or_else(|| self.speculate(now, worker));
         let is_served = task.is_some();
         if let Some(task) = task {
             self.withdrawn(request);
+            self.asks(worker);
             let answer = LeaseAnswer::Task(task);
             self.out.push(Action::Answer { request, answer });
         }
@@ -217,13 +218,6 @@ impl Plan {
 
     /// Speculative execution: gives `worker`, which would have nothing to do, the work of another one that is slow.
     fn speculate(&mut self, now: Millis, worker: WorkerId) -> Option<Task> {
-        let check = self
-            .slow_leases(now)
-            .find(|&(_, id)| self.may_reassign_check(worker, id));
-        if let Some((_, check)) = check {
-            self.reassign_check(check);
-            return self.offer_check(now, worker);
-        }
         let others = self.others();
         let below = self.below();
         let (lease, units) = self.slow_leases(now).find_map(|(speculate_at, id)| {
@@ -234,7 +228,9 @@ impl Plan {
                 .filter(|&unit| {
                     self.is_open(unit)
                         && priority(unit).0 < below
-                        && self.ready.may_speculate(worker, others, unit)
+                        && self
+                            .ready
+                            .may_speculate(worker, others, unit, self.wish(unit))
                 })
                 .collect();
             (!units.is_empty()).then_some(((speculate_at, id), units))

@@ -1,11 +1,14 @@
 //! What a plan learns from earlier coordinators.
 
+use std::collections::BTreeMap;
+
 use chomp_table::{Digest, RangeSummary};
 
 use super::Plan;
 use super::ids::{ParticipantId, Unit};
-use super::messages::QuarantineReason;
-use super::workers::{Delivery, Outcast};
+use super::messages::{PlanError, QuarantineReason};
+use super::slots::Content;
+use super::workers::Outcast;
 
 /// All that is known of a job from before. Units beyond the table are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,27 +20,24 @@ pub struct Past {
     /// The shards that are durable. They are of use if they have words of ranges alone before which, and among which, none
     /// is missing.
     pub shards: Vec<(u32, Digest)>,
-    /// Which participants found which of these.
-    pub found: Vec<(Unit, ParticipantId)>,
-    /// Those of these that a participant found that is not trusted any more.
-    pub doubted: Vec<Unit>,
+    /// Who found which of these. What is not here the coordinator computed itself.
+    pub found: BTreeMap<Unit, Found>,
     /// The participants that are not trusted, and why.
     pub outcasts: Vec<(ParticipantId, String)>,
 }
 
+/// Who found a unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The finders that are still trusted, ascending.
+    pub finders: Vec<ParticipantId>,
+    /// How many participants had to find it when it was settled.
+    pub needed: u32,
+}
+
 impl Plan {
-    /// Notes which participants found which units, and which are not trusted.
-    pub(super) fn recall(&mut self, past: &Past) {
-        for &(unit, participant) in &past.found {
-            if self.units.contains(unit) && self.units.known(unit).is_some() {
-                let delivered = self.delivered.entry(participant).or_default();
-                delivered.push(Delivery::of(unit));
-                if let Unit::Shard(number) = unit {
-                    let writer = self.some_worker(participant);
-                    self.units.shards.set_writer(number, Some(writer));
-                }
-            }
-        }
+    /// Notes what the journal says of ranges, and who is not trusted.
+    pub(super) fn recall(&mut self, past: &Past) -> Result<(), PlanError> {
         for (participant, reason) in &past.outcasts {
             let outcast = Outcast {
                 name: self.name(self.some_worker(*participant)),
@@ -47,6 +47,37 @@ impl Plan {
             };
             self.outcasts.insert(*participant, outcast);
         }
-        self.doubt(past.doubted.iter().copied());
+        let is_done = past.ranges.iter().map(|range| (range, true));
+        let is_lost = past.lost.iter().map(|range| (range, false));
+        for (range, is_done) in is_done.chain(is_lost) {
+            let unit = Unit::Range(range.head);
+            if !self.units.contains(unit) {
+                continue;
+            }
+            let content = Content::of_range(*range);
+            match self.jury.known(unit) {
+                Some(known) if known != content && is_done => {
+                    return Err(PlanError::Disagreement { unit });
+                }
+                Some(_) => {}
+                None => self.recall_unit(unit, content, &past.found),
+            }
+        }
+        for &(number, digest) in &past.shards {
+            let found = past.found.get(&Unit::Shard(number)).cloned();
+            let before = self
+                .shards_before
+                .insert(number, (digest, found.clone().unwrap_or_default()));
+            if before.is_some_and(|(before, _)| before != digest) {
+                let unit = Unit::Shard(number);
+                return Err(PlanError::Disagreement { unit });
+            }
+        }
+        Ok(())
+    }
+
+    fn recall_unit(&mut self, unit: Unit, content: Content, found: &BTreeMap<Unit, Found>) {
+        let Found { finders, needed } = found.get(&unit).cloned().unwrap_or_default();
+        self.jury.recall(unit, content, finders, needed);
     }
 }

@@ -27,7 +27,7 @@ const WAIT_MS: u64 = 100;
 #[derive(Debug, Default)]
 pub(super) struct Patience {
     accounts: BTreeMap<ParticipantId, Account>,
-    /// Whether a participant came to owe something since the held ranges were looked at.
+    /// Whether a participant came to owe something since the units that wait for votes were looked at.
     has_new_debtor: bool,
 }
 
@@ -79,6 +79,7 @@ impl Plan {
 
     /// Notes that a result of this worker was taken.
     pub(super) fn note_done(&mut self, worker: WorkerId) {
+        self.asks(worker);
         let account = self
             .patience
             .accounts
@@ -101,15 +102,15 @@ impl Plan {
         !self.owes(worker.participant) || account.is_none_or(may_again)
     }
 
-    /// Whether a participant has to wait between tasks. It is not counted on for checks.
+    /// Whether a participant has to wait between tasks. It is not counted on for votes.
     pub(super) fn owes(&self, participant: ParticipantId) -> bool {
         self.present.len() > 1 && self.patience.of(participant).is_some()
     }
 
-    /// Has held ranges committed that only participants may check that have to wait themselves.
-    pub(super) fn release_for_debtors(&mut self) {
+    /// Looks at the units that wait for votes of participants that have to wait themselves now.
+    pub(super) fn review_for_debtors(&mut self) {
         if std::mem::take(&mut self.patience.has_new_debtor) {
-            self.release_uncheckable();
+            self.review();
         }
     }
 

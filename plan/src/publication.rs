@@ -2,16 +2,17 @@
 
 use chomp_table::{Digest, Head};
 
+use super::arbitration::Cause;
 use super::ids::Unit;
 use super::messages::{Action, StopReason};
 use super::slots::Content;
 use super::units::Units;
-use super::{Phase, Plan};
+use super::{Found, Phase, Plan};
 
 impl Plan {
     /// Cuts the table into shards, or begins the publication, when it is time for it.
     pub(super) fn advance_publication(&mut self) {
-        let is_time = self.is_running() && !self.publishing && self.in_doubt() == 0;
+        let is_time = self.is_running() && !self.publishing && !self.is_in_doubt();
         if !is_time || !self.units.ranges.is_complete() {
             return;
         }
@@ -27,12 +28,17 @@ impl Plan {
     /// Cuts the table. Shards that are durable already are committed.
     pub(super) fn cut_shards(&mut self) {
         let Units { ranges, shards } = &mut self.units;
-        shards.cut(ranges, self.settings.shard_words);
+        let jury = &self.jury;
+        let stored = |head| {
+            let known = jury.known(Unit::Range(head));
+            known.map_or(0, |known| known.stored)
+        };
+        shards.cut(ranges, stored, self.settings.shard_words);
         for number in self.units.shards.numbers() {
             self.reconsider(Unit::Shard(number));
         }
         let missing = self.missing_before;
-        for (number, digest) in std::mem::take(&mut self.shards_before) {
+        for (number, (digest, found)) in std::mem::take(&mut self.shards_before) {
             let unit = Unit::Shard(number);
             let shards = &self.units.shards;
             // A shard may have words of the range in which the next one begins.
@@ -43,8 +49,15 @@ impl Plan {
             };
             if self.units.contains(unit) && last < missing {
                 self.ready.close(unit);
-                self.units.claim(unit, Content::of_shard(digest));
+                let Found { finders, needed } = found;
+                let writer = finders.first().map(|&finder| self.some_worker(finder));
+                self.units.shards.set_writer(number, writer);
+                let content = Content::of_shard(digest);
+                self.jury.recall(unit, content, finders, needed);
                 self.units.shards.commit(number);
+                if self.jury.is_reopened(unit) {
+                    self.reopened(unit);
+                }
             }
         }
     }
@@ -66,7 +79,9 @@ impl Plan {
     pub(super) fn unpublished(&mut self, head: Head, lost: Option<Digest>, reason: String) {
         match lost {
             Some(digest) => self.lost(head, digest),
-            None if self.suspects.insert(head) => self.arbitrate(Unit::Range(head)),
+            None if self.suspects.insert(head) => {
+                self.arbitrate(Unit::Range(head), Cause::Unsettled);
+            }
             None => self.stop(StopReason::PublishFailed { reason }),
         }
     }

@@ -13,7 +13,6 @@ use chomp_table::{Head, RangeBits, RangeSummary, head, sources};
 
 use crate::forecast::Work;
 
-use super::ids::Unit;
 use super::messages::PlanError;
 use super::settings::Settings;
 use super::slots::{Content, Slot, State};
@@ -50,11 +49,7 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    pub(super) fn new(
-        settings: &Settings,
-        done: &[RangeSummary],
-        lost: &[RangeSummary],
-    ) -> Result<Ranges, PlanError> {
+    pub(super) fn new(settings: &Settings, done: &[RangeSummary]) -> Result<Ranges, PlanError> {
         settings.check()?;
         let range_bits = settings.range_bits;
         let layers = head::layers(settings.size, range_bits);
@@ -81,13 +76,10 @@ impl Ranges {
             work_total,
             work_done: 0,
         };
-        for &summary in done {
-            ranges.resume(summary)?;
-        }
-        for summary in lost {
-            if ranges.contains(summary.head) {
-                let known = &mut ranges.slot_mut(summary.head).known;
-                known.get_or_insert(Content::of_range(*summary));
+        for summary in done {
+            let head = summary.head;
+            if ranges.contains(head) && !ranges.is_committed(head) {
+                ranges.count_committed(head, Content::of_range(*summary));
             }
         }
         ranges.resumed = ranges.done;
@@ -100,7 +92,7 @@ impl Ranges {
 
     /// The ranges of a job of which nothing is left to do and nothing needs to be known.
     pub(super) fn all_done(settings: &Settings, losing: u64) -> Result<Ranges, PlanError> {
-        let mut ranges = Ranges::new(settings, &[], &[])?;
+        let mut ranges = Ranges::new(settings, &[])?;
         for slot in &mut ranges.slots {
             slot.state = State::Committed;
         }
@@ -113,29 +105,9 @@ impl Ranges {
         Ok(ranges)
     }
 
-    /// Notes a range that is durable, unless it is beyond this table.
-    fn resume(&mut self, summary: RangeSummary) -> Result<(), PlanError> {
-        if !self.contains(summary.head) {
-            return Ok(());
-        }
-        let content = Content::of_range(summary);
-        let slot = self.slot_mut(summary.head);
-        match slot.known {
-            Some(known) if known != content => Err(PlanError::Disagreement {
-                unit: Unit::Range(summary.head),
-            }),
-            Some(_) => Ok(()),
-            None => {
-                slot.known = Some(content);
-                self.count_committed(summary.head);
-                Ok(())
-            }
-        }
-    }
-
-    /// Notes that a range, whose content is known, is durable. Returns the ranges that became ready by this.
-    pub(super) fn commit(&mut self, head: Head) -> Vec<Head> {
-        self.count_committed(head);
+    /// Notes that a range with this content is durable. Returns the ranges that became ready by this.
+    pub(super) fn commit(&mut self, head: Head, content: Content) -> Vec<Head> {
+        self.count_committed(head, content);
         let mut ready = Vec::new();
         let mut next = std::mem::replace(&mut self.watchers[index(head)], NOBODY);
         while next != NOBODY {
@@ -148,16 +120,14 @@ impl Ranges {
         ready
     }
 
-    fn count_committed(&mut self, head: Head) {
-        let slot = self.slot_mut(head);
-        slot.state = State::Committed;
-        let known = slot.known.expect("known before it is written");
+    fn count_committed(&mut self, head: Head, content: Content) {
+        self.slot_mut(head).state = State::Committed;
         self.committed[index(head) / 64] |= 1 << (head.0 % 64);
         let layer = head.layer() as usize;
         self.missing[layer] -= 1;
         self.work_done += self.work.ranges[layer];
         self.done += 1;
-        self.losing = self.losing.saturating_add(known.count);
+        self.losing = self.losing.saturating_add(content.count);
         while self.missing.get(self.open) == Some(&0) {
             self.open += 1;
         }
@@ -165,8 +135,7 @@ impl Ranges {
 
     /// Notes that a committed range is not done any more, because its record is lost or its content is withdrawn.
     /// Returns whether it is ready. The caller has to [block](Self::block) the ranges that draw on it next.
-    pub(super) fn uncommit(&mut self, head: Head) -> bool {
-        let known = self.slot(head).known.expect("the range was committed");
+    pub(super) fn uncommit(&mut self, head: Head, known: Content) -> bool {
         self.committed[index(head) / 64] &= !(1 << (head.0 % 64));
         let layer = head.layer() as usize;
         self.missing[layer] += 1;
@@ -265,11 +234,6 @@ impl Ranges {
         &mut self.slots[index(head)]
     }
 
-    /// The stored words of a committed range.
-    pub(super) fn stored(&self, head: Head) -> u64 {
-        self.slot(head).known.map_or(0, |known| known.stored)
-    }
-
     /// The open layer: all below are complete. The number of layers if all are.
     pub(super) fn open(&self) -> u32 {
         as_u32(self.open)
@@ -320,7 +284,7 @@ impl Ranges {
 
     /// Recounts everything that is kept more than once.
     #[cfg(test)]
-    pub(super) fn check(&self) {
+    pub(super) fn check(&self, content: impl Fn(Head) -> Option<Content>) {
         let heads = || (0..self.count()).map(Head);
         let mut watching = Vec::new();
         for watched in heads() {
@@ -360,7 +324,7 @@ impl Ranges {
         assert_eq!(self.work_done, work.sum::<u64>());
         let done: Vec<&Head> = self.layers.iter().flatten().filter(committed).collect();
         assert_eq!(self.done, done.len() as u64);
-        let count = |&&head: &&Head| self.slot(head).known.unwrap().count;
+        let count = |&&head: &&Head| content(head).unwrap().count;
         assert_eq!(self.losing, done.iter().map(count).sum::<u64>());
     }
 }
@@ -385,7 +349,7 @@ mod tests {
     fn followers_are_those_of_the_sources() {
         let range_bits = chomp_table::RangeBits::new(12).unwrap();
         let settings = Settings::new(18, range_bits);
-        let ranges = Ranges::new(&settings, &[], &[]).unwrap();
+        let ranges = Ranges::new(&settings, &[]).unwrap();
         let by_layer = || ranges.layers.iter().flatten();
         for first in (0..64).map(Head) {
             let mut follows = vec![first];

@@ -1,16 +1,17 @@
 //! Reading back. The store may hold another shard than a worker tells of, and another worker may have written it last.
 //! So when all shards are committed, each is read once more before the table is published.
 //!
-//! A worker of another participant than the writer's reads a shard. The writer reads it if no other worker is there, or
-//! none takes it for as long as a lease lasts. The coordinator reads a shard itself that two workers could not confirm.
+//! A worker of another participant than the writer's reads a shard. The writer reads it if no other worker asks for tasks,
+//! or none takes it for as long as a lease lasts. The coordinator reads a shard itself that two workers could not confirm.
 //! When that time is over and no worker is there, it reads all of them, one after the other. It computes a shard again
 //! that is something else than was said.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Plan;
-use super::ids::{LeaseId, Millis, Unit, WorkerId};
-use super::messages::{Action, Task, Work};
+use super::arbitration::Cause;
+use super::ids::{LeaseId, Millis, SubmissionId, Unit, WorkerId};
+use super::messages::{Action, Rejection, Task, Verdict, Work};
 
 /// After so many attempts that did not confirm a shard the coordinator reads it itself.
 const FAILED_READS_MAX: u32 = 2;
@@ -95,6 +96,26 @@ impl Plan {
         self.read_backs.is_over()
     }
 
+    /// Takes in that a worker has read a shard, which is what was said of it.
+    pub(super) fn confirmed(&mut self, submission: SubmissionId, worker: WorkerId, lease: LeaseId) {
+        let verdict = match (self.judge_sender(worker), self.work_of(worker, lease)) {
+            (Err(reason), _) => Verdict::Rejected { reason },
+            (Ok(()), Some(&Work::ReadBack { shard })) => {
+                self.note_done(worker);
+                self.confirm(shard);
+                Verdict::Accepted
+            }
+            (Ok(()), _) => {
+                let reason = Rejection::Stale;
+                Verdict::Rejected { reason }
+            }
+        };
+        self.out.push(Action::Settle {
+            submission,
+            verdict,
+        });
+    }
+
     /// Takes what the coordinator has read in a shard, unless the shards were cut anew since it began.
     pub(super) fn read_back(&mut self, shard: u32, is_whole: bool) {
         let reading = self.read_backs.reading.take();
@@ -104,7 +125,7 @@ impl Plan {
             && self.read_backs.own.remove(&shard)
             && !is_whole
         {
-            self.arbitrate(Unit::Shard(shard));
+            self.arbitrate(Unit::Shard(shard), Cause::Unsettled);
         }
     }
 
@@ -136,7 +157,8 @@ impl Plan {
             not_by.is_none_or(|writer| self.may_judge(worker, writer))
         };
         let (not_by, shards) = wanted.iter().find(others).or_else(|| {
-            let may = self.workers.len() == 1 || self.late().is_some_and(|late| late <= now);
+            let is_alone = !self.active().any(|other| other != worker);
+            let may = is_alone || self.late().is_some_and(|late| late <= now);
             wanted.first_key_value().filter(|_| may)
         })?;
         Some((*not_by, *shards.first()?))

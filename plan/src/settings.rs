@@ -44,13 +44,14 @@ pub struct Settings {
     pub tasks_per_thread: u32,
     /// The stored words of every shard but the last.
     pub shard_words: u64,
-    /// One of so many ranges is evaluated by another participant too before it is committed. 0: none is, not
-    /// even of a worker's first results.
-    pub check_one_in: u32,
-    /// The same while only one participant is there, whose workers check each other.
-    pub check_own_one_in: u32,
-    /// Of each of the first so many results of a worker one range is checked at least.
-    pub checks_first: u32,
+    /// One of so many ranges has to be found by one participant more. 0: none has, not even of a worker's first results.
+    pub draw_one_in: u32,
+    /// The same while only one participant is there, whose workers vote then.
+    pub draw_own_one_in: u32,
+    /// Of each of the first so many results of a worker one range is drawn at least.
+    pub newcomer_results: u32,
+    /// Which ranges are drawn depends on it: a random number that no worker can know, of this start alone.
+    pub key: u64,
 }
 
 impl Settings {
@@ -74,9 +75,10 @@ impl Settings {
             task_positions_min: task_positions_max >> 4,
             tasks_per_thread: 2,
             shard_words: ShardSize::PUBLISHED.shard_words as u64,
-            check_one_in: 4,
-            check_own_one_in: 16,
-            checks_first: 16,
+            draw_one_in: 4,
+            draw_own_one_in: 16,
+            newcomer_results: 16,
+            key: 0,
         }
     }
 
@@ -96,12 +98,6 @@ impl Settings {
     pub(super) fn head_bits(&self) -> u32 {
         let last = self.range_bits.heads(self.size).saturating_sub(1);
         u64::BITS - last.leading_zeros()
-    }
-
-    /// A worker that was not heard of for so long, in milliseconds, is not counted on for a check. A heartbeat
-    /// comes four times a lease, so two of them are missing then.
-    pub(super) fn contact_ms(&self) -> u64 {
-        self.lease_ms.div_ceil(2)
     }
 
     /// Whether the job can be planned. Anything that grows with the number of ranges comes after

@@ -40,13 +40,13 @@ pub(super) struct Shards {
 impl Shards {
     /// Cuts the table, of which all ranges are committed. Each shard has so many stored words, in the order of their ranges,
     /// and the last shard has the rest; there is at least one.
-    pub(super) fn cut(&mut self, ranges: &Ranges, words: u64) {
+    pub(super) fn cut(&mut self, ranges: &Ranges, stored: impl Fn(Head) -> u64, words: u64) {
         self.done = 0;
         let words = words.max(1);
         self.all = vec![Shard::new(Head(0), 0)];
         let (mut before, mut next) = (0u64, words);
         for head in (0..ranges.count()).map(Head) {
-            let after = before.saturating_add(ranges.stored(head));
+            let after = before.saturating_add(stored(head));
             while next < after {
                 let skip = next - before;
                 self.all.push(Shard::new(head, skip));

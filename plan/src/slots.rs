@@ -64,9 +64,6 @@ pub(super) enum FailedAttempt {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
-    /// The content of a unit that is committed or being written. Of any other unit, the content that it has to have, if
-    /// that is known.
-    pub(super) known: Option<Content>,
     pub(super) state: State,
     expiries: u32,
     failures: u32,
@@ -75,7 +72,6 @@ pub(super) struct Slot {
 impl Slot {
     pub(super) const fn new(state: State) -> Slot {
         Slot {
-            known: None,
             state,
             expiries: 0,
             failures: 0,

@@ -1,36 +1,36 @@
-//! Submissions: how a result becomes votes, and agreed contents are written.
+//! Submissions: how a result becomes votes, and settled contents are written.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use chomp_table::{Digest, Head, RangeSummary};
+use chomp_table::{Digest, RangeSummary};
 
 use super::Plan;
-use super::attempts::Vote;
+use super::arbitration::Cause;
 use super::ids::{LeaseId, ParticipantId, SubmissionId, Unit, WorkerId};
+use super::jury::{Standing, Vote};
 use super::messages::{Action, AgreedUnit, Loss, Rejection, StopReason, Verdict};
 use super::slots::{Content, State};
-use super::workers::Delivery;
 
-/// A result that is not answered, or of which a range is held back.
+/// A result that is not answered, or whose votes on some unit wait for others.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     /// Its units that are being written, all by one commit.
     pub(super) writing: Vec<Unit>,
     /// Its units that are written next.
     pub(super) next: Vec<AgreedUnit>,
-    /// The number of its ranges that wait for a check.
-    pub(super) held: usize,
-    /// Whether some of its units wait for the votes of other workers.
-    pub(super) awaits_votes: bool,
-    /// Whether something of it was written.
-    pub(super) wrote: bool,
+    /// The number of its votes on units that are not settled.
+    pub(super) votes: usize,
+    /// Whether one of its units has to be found by others too.
+    awaits_others: bool,
+    /// Whether something of it was of use.
+    is_of_use: bool,
     /// The number of writes of other submissions that it waits for.
     pub(super) writes_awaited: usize,
     /// The submissions that wait for this one's writes.
     pub(super) waiters: Vec<SubmissionId>,
     /// Why it is rejected after all.
     pub(super) rejection: Option<Rejection>,
-    /// Whether its worker was answered already, though a range is still held back.
+    /// Whether its worker was answered already.
     pub(super) is_answered: bool,
     /// The generation of the shards when the result came.
     generation: u32,
@@ -41,14 +41,19 @@ impl Pending {
         self.writing.is_empty() && self.next.is_empty()
     }
 
+    /// Whether nothing is under way for it: it only waits for the votes of others.
+    pub(super) fn rests(&self) -> bool {
+        self.is_answered && self.is_written()
+    }
+
     fn verdict(&self) -> Verdict {
         match &self.rejection {
-            _ if self.held > 0 => Verdict::Held,
+            _ if self.votes > 0 => Verdict::Noted,
             Some(reason) => Verdict::Rejected {
                 reason: reason.clone(),
             },
-            None if self.awaits_votes => Verdict::Noted,
-            None if self.wrote => Verdict::Accepted,
+            None if self.awaits_others => Verdict::Noted,
+            None if self.is_of_use => Verdict::Accepted,
             None => Verdict::Duplicate,
         }
     }
@@ -59,8 +64,8 @@ struct JudgedResult {
     submission: SubmissionId,
     worker: WorkerId,
     units: Vec<(Unit, Content)>,
-    /// The units that are to be checked if this result completes their votes.
-    sampled: BTreeSet<Unit>,
+    /// The unit that is to be found by another one too, since its worker is new.
+    of_newcomer: Option<Unit>,
 }
 
 impl Plan {
@@ -70,22 +75,25 @@ impl Plan {
         worker: WorkerId,
         lease: LeaseId,
         ranges: &[RangeSummary],
-        rng: u64,
     ) {
         let unit = |range: &RangeSummary| (Unit::Range(range.head), Content::of_range(*range));
         let units: Vec<(Unit, Content)> = ranges.iter().map(unit).collect();
         let judged = self.judge_ranges(worker, lease, ranges);
-        let sampled = self.sample(worker, ranges, rng);
+        let mut of_newcomer = None;
         if judged.is_ok()
             && let Some(entry) = self.workers.get_mut(&worker)
         {
             entry.results += 1;
+            if entry.results <= self.settings.newcomer_results.into() {
+                let units = units.iter().map(|(unit, _)| *unit);
+                of_newcomer = self.jury.of_newcomer(units);
+            }
         }
         let result = JudgedResult {
             submission,
             worker,
             units,
-            sampled: sampled.into_iter().map(Unit::Range).collect(),
+            of_newcomer,
         };
         self.receive_result(result, lease, judged);
     }
@@ -99,12 +107,12 @@ impl Plan {
         digest: Digest,
     ) {
         let unit = (Unit::Shard(shard), Content::of_shard(digest));
-        let judged = self.judge_shard(worker, lease, unit);
+        let judged = self.judge_shard(worker, lease, unit.0);
         let result = JudgedResult {
             submission,
             worker,
             units: vec![unit],
-            sampled: BTreeSet::new(),
+            of_newcomer: None,
         };
         self.receive_result(result, lease, judged);
     }
@@ -125,23 +133,18 @@ impl Plan {
                     self.note_done(worker);
                 }
                 self.count_votes(result);
-                // If the lease still stands, the result does not have all its units: others may try the rest.
+                // If the lease still stands, others may try what the result has not.
                 if self.holds(worker, lease) {
                     self.end_lease(lease, None);
                 }
             }
             Err(reason) => {
-                let is_disputed = matches!(reason, Rejection::Disagreement { .. });
-                // In a disagreement it is not known yet which worker is right.
-                let loss = (!is_disputed).then(|| Loss::Rejected {
-                    worker: self.name(worker),
-                    reason: reason.clone(),
-                });
                 if held {
-                    self.end_lease(lease, loss.as_ref());
-                }
-                if is_disputed {
-                    self.question(worker, &result.units);
+                    let loss = Loss::Rejected {
+                        worker: self.name(worker),
+                        reason: reason.clone(),
+                    };
+                    self.end_lease(lease, Some(&loss));
                 }
                 self.out.push(Action::Settle {
                     submission: result.submission,
@@ -158,14 +161,16 @@ impl Plan {
             submission,
             worker,
             units,
-            sampled,
+            of_newcomer,
         } = result;
         self.begin_submission(submission);
         for (unit, content) in units {
-            if self.units.state(unit) == State::Ready {
-                let vote = Vote { worker, content };
-                self.vote(submission, unit, vote, sampled.contains(&unit));
-            }
+            let vote = Vote {
+                worker,
+                content,
+                submission,
+            };
+            self.take_vote(unit, vote, of_newcomer == Some(unit));
             match self.units.state(unit) {
                 State::Committing(writer) if writer != submission => {
                     let writer = self.pending_mut(writer);
@@ -188,146 +193,169 @@ impl Plan {
         assert!(earlier.is_none(), "submission {submission} was given twice");
     }
 
-    /// Takes the vote of a worker for the content of a unit that is not done.
-    fn vote(&mut self, submission: SubmissionId, unit: Unit, vote: Vote, is_sampled: bool) {
-        let Vote { worker, content } = vote;
-        let attempts = self.ready.of(unit);
-        let earlier = attempts.map_or(&[][..], |attempts| &attempts.votes);
-        let is_agreed = earlier.iter().all(|vote| vote.content == content);
-        if let Unit::Range(head) = unit
-            && is_agreed
-            && self.checks.contains(head)
-        {
-            return self.vote_on_held(submission, head, vote);
-        }
-        let voters = earlier.iter().map(|vote| vote.worker).chain([worker]);
-        let of_each = voters.map(|voter| (voter.participant, voter));
-        let finders: BTreeMap<ParticipantId, WorkerId> = of_each.collect();
-        let is_known = self.units.known(unit) == Some(content);
-        let is_enough = is_known || finders.len() >= self.settings.replicas as usize;
-        if !is_agreed || !is_enough || self.arbitrations.contains(unit) {
-            self.note_vote(unit, vote);
-            self.pending_mut(submission).awaits_votes = true;
-            if !is_agreed {
-                self.arbitrate(unit);
-            }
+    /// Takes a vote, and does what follows from it.
+    fn take_vote(&mut self, unit: Unit, vote: Vote, is_of_newcomer: bool) {
+        let is_missing = self.units.state(unit) == State::Ready;
+        let is_counted = self.jury.vote(unit, vote, is_of_newcomer);
+        if is_counted {
+            self.pending_mut(vote.submission).votes += 1;
+        } else if !is_missing && !self.jury.differs(unit, vote.content) {
             return;
         }
-        if let Unit::Range(head) = unit
-            && is_sampled
-            && !is_known
-        {
-            self.note_vote(unit, vote);
-            if self.hold(submission, head, content, finders.into_values().collect()) {
-                return;
+        let standing = self.jury.standing(unit);
+        if !self.arbitrations.contains(unit) {
+            match standing {
+                Standing::Settled(_) => return self.settle(unit, Some(vote)),
+                Standing::Agreed if !self.is_eligible(unit) => {
+                    return self.settle(unit, Some(vote));
+                }
+                Standing::Agreed => self.await_votes(unit),
+                Standing::Open => {}
+                Standing::Disputed => self.arbitrate(unit, Cause::Dispute),
             }
         }
-        self.accept_content(submission, unit, content, Some(worker));
+        self.pending_mut(vote.submission).awaits_others = true;
+        self.reconsider(unit);
     }
 
-    /// Takes one more vote for the content of a held range.
-    fn vote_on_held(&mut self, submission: SubmissionId, head: Head, vote: Vote) {
-        // A worker that finds the same without knowing that it checks is better than any check.
-        if self.note_vote(Unit::Range(head), vote) {
-            self.release(head);
-        } else {
-            self.pending_mut(submission).awaits_votes = true;
+    /// Takes the content on which all agree for right. If the unit has to be written, that is done next with the first
+    /// result that has it. `current` is the vote that is just being taken.
+    pub(super) fn settle(&mut self, unit: Unit, current: Option<Vote>) {
+        let is_missing = self.units.state(unit) == State::Ready;
+        let (content, finders, votes) = self.jury.settle(unit, current);
+        self.end_wait(unit);
+        self.finish_unit(unit, &finders);
+        let mut counted = BTreeSet::new();
+        for vote in votes.iter().chain(&current) {
+            if vote.content == content && counted.insert(vote.worker.participant) {
+                self.count_agreed(vote.worker);
+            }
+        }
+        let writer = votes.first().copied().or(current);
+        if let Some(writer) = writer.filter(|_| is_missing) {
+            self.queue_write(&writer, unit, finders);
+        } else if let Unit::Range(head) = unit {
+            self.out.push(Action::Confirmed { head, finders });
+        }
+        if let Some(current) = current {
+            self.pending_mut(current.submission).is_of_use |= votes.contains(&current);
+        }
+        self.reconsider(unit);
+        self.release_votes(&votes, None);
+    }
+
+    /// Notes that votes do not wait any more.
+    pub(super) fn release_votes(&mut self, votes: &[Vote], rejection: Option<&Rejection>) {
+        for vote in votes {
+            let pending = self.pending_mut(vote.submission);
+            pending.votes -= 1;
+            if rejection.is_some() && !pending.is_answered {
+                pending.rejection = rejection.cloned();
+            }
+            self.stirred.insert(vote.submission);
         }
     }
 
-    /// Notes a vote, unless its participant has said the same before. Returns whether it is new.
-    fn note_vote(&mut self, unit: Unit, vote: Vote) -> bool {
-        let is_same = |other: &Vote| {
-            other.worker.participant == vote.worker.participant && other.content == vote.content
-        };
-        let attempts = self.ready.of(unit);
-        let is_new = !attempts.is_some_and(|attempts| attempts.votes.iter().any(is_same));
-        if is_new {
-            self.update_attempts(unit, |attempts| attempts.votes.push(vote));
+    /// Goes on with the submissions whose votes do not wait any more.
+    pub(super) fn advance_stirred(&mut self) {
+        while let Some(submission) = self.stirred.pop_first() {
+            if self.pending.contains_key(&submission) {
+                self.advance_submission(submission);
+            }
         }
-        is_new
+    }
+
+    /// Forgets the votes on a unit.
+    pub(super) fn void_votes(&mut self, unit: Unit, reason: &Rejection) {
+        let votes = self.jury.void(unit);
+        self.end_wait(unit);
+        self.reconsider(unit);
+        self.release_votes(&votes, Some(reason));
+    }
+
+    /// Forgets what is known of a unit, and the votes on it.
+    pub(super) fn withdraw_known(&mut self, unit: Unit) {
+        let votes = self.jury.withdraw(unit);
+        self.end_wait(unit);
+        self.release_votes(&votes, Some(&Rejection::Stale));
+    }
+
+    /// Strikes a participant out. What follows for units is done.
+    pub(super) fn strike_out(&mut self, participant: ParticipantId, reason: &Rejection) {
+        let struck = self.jury.strike_out(participant);
+        for &(unit, vote) in &struck.votes {
+            self.release_votes(&[vote], Some(reason));
+            self.judge_again(unit);
+        }
+        for unit in struck.reopened {
+            self.reopened(unit);
+        }
+    }
+
+    /// Does what follows from it that a unit has fewer votes.
+    fn judge_again(&mut self, unit: Unit) {
+        if !self.units.contains(unit) {
+            return;
+        }
+        let standing = self.jury.standing(unit);
+        let is_over = standing != Standing::Disputed && self.arbitrations.remove_dispute(unit);
+        self.end_wait(unit);
+        if is_over && self.jury.is_reopened(unit) {
+            self.await_votes(unit);
+        }
+        if self.arbitrations.contains(unit) || self.jury.votes(unit).is_empty() {
+            self.reconsider(unit);
+            return;
+        }
+        match standing {
+            Standing::Settled(_) => self.settle(unit, None),
+            Standing::Agreed => {
+                self.await_votes(unit);
+                self.reconsider(unit);
+            }
+            Standing::Open | Standing::Disputed => self.reconsider(unit),
+        }
     }
 
     /// Has a result written that the coordinator computed itself.
     pub(super) fn submit_own(&mut self, submission: SubmissionId, unit: Unit, content: Content) {
         self.begin_submission(submission);
-        self.close_unit(unit, content, None);
-        // Now it does not matter whether the participants that found the same can be trusted.
-        if self.units.known(unit).is_some() {
-            self.forget_deliveries(|delivery| delivery == Delivery::of(unit));
+        self.finish_unit(unit, &[]);
+        let own = Vote {
+            worker: WorkerId::new(0, 0),
+            content,
+            submission,
+        };
+        self.queue_write(&own, unit, Vec::new());
+        if let Unit::Shard(number) = unit {
+            self.units.shards.set_writer(number, None);
         }
-        self.queue_write(submission, unit, content, None, BTreeSet::new());
         self.advance_submission(submission);
     }
 
-    /// Notes that the content of a unit is agreed, and the participants that found it. The unit is written next, with
-    /// `submission`. `worker` is the one that gave the last vote, unless that was noted before.
-    pub(super) fn accept_content(
-        &mut self,
-        submission: SubmissionId,
-        unit: Unit,
-        content: Content,
-        worker: Option<WorkerId>,
-    ) {
-        let mut finders = self.close_unit(unit, content, worker);
-        // The participants that found the content before its record was lost count as finders too.
-        let earlier: BTreeSet<_> = match self.units.known(unit) {
-            Some(_) => self.deliverers(unit).collect(),
-            None => BTreeSet::new(),
-        };
-        for &finder in finders.difference(&earlier) {
-            self.note_delivery(finder, unit);
-        }
-        finders.extend(earlier);
-        self.queue_write(submission, unit, content, worker, finders);
-    }
-
-    /// Ends the work on a unit. Returns the participants that found this content, and counts it for one worker of each.
-    fn close_unit(
-        &mut self,
-        unit: Unit,
-        content: Content,
-        worker: Option<WorkerId>,
-    ) -> BTreeSet<ParticipantId> {
-        let votes = self.finish_unit(unit, worker).votes.into_iter();
-        let agreeing = votes.filter(|vote| vote.content == content);
-        let finders: BTreeSet<_> = agreeing.map(|vote| vote.worker).chain(worker).collect();
-        let mut participants = BTreeSet::new();
-        for finder in finders {
-            if participants.insert(finder.participant) {
-                self.count_agreed(finder);
-            }
-        }
-        participants
-    }
-
-    /// Takes this content for the known one of a unit, and has the unit written next, with `submission`.
-    fn queue_write(
-        &mut self,
-        submission: SubmissionId,
-        unit: Unit,
-        content: Content,
-        worker: Option<WorkerId>,
-        finders: BTreeSet<ParticipantId>,
-    ) {
-        self.units.claim(unit, content);
+    /// Has a unit written next, with the result of this vote.
+    fn queue_write(&mut self, vote: &Vote, unit: Unit, finders: Vec<ParticipantId>) {
+        let Vote {
+            worker, submission, ..
+        } = *vote;
         self.units.set_state(unit, State::Committing(submission));
         if let Unit::Shard(number) = unit {
-            self.units.shards.set_writer(number, worker);
+            self.units.shards.set_writer(number, Some(worker));
         }
-        let finders = finders.into_iter().collect();
         let agreed = AgreedUnit { unit, finders };
-        self.pending_mut(submission).next.push(agreed);
+        let pending = self.pending_mut(submission);
+        pending.is_of_use = true;
+        pending.next.push(agreed);
     }
 
     pub(super) fn pending_mut(&mut self, submission: SubmissionId) -> &mut Pending {
         self.pending
             .get_mut(&submission)
-            .expect("something of it is held or written")
+            .expect("something of it waits or is written")
     }
 
-    /// Begins the next write of a submission. Answers its worker when nothing is left to wait for but checks, and
-    /// forgets the submission when these have ended too.
+    /// Begins the next write of a submission. Answers its worker when nothing is left to wait for but votes of others, and
+    /// forgets the submission when these are there too.
     pub(super) fn advance_submission(&mut self, submission: SubmissionId) {
         if self.is_faulty() {
             self.abandon(submission);
@@ -336,24 +364,24 @@ impl Plan {
         if pending.writing.is_empty() && !pending.next.is_empty() {
             let units = std::mem::take(&mut pending.next);
             pending.writing = units.iter().map(|agreed| agreed.unit).collect();
-            pending.wrote = true;
             self.out.push(Action::Commit { submission, units });
         }
         let pending = self.pending_mut(submission);
         if !pending.is_written() || pending.writes_awaited > 0 {
             return;
         }
-        let (verdict, is_held) = (pending.verdict(), pending.held > 0);
+        let (verdict, is_open) = (pending.verdict(), pending.votes > 0);
         let was_answered = std::mem::replace(&mut pending.is_answered, true);
+        let is_noted = was_answered || verdict == Verdict::Noted;
         if !was_answered {
             self.out.push(Action::Settle {
                 submission,
                 verdict,
             });
         }
-        if !is_held {
+        if !is_open {
             self.pending.remove(&submission);
-            if was_answered {
+            if is_noted {
                 self.out.push(Action::Forget { submission });
             }
         }
@@ -397,9 +425,12 @@ impl Plan {
                     self.reconsider(unit);
                 }
                 Unit::Range(head) => {
-                    for ready in self.units.ranges.commit(head) {
+                    let known = self.jury.known(unit).expect("known before it is written");
+                    for ready in self.units.ranges.commit(head, known) {
                         self.reconsider(Unit::Range(ready));
                     }
+                    // A finder may have been struck out while it was written.
+                    self.reconsider(unit);
                 }
                 Unit::Shard(_) if is_stale => {
                     self.pending_mut(submission).rejection = Some(Rejection::Stale);

@@ -8,8 +8,6 @@ use chomp_table::Digest;
 
 mod actions;
 mod arbitration;
-mod checks;
-mod doubts;
 mod healing;
 mod leases;
 mod participants;
@@ -19,6 +17,7 @@ mod replicas;
 mod scheduling;
 mod settling;
 mod storing;
+mod votes;
 
 use actions::*;
 
@@ -34,8 +33,8 @@ fn settings(bits: u32) -> Settings {
         straggler_ms: 1_000_000,
         expiries_max: 5,
         task_positions_min: 0,
-        check_one_in: 0,
-        check_own_one_in: 0,
+        draw_one_in: 0,
+        draw_own_one_in: 0,
         shard_words: 100,
         ..Settings::new(bits, RangeBits::new(12).unwrap())
     }
@@ -72,11 +71,11 @@ pub(super) fn shard_digest(number: u32) -> Digest {
     Digest(digest)
 }
 
-/// Every range is checked by another worker.
-fn all_checked(bits: u32) -> Settings {
+/// Every range is drawn.
+fn all_drawn(bits: u32) -> Settings {
     Settings {
-        check_one_in: 1,
-        check_own_one_in: 1,
+        draw_one_in: 1,
+        draw_own_one_in: 1,
         ..settings(bits)
     }
 }
@@ -276,7 +275,6 @@ impl Bench {
             worker,
             lease,
             ranges,
-            rng: submission.0,
         };
         (submission, self.tell(event))
     }
@@ -302,18 +300,13 @@ impl Bench {
         (submission, self.tell(event))
     }
 
-    fn check(
-        &mut self,
-        worker: WorkerId,
-        lease: LeaseId,
-        ranges: Vec<RangeSummary>,
-    ) -> (SubmissionId, Vec<Action>) {
+    /// A worker has read a shard back.
+    fn confirm(&mut self, worker: WorkerId, lease: LeaseId) -> (SubmissionId, Vec<Action>) {
         let submission = self.new_submission();
-        let event = Event::Checked {
+        let event = Event::Confirmed {
             submission,
             worker,
             lease,
-            ranges,
         };
         (submission, self.tell(event))
     }
@@ -335,7 +328,7 @@ impl Bench {
         for &worker in workers {
             let task = self.task(worker);
             assert!(matches!(task.work, Work::ReadBack { .. }), "{task:?}");
-            let (checked, mut told) = self.check(worker, task.lease, Vec::new());
+            let (checked, mut told) = self.confirm(worker, task.lease);
             assert_eq!(told.remove(0), accepted(checked));
             actions = told;
         }
@@ -366,28 +359,25 @@ impl Bench {
         (submission, self.tell(event))
     }
 
-    /// Hands in a result that has to be written.
+    /// Hands in a result after which something is written: this result, or the first that found the same.
     fn begin_commit(&mut self, worker: WorkerId, lease: LeaseId, heads: &[u64]) -> SubmissionId {
         let (submission, actions) = self.submit(worker, lease, summaries(heads.iter().copied()));
-        let [
-            Action::Commit {
-                submission: written,
-                units,
-            },
-        ] = &actions[..]
-        else {
-            panic!("{actions:?}");
-        };
-        assert_eq!(*written, submission);
+        let commit = actions.iter().find_map(|action| match action {
+            Action::Commit { submission, units } => Some((*submission, units)),
+            _ => None,
+        });
+        let (written, units) = commit.unwrap_or_else(|| panic!("{submission}: {actions:?}"));
         assert!(
             units
                 .iter()
                 .map(|one| one.unit)
                 .eq(heads.iter().map(|&head| range(head)))
         );
-        let found = |one: &AgreedUnit| one.finders.contains(&worker.participant);
+        // What the coordinator has found has no finders.
+        let found =
+            |one: &AgreedUnit| one.finders.is_empty() || one.finders.contains(&worker.participant);
         assert!(units.iter().all(found));
-        submission
+        written
     }
 
     fn committed(&mut self, submission: SubmissionId) -> Vec<Action> {
@@ -413,6 +403,12 @@ fn heads(task: &Task) -> Vec<Head> {
 
 fn to_heads(heads: &[u64]) -> Vec<Head> {
     heads.iter().copied().map(Head).collect()
+}
+
+/// Who has found a unit, where so many had to.
+fn found(unit: Unit, finders: &[WorkerId], needed: u32) -> (Unit, Found) {
+    let finders = finders.iter().map(|worker| worker.participant).collect();
+    (unit, Found { finders, needed })
 }
 
 fn range(head: u64) -> Unit {

@@ -5,7 +5,7 @@ use chomp_table::Head;
 use super::ids::Unit;
 use super::ranges::Ranges;
 use super::shards::Shards;
-use super::slots::{Content, FailedAttempt, Slot, State};
+use super::slots::{FailedAttempt, Slot, State};
 
 /// The layer of shards: above all layers of ranges.
 pub(super) const SHARDS: u32 = u32::MAX - 1;
@@ -63,26 +63,6 @@ impl Units {
 
     pub(super) fn set_state(&mut self, unit: Unit, state: State) {
         self.slot_mut(unit).state = state;
-    }
-
-    /// The content of the unit, as far as it is known.
-    pub(super) fn known(&self, unit: Unit) -> Option<Content> {
-        self.slot(unit).known
-    }
-
-    /// Keeps the content of a unit as the known one.
-    pub(super) fn claim(&mut self, unit: Unit, content: Content) {
-        self.slot_mut(unit).known = Some(content);
-    }
-
-    /// Forgets the content of a unit, as before it was first computed.
-    pub(super) fn forget(&mut self, unit: Unit) {
-        self.slot_mut(unit).known = None;
-    }
-
-    /// Whether another content of this unit is known.
-    pub(super) fn differs(&self, unit: Unit, content: Content) -> bool {
-        self.known(unit).is_some_and(|known| known != content)
     }
 
     /// The number of attempts at this unit that failed.

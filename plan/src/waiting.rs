@@ -11,14 +11,14 @@ impl Plan {
             Phase::Finished => None,
             Phase::Running if self.publishing => Some("the manifest is being written".to_owned()),
             Phase::Running if self.in_doubt() > 0 => Some(format!(
-                "{} ranges or shards are computed again, since whoever found them is not trusted",
+                "{} ranges or shards are computed again, since results differ or whoever found them is not trusted",
                 self.in_doubt()
             )),
             Phase::Running if !self.leases.is_empty() => None,
             Phase::Running if self.workers.is_empty() => Some("no worker is there".to_owned()),
-            Phase::Running if self.checks.held() > 0 => Some(format!(
-                "{} ranges wait for a worker that checks them",
-                self.checks.held()
+            Phase::Running if self.awaited() > 0 => Some(format!(
+                "{} ranges wait for another participant to find the same",
+                self.awaited()
             )),
             Phase::Running if !self.is_quiet() => None,
             Phase::Running if self.ready.is_shared() && replicas > 1 => Some(format!(

@@ -1,16 +1,14 @@
 //! Workers: which are there, and which participants are not trusted.
 //!
 //! A worker names itself, so the owner of one credential can be many workers. Trust is therefore a matter of
-//! **participants**, which have a credential each. A participant has one vote, checks what others found, and is
-//! quarantined with all its workers.
+//! **participants**, which have a credential each. A participant has one vote, and is quarantined with all its workers.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 
 use super::Plan;
-use super::attempts::Vote;
-use super::ids::{LeaseId, Millis, ParticipantId, RequestId, Unit, WorkerId};
-use super::messages::{Action, LeaseAnswer, QuarantineReason, WorkerProgress};
+use super::ids::{LeaseId, Millis, ParticipantId, RequestId, WorkerId};
+use super::messages::{Action, LeaseAnswer, QuarantineReason, Rejection, WorkerProgress};
 
 /// A worker that is there.
 #[derive(Debug)]
@@ -24,6 +22,8 @@ pub(super) struct Worker {
     queued: Option<Waiter>,
     /// When it was last heard of.
     pub(super) heard: Millis,
+    /// When it last asked for a task, or handed one in.
+    pub(super) asked: Millis,
     /// The results of evaluations that were taken.
     pub(super) results: u64,
     /// The agreed units that it found.
@@ -55,39 +55,12 @@ pub(super) struct Outcast {
     pub(super) quarantine: QuarantineReason,
 }
 
-/// A unit in four bytes, for there may be one for each range and each of its replicas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Delivery(u32);
-
-impl Delivery {
-    const SHARD: u32 = 1 << 31;
-
-    pub(super) fn of(unit: Unit) -> Delivery {
-        match unit {
-            Unit::Range(head) => Delivery(u32::try_from(head.0).expect("a head of the table")),
-            Unit::Shard(number) => Delivery(number | Delivery::SHARD),
-        }
-    }
-
-    pub(super) fn unit(self) -> Unit {
-        if self.is_shard() {
-            Unit::Shard(self.0 & !Delivery::SHARD)
-        } else {
-            Unit::Range(chomp_table::Head(self.0.into()))
-        }
-    }
-
-    pub(super) fn is_shard(self) -> bool {
-        self.0 & Delivery::SHARD != 0
-    }
-}
-
 impl Plan {
     pub(super) fn joined(&mut self, now: Millis, worker: WorkerId, name: String, threads: u32) {
         if self.quarantine_reason(worker).is_some() {
             return;
         }
-        let mut is_second = false;
+        let mut is_new = false;
         if let Entry::Vacant(vacant) = self.workers.entry(worker) {
             vacant.insert(Worker {
                 name: String::new(),
@@ -96,13 +69,13 @@ impl Plan {
                 requests: BTreeSet::new(),
                 queued: None,
                 heard: now,
+                asked: Millis::default(),
                 results: 0,
                 agreed: 0,
                 failures: 0,
             });
-            let before = self.present.len();
             *self.present.entry(worker.participant).or_default() += 1;
-            is_second = before == 1 && self.present.len() == 2;
+            is_new = true;
         }
         let entry = self.worker(worker);
         let before = std::mem::replace(&mut entry.threads, threads);
@@ -110,9 +83,8 @@ impl Plan {
         self.threads = self.threads - u64::from(before) + u64::from(threads);
         self.requeue(worker);
         self.heard(now, worker);
-        if is_second {
-            // Workers of the first may not check each other any more.
-            self.release_uncheckable();
+        if is_new {
+            self.company_changed();
         }
     }
 
@@ -170,7 +142,7 @@ impl Plan {
                 self.note_idled(worker);
                 self.end_lease(lease, None);
             }
-            self.release_uncheckable();
+            self.company_changed();
         }
     }
 
@@ -193,6 +165,7 @@ impl Plan {
     fn remove(&mut self, worker: WorkerId) -> Option<Worker> {
         let gone = self.workers.remove(&worker)?;
         self.silences.remove(&(gone.heard, worker));
+        self.asked.remove(&(gone.asked, worker));
         self.threads -= u64::from(gone.threads);
         let count = self.present.get_mut(&worker.participant);
         let count = count.expect("counted when it joined");
@@ -251,8 +224,7 @@ impl Plan {
         self.outcasts.remove(&participant);
     }
 
-    /// Excludes a participant for what this worker of it did. Its leases go to others, its votes do not count, and all
-    /// that it had delivered is computed again.
+    /// Excludes a participant for what this worker of it did. Its leases go to others, and its votes do not count.
     pub(super) fn quarantine(&mut self, worker: WorkerId, quarantine: QuarantineReason) {
         let participant = worker.participant;
         if self.outcasts.contains_key(&participant) {
@@ -268,10 +240,11 @@ impl Plan {
         for worker in workers.map(|(&worker, _)| worker).collect::<Vec<_>>() {
             self.dismiss(worker, &quarantine);
         }
-        self.forget_votes(participant);
-        let delivered = self.delivered.remove(&participant).unwrap_or_default();
-        self.doubt(delivered.into_iter().map(Delivery::unit));
-        self.release_uncheckable();
+        let rejection = Rejection::Quarantined {
+            reason: quarantine.clone(),
+        };
+        self.strike_out(participant, &rejection);
+        self.company_changed();
         self.out.push(Action::Quarantine {
             worker,
             name,
@@ -294,35 +267,11 @@ impl Plan {
         }
     }
 
-    /// Forgets the votes of a participant that is not trusted.
-    fn forget_votes(&mut self, participant: ParticipantId) {
-        let is_theirs = |vote: &Vote| vote.worker.participant == participant;
-        let voted = |unit: &Unit| {
-            let attempts = self.ready.of(*unit);
-            attempts.is_some_and(|attempts| attempts.votes.iter().any(is_theirs))
-        };
-        let voted: Vec<Unit> = self.ready.begun().filter(voted).collect();
-        for unit in voted {
-            if let Unit::Range(head) = unit {
-                self.drop_check(head, None);
-            }
-            self.update_attempts(unit, |attempts| {
-                attempts.votes.retain(|vote| !is_theirs(vote));
-            });
-        }
-    }
-
     /// Counts a unit whose agreed content `worker` found.
     pub(super) fn count_agreed(&mut self, worker: WorkerId) {
         if let Some(entry) = self.workers.get_mut(&worker) {
             entry.agreed += 1;
         }
-    }
-
-    /// Notes that a participant found the content of a unit, as the journal does.
-    pub(super) fn note_delivery(&mut self, participant: ParticipantId, unit: Unit) {
-        let delivered = self.delivered.entry(participant).or_default();
-        delivered.push(Delivery::of(unit));
     }
 
     /// Why this worker gets no more tasks, if it does not.
@@ -334,11 +283,11 @@ impl Plan {
         self.outcasts.get(&worker.participant)
     }
 
-    /// Whether `judge` may check what `author` has found: it is of another participant. If only one participant is
-    /// there, another of its workers may, as its machine may be a sounder one.
+    /// Whether `judge` may read back what `author` has written: it is of another participant. If no other participant asks
+    /// for tasks, another of its workers may, as its machine may be a sounder one.
     pub(super) fn may_judge(&self, judge: WorkerId, author: WorkerId) -> bool {
-        let is_only_one = self.present.len() <= 1;
-        judge.participant != author.participant || is_only_one && judge != author
+        let is_other = |worker: WorkerId| worker.participant != author.participant;
+        is_other(judge) || judge != author && !self.active().any(is_other)
     }
 
     /// Whether this worker has joined and is not forgotten.

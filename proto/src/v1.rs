@@ -92,7 +92,7 @@ pub struct Task {
     /// The worker must have read all segments of the journal below this number.
     #[prost(uint64, tag = "4")]
     pub journal: u64,
-    #[prost(oneof = "task::Work", tags = "5, 6, 7, 8")]
+    #[prost(oneof = "task::Work", tags = "5, 7, 8")]
     pub work: ::core::option::Option<task::Work>,
 }
 /// Nested message and enum types in `Task`.
@@ -101,8 +101,6 @@ pub mod task {
     pub enum Work {
         #[prost(message, tag = "5")]
         Evaluate(super::Evaluate),
-        #[prost(message, tag = "6")]
-        Check(super::Check),
         #[prost(message, tag = "7")]
         Merge(super::Merge),
         #[prost(message, tag = "8")]
@@ -112,15 +110,6 @@ pub mod task {
 /// Evaluate ranges, and put their records into the part that is named for the lease.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Evaluate {
-    #[prost(uint32, tag = "1")]
-    pub layer: u32,
-    /// Ascending.
-    #[prost(uint64, repeated, tag = "2")]
-    pub heads: ::prost::alloc::vec::Vec<u64>,
-}
-/// Evaluate ranges that another worker has evaluated too, and say what is in them. Put nothing into the store.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Check {
     #[prost(uint32, tag = "1")]
     pub layer: u32,
     /// Ascending.
@@ -140,7 +129,7 @@ pub struct Merge {
     pub skip: u64,
 }
 /// Read a shard that another worker has written, and compare it with its description. If they agree, the result is
-/// Checked; else the worker calls Return and says what is wrong.
+/// Confirmed; else the worker calls Return and says what is wrong.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReadBack {
     /// None if the shard has no words, and so no file.
@@ -224,7 +213,7 @@ pub mod complete_request {
         #[prost(message, tag = "3")]
         Evaluated(super::Evaluated),
         #[prost(message, tag = "4")]
-        Checked(super::Checked),
+        Confirmed(super::Confirmed),
         #[prost(message, tag = "5")]
         Merged(super::Merged),
     }
@@ -251,13 +240,9 @@ pub struct Evaluated {
     #[prost(message, repeated, tag = "1")]
     pub ranges: ::prost::alloc::vec::Vec<Summary>,
 }
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Checked {
-    /// What the worker found in the ranges, heads ascending, and where their records would be in a part. Empty if the
-    /// worker read a shard back.
-    #[prost(message, repeated, tag = "1")]
-    pub ranges: ::prost::alloc::vec::Vec<Summary>,
-}
+/// The shard that the worker has read is what was said of it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Confirmed {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Merged {
     /// The shard, and the digest and sums of its words, as JSON. docs/FORMAT.md describes it.
@@ -498,7 +483,7 @@ pub mod coordinator_client {
             self.inner.unary(req, path, codec).await
         }
         /// Hands in the result of a task. Its part or shard must be durable. The answer comes when the journal has the result,
-        /// or at once if the result is a vote or a check.
+        /// or at once if others have to find the same.
         pub async fn complete(
             &mut self,
             request: impl tonic::IntoRequest<super::CompleteRequest>,
@@ -602,7 +587,7 @@ pub mod coordinator_server {
             request: tonic::Request<super::ReturnRequest>,
         ) -> std::result::Result<tonic::Response<super::ReturnReply>, tonic::Status>;
         /// Hands in the result of a task. Its part or shard must be durable. The answer comes when the journal has the result,
-        /// or at once if the result is a vote or a check.
+        /// or at once if others have to find the same.
         async fn complete(
             &self,
             request: tonic::Request<super::CompleteRequest>,

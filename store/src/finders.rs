@@ -27,9 +27,9 @@ impl Finders {
         self.as_slice().iter().copied()
     }
 
-    /// Whether one of them lost its trust. Then the range or shard has to be computed again.
-    pub fn is_doubted(&self) -> bool {
-        self.as_slice().last() == Some(&DISTRUSTED)
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.as_slice().is_empty()
     }
 
     /// The finders after `participant` has lost its trust; none if it is not among them.

@@ -48,9 +48,8 @@ pub(crate) enum LeaseAnswer {
 pub(crate) enum TaskResult {
     /// The part is in the store, with these ranges.
     Evaluated(Vec<Placed>),
-    /// The worker evaluated ranges that another worker has evaluated. Without ranges: it read back a file, which is as it
-    /// should be.
-    Checked(Vec<Placed>),
+    /// A file was read back, and is as it should be.
+    Confirmed,
     /// The shard is in the store; this is its description, as JSON.
     Merged(Vec<u8>),
 }
@@ -102,9 +101,7 @@ impl TaskResult {
             TaskResult::Evaluated(ranges) => WireResult::Evaluated(v1::Evaluated {
                 ranges: ranges.iter().map(task::summary).collect(),
             }),
-            TaskResult::Checked(ranges) => WireResult::Checked(v1::Checked {
-                ranges: ranges.iter().map(task::summary).collect(),
-            }),
+            TaskResult::Confirmed => WireResult::Confirmed(v1::Confirmed {}),
             TaskResult::Merged(json) => WireResult::Merged(v1::Merged { json: json.clone() }),
         }
     }

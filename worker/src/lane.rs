@@ -161,11 +161,6 @@ impl Lane {
                 store.put_part(&name.key(), part).await?;
                 TaskResult::Evaluated(placed)
             }
-            Work::Check { heads } => {
-                let (_, placed) = self.evaluate(&store, heads).await?;
-                self.pool.note_checks(placed.len());
-                TaskResult::Checked(placed)
-            }
             Work::Merge { shard, head, skip } => {
                 let merge = Merge {
                     job: &self.client.job(),
@@ -181,7 +176,7 @@ impl Lane {
                 if let Some(file) = file {
                     self.unless_stopped(self.read_back(&store, file)).await?;
                 }
-                TaskResult::Checked(Vec::new())
+                TaskResult::Confirmed
             }
         };
         if !self.drain.is_cancelled() {
@@ -191,8 +186,8 @@ impl Lane {
                 () = self.stop.cancelled() => {}
                 handed_in = self.client.complete_and_lease(task.lease, &outcome) => return Ok(handed_in?),
             }
-            // The coordinator refuses a check that comes twice, and gives one that has not arrived to another worker.
-            if matches!(outcome, TaskResult::Checked(_)) {
+            // The coordinator refuses this if it comes twice, and gives what has not arrived to another worker.
+            if matches!(outcome, TaskResult::Confirmed) {
                 return Err(Trouble::Stopped);
             }
         }

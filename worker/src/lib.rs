@@ -144,8 +144,6 @@ pub struct Report {
     pub ranges: u64,
     /// The CPU time that evaluating them took.
     pub evaluation: Duration,
-    /// The ranges of other workers that it checked.
-    pub checks: u64,
     /// The shards it wrote.
     pub merges: u64,
 }
@@ -375,7 +373,6 @@ impl Report {
             settled,
             ranges: stats.ranges,
             evaluation: stats.evaluation,
-            checks: stats.checks,
             merges: stats.merges,
         }
     }

@@ -64,7 +64,6 @@ pub(crate) enum PoolError {
 struct Counters {
     ranges: AtomicU64,
     evaluation_ns: AtomicU64,
-    checks: AtomicU64,
     merges: AtomicU64,
 }
 
@@ -74,7 +73,6 @@ pub(crate) struct PoolStats {
     pub(crate) ranges: u64,
     /// The CPU time that evaluating them took.
     pub(crate) evaluation: Duration,
-    pub(crate) checks: u64,
     pub(crate) merges: u64,
 }
 
@@ -157,13 +155,6 @@ impl Pool {
         .await?
     }
 
-    /// Takes note that so many of the ranges were evaluated to check others.
-    pub(crate) fn note_checks(&self, ranges: usize) {
-        let ranges = ranges as u64;
-        self.counters.ranges.fetch_sub(ranges, Ordering::Relaxed);
-        self.counters.checks.fetch_add(ranges, Ordering::Relaxed);
-    }
-
     /// Takes note that a shard was written.
     pub(crate) fn note_merge(&self) {
         self.counters.merges.fetch_add(1, Ordering::Relaxed);
@@ -175,7 +166,6 @@ impl Pool {
         PoolStats {
             ranges: count(&self.counters.ranges),
             evaluation: Duration::from_nanos(count(&self.counters.evaluation_ns)),
-            checks: count(&self.counters.checks),
             merges: count(&self.counters.merges),
         }
     }

@@ -89,8 +89,8 @@ pub(crate) struct CoordinatorArgs {
         value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) replicas: u32,
 
-    /// Have a second participant check one in N ranges before the range counts; 0: none [default: 4; 16 while all
-    /// workers are one participant's]
+    /// Have one participant more find the same in one of N ranges before the range counts; 0: none [default: 4; 16
+    /// while all workers are one participant's]
     #[arg(long, value_name = "N")]
     pub(crate) check_one_in: Option<u32>,
 

@@ -63,7 +63,7 @@ pub(super) fn text(
     page.gauge("leases", "The leases that stand", status.leases);
     page.gauge(
         "submissions",
-        "The results that are being checked or written",
+        "The results that wait for votes of others, or are being written",
         status.submissions,
     );
     page.gauge(

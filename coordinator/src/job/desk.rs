@@ -19,7 +19,6 @@ use chomp_plan::{
 use chomp_store::{Entry, Finders, Journal, Merged};
 use chomp_table::format::describe;
 use chomp_table::manifest::Manifest;
-use chomp_table::rng::Rng;
 use chomp_table::{Digest, Head};
 use tokio::sync::oneshot;
 
@@ -43,8 +42,6 @@ pub(crate) struct Subject {
     pub(crate) replicas: u32,
     /// The participants.
     pub(crate) list: List,
-    /// The seed of all random choices. Workers must not guess it.
-    pub(crate) seed: u64,
 }
 
 /// The plan, with the requests and results that wait for its decisions.
@@ -57,7 +54,6 @@ pub(crate) struct Desk {
     pub(crate) fault: Option<JobError>,
     journal: Arc<Journal>,
     subject: Subject,
-    rng: Rng,
     requests: HashMap<RequestId, (WorkerId, oneshot::Sender<Reply>)>,
     submissions: HashMap<SubmissionId, Submission>,
     submission_count: u64,
@@ -76,7 +72,6 @@ impl Desk {
             published: None,
             fault: None,
             journal,
-            rng: Rng(subject.seed),
             subject,
             requests: HashMap::new(),
             submissions: HashMap::new(),
@@ -169,13 +164,11 @@ impl Desk {
                 worker,
                 lease,
                 ranges: placed.iter().map(|placed| placed.summary).collect(),
-                rng: self.rng.below(u64::MAX),
             },
-            WorkerResult::Checked(ranges) => Event::Checked {
+            WorkerResult::Confirmed => Event::Confirmed {
                 submission,
                 worker,
                 lease,
-                ranges: ranges.clone(),
             },
             WorkerResult::Merged(merged) => Event::Merged {
                 submission,
@@ -352,7 +345,7 @@ impl Desk {
     }
 
     fn settle(&mut self, submission: SubmissionId, verdict: Verdict) {
-        let reply = if verdict == Verdict::Held {
+        let reply = if verdict == Verdict::Noted {
             let pending = self.submissions.get_mut(&submission);
             pending.and_then(|pending| pending.reply.take())
         } else {
@@ -370,7 +363,7 @@ impl Desk {
         let mut read_back = None;
         if let LeaseAnswer::Task(task) = &answer {
             match &task.work {
-                Work::Evaluate { .. } | Work::Check { .. } => {}
+                Work::Evaluate { .. } => {}
                 Work::Merge { shard, .. } => {
                     let leases = self.merging.entry(*shard).or_default();
                     leases.retain(|&(worker, lease)| self.plan.holds(worker, lease));

@@ -47,14 +47,13 @@ fn started(
     let opening = Journal::open(storage.clone(), range_bits(), BITS, 1, 2);
     let journal = Arc::new(ready(opening).unwrap());
     let mut settings = Settings::new(BITS, range_bits());
-    settings.check_one_in = 0;
+    (settings.draw_one_in, settings.draw_own_one_in) = (0, 0);
     change(&mut settings);
     let tools = Tools::new(storage.clone(), &journal, BITS, ShardSize::PUBLISHED);
     let subject = Subject {
         list: list.clone(),
         bits: BITS,
         replicas: settings.replicas,
-        seed: 0,
     };
     let (plan, first) = begin(settings, &journal, list).unwrap();
     let mut desk = Desk::new(plan, journal, subject);
@@ -317,28 +316,20 @@ fn another_coordinator_fences_this_one() {
 }
 
 #[test]
-fn a_result_is_kept_until_it_is_checked() {
-    let mut tested = tested(|settings| settings.check_one_in = 1);
+fn a_result_is_kept_until_another_finds_the_same() {
+    let mut tested = tested(|settings| settings.draw_one_in = 1);
     tested.join(7);
     tested.join(8);
-    let mut verdict = tested.complete(7, 5, &[0]);
-    assert_eq!(verdict.try_recv().unwrap(), Verdict::Held);
-    assert_eq!(tested.desk.pending(), 1, "it waits for a check");
-    assert!(tested.desk.effects.is_empty());
     let task = tested.next_task(8).unwrap();
-    let (layer, heads) = (0, vec![Head(0)]);
-    assert_eq!(task.work, Work::Check { layer, heads });
-    let name = PartName {
-        layer,
-        lease: task.lease.0,
-    };
-    let checker = WorkerId::only(8);
-    let put = tested.desk.begin_put(checker, Target::Part(name), 76);
-    assert_eq!(put.unwrap_err(), PutRefused::NoLease);
-    let result = WorkerResult::Checked(vec![placed(0).summary]);
-    let mut told = tested.hand_in(8, task.lease, result);
-    assert_eq!(told.try_recv().unwrap(), Verdict::Accepted);
+    let mut first = tested.complete(7, 5, &[0]);
+    assert_eq!(first.try_recv().unwrap(), Verdict::Noted);
+    assert_eq!(tested.desk.pending(), 1, "it waits for another vote");
+    assert!(tested.desk.effects.is_empty());
+    let result = WorkerResult::Ranges(vec![placed(0)]);
+    let mut second = tested.hand_in(8, task.lease, result);
+    assert!(second.try_recv().is_err(), "it is not durable yet");
     tested.do_effect();
+    assert_eq!(second.try_recv().unwrap(), Verdict::Accepted);
     assert_eq!(tested.desk.pending(), 0);
     assert_eq!(
         tested.tools.journal.ledger().place(Head(0)).unwrap().lease,
@@ -367,7 +358,6 @@ fn job() -> (Job, Handle, watch::Receiver<JobProgress>) {
         list: List::default(),
         bits: BITS,
         replicas: 1,
-        seed: 0,
     };
     Job::new(plan, tools, subject, None)
 }

@@ -3,6 +3,7 @@
 use std::io;
 
 use axum::{Extension, Router};
+use chomp_plan::{Event, LeaseId};
 use chomp_store::objects::SimulatedStorage;
 use http::Method;
 use http::header::{CONTENT_RANGE, HeaderName};
@@ -429,6 +430,23 @@ async fn bodies_that_come_too_slowly_end() {
     assert!(served.storage.objects().is_empty());
     assert_eq!(served.proxy.memory.left(), 128 << 10);
     assert_eq!(served.proxy.transfers.left(), 64);
+}
+
+/// Others have done the work while it held its last byte back: what they have put stays.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_held_back_until_its_lease_has_ended_is_refused() {
+    let served = serve();
+    let (held, mut call) = open_put(&served, SHARD, 4);
+    held.send(Bytes::from_static(b"lie")).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    served.storage.overwrite(&key(SHARD), &b"truth"[..]);
+    let (worker, lease) = (WorkerId::only(7), LeaseId(0));
+    let returned = Event::Returned { worker, lease };
+    served.proxy.handle.tell_of(worker, returned).unwrap();
+    held.send(Bytes::from_static(b"s")).await.unwrap();
+    drop(held);
+    assert_eq!(call.join_next().await.unwrap().unwrap(), 403);
+    assert_eq!(served.storage.objects()[&key(SHARD)], &b"truth"[..]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -53,7 +53,6 @@ impl Coordinator {
             list: List::default(),
             bits,
             replicas: settings.replicas,
-            seed: random,
         };
         let (plan, first) = begin(settings, &journal, &List::default())?;
         let tools = Tools::new(storage.clone(), &journal, bits, size);

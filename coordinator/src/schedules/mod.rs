@@ -3,7 +3,7 @@
 //!
 //! Nothing here waits, and all chance follows from a seed. A [`world::World`] has a storage,
 //! a [`coordinator::Coordinator`] with the desk of a job, at times a second one that was overtaken by
-//! it, and workers that evaluate, check and merge; that hand in late, twice, in part, or not at
+//! it, and workers that evaluate and merge; that hand in late, twice, in part, or not at
 //! all; and that lie. Parts and shards get lost or damaged. Whatever happened, the job has to end
 //! with the table of an undisturbed run ([`published`]), byte for byte; what was acknowledged is
 //! never lost; and a lie that nobody found ends the job without a table.
@@ -40,8 +40,8 @@ struct Seen {
     published: u64,
     /// Starts that found shards.
     shards: u64,
-    /// Results of checks.
-    checks: u64,
+    /// Ranges that a start found and that had been found by one participant more than has to.
+    votes: u64,
     /// Shards that were read back and were not what the journal said.
     lost_shards: u64,
     /// Removals of parts that nobody had use for.
@@ -58,7 +58,7 @@ impl Seen {
         self.healed += other.healed;
         self.published += other.published;
         self.shards += other.shards;
-        self.checks += other.checks;
+        self.votes += other.votes;
         self.lost_shards += other.lost_shards;
         self.orphans += other.orphans;
     }
@@ -89,7 +89,7 @@ fn every_schedule_of_plan_journal_and_publication_ends_well() {
         (seen.healed, schedules / 2000),
         (seen.published, schedules / 2),
         (seen.shards, schedules / 200),
-        (seen.checks, schedules / 100),
+        (seen.votes, schedules / 20),
         (seen.lost_shards, schedules / 10_000),
         (seen.orphans, schedules / 10),
     ];

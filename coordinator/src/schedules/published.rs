@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use chomp_plan::Settings;
-use chomp_store::Key;
+use chomp_store::{Finders, Key};
 use chomp_table::definition;
 use chomp_table::manifest::{MANIFEST_NAME, Manifest, SHA256SUMS_NAME, folder_name};
 use chomp_table::rng::Rng;
@@ -33,20 +33,25 @@ impl World {
         settings.expiries_max = 50;
         settings.replicas = self.replicas;
         settings.shard_words = SHARD_WORDS;
-        settings.check_one_in = self.check_one_in;
-        settings.check_own_one_in = self.check_one_in;
+        settings.draw_one_in = self.draw_one_in;
+        settings.draw_own_one_in = self.draw_one_in;
         if self.perils.chaos {
-            settings.checks_first = u32::try_from(self.rng.below(2)).unwrap();
+            settings.newcomer_results = u32::try_from(self.rng.below(2)).unwrap();
             settings.task_positions_max = self.rng.below(5) * range_bits().positions();
             settings.task_positions_min = self.rng.below(4) * range_bits().positions();
             settings.tasks_per_thread = u32::try_from(self.rng.below(2)).unwrap();
         }
         let random = self.rng.below(u64::MAX);
+        settings.key = random;
         let coordinator = Coordinator::start(&self.storage, settings, random)?;
         self.seen.starts += 1;
         let ledger = coordinator.tools.journal.ledger();
         self.seen.shards += u64::from(ledger.shards(self.bits).next().is_some());
         let end = Head(range_bits().heads(self.bits));
+        let is_of_one_more = |finders: &Finders| finders.iter().len() > self.replicas as usize;
+        let found = ledger.found(end.0);
+        let drawn = found.filter(|(_, _, finders)| is_of_one_more(finders));
+        self.seen.votes += drawn.count() as u64;
         let is_lost = |head: &Head| ledger.place(*head).is_none();
         let lost = self.acknowledged.range(..end).copied().find(is_lost);
         assert_eq!(lost, None, "an acknowledged range is lost");

@@ -39,12 +39,6 @@ impl World {
                 self.put(name, bytes)?;
                 WorkerResult::Ranges(placed)
             }
-            Work::Check { heads, .. } => {
-                let heads = self.chosen(heads);
-                let records = self.evaluate(held.worker, &heads)?;
-                self.seen.checks += 1;
-                WorkerResult::Checked(records.into_iter().map(|(summary, _)| summary).collect())
-            }
             Work::Merge { shard, .. } => {
                 let coordinator = self.coordinator.as_ref().ok_or(Trouble::Other)?;
                 let merged = ready(coordinator.tools.arbiter.merge(*shard));
@@ -64,7 +58,7 @@ impl World {
             }
             Work::ReadBack { shard } => {
                 self.read_back(*shard)?;
-                WorkerResult::Checked(Vec::new())
+                WorkerResult::Confirmed
             }
         };
         Ok(TaskResult {

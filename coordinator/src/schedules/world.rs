@@ -69,9 +69,9 @@ pub(super) struct World {
     pub(super) outcomes: Vec<TaskResult>,
     /// The ranges that workers were told are safe.
     pub(super) acknowledged: BTreeSet<Head>,
-    /// How many workers have to agree, and how many ranges there are for each that is checked.
+    /// How many workers have to agree, and how many ranges there are for each that is drawn.
     pub(super) replicas: u32,
-    pub(super) check_one_in: u32,
+    pub(super) draw_one_in: u32,
     /// The ranges and shards of which a wrong content was sent, and who sent one. Nobody sends that of
     /// another, so a lie has one worker behind it.
     pub(super) lies: BTreeSet<Head>,
@@ -98,7 +98,7 @@ impl World {
         world.last_bits = last_bits;
         world.perils = perils;
         world.replicas = if world.rng.once_in(2) { 1 } else { 2 };
-        world.check_one_in = [0, 1, 3][world.rng.index(3).unwrap()];
+        world.draw_one_in = [0, 1, 3][world.rng.index(3).unwrap()];
         world
     }
 
@@ -123,7 +123,7 @@ impl World {
             outcomes: Vec::new(),
             acknowledged: BTreeSet::new(),
             replicas: 1,
-            check_one_in: 0,
+            draw_one_in: 0,
             lies: BTreeSet::new(),
             lied_shards: BTreeSet::new(),
             liars: BTreeSet::new(),

@@ -23,7 +23,7 @@ pub(crate) fn options(issuer: &Arc<Issuer>) -> Options {
         range_bits: range_bits(),
         size: 14,
         replicas: 1,
-        check_one_in: None,
+        draw_one_in: None,
         store_hint: None,
         issuer: Arc::clone(issuer),
         participants: None,

@@ -27,11 +27,7 @@ pub(super) fn result(
         Some(complete_request::Result::Evaluated(evaluated)) => {
             evaluated_ranges(evaluated.ranges, range_bits).map(WorkerResult::Ranges)
         }
-        Some(complete_request::Result::Checked(checked)) => {
-            let ranges = evaluated_ranges(checked.ranges, range_bits)?;
-            let found = ranges.into_iter().map(|placed| placed.summary);
-            Ok(WorkerResult::Checked(found.collect()))
-        }
+        Some(complete_request::Result::Confirmed(v1::Confirmed {})) => Ok(WorkerResult::Confirmed),
         Some(complete_request::Result::Merged(merged)) => {
             merged_shard(&merged.json, bits).map(|merged| WorkerResult::Merged(Box::new(merged)))
         }

@@ -12,7 +12,7 @@
 //! 5. One of the coordinator's threads takes it in. All results that came while a segment of the journal was
 //!    written go into the next segment, and are done when that is durable.
 //!
-//! Checks, merges and reading back are tasks like evaluations; a merge reads all its records from the store. The
+//! Merges and reading back are tasks like evaluations; a merge reads all its records from the store. The
 //! simulation has no heartbeats, faults or slow machines, and so no speculative leases.
 
 mod job;
@@ -319,7 +319,7 @@ impl Simulation<'_> {
         let mut turns = 0.0;
         let (mut down, mut reads) = (0.0, 0);
         match &task.work {
-            Work::Evaluate { heads, .. } | Work::Check { heads, .. } => {
+            Work::Evaluate { heads, .. } => {
                 for &head in heads {
                     sources::each(head, self.job.settings.range_bits, &mut |source| {
                         needed.push(source);
@@ -387,7 +387,7 @@ impl Simulation<'_> {
     /// What the coordinator does for the task of a lane.
     fn control(&mut self, lane: u32) -> f64 {
         let ranges = match self.lane(lane).task.as_ref().map(|task| &task.work) {
-            Some(Work::Evaluate { heads, .. } | Work::Check { heads, .. }) => heads.len(),
+            Some(Work::Evaluate { heads, .. }) => heads.len(),
             _ => 1,
         };
         let control = self.job.costs.control(ranges);
@@ -451,22 +451,11 @@ impl Simulation<'_> {
                     .into_iter()
                     .map(|head| self.job.summary(head))
                     .collect(),
-                rng: submission.0,
             },
-            Work::Check { heads, .. } => Event::Checked {
+            Work::ReadBack { .. } => Event::Confirmed {
                 submission,
                 worker,
                 lease,
-                ranges: heads
-                    .into_iter()
-                    .map(|head| self.job.summary(head))
-                    .collect(),
-            },
-            Work::ReadBack { .. } => Event::Checked {
-                submission,
-                worker,
-                lease,
-                ranges: Vec::new(),
             },
             Work::Merge { shard, .. } => Event::Merged {
                 submission,

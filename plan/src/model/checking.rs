@@ -1,9 +1,7 @@
 //! What the plan may say and ask for: the world checks it.
 
-use chomp_table::Head;
-
 use super::disk::Write;
-use super::world::{Finding, Submission, World};
+use super::world::{Submission, World};
 use crate::slots::Content;
 use crate::{
     AgreedUnit, Event, LeaseId, Loss, Phase, Rejection, StopReason, SubmissionId, Unit, Work,
@@ -13,9 +11,12 @@ use crate::{
 impl World {
     /// The coordinator has computed what it was to find out.
     pub(super) fn arbitrated(&mut self, fails: bool) {
-        let Some((unit, found)) = self.arbitration.take() else {
+        let units: Vec<Unit> = self.arbitrations.keys().copied().collect();
+        let Some(index) = self.rng.index(units.len()) else {
             return;
         };
+        let unit = units[index];
+        let (found, _) = self.arbitrations.remove(&unit).unwrap();
         let content = match found {
             Ok(content) if !fails => content,
             found => {
@@ -81,7 +82,7 @@ impl World {
             assert!(entry.written.insert(*unit), "written twice");
             let of_it = entry.units.iter().find(|(other, _)| other == unit);
             chosen.push(*of_it.expect("a unit of it"));
-            assert!(entry.own == finders.is_empty() && finders.is_sorted());
+            assert!((!entry.own || finders.is_empty()) && finders.is_sorted());
             found_by.push(finders.iter().copied().collect());
         }
         for (unit, content) in &chosen {
@@ -96,27 +97,6 @@ impl World {
             self.lie_got_in |= is_wrong;
         }
         self.disk.begin_commit(submission, chosen, found_by);
-    }
-
-    /// What a check finds, which has to be of ranges that are held or doubted.
-    pub(super) fn find_again(&self, heads: &[Head]) -> Finding {
-        let mut found = Vec::new();
-        for &head in heads {
-            let unit = Unit::Range(head);
-            let mut results = self.submissions.values();
-            let is_held = results.any(|result| {
-                let mut units = result.units.iter().map(|(unit, _)| *unit);
-                units.any(|other| other == unit) && !result.written.contains(&unit)
-            });
-            let is_due = is_held || self.disk.is_doubted(unit);
-            assert!(is_due, "a check of something else");
-            self.disk.check_may_be_computed(unit);
-            match self.disk.compute(unit) {
-                Ok(content) => found.push(content.summary(head)),
-                Err(lost) => return Finding::Lost(lost),
-            }
-        }
-        Finding::Check(found)
     }
 
     pub(super) fn check_may_begin(&self) {
@@ -154,9 +134,10 @@ impl World {
             .map(|(task, _)| task)
             .filter(|task| leases.contains(&task.lease) && !lost.contains(&task.lease));
         for task in standing {
-            let is_check = matches!(task.work, Work::Check { .. } | Work::ReadBack { .. });
-            let of_use = task.work.units().any(|unit| !self.disk.holds(unit));
-            assert!((is_check || of_use) && self.stopped.is_none());
+            let is_reading = matches!(task.work, Work::ReadBack { .. });
+            let is_of_use = |unit| !self.disk.holds(unit) || self.disk.is_doubted(unit);
+            let of_use = task.work.units().any(is_of_use);
+            assert!((is_reading || of_use) && self.stopped.is_none());
         }
     }
 
@@ -176,13 +157,11 @@ impl World {
             Rejection::Stale => {
                 let withdrawn =
                     |write: &Write| matches!(write, Write::Withdraw { .. } | Write::Lose { .. });
-                settled.is_check
+                settled.confirms.is_some()
                     || !self.disk.withdrawn.is_empty()
                     || self.disk.under_way.iter().any(withdrawn)
                     || matches!(settled.units[0].0, Unit::Shard(_))
             }
-            // Where a lie was kept, the truth is questioned.
-            Rejection::Disagreement { unit } => self.lies.contains(unit) || self.lie_got_in,
             Rejection::Unknown { .. } => self.lie_got_in,
             _ => false,
         };

@@ -9,7 +9,7 @@ use chomp_table::{Digest, Head, RangeBits, RangeSummary};
 
 use crate::slots::Content;
 use crate::tests::summary;
-use crate::{ParticipantId, Past, Settings, SubmissionId, Unit};
+use crate::{Found, ParticipantId, Past, Settings, SubmissionId, Unit};
 
 /// A write that the plan asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,10 +52,9 @@ pub(super) struct Disk {
     /// What was in those whose loss was noted.
     expected: BTreeMap<Head, RangeSummary>,
     pub(super) shards: BTreeMap<u32, Digest>,
-    /// Who found what is done.
-    finders: BTreeMap<Unit, BTreeSet<ParticipantId>>,
-    /// What was found by somebody who was found out later.
-    doubted: BTreeSet<Unit>,
+    /// Who found what is done and is not found out, and how many had to find it.
+    finders: BTreeMap<Unit, (BTreeSet<ParticipantId>, u32)>,
+    replicas: u32,
     outcasts: BTreeMap<ParticipantId, String>,
     /// The done ranges whose records cannot be read any more.
     pub(super) lost: BTreeSet<Head>,
@@ -78,7 +77,7 @@ impl Disk {
             expected: BTreeMap::new(),
             shards: BTreeMap::new(),
             finders: BTreeMap::new(),
-            doubted: BTreeSet::new(),
+            replicas: settings.replicas,
             outcasts: BTreeMap::new(),
             lost: BTreeSet::new(),
             withdrawn: BTreeSet::new(),
@@ -134,16 +133,17 @@ impl Disk {
         heads.all(|&head| self.holds(Unit::Range(head)))
     }
 
-    /// Whether somebody found this unit, which is done, who was found out later.
+    /// Whether too few of those that found this unit are not found out.
     pub(super) fn is_doubted(&self, unit: Unit) -> bool {
-        let finders = self.finders.get(&unit);
-        let finds_out = |write: &Write| match write {
-            Write::FoundOut { participant, .. } => {
-                finders.is_some_and(|finders| finders.contains(participant))
-            }
-            _ => false,
+        let Some((finders, needed)) = self.finders.get(&unit) else {
+            return false;
         };
-        self.doubted.contains(&unit) || self.under_way.iter().any(finds_out)
+        let is_found_out = |finder: &ParticipantId| {
+            let finds_out = |write: &Write| matches!(write, Write::FoundOut { participant, .. } if participant == finder);
+            self.under_way.iter().any(finds_out)
+        };
+        let trusted = finders.iter().filter(|finder| !is_found_out(finder));
+        trusted.count() < *needed as usize
     }
 
     /// What a unit draws on.
@@ -291,8 +291,7 @@ impl Disk {
         match write {
             Write::Commit { units, finders, .. } => {
                 for (&(unit, content), finders) in units.iter().zip(finders) {
-                    self.doubted.remove(&unit);
-                    self.finders.insert(unit, finders.clone());
+                    self.note_finders(unit, finders);
                     match unit {
                         Unit::Range(head) => {
                             self.lost.remove(&head);
@@ -306,17 +305,14 @@ impl Disk {
                 }
             }
             Write::Confirm { head, finders } => {
-                self.doubted.remove(&Unit::Range(*head));
-                self.finders.insert(Unit::Range(*head), finders.clone());
+                self.note_finders(Unit::Range(*head), finders);
             }
             Write::FoundOut {
                 participant,
                 reason,
             } => {
-                for (&unit, finders) in &mut self.finders {
-                    if finders.remove(participant) {
-                        self.doubted.insert(unit);
-                    }
+                for (finders, _) in self.finders.values_mut() {
+                    finders.remove(participant);
                 }
                 self.outcasts.insert(*participant, reason.clone());
             }
@@ -331,7 +327,6 @@ impl Disk {
                 for head in heads {
                     self.expected.remove(head);
                     self.finders.remove(&Unit::Range(*head));
-                    self.doubted.remove(&Unit::Range(*head));
                     self.withdrawn.insert(*head);
                     self.lost.remove(head);
                     self.ranges.remove(head);
@@ -345,13 +340,23 @@ impl Disk {
         self.shards.clear();
         let is_range = |unit: &Unit| matches!(unit, Unit::Range(_));
         self.finders.retain(|unit, _| is_range(unit));
-        self.doubted.retain(is_range);
+    }
+
+    /// If the coordinator computed a unit, nobody else has to.
+    fn note_finders(&mut self, unit: Unit, finders: &BTreeSet<ParticipantId>) {
+        let before = self.finders.get(&unit).map(|(_, needed)| *needed);
+        let needed = before.unwrap_or(self.replicas);
+        let needed = if finders.is_empty() { 0 } else { needed };
+        self.finders.insert(unit, (finders.clone(), needed));
     }
 
     /// What the next coordinator is told.
     pub(super) fn past(&self) -> Past {
-        let finders = self.finders.iter();
-        let found = finders.flat_map(|(&unit, all)| all.iter().map(move |&one| (unit, one)));
+        let found = self.finders.iter().map(|(&unit, (finders, needed))| {
+            let finders = finders.iter().copied().collect();
+            let needed = *needed;
+            (unit, Found { finders, needed })
+        });
         let outcasts = self.outcasts.iter();
         Past {
             ranges: self.ranges.values().copied().collect(),
@@ -362,7 +367,6 @@ impl Disk {
                 .map(|(&n, &digest)| (n, digest))
                 .collect(),
             found: found.collect(),
-            doubted: self.doubted.iter().copied().collect(),
             outcasts: outcasts
                 .map(|(&one, reason)| (one, reason.clone()))
                 .collect(),

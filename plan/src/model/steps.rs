@@ -149,15 +149,6 @@ impl World {
                 }
                 return self.tell(Event::Returned { worker, lease });
             }
-            Finding::Check(ranges) => {
-                entry.is_check = true;
-                Event::Checked {
-                    submission,
-                    worker,
-                    lease,
-                    ranges,
-                }
-            }
             Finding::ReadBack { refuted: true, .. } => {
                 let reason = "something else".to_owned();
                 return self.tell(Event::Failed {
@@ -167,18 +158,16 @@ impl World {
                 });
             }
             Finding::ReadBack { shard, .. } => {
-                entry.is_check = true;
                 entry.confirms = Some(shard);
-                Event::Checked {
+                Event::Confirmed {
                     submission,
                     worker,
                     lease,
-                    ranges: Vec::new(),
                 }
             }
             Finding::Units(units) => {
                 entry.units.clone_from(&units);
-                self.units_event(submission, worker, lease, &units)
+                Self::units_event(submission, worker, lease, &units)
             }
         };
         self.submissions.insert(submission, entry);
@@ -186,7 +175,6 @@ impl World {
     }
 
     fn units_event(
-        &mut self,
         submission: SubmissionId,
         worker: WorkerId,
         lease: LeaseId,
@@ -212,7 +200,6 @@ impl World {
             worker,
             lease,
             ranges,
-            rng: self.rng.below(1000),
         }
     }
 
@@ -358,11 +345,6 @@ impl World {
         };
         match &mut finding {
             Finding::ReadBack { refuted, .. } => *refuted = !*refuted,
-            Finding::Check(ranges) => {
-                self.liars.insert(worker.participant);
-                let index = self.rng.index(ranges.len()).unwrap();
-                ranges[index] = wrong(ranges[index].head.0);
-            }
             Finding::Units(units) => {
                 let index = self.rng.index(units.len()).unwrap();
                 let (unit, content) = &mut units[index];

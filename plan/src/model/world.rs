@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use chomp_table::rng::Rng;
-use chomp_table::{Digest, Head, RangeBits, RangeSummary};
+use chomp_table::{Digest, Head, RangeBits};
 
 use super::disk::{Disk, Write};
 use crate::slots::Content;
@@ -16,7 +16,6 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) enum Finding {
     Units(Vec<(Unit, Content)>),
-    Check(Vec<RangeSummary>),
     ReadBack {
         shard: u32,
         refuted: bool,
@@ -53,16 +52,14 @@ pub(super) struct Submission {
     pub(super) good: bool,
     /// Whether the coordinator computed it itself.
     pub(super) own: bool,
-    /// Whether it is a check.
-    pub(super) is_check: bool,
     /// The shard that it confirms.
     pub(super) confirms: Option<u32>,
     /// Whether its worker was given its lease by this coordinator.
     pub(super) leased: bool,
     /// What the plan asked to write of it.
     pub(super) written: BTreeSet<Unit>,
-    /// Whether it is settled, and something of it held.
-    pub(super) held: bool,
+    /// Whether it is answered, and a vote of it waits for others.
+    pub(super) noted: bool,
 }
 
 /// What the coordinator finds, or the records that it misses.
@@ -91,10 +88,9 @@ pub(super) struct World {
     pub(super) lost_answers: Vec<(WorkerId, LeaseId)>,
     /// How many attempts this plan was made to lose, at least.
     pub(super) losses: u32,
-    /// What the coordinator computes itself just now, and what it finds.
-    pub(super) arbitration: Option<(Unit, Arbitrated)>,
-    /// Whether nothing was lost or withdrawn since that began, which may make it useless.
-    is_arbitration_of_use: bool,
+    /// What the coordinator computes itself just now, what it finds, and whether nothing was lost or withdrawn since that
+    /// began, which may make it useless.
+    pub(super) arbitrations: BTreeMap<Unit, (Arbitrated, bool)>,
     /// The shard that it reads just now.
     pub(super) reading: Option<u32>,
     /// The units about which somebody lied, and with one worker each those whose lie nobody can trace
@@ -123,9 +119,10 @@ impl World {
             task_positions_min: rng.below(4) * range_bits.positions(),
             tasks_per_thread: u32::try_from(rng.below(3)).unwrap(),
             shard_words: 1 + rng.below(30),
-            check_one_in: u32::try_from(rng.below(4)).unwrap(),
-            check_own_one_in: u32::try_from(rng.below(4)).unwrap(),
-            checks_first: u32::try_from(rng.below(3)).unwrap(),
+            draw_one_in: u32::try_from(rng.below(4)).unwrap(),
+            draw_own_one_in: u32::try_from(rng.below(4)).unwrap(),
+            newcomer_results: u32::try_from(rng.below(3)).unwrap(),
+            key: rng.below(u64::MAX),
             ..Settings::new(size, range_bits)
         };
         let disk = Disk::new(&settings);
@@ -147,8 +144,7 @@ impl World {
             ids: 0,
             lost_answers: Vec::new(),
             losses: 0,
-            arbitration: None,
-            is_arbitration_of_use: false,
+            arbitrations: BTreeMap::new(),
             reading: None,
             lies: BTreeSet::new(),
             liars: BTreeSet::new(),
@@ -161,7 +157,7 @@ impl World {
     pub(super) fn restart(&mut self) {
         self.disk.crash(&mut self.rng);
         self.disk.confirmed.clear();
-        self.arbitration = None;
+        self.arbitrations.clear();
         self.reading = None;
         self.requests.clear();
         self.submissions.clear();
@@ -268,26 +264,25 @@ impl World {
                         .push_back(Write::Confirm { head, finders });
                 }
                 Action::Lose { head } => {
-                    self.is_arbitration_of_use = false;
+                    self.spoil_arbitrations();
                     self.disk.confirmed.clear();
                     self.disk.under_way.push_back(Write::Lose { head });
                 }
                 Action::Withdraw { heads } => {
-                    self.is_arbitration_of_use = false;
+                    self.spoil_arbitrations();
                     self.disk.confirmed.clear();
                     self.disk.under_way.push_back(Write::Withdraw { heads });
                 }
                 Action::Forget { submission } => {
                     let forgotten = self.submissions.remove(&submission).unwrap();
-                    assert!(forgotten.held || forgotten.own && forgotten.written.is_empty());
+                    assert!(forgotten.noted || forgotten.own && forgotten.written.is_empty());
                 }
                 Action::Arbitrate { unit } => {
                     self.check_may_begin();
                     self.disk.check_may_be_computed(unit);
                     let found = self.disk.compute(unit);
-                    assert!(self.arbitration.is_none(), "one at a time");
-                    self.arbitration = Some((unit, found));
-                    self.is_arbitration_of_use = true;
+                    let before = self.arbitrations.insert(unit, (found, true));
+                    assert!(before.is_none(), "{unit} is computed twice");
                 }
                 Action::ReadBack { shard } => {
                     self.check_may_begin();
@@ -323,9 +318,15 @@ impl World {
         }
     }
 
+    fn spoil_arbitrations(&mut self) {
+        for (_, is_of_use) in self.arbitrations.values_mut() {
+            *is_of_use = false;
+        }
+    }
+
     /// Whether the coordinator computes something that has to be known before anything is merged.
     fn is_in_doubt(&self) -> bool {
-        self.arbitration.is_some() && self.is_arbitration_of_use
+        self.arbitrations.values().any(|(_, of_use)| *of_use)
     }
 
     fn answered(&mut self, request: RequestId, answer: LeaseAnswer) {
@@ -360,9 +361,6 @@ impl World {
 
     /// What comes of a task, which has to be one that may be given.
     fn find(&mut self, task: &Task) -> Finding {
-        if let Work::Check { heads, .. } = &task.work {
-            return self.find_again(heads);
-        }
         if let Work::ReadBack { shard } = task.work {
             assert!(self.disk.holds(Unit::Shard(shard)), "read too early");
             let refuted = self.rng.once_in(4);
@@ -381,12 +379,14 @@ impl World {
                 let too_large = positions > self.settings.task_positions_max;
                 assert!(!too_large || heads.len() == 1);
             }
-            Work::Check { .. } | Work::ReadBack { .. } => {}
+            Work::ReadBack { .. } => {}
         }
         let mut found = Vec::new();
         for unit in units {
             self.disk.check_may_be_computed(unit);
-            self.disk.check_is_missing(unit);
+            if !self.disk.is_doubted(unit) {
+                self.disk.check_is_missing(unit);
+            }
             match self.disk.compute(unit) {
                 Ok(content) => found.push((unit, content)),
                 Err(lost) => return Finding::Lost(lost),
@@ -400,14 +400,15 @@ impl World {
             .submissions
             .remove(&submission)
             .expect("each is settled once");
-        assert!(!settled.held, "each is settled once");
+        assert!(!settled.noted, "each is settled once");
         match verdict {
-            Verdict::Accepted if settled.is_check => {
+            Verdict::Accepted if settled.confirms.is_some() => {
                 assert!(settled.good);
                 self.disk.confirmed.extend(settled.confirms);
             }
             Verdict::Accepted | Verdict::Duplicate => {
-                assert_eq!(!settled.written.is_empty(), verdict == Verdict::Accepted);
+                let is_written = !settled.written.is_empty();
+                assert!(!is_written || verdict == Verdict::Accepted);
                 assert!(settled.good, "rubbish was taken: {:?}", settled.units);
                 for &(unit, content) in &settled.units {
                     let durable = self.disk.content(unit) == Some(content);
@@ -419,11 +420,8 @@ impl World {
                 // What was lost the coordinator may be at.
                 let is_lost = self.losses > 0;
                 let doubt = is_lost || self.settings.replicas > 1 || !self.lies.is_empty();
-                assert!(doubt || self.are_checked());
-            }
-            Verdict::Held => {
-                assert!(settled.good && self.are_checked());
-                settled.held = true;
+                assert!(settled.good && (doubt || self.are_drawn()));
+                settled.noted = true;
                 self.submissions.insert(submission, settled);
             }
             Verdict::Rejected {
@@ -436,11 +434,13 @@ impl World {
         }
     }
 
-    fn are_checked(&self) -> bool {
-        self.settings
-            .check_one_in
-            .max(self.settings.check_own_one_in)
-            > 0
+    fn are_drawn(&self) -> bool {
+        let Settings {
+            draw_one_in,
+            draw_own_one_in,
+            ..
+        } = self.settings;
+        draw_one_in.max(draw_own_one_in) > 0
     }
 
     /// A worker is not known to the plan any more, and learns it.

@@ -69,16 +69,8 @@ pub(super) fn settled(submission: SubmissionId, verdict: Verdict) -> Action {
     }
 }
 
-pub(super) fn held(submission: SubmissionId) -> Action {
-    settled(submission, Verdict::Held)
-}
-
 pub(super) fn noted(submission: SubmissionId) -> Action {
     settled(submission, Verdict::Noted)
-}
-
-pub(super) fn disagreement(submission: SubmissionId, head: u64) -> Action {
-    rejected(submission, Rejection::Disagreement { unit: range(head) })
 }
 
 pub(super) fn accepted(submission: SubmissionId) -> Action {

@@ -42,11 +42,13 @@ fn many_workers_of_one_participant_have_one_vote() {
     for number in 20..30 {
         let worker = WorkerId::new(1, number);
         let (again, actions) = bench.submit(worker, LeaseId(number), summaries([3, 4]));
-        assert_eq!(actions, [noted(again)]);
+        assert_eq!(actions, [noted(again), forget(again)]);
     }
     assert_eq!(bench.plan.progress().ranges_done, 3);
-    let (other, actions) = bench.submit(B, LeaseId(40), summaries([3, 4]));
-    assert_eq!(actions[0], commit_by(other, &[3, 4], &[A, B]));
+    let (_, actions) = bench.submit(B, LeaseId(40), summaries([3, 4]));
+    let three = commit_by(SubmissionId(1), &[3], &[A, B]);
+    let four = commit_by(SubmissionId(2), &[4], &[A, B]);
+    assert_eq!(actions, [three, four]);
 }
 
 #[test]
@@ -72,28 +74,17 @@ fn a_liar_is_out_with_all_its_workers_and_numbers() {
 }
 
 #[test]
-fn nobody_checks_what_its_own_participant_found_while_another_is_there() {
-    let mut bench = Bench::at_layer(all_checked(16), 3);
+fn nobody_votes_for_its_own_participant_while_another_is_there() {
+    // Alone, its workers vote: one of its machines may be unsound.
+    let mut bench = Bench::at_layer(all_drawn(16), 3);
     bench.join_all(&[A, A2]);
-    // Alone, its workers check each other: one of its machines may be unsound.
-    let task = bench.task(A);
-    let all: Vec<u64> = heads(&task).iter().map(|head| head.0).collect();
-    bench.submit(A, task.lease, summaries(all));
-    assert!(matches!(bench.task(A2).work, Work::Check { .. }));
-
+    let [first, second] = [A, A2].map(|worker| bench.task(worker));
+    assert_eq!(first.work, second.work);
     // With another one there, that one does.
-    let mut bench = Bench::at_layer(all_checked(16), 3);
+    let mut bench = Bench::at_layer(all_drawn(16), 3);
     bench.join_all(&[A, A2, B]);
-    let task = bench.task(A);
-    let all: Vec<u64> = heads(&task).iter().map(|head| head.0).collect();
-    bench.submit(A, task.lease, summaries(all));
-    let actions = bench.want(A2);
-    let is_check = |action: &Action| {
-        matches!(action, Action::Answer { answer: LeaseAnswer::Task(task), .. }
-            if matches!(task.work, Work::Check { .. }))
-    };
-    assert!(!actions.iter().any(is_check), "{actions:?}");
-    assert!(matches!(bench.task(B).work, Work::Check { .. }));
+    let [first, other, second] = [A, A2, B].map(|worker| bench.task(worker));
+    assert!(first.work != other.work && first.work == second.work);
 }
 
 #[test]
@@ -252,21 +243,24 @@ fn slow_tasks_are_for_whom_they_are_of_use() {
     assert_eq!(bench.task(A2).work, held.work);
 }
 
-/// Who comes back may not check what it has found, nor may others of the participant that was there alone.
+/// Votes of workers of the participant that was there alone are one when another comes, which is asked then.
 #[test]
-fn whoever_comes_second_ends_the_checks_among_friends() {
-    let mut bench = twice();
-    bench.plan.settings.check_one_in = 1;
-    bench.plan.settings.check_own_one_in = 1;
-    bench.submit(B, LeaseId(9), summaries([3]));
-    bench.leave(B);
-    let (submission, actions) = bench.submit(A, LeaseId(10), summaries([3]));
-    assert_eq!(actions, [held(submission)]);
+fn whoever_comes_second_ends_the_votes_of_workers() {
+    let mut bench = Bench::at_layer(all_drawn(16), 3);
+    bench.join_all(&[A, A2]);
+    let tasks = [A, A2].map(|worker| bench.task(worker));
+    let (first, actions) = bench.submit(A, tasks[0].lease, summaries([3]));
+    assert_eq!(actions, [noted(first)]);
+    // B asks for nothing yet, so nobody waits for it.
     let (worker, name, threads) = (B, String::new(), 1);
     let actions = bench.tell(Event::Joined {
         worker,
         name,
         threads,
     });
-    assert_eq!(actions, [commit_by(submission, &[3], &[A, B])]);
+    assert_eq!(actions, [commit(first, &[3])]);
+    let four = bench.submit(A, LeaseId(9), summaries([4])).1;
+    assert!(matches!(four[..], [Action::Commit { .. }]), "{four:?}");
+    bench.want(B);
+    let _ = tasks;
 }

@@ -198,29 +198,22 @@ fn who_is_alone_does_not_wait() {
     bench.task(A);
 }
 
-/// Nothing waits for a check by one that has to wait itself.
+/// Nothing waits for a vote of one that has to wait itself.
 #[test]
-fn who_waits_is_not_counted_on_for_checks() {
-    let settings = Settings {
-        check_one_in: 1,
-        ..settings(16)
-    };
-    let mut bench = Bench::at_layer(settings, 3);
+fn who_waits_is_not_counted_on_for_votes() {
+    let mut bench = Bench::at_layer(all_drawn(16), 3);
     bench.join_all(&[A, B]);
-    let own = LeaseId(9);
-    let (submission, actions) = bench.submit(A, own, summaries([3]));
-    assert_eq!(actions, [held(submission)]);
     for _ in 0..4 {
         let lease = bench.task(B).lease;
         bench.give_back(B, lease);
     }
-    bench.begin_commit(A, own, &[4]);
+    bench.begin_commit(A, LeaseId(9), &[4]);
 }
 
 #[test]
-fn what_waits_for_a_check_by_who_has_to_wait_now_is_committed() {
+fn what_waits_for_a_vote_of_who_has_to_wait_now_is_committed() {
     let settings = Settings {
-        check_one_in: 1,
+        draw_one_in: 1,
         task_positions_max: 0,
         ..settings(20)
     };
@@ -232,7 +225,7 @@ fn what_waits_for_a_check_by_who_has_to_wait_now_is_committed() {
     let task = bench.task(A);
     let head = heads(&task)[0].0;
     let (submission, actions) = bench.submit(A, task.lease, summaries([head]));
-    assert_eq!(actions, [held(submission)]);
+    assert_eq!(actions, [noted(submission)]);
     let mut actions = Vec::new();
     for lease in leases {
         assert_eq!(actions, []);

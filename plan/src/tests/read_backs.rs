@@ -35,11 +35,11 @@ fn nobody_reads_what_he_has_written_while_another_may() {
     let task = bench.task(A);
     reads(&task, 1);
     assert_eq!(bench.want(A), [], "the other one is its own");
-    let (checked, actions) = bench.check(A, task.lease, Vec::new());
+    let (checked, actions) = bench.confirm(A, task.lease);
     assert_eq!(actions, [accepted(checked)]);
     let task = bench.task(B);
     reads(&task, 0);
-    let (checked, actions) = bench.check(B, task.lease, Vec::new());
+    let (checked, actions) = bench.confirm(B, task.lease);
     assert_eq!(actions, [accepted(checked), Action::Publish]);
 }
 
@@ -47,7 +47,7 @@ fn nobody_reads_what_he_has_written_while_another_may() {
 fn a_friend_who_idles_does_not_hold_up_the_publication() {
     let mut bench = merged();
     let task = bench.task(A);
-    bench.check(A, task.lease, Vec::new());
+    bench.confirm(A, task.lease);
     assert_eq!(bench.want(A), []);
     // B is there, and asks for nothing.
     assert_eq!(bench.plan.next_deadline(), Some(Millis(100)));
@@ -59,7 +59,7 @@ fn a_friend_who_idles_does_not_hold_up_the_publication() {
     reads(task, 0);
     let waits = bench.plan.next_deadline();
     assert!(waits > Some(Millis(100)), "{waits:?}");
-    let (checked, actions) = bench.check(A, task.lease, Vec::new());
+    let (checked, actions) = bench.confirm(A, task.lease);
     assert_eq!(actions, [accepted(checked), Action::Publish]);
 }
 
@@ -67,7 +67,7 @@ fn a_friend_who_idles_does_not_hold_up_the_publication() {
 fn who_is_alone_reads_all() {
     let mut bench = merged();
     let task = bench.task(A);
-    bench.check(A, task.lease, Vec::new());
+    bench.confirm(A, task.lease);
     assert_eq!(bench.want(A), []);
     let actions = bench.leave(B);
     let task = only_task(&actions);
@@ -119,7 +119,7 @@ fn what_two_could_not_confirm_the_coordinator_reads_and_merges_again() {
         );
         let task = bench.task(A);
         reads(&task, 1);
-        let (checked, actions) = bench.check(A, task.lease, Vec::new());
+        let (checked, actions) = bench.confirm(A, task.lease);
         assert_eq!(
             actions,
             [accepted(checked)],
@@ -147,7 +147,7 @@ fn a_reader_who_falls_silent_loses_the_shard() {
     bench.now = 100;
     bench.tell(Event::Tick);
     assert!(!bench.plan.holds(A, task.lease), "it is not renewed");
-    let (late, actions) = bench.check(A, task.lease, Vec::new());
+    let (late, actions) = bench.confirm(A, task.lease);
     assert_eq!(actions, [rejected(late, Rejection::Stale)]);
 }
 
@@ -191,6 +191,6 @@ fn nobody_is_woken_up_for_shards_that_are_read() {
     bench.now = 50;
     reads(&bench.task(A), 1);
     reads(&bench.task(B), 0);
-    assert!(!bench.plan.read_backs.is_wanted() && !bench.plan.checks.is_wanted());
+    assert!(!bench.plan.read_backs.is_wanted());
     assert_eq!(bench.plan.next_deadline(), Some(Millis(150)));
 }

@@ -28,8 +28,11 @@ fn what_two_workers_say_is_kept() {
     assert_eq!(actions, [noted(one)]);
     // The same by the same worker is no second voice.
     let (again, actions) = bench.submit(A, first.lease, summaries([3]));
-    assert_eq!(actions, [noted(again)]);
-    bench.finish(B, &second);
+    assert_eq!(actions, [noted(again), forget(again)]);
+    // What was found first is written, and both hear of it.
+    let (second, actions) = bench.submit(B, second.lease, summaries([3]));
+    assert_eq!(actions, [commit_by(one, &[3], &[A, B])]);
+    assert_eq!(bench.committed(one), [forget(one), accepted(second)]);
     assert_eq!(bench.plan.progress().ranges_done, 4);
     let delivered = bench.plan.workers().map(|worker| worker.ranges);
     assert_eq!(delivered.collect::<Vec<_>>(), [1, 1, 0]);
@@ -44,7 +47,7 @@ fn the_coordinator_finds_out_who_of_two_is_right() {
     assert_eq!(actions, [noted(honest), audit]);
     assert_eq!(heads(&bench.task(C)), to_heads(&[4]));
     let (own, actions) = bench.arbitrate(summary(3));
-    assert_eq!(actions, [quarantine(A, 3), commit_by(own, &[3], &[])]);
+    assert_eq!(actions[..2], [quarantine(A, 3), commit_by(own, &[3], &[])]);
     // B was right and has delivered; the vote of A is gone.
     let delivered: Vec<_> = bench.plan.workers().map(|worker| worker.ranges).collect();
     assert_eq!(delivered, [1, 0, 0]);
@@ -82,16 +85,16 @@ fn shards_need_as_many_voices() {
     assert_eq!(actions, [noted(one)]);
     let (two, actions) = bench.merge(B, b.lease, 0, shard_digest(0));
     let shard = Unit::Shard(0);
-    assert_eq!(actions, [commit_units(two, &[shard], &[A, B])]);
+    assert_eq!(actions, [commit_units(one, &[shard], &[A, B])]);
     // The one who waits did not write it.
-    let actions = bench.committed(two);
-    let [settled, action] = &actions[..] else {
+    let actions = bench.committed(one);
+    let [forgotten, settled, action] = &actions[..] else {
         panic!("{actions:?}");
     };
-    assert_eq!(*settled, accepted(two));
+    assert_eq!((forgotten, settled), (&forget(one), &accepted(two)));
     let task = given(action);
     assert_eq!(task.work, Work::ReadBack { shard: 0 });
-    let (checked, actions) = bench.check(C, task.lease, Vec::new());
+    let (checked, actions) = bench.confirm(C, task.lease);
     assert_eq!(actions, [accepted(checked), Action::Publish]);
 }
 
@@ -112,22 +115,34 @@ fn a_worker_alone_is_told_why_nothing_goes_on() {
 /// A unit that is filed anew is news if somebody may have it now who could not before.
 #[test]
 fn a_unit_is_news_for_whoever_could_not_have_it() {
-    let mut ready = attempts::ReadyQueue::new(2, 4);
+    let mut ready = attempts::ReadyQueue::new(4);
+    let twice = || {
+        Some(attempts::Wish {
+            need: 2,
+            voters: BTreeSet::new(),
+            is_by_worker: false,
+        })
+    };
     let unit = range(3);
     let layer = Head(3).layer();
     assert!(!ready.is_wanted(true, layer + 1));
-    assert!(ready.update(unit, true, |_| {}), "nobody could have it");
-    assert!(!ready.update(unit, true, |_| {}));
-    let held = ready.update(unit, true, |attempts| attempts.leases.push((LeaseId(1), A)));
-    assert!(!held && ready.is_shared());
+    assert!(ready.update(unit, twice(), |_| {}), "nobody could have it");
+    assert!(!ready.update(unit, twice(), |_| {}));
+    let held = ready.update(unit, twice(), |attempts| {
+        attempts.leases.push((LeaseId(1), A));
+    });
+    assert!(
+        held && ready.is_shared(),
+        "it is nobody's region's any more"
+    );
     assert!(ready.is_wanted(false, layer + 1) && !ready.is_wanted(true, layer));
-    assert!(!ready.update(unit, false, |_| {}), "nobody may have it");
-    assert!(ready.update(unit, true, |attempts| attempts.leases.clear()));
+    assert!(!ready.update(unit, None, |_| {}), "nobody may have it");
+    assert!(ready.update(unit, twice(), |attempts| attempts.leases.clear()));
     assert!(!ready.is_shared());
     let failed =
         |attempts: &mut attempts::Attempts| attempts.failed = BTreeSet::from([A.participant]);
-    assert!(!ready.update(unit, true, failed));
-    assert!(!ready.update(unit, true, |_| {}), "nothing has changed");
+    assert!(ready.update(unit, twice(), failed), "nor is it a region's");
+    assert!(!ready.update(unit, twice(), |_| {}), "nothing has changed");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Who gets what.
 
+use std::collections::VecDeque;
+
 use super::*;
 
 fn evaluate(layer: u32, heads: &[u64]) -> Work {
@@ -302,16 +304,16 @@ fn run_through(settings: Settings, workers: u64, threads: u32) -> (Bench, u64, u
         bench.plan.handle(Millis(0), joined);
     }
     let (mut tasks, mut id) = (0, 0);
-    let mut events = Vec::new();
+    let mut events = VecDeque::new();
     for worker in (0..workers).map(|number| WorkerId::new(1, number)) {
         for _ in 0..2 {
             id += 1;
             let request = RequestId(id);
-            events.push(Event::Wanted { request, worker });
+            events.push_back(Event::Wanted { request, worker });
         }
     }
     let mut holders = std::collections::BTreeMap::new();
-    while let Some(event) = events.pop() {
+    while let Some(event) = events.pop_front() {
         if let Event::Wanted { request, worker } = event {
             holders.insert(request, worker);
         }
@@ -331,19 +333,11 @@ fn run_through(settings: Settings, workers: u64, threads: u32) -> (Bench, u64, u
                             worker,
                             lease,
                             ranges: summaries(heads.iter().map(|head| head.0)),
-                            rng: id,
                         },
-                        Work::Check { heads, .. } => Event::Checked {
+                        Work::ReadBack { .. } => Event::Confirmed {
                             submission,
                             worker,
                             lease,
-                            ranges: summaries(heads.iter().map(|head| head.0)),
-                        },
-                        Work::ReadBack { .. } => Event::Checked {
-                            submission,
-                            worker,
-                            lease,
-                            ranges: Vec::new(),
                         },
                         Work::Merge { shard, .. } => Event::Merged {
                             submission,
@@ -354,11 +348,13 @@ fn run_through(settings: Settings, workers: u64, threads: u32) -> (Bench, u64, u
                         },
                     };
                     let request = RequestId(id);
-                    events.push(Event::Wanted { request, worker });
-                    events.push(result);
+                    events.push_back(Event::Wanted { request, worker });
+                    events.push_back(result);
                 }
-                Action::Commit { submission, .. } => events.push(Event::Committed { submission }),
-                Action::Publish => events.push(Event::Published),
+                Action::Commit { submission, .. } => {
+                    events.push_back(Event::Committed { submission });
+                }
+                Action::Publish => events.push_back(Event::Published),
                 Action::Settle { .. } | Action::Forget { .. } => {}
                 Action::Answer { answer, .. } => assert_eq!(answer, LeaseAnswer::Finished),
                 other => panic!("{other:?}"),
@@ -380,12 +376,12 @@ fn a_job_of_65536_ranges_runs_through() {
     assert!((137 * 64..137 * 256).contains(&tasks), "{tasks}");
 }
 
-/// Each range is a task, every eighth is checked, and thousands of requests wait.
+/// Each range is a task, every eighth is drawn, and thousands of requests wait.
 #[test]
 fn a_job_of_many_workers_runs_through() {
     let settings = Settings {
-        check_own_one_in: 8,
-        checks_first: 2,
+        draw_own_one_in: 8,
+        newcomer_results: 2,
         shard_words: 1 << 20,
         ..settings(26)
     };
@@ -436,7 +432,7 @@ fn a_slow_merge_is_not_doubled_in_doubt() {
     assert_eq!(bench.want(C), []);
     let (_, actions) = bench.arbitrate(summary(3));
     assert!(matches!(
-        given(&actions[3]).work,
+        given(&actions[4]).work,
         Work::Merge { shard: 0, .. }
     ));
 }

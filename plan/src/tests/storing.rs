@@ -46,9 +46,9 @@ fn the_table_is_cut_when_all_ranges_are_done_and_published_when_all_shards_are()
     let second = bench.task(A);
     assert_eq!(second.work, Work::ReadBack { shard: 1 });
     assert_eq!(bench.want(A), []);
-    let (checked, actions) = bench.check(A, second.lease, Vec::new());
+    let (checked, actions) = bench.confirm(A, second.lease);
     assert_eq!(actions, [accepted(checked)]);
-    let (checked, actions) = bench.check(A, lease, Vec::new());
+    let (checked, actions) = bench.confirm(A, lease);
     assert_eq!(actions, [accepted(checked), Action::Publish]);
     assert_eq!(*bench.plan.phase(), Phase::Running);
     assert!(!bench.plan.is_quiet());
@@ -404,8 +404,8 @@ fn a_shard_that_could_not_be_written_is_not_done() {
 fn nothing_is_decided_while_the_manifest_is_written() {
     let mut bench = publishing();
     let (bad, actions) = bench.submit(B, LeaseId(9), vec![wrong(3)]);
-    assert_eq!(actions, [disagreement(bad, 3)]);
-    assert_eq!(bench.tell(Event::Published), []);
+    assert_eq!(actions, [noted(bad)]);
+    assert_eq!(bench.tell(Event::Published), [forget(bad)]);
 }
 
 #[test]
@@ -431,7 +431,7 @@ fn people_are_told_of_layers_work_and_what_a_job_waits_for() {
     assert_eq!(waits(&bench), "", "it is being written");
     bench.committed(submission);
     bench.submit(A, LeaseId(9), vec![wrong(3)]);
-    let text = "1 ranges or shards are computed again, since whoever found them is not trusted";
+    let text = "1 ranges or shards are computed again, since results differ or whoever found them is not trusted";
     assert_eq!(waits(&bench), text);
     let reason = "no memory".to_owned();
     let unit = range(3);

@@ -276,9 +276,9 @@ impl Plain {
         let of_range = |(head, place, finders): (Head, &Place, &Finders)| {
             let placed = place.placed(head);
             assert_eq!(place.part().lease, place.lease);
-            let is_doubted = finders.is_doubted();
+            let is_empty = finders.is_empty();
             let finders: Vec<u32> = finders.iter().collect();
-            assert_eq!(is_doubted, finders.contains(&DISTRUSTED));
+            assert_eq!(is_empty, finders.is_empty());
             (head, (place.lease, place.replicas, finders, placed))
         };
         let of_bits = |bits| {

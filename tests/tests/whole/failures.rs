@@ -40,7 +40,7 @@ async fn run(
         limits: Limits::default(),
         haste: 1,
         store_hint: None,
-        check_one_in: None,
+        draw_one_in: None,
     };
     let listeners = Listeners {
         calls: listener,

@@ -45,7 +45,7 @@ fn undisturbed() -> BTreeMap<String, Digest> {
 
 fn coordinator(cluster: &Cluster) -> Command {
     let mut command = cluster.coordinator_of(cluster.port, &SIZE);
-    // The bytes are those of a run that checks nothing.
+    // The bytes are those of a run in which nothing is drawn.
     command.args(["--exit-when-done", "--check-one-in", "8"]);
     hasten(&mut command, HASTE);
     command

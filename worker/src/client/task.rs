@@ -22,8 +22,6 @@ pub(crate) struct Task {
 pub(crate) enum Work {
     /// Ranges of one layer are to be evaluated, heads ascending.
     Evaluate { layer: u32, heads: Vec<Head> },
-    /// The same, and nothing is put: somebody else has found something.
-    Check { heads: Vec<Head> },
     /// A shard is to be written, which begins after `skip` stored words of the range `head`.
     Merge { shard: u32, head: Head, skip: u64 },
     /// A file of the table is to be read and compared, if there is one.
@@ -44,9 +42,6 @@ impl Task {
         let work = match message.work {
             Some(task::Work::Evaluate(v1::Evaluate { layer, heads })) => Work::Evaluate {
                 layer,
-                heads: of_layer(layer, heads, job)?,
-            },
-            Some(task::Work::Check(v1::Check { layer, heads })) => Work::Check {
                 heads: of_layer(layer, heads, job)?,
             },
             Some(task::Work::Merge(v1::Merge { shard, head, skip })) => {
@@ -148,17 +143,9 @@ mod tests {
         Task::read(message, &job())
     }
 
-    /// Ranges to evaluate; as ranges to check they are taken, or not, just so.
     fn evaluate(layer: u32, heads: &[u64]) -> Result<Task, Failure> {
         let heads = heads.to_vec();
-        let check = v1::Check {
-            layer,
-            heads: heads.clone(),
-        };
-        let checked = read(task::Work::Check(check));
-        let evaluated = read(task::Work::Evaluate(v1::Evaluate { layer, heads }));
-        assert_eq!(checked.is_ok(), evaluated.is_ok());
-        evaluated
+        read(task::Work::Evaluate(v1::Evaluate { layer, heads }))
     }
 
     #[test]

@@ -196,12 +196,12 @@ impl State {
                 }
                 done(part, ranges)
             }
-            complete_request::Result::Checked(v1::Checked { ranges }) => {
-                if let Some(Leased::File(shard)) = leased {
-                    self.read.insert(shard);
-                    return complete_reply::Verdict::Accepted(v1::Accepted {});
-                }
-                self.checked.push(ranges.clone());
+            complete_request::Result::Confirmed(v1::Confirmed {}) => {
+                let Some(Leased::File(shard)) = leased else {
+                    let reason = "the lease has ended".to_owned();
+                    return complete_reply::Verdict::Rejected(v1::Rejected { reason });
+                };
+                self.read.insert(shard);
                 return complete_reply::Verdict::Accepted(v1::Accepted {});
             }
             complete_request::Result::Merged(v1::Merged { json }) => {

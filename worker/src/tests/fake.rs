@@ -68,7 +68,6 @@ pub(super) struct Fake {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Leased {
     Ranges(Vec<Head>),
-    Check(Head),
     Shard(u32),
     File(u32),
 }
@@ -77,9 +76,6 @@ pub(super) struct State {
     pub(super) range_bits: RangeBits,
     pub(super) lease_ms: u64,
     pub(super) task_heads: usize,
-    /// So many checks are still to be leased, and what came of the others.
-    pub(super) checks: usize,
-    pub(super) checked: Vec<Vec<v1::Summary>>,
     /// The shards that were read back.
     pub(super) read: BTreeSet<u32>,
     pub(super) known: BTreeSet<u64>,
@@ -166,14 +162,11 @@ impl State {
         self.are_shards_done() && self.read.len() == self.shards() as usize
     }
 
-    /// Something that is not done and not leased: ranges of the first layer that is not done, or a check,
-    /// or a shard once all ranges are done, which is read back once all are.
+    /// Something that is not done and not leased: ranges of the first layer that is not done, or a shard
+    /// once all ranges are done, which is read back once all are.
     pub(super) fn task(&mut self) -> Option<v1::Task> {
         let leased: Vec<Leased> = self.leases.values().cloned().collect();
-        let (leased_as, work) = if self.checks > 0 && self.is_range_done(Head(0)) {
-            self.checks -= 1;
-            self.check()
-        } else if self.are_shards_done() {
+        let (leased_as, work) = if self.are_shards_done() {
             let is_open =
                 |shard: &u32| !self.read.contains(shard) && !leased.contains(&Leased::File(*shard));
             let shard = (0..self.shards()).find(is_open)?;
@@ -236,16 +229,6 @@ impl State {
         Some((Leased::Ranges(heads), task::Work::Evaluate(evaluate)))
     }
 
-    fn check(&self) -> (Leased, task::Work) {
-        let ledger = self.journal.ledger();
-        let (head, _) = ledger.done(self.heads()).last().unwrap();
-        let check = v1::Check {
-            layer: head.layer(),
-            heads: vec![head.0],
-        };
-        (Leased::Check(head), task::Work::Check(check))
-    }
-
     fn start(&self, shard: u32) -> (Head, u64) {
         let mut skip = u64::from(shard) * SHARD.shard_words as u64;
         for (head, place) in self.journal.ledger().done(self.heads()) {
@@ -293,24 +276,20 @@ impl State {
     /// Has these ranges done before the worker comes, each in a part of its own.
     pub(super) fn add_done(&mut self, are_done: impl Fn(Head) -> bool) {
         for (head, range) in truth(self.range_bits) {
-            if are_done(head) {
-                self.add(&range);
+            if !are_done(head) {
+                continue;
             }
+            let (summary, record) = range::encode(&range, self.range_bits);
+            let mut part = PartBuilder::default();
+            part.push(summary, &record);
+            let (bytes, ranges) = part.finish();
+            let part = PartName {
+                layer: head.layer(),
+                lease: 0xaaaa_0000_0000 + head.0,
+            };
+            now(self.storage.create(&part.key(), bytes)).unwrap();
+            now(self.journal.append(vec![done(part, ranges)])).unwrap();
         }
-    }
-
-    /// Has a range done, right or wrong.
-    pub(super) fn add(&mut self, range: &Range) {
-        let (summary, record) = range::encode(range, self.range_bits);
-        let mut part = PartBuilder::default();
-        part.push(summary, &record);
-        let (bytes, ranges) = part.finish();
-        let part = PartName {
-            layer: range.head.layer(),
-            lease: 0xaaaa_0000_0000 + range.head.0,
-        };
-        now(self.storage.create(&part.key(), bytes)).unwrap();
-        now(self.journal.append(vec![done(part, ranges)])).unwrap();
     }
 
     /// The part with the record of a range that is done.
@@ -337,8 +316,6 @@ impl Fake {
             range_bits,
             lease_ms: 30_000,
             task_heads: 2,
-            checks: 0,
-            checked: Vec::new(),
             read: BTreeSet::new(),
             known: BTreeSet::new(),
             storage,

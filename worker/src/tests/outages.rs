@@ -58,7 +58,6 @@ async fn a_job_among_outages(seed: u64) {
     // Those that were told where the store is cannot follow a job to another.
     let direct = seed % 2 == 1;
     let fake = Fake::new(chaos(seed, !direct));
-    fake.state().checks = if seed.is_multiple_of(3) { 3 } else { 0 };
     let config = Config {
         patience: Some(Duration::from_mins(30)),
         store: direct.then(|| StoreChoice::Shared(fake.state().storage.clone())),

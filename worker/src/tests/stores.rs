@@ -43,14 +43,12 @@ fn direct(fake: &Fake) -> Config {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_reached_is_used() {
     let fake = Fake::new(go);
-    fake.state().checks = 2;
     let report = run(&fake, direct(&fake)).await;
     assert_eq!(report.end, End::Finished);
     fake.assert_done();
     let state = fake.state();
     assert_eq!((state.count("get"), state.count("put")), (0, 0));
-    assert_eq!((report.ranges, report.checks, report.merges), (16, 2, 5));
-    assert_eq!(state.checked.len(), 2);
+    assert_eq!((report.ranges, report.merges), (16, 5));
     assert_eq!(state.returned, Vec::<String>::new());
 }
 
@@ -228,44 +226,6 @@ async fn a_merge_reports_what_it_finds() {
             !state.reported.is_empty() && state.reported.iter().all(|lost| lost.0 == head),
             "{case}"
         );
-    }
-}
-
-/// A check says what follows from the sources, whatever somebody else has found, and puts nothing.
-#[tokio::test(start_paused = true)]
-async fn a_check_says_what_follows_from_the_sources() {
-    let mut withdrawn = false;
-    let fake = Fake::new(move |call, state| {
-        // The liar's range is not in the table for good.
-        if call == "complete" && state.checks == 0 && !withdrawn {
-            let heads = vec![Head(15)];
-            withdrawn = true;
-            now(state.journal.append(vec![Entry::Withdrawn { heads }])).unwrap();
-        }
-        Act::Go
-    });
-    let right = {
-        let mut state = fake.state();
-        state.add_done(|head| head.0 < 15);
-        let right = truth(state.range_bits)[&Head(15)].clone();
-        let mut wrong = right.clone();
-        let few = wrong.losing.len() / 3;
-        wrong.losing.remove(few);
-        state.add(&wrong);
-        state.checks = 4;
-        chomp_table::range::encode(&right, state.range_bits).0
-    };
-    let mut config = direct(&fake);
-    config.threads = std::num::NonZeroUsize::MIN;
-    let report = run(&fake, config).await;
-    let state = fake.state();
-    assert_eq!((report.checks, state.checked.len()), (4, 4));
-    for checked in &state.checked {
-        let [summary] = &checked[..] else {
-            panic!("{checked:?}");
-        };
-        assert_eq!((summary.head, summary.count), (15, right.count));
-        assert_eq!(summary.digest, right.digest.0);
     }
 }
 

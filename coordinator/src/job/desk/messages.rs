@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use chomp_plan::{LeaseAnswer, Verdict};
 use chomp_store::{Merged, PartName, Placed};
+use chomp_table::Head;
 use chomp_table::reader::ShardFileInfo;
-use chomp_table::{Head, RangeSummary};
 use tokio::sync::oneshot;
 
 /// A result of a task.
@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 pub(crate) enum WorkerResult {
     /// The ranges in the part of the lease, heads ascending.
     Ranges(Vec<Placed>),
-    /// What is in ranges that were checked, heads ascending; none for a shard that was read back.
-    Checked(Vec<RangeSummary>),
+    /// A shard that was read back is what was said of it.
+    Confirmed,
     /// A shard.
     Merged(Box<Merged>),
 }

@@ -177,7 +177,7 @@ impl Desk {
                         ranges,
                     })
                 }
-                WorkerResult::Checked(_) => None,
+                WorkerResult::Confirmed => None,
             }
         };
         groups.filter_map(entry).collect()

@@ -177,41 +177,33 @@ fn each_range_has_its_own_finders() {
     tested.complete(7, 1, &[0]);
     tested.do_effect();
     let taken = some_taken(&mut tested);
-    tested.desk.plan = {
-        let settings = Settings {
-            replicas: 2,
-            check_one_in: 0,
-            ..Settings::new(BITS, range_bits())
-        };
-        begin(settings, &tested.tools.journal, &List::default())
-            .unwrap()
-            .0
-    };
-    for worker in 1..=3 {
-        tested.join(worker);
-    }
     let pair = |&one: &u64| {
         let alike = |&&next: &&u64| next > one && Head(next).layer() == Head(one).layer();
         taken.iter().find(alike).map(|&next| [one, next])
     };
     let heads = taken.iter().find_map(pair).unwrap();
-    for (worker, head) in (1..).zip(heads) {
-        let mut verdict = tested.complete(worker, 11, &[head]);
-        assert_eq!(verdict.try_recv().unwrap(), Verdict::Noted, "{heads:?}");
-    }
-    tested.rest();
-    tested.desk.effects.clear();
-    tested.complete(3, 13, &heads);
+    tested.complete(7, 11, &heads[..1]);
+    tested.write_all();
+    let lost = placed(heads[0]).summary;
+    let lost = Event::Lost {
+        worker: WorkerId::only(7),
+        head: lost.head,
+        digest: lost.digest,
+    };
+    tested.desk.handle(tested.now, lost);
+    tested.write_all();
+    tested.join(8);
+    tested.complete(8, 12, &heads);
     tested.rest();
     let Some(Effect::Append(Batch { entries, .. })) = tested.desk.effects.pop() else {
-        panic!("two agree");
+        panic!("both are settled");
     };
     let finders = |entry: &Entry| match entry {
         Entry::Done { finders, .. } => finders.iter().collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
     let finders: Vec<_> = entries.iter().map(finders).collect();
-    assert_eq!(finders, [[1, 3], [2, 3]]);
+    assert_eq!(finders, [vec![7, 8], vec![8]]);
 }
 
 #[tokio::test(start_paused = true)]

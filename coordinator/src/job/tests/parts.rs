@@ -11,19 +11,23 @@ const BYTES: u64 = 76;
 impl Tested {
     /// Worker 7 gets the first range.
     fn begin(&mut self) -> (LeaseId, PartName) {
-        self.join(7);
-        let task = self.next_task(7).unwrap();
+        self.begin_as(7)
+    }
+
+    fn begin_as(&mut self, worker: u32) -> (LeaseId, PartName) {
+        self.join(worker);
+        let task = self.next_task(worker).unwrap();
         let (layer, lease) = (0, task.lease.0);
         (task.lease, PartName { layer, lease })
     }
 
-    fn announce(&mut self, name: PartName, bytes: u64) -> Transfer {
-        let (worker, target) = (WorkerId::only(7), Target::Part(name));
+    fn announce(&mut self, worker: u32, name: PartName, bytes: u64) -> Transfer {
+        let (worker, target) = (WorkerId::only(worker), Target::Part(name));
         self.desk.begin_put(worker, target, bytes).unwrap()
     }
 
-    fn put(&mut self, name: PartName) {
-        let _transfer = self.announce(name, BYTES);
+    fn put(&mut self, worker: u32, name: PartName) {
+        let _transfer = self.announce(worker, name, BYTES);
         self.storage.overwrite(&name.key(), "a part");
     }
 
@@ -51,7 +55,7 @@ fn the_records_of_a_part_fill_it() {
         let mut tested = tested(|_| ());
         let (lease, name) = tested.begin();
         for &bytes in announced {
-            tested.announce(name, bytes);
+            tested.announce(7, name, bytes);
         }
         let result = WorkerResult::Ranges(vec![placed(0)]);
         let mut verdict = tested.hand_in(7, lease, result);
@@ -75,7 +79,7 @@ fn parts_that_nobody_has_use_for_are_removed() {
     for how in 0..4 {
         let mut tested = tested(|_| ());
         let (lease, name) = tested.begin();
-        tested.put(name);
+        tested.put(7, name);
         tested.search();
         assert!(tested.is_there(name), "its lease stands");
         let reason = String::new();
@@ -116,26 +120,31 @@ fn parts_that_are_or_may_be_named_stay() {
 
     let mut done = tested(|_| ());
     let (lease, name) = done.begin();
-    done.put(name);
+    done.put(7, name);
     let mut verdict = done.hand_in(7, lease, result());
     search_often(&mut done);
     assert_eq!(verdict.try_recv().unwrap(), Verdict::Accepted);
     assert!(done.is_there(name));
 
-    // A result that waits for a check.
-    let mut held = tested(|settings| settings.check_one_in = 1);
-    held.join(8);
-    let (lease, name) = held.begin();
-    held.put(name);
-    let mut verdict = held.hand_in(7, lease, result());
-    assert_eq!(verdict.try_recv().unwrap(), Verdict::Held);
-    search_often(&mut held);
-    assert!(held.is_there(name));
+    // A result that waits for another vote. The part of that vote is not needed.
+    let mut noted = tested(|settings| settings.draw_one_in = 1);
+    let (lease, name) = noted.begin();
+    let (second, other) = noted.begin_as(8);
+    noted.put(7, name);
+    noted.put(8, other);
+    let mut verdict = noted.hand_in(7, lease, result());
+    assert_eq!(verdict.try_recv().unwrap(), Verdict::Noted);
+    noted.search();
+    noted.search();
+    assert!(noted.is_there(name) && noted.is_there(other));
+    noted.hand_in(8, second, result());
+    search_often(&mut noted);
+    assert!(noted.is_there(name) && !noted.is_there(other));
 
     // One that comes after its lease has ended.
     let mut late = tested(|_| ());
     let (lease, name) = late.begin();
-    late.put(name);
+    late.put(7, name);
     late.desk
         .handle(late.now, Event::Returned { worker, lease });
     late.now = late.now.plus(9_000);
@@ -147,7 +156,7 @@ fn parts_that_are_or_may_be_named_stay() {
     // One that may still be written when its lease has ended goes when it cannot any more.
     let mut slow = tested(|_| ());
     let (lease, name) = slow.begin();
-    let transfer = slow.announce(name, BYTES);
+    let transfer = slow.announce(7, name, BYTES);
     slow.desk
         .handle(slow.now, Event::Returned { worker, lease });
     search_often(&mut slow);
@@ -159,7 +168,7 @@ fn parts_that_are_or_may_be_named_stay() {
     // After a write that failed nobody knows whether the journal names it.
     let mut failed = tested(|_| ());
     let (lease, name) = failed.begin();
-    failed.put(name);
+    failed.put(7, name);
     let _verdict = failed.hand_in(7, lease, result());
     failed.storage.set_fault(Some(Fault {
         call: failed.storage.calls(),

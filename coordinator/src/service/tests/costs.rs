@@ -39,11 +39,6 @@ async fn whatever_a_call_is_about_is_paid_for() {
         complete(served, evaluated(&summaries())).await;
     });
     assert!(evaluated.await <= most);
-    let checked = calls_until_it_waits(async |served| {
-        let ranges = summaries();
-        complete(served, Sent::Checked(v1::Checked { ranges })).await;
-    });
-    assert!(checked.await <= most);
     let leases = calls_until_it_waits(async |served| {
         let request = v1::RenewRequest {
             worker: WORKER,

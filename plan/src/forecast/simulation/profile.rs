@@ -77,7 +77,7 @@ impl Profile {
         outcome.fetched += bytes;
         outcome.records_read += reads as u64;
         let (seconds, put) = match work {
-            Work::Evaluate { heads, .. } | Work::Check { heads, .. } => {
+            Work::Evaluate { heads, .. } => {
                 let of = |values: &[f64]| -> f64 {
                     heads.iter().map(|&head| values[super::index(head)]).sum()
                 };
@@ -86,10 +86,7 @@ impl Profile {
                 let coding = reading + of(&job.losing) * costs.encode + count * costs.range;
                 outcome.evaluation_seconds += evaluation;
                 outcome.coding_seconds += coding;
-                let put = match work {
-                    Work::Check { .. } => 0.0,
-                    _ => heads.iter().map(|&head| job.record_bytes(head)).sum(),
-                };
+                let put = heads.iter().map(|&head| job.record_bytes(head)).sum();
                 (evaluation + coding, put)
             }
             Work::Merge { shard, head, .. } => {

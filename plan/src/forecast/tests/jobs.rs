@@ -199,12 +199,10 @@ fn workers_read_what_others_made_and_again_what_they_forgot() {
         ..CLUSTER
     };
     let two = run(20, cluster);
-    // Nothing is written of checks.
+    // Some ranges are found, and written, by two workers.
     let shard_bytes = forecast.shard_bytes(costs().shard_factor);
-    assert!(
-        (two.put / (all + shard_bytes) - 1.0).abs() < 1e-6,
-        "{two:?}"
-    );
+    let put = two.put / (all + shard_bytes);
+    assert!((1.0..1.2).contains(&put), "{put}: {two:?}");
     assert!(two.evaluation_seconds > 1.01 * run(20, CLUSTER).evaluation_seconds);
     // Once for the shards, and what the other one made at the most twice.
     assert!(
@@ -293,30 +291,31 @@ fn jobs_take_as_long_as_they_did() {
         ..CLUSTER
     };
     let expected = Prediction {
-        seconds: 0.396_403_845,
-        ranges_seconds: 0.328_013_746,
-        tasks: 288,
-        fetched: 134_753.079_980,
-        records_read: 1045,
-        put: 36_177.988_159,
-        evaluation_seconds: 0.805_419_291,
-        coding_seconds: 0.081_785_092,
+        seconds: 0.375_425_828,
+        ranges_seconds: 0.307_335_729,
+        tasks: 264,
+        fetched: 123_523.267_082,
+        records_read: 965,
+        put: 41_507.185_143,
+        evaluation_seconds: 0.743_620_772,
+        coding_seconds: 0.073_379_247,
         shard_seconds: 0.021_438_741,
-        coordinator_seconds: 0.060_8,
+        coordinator_seconds: 0.055_9,
         restoring_seconds: 0.0,
     };
     check(&run(20, cluster), &expected);
     let expected = Prediction {
-        seconds: 0.541_332_637,
-        ranges_seconds: 0.473_642_538,
-        tasks: 195,
-        fetched: 120_039.341_747,
-        records_read: 932,
-        evaluation_seconds: 0.794_872_049,
-        coding_seconds: 0.075_479_115,
-        coordinator_seconds: 0.051,
+        seconds: 0.565_602_935,
+        ranges_seconds: 0.497_812_836,
+        tasks: 169,
+        fetched: 118_315.553_275,
+        records_read: 922,
+        put: 41_566.788_769,
+        evaluation_seconds: 0.746_270_991,
+        coding_seconds: 0.071_559_155,
+        shard_seconds: 0.021_438_741,
+        coordinator_seconds: 0.046_5,
         restoring_seconds: 0.0,
-        ..expected
     };
     check(
         &run(
@@ -335,16 +334,16 @@ fn jobs_take_as_long_as_they_did() {
         ..cluster
     };
     let expected = Prediction {
-        seconds: 6.445_975_526,
-        ranges_seconds: 4.870_358_180,
-        tasks: 1137,
-        fetched: 1_199_648.514_238,
-        records_read: 9918,
-        put: 134_296.771_373,
-        evaluation_seconds: 3.016_267_805,
-        coding_seconds: 0.532_980_859,
+        seconds: 6.244_764_274,
+        ranges_seconds: 4.667_646_928,
+        tasks: 1111,
+        fetched: 1_158_687.133_259,
+        records_read: 9567,
+        put: 144_919.572_953,
+        evaluation_seconds: 2.947_369_421,
+        coding_seconds: 0.514_894_939,
         shard_seconds: 0.072_649_545,
-        coordinator_seconds: 0.227_4,
+        coordinator_seconds: 0.222_2,
         restoring_seconds: 0.0,
     };
     check(&run(22, cluster), &expected);

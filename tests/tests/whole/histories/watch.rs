@@ -146,7 +146,7 @@ impl Watch {
             )
         };
         if replies.iter().any(is_safe) && !self.store.took_coordinators() {
-            let Completion { facts, .. } = completion(&request.lock().unwrap());
+            let (_, facts) = completion(&request.lock().unwrap());
             let votes = self.votes.lock().unwrap();
             if let Some(fact) = facts.iter().find(|fact| !votes.suffice(fact)) {
                 let what = format!("{fact:?} is safe, which too few workers say");
@@ -168,12 +168,8 @@ impl Votes {
 
     /// Takes note of a completion.
     pub(crate) fn count(&mut self, request: &[u8]) {
-        let Completion {
-            worker,
-            facts,
-            found_again,
-        } = completion(request);
-        for fact in facts.into_iter().chain(found_again) {
+        let (worker, facts) = completion(request);
+        for fact in facts {
             self.workers.entry(fact).or_default().insert(worker);
         }
     }
@@ -184,40 +180,26 @@ impl Votes {
     }
 }
 
-/// What a worker says with a completion.
-#[derive(Default)]
-struct Completion {
-    worker: u64,
-    facts: Vec<Fact>,
-    /// What others have said too. It need not be safe when the worker is told that it was of use.
-    found_again: Vec<Fact>,
-}
-
-fn completion(request: &[u8]) -> Completion {
+/// Which worker says what with a completion.
+fn completion(request: &[u8]) -> (u64, Vec<Fact>) {
     let mut requests: Vec<v1::CompleteRequest> = messages(request);
     let request = requests.pop().expect("a call has a message");
     let range = |summary: &v1::Summary| {
         let digest = summary.digest[..].try_into().expect("32 bytes");
         Fact::Range(Head(summary.head), Digest(digest))
     };
-    let mut completion = Completion {
-        worker: request.worker,
-        ..Completion::default()
-    };
-    match request.result.expect("a result of some kind") {
+    let facts = match request.result.expect("a result of some kind") {
         complete_request::Result::Evaluated(evaluated) => {
-            completion.facts = evaluated.ranges.iter().map(range).collect();
+            evaluated.ranges.iter().map(range).collect()
         }
         complete_request::Result::Merged(merged) => {
             let merged: chomp_store::Merged =
                 serde_json::from_slice(&merged.json).expect("a summary of a shard");
-            completion.facts = vec![Fact::of_shard(&merged)];
+            vec![Fact::of_shard(&merged)]
         }
-        complete_request::Result::Checked(checked) => {
-            completion.found_again = checked.ranges.iter().map(range).collect();
-        }
-    }
-    completion
+        complete_request::Result::Confirmed(v1::Confirmed {}) => Vec::new(),
+    };
+    (request.worker, facts)
 }
 
 /// The messages in the bytes of a call.

@@ -1,0 +1,319 @@
+//! Drawn ranges, and what was found by somebody who is not trusted any more.
+
+use super::*;
+
+/// A plan at layer 3 of 16 bits, ranges 3 and 4, which are drawn.
+fn drawn(workers: &[WorkerId]) -> Bench {
+    let mut bench = Bench::at_layer(all_drawn(16), 3);
+    bench.join_all(workers);
+    bench
+}
+
+/// Both are offered from the start, and neither is told which it is.
+#[test]
+fn a_drawn_range_is_given_to_two() {
+    let mut bench = drawn(&[A, B, C]);
+    let [first, second] = [A, B].map(|worker| bench.task(worker));
+    assert_eq!(first.work, second.work);
+    let (one, actions) = bench.submit(B, second.lease, summaries([3]));
+    assert_eq!(actions, [noted(one)]);
+    assert_eq!(bench.plan.progress().ranges_done, 3);
+    let (two, actions) = bench.submit(A, first.lease, summaries([3]));
+    assert_eq!(actions, [commit_by(one, &[3], &[A, B])]);
+    assert_eq!(bench.committed(one), [forget(one), accepted(two)]);
+    let found: Vec<u64> = bench.plan.workers().map(|worker| worker.ranges).collect();
+    assert_eq!(found, [1, 1, 0]);
+}
+
+/// What is fresh and what another has begun come in one task.
+#[test]
+fn nobody_sees_in_a_task_what_is_computed_twice() {
+    let settings = Settings {
+        draw_one_in: 2,
+        key: 3,
+        task_positions_min: 8 << 12,
+        ..settings(20)
+    };
+    let mut bench = Bench::at_layer(settings, 12);
+    bench.join_all(&[A, B]);
+    let first = heads(&bench.task(A));
+    let mut second = heads(&bench.task(B));
+    assert!(second.iter().any(|head| first.contains(head)));
+    second.retain(|head| !first.contains(head));
+    assert!(!second.is_empty(), "{first:?}");
+}
+
+#[test]
+fn only_what_is_drawn_of_a_result_waits() {
+    let settings = Settings {
+        draw_one_in: 1000,
+        newcomer_results: 1,
+        ..settings(16)
+    };
+    let mut bench = Bench::at_layer(settings, 3);
+    bench.join_all(&[A, B]);
+    let task = bench.task(B);
+    // Of the first result of a worker one range is drawn.
+    let (first, actions) = bench.submit(A, LeaseId(9), summaries([3, 4]));
+    let [Action::Commit { submission, units }] = &actions[..] else {
+        panic!("{actions:?}");
+    };
+    assert_eq!((*submission, units.len()), (first, 1));
+    assert_eq!(bench.committed(first), [noted(first)]);
+    let waits = [3, 4]
+        .into_iter()
+        .find(|&head| units[0].unit != range(head));
+    let (_, actions) = bench.submit(B, task.lease, summaries(waits));
+    assert_eq!(actions[0], commit_by(first, &[waits.unwrap()], &[A, B]));
+    bench.committed(first);
+    // Of the second none is.
+    bench.begin_commit(A, LeaseId(10), &[5]);
+}
+
+#[test]
+fn a_worker_alone_waits_for_nobody() {
+    let mut bench = drawn(&[A]);
+    bench.begin_commit(A, LeaseId(9), &[3, 4]);
+    // One that is there and asks for nothing is nobody to wait for, however often it says that it is there.
+    let mut bench = drawn(&[A, B]);
+    bench.renew(B, LeaseId(0));
+    bench.begin_commit(A, LeaseId(9), &[3, 4]);
+}
+
+#[test]
+fn what_nobody_can_vote_on_any_more_is_committed() {
+    for case in 0..4 {
+        let mut bench = drawn(&[A, B]);
+        bench.task(B);
+        let (submission, actions) = bench.submit(A, LeaseId(9), summaries([3, 4]));
+        assert_eq!(actions, [noted(submission)]);
+        let actions = match case {
+            0 => bench.leave(B),
+            1 => bench.revoke(B.participant),
+            2 => bench.tell(Event::Shutdown),
+            _ => {
+                bench.now = 99;
+                bench.renew(B, LeaseId(0));
+                assert_eq!(bench.tell(Event::Tick), []);
+                assert_eq!(bench.plan.next_deadline(), Some(Millis(100)));
+                bench.now = 100;
+                bench.tell(Event::Tick)
+            }
+        };
+        let commit = commit(submission, &[3, 4]);
+        assert!(actions.contains(&commit), "{actions:?}");
+    }
+}
+
+/// It asks again and again, and votes on other ranges.
+#[test]
+fn what_nobody_votes_on_is_computed_by_the_coordinator() {
+    let mut bench = drawn(&[A, B]);
+    let (_, actions) = bench.submit(A, LeaseId(9), summaries([3]));
+    assert!(matches!(actions[..], [Action::Commit { .. }]));
+    bench.task(B);
+    let (submission, actions) = bench.submit(A, LeaseId(9), summaries([4]));
+    assert_eq!(actions, [noted(submission)]);
+    bench.now = 60;
+    bench.want(B);
+    bench.now = 100;
+    assert_eq!(bench.tell(Event::Tick)[..1], [arbitrate(4)]);
+    let (own, actions) = bench.arbitrate(summary(4));
+    assert_eq!(
+        actions[..2],
+        [commit_by(own, &[4], &[]), forget(submission)]
+    );
+}
+
+#[test]
+fn who_finds_something_else_is_right_or_a_liar() {
+    for lies_first in [true, false] {
+        let mut bench = drawn(&[A, B, C]);
+        let [first, second] = [A, B].map(|worker| bench.task(worker));
+        let said = if lies_first {
+            [wrong(3), summary(3)]
+        } else {
+            [summary(3), wrong(3)]
+        };
+        bench.submit(A, first.lease, vec![said[0]]);
+        let (two, actions) = bench.submit(B, second.lease, vec![said[1]]);
+        assert_eq!(actions, [noted(two), arbitrate(3)]);
+        bench.arbitrate(summary(3));
+        let liar = if lies_first { A } else { B };
+        for worker in [A, B] {
+            let is_out = bench.plan.quarantine_reason(worker).is_some();
+            assert_eq!(is_out, worker == liar);
+        }
+    }
+}
+
+/// Four are computed at a time. The fifth need not be: with the liar its votes go.
+#[test]
+fn a_dispute_ends_with_its_liar() {
+    let mut bench = Bench::at_layer(all_drawn(20), 12);
+    bench.join_all(&[A, B, C]);
+    bench.task(C);
+    let layers = head::layers(20, bench.plan.settings.range_bits);
+    let heads: Vec<u64> = layers[12][..5].iter().map(|head| head.0).collect();
+    bench.submit(A, LeaseId(99), heads.iter().copied().map(wrong).collect());
+    let said = summaries(heads.iter().copied());
+    let (honest, actions) = bench.submit(B, LeaseId(99), said);
+    assert_eq!(actions.len(), 5, "{actions:?}");
+    assert_eq!(bench.plan.progress().arbitrations, 5);
+    bench.revoke(A.participant);
+    assert_eq!(bench.plan.progress().arbitrations, 4);
+    let (_, actions) = bench.submit(C, LeaseId(99), summaries([heads[4]]));
+    assert_eq!(actions[0], commit_by(honest, &[heads[4]], &[B, C]));
+}
+
+/// A and B have found 3 and 4, where two had to; C has found nothing.
+fn found_by_two() -> Bench {
+    let mut bench = Bench::at_layer(two_replicas(16), 3);
+    bench.join_all(&[A, B, C]);
+    let (submission, _) = bench.submit(A, LeaseId(9), summaries([3, 4]));
+    bench.submit(B, LeaseId(10), summaries([3, 4]));
+    bench.committed(submission);
+    bench.task(C);
+    bench
+}
+
+#[test]
+fn what_was_found_by_more_than_it_needs_stays() {
+    let mut bench = drawn(&[A, B, C]);
+    let [first, second] = [A, B].map(|worker| bench.task(worker));
+    let (submission, _) = bench.submit(A, first.lease, summaries([3]));
+    bench.submit(B, second.lease, summaries([3]));
+    bench.committed(submission);
+    bench.revoke(A.participant);
+    assert_eq!(bench.plan.progress().arbitrations, 0);
+    // With the last finder it is open again.
+    bench.revoke(B.participant);
+    assert_eq!(bench.plan.progress().arbitrations, 1);
+}
+
+#[test]
+fn what_has_too_few_finders_left_is_found_again_by_others() {
+    let mut bench = found_by_two();
+    bench.revoke(A.participant);
+    assert_eq!(bench.plan.progress().arbitrations, 2);
+    // Not by B, which has said what it is.
+    let task = bench.task(B);
+    assert!(heads(&task).iter().all(|head| head.0 > 4), "{task:?}");
+    let task = bench.task(C);
+    assert_eq!(heads(&task), to_heads(&[3]));
+    let (found, actions) = bench.submit(C, LeaseId(99), summaries([3, 4]));
+    let by_both = |head| Action::Confirmed {
+        head: Head(head),
+        finders: vec![B.participant, C.participant],
+    };
+    assert_eq!(actions, [by_both(3), by_both(4), accepted(found)]);
+    assert_eq!(bench.plan.progress().arbitrations, 0);
+}
+
+/// Its only finder is struck out while it is written.
+#[test]
+fn what_is_being_written_is_found_again_too() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join_all(&[A, B]);
+    bench.task(B);
+    let submission = bench.begin_commit(A, LeaseId(9), &[4]);
+    bench.revoke(A.participant);
+    bench.committed(submission);
+    assert_eq!(heads(&bench.task(B)), to_heads(&[4]));
+}
+
+#[test]
+fn what_was_wrong_with_it_is_withdrawn() {
+    let mut bench = Bench::at_layer(settings(16), 3);
+    bench.join_all(&[A, B]);
+    let (submission, _) = bench.submit(A, LeaseId(9), vec![summary(3), wrong(4)]);
+    bench.committed(submission);
+    bench.task(B);
+    bench.revoke(A.participant);
+    let (found, actions) = bench.submit(B, LeaseId(9), summaries([3, 4]));
+    assert_eq!(actions[1..], [noted(found), arbitrate(4)]);
+    let (own, actions) = bench.arbitrate(summary(4));
+    assert_eq!(actions[0], withdraw(&[4]));
+    assert!(actions.contains(&commit_by(own, &[4], &[])), "{actions:?}");
+    assert!(bench.plan.is_there(B));
+}
+
+/// Nobody else is there, or nobody takes it, or its sources are lost.
+#[test]
+fn the_coordinator_finds_again_what_nobody_else_does() {
+    for case in 0..4 {
+        let mut bench = found_by_two();
+        let actions = match case {
+            0 => {
+                bench.leave(C);
+                bench.revoke(A.participant)
+            }
+            1 => {
+                bench.revoke(A.participant);
+                bench.now = 50;
+                bench.want(C);
+                bench.now = 100;
+                bench.tell(Event::Tick)
+            }
+            2 => {
+                bench.revoke(A.participant);
+                assert_eq!(bench.lose(2), [lose(2)]);
+                let submission = bench.submit(B, LeaseId(11), summaries([2])).0;
+                bench.committed(submission)
+            }
+            _ => {
+                bench.lose(2);
+                bench.revoke(A.participant);
+                let submission = bench.submit(B, LeaseId(11), summaries([2])).0;
+                bench.committed(submission)
+            }
+        };
+        for head in [3, 4] {
+            assert!(actions.contains(&arbitrate(head)), "{case}: {actions:?}");
+        }
+        let (own, actions) = bench.arbitrate(summary(3));
+        assert_eq!(actions, [confirmed(3), forget(own)]);
+    }
+}
+
+/// Shards wait until all has been found again, and go on then.
+#[test]
+fn nothing_is_merged_while_a_range_is_open_again() {
+    let past = Past {
+        ranges: summaries(0..4),
+        found: [found(range(3), &[A], 1)].into(),
+        ..Past::default()
+    };
+    let (mut bench, _) = Bench::resumed(settings(14), &past);
+    bench.join_all(&[A, B, C]);
+    assert!(matches!(bench.task(C).work, Work::Merge { .. }));
+    bench.revoke(A.participant);
+    let task = bench.task(B);
+    assert_eq!(heads(&task), to_heads(&[3]));
+    assert_eq!(bench.want(C), []);
+    bench.leave(C);
+    let (_, actions) = bench.submit(B, task.lease, summaries([3]));
+    assert_eq!(actions[1], accepted(SubmissionId(1)), "{actions:?}");
+    assert!(matches!(bench.task(B).work, Work::Merge { .. }));
+}
+
+/// A participant may have found many ranges. Most of them are for the workers that come.
+#[test]
+fn the_coordinator_takes_a_few_and_leaves_the_rest_to_others() {
+    let mut bench = Bench::at_layer(settings(20), 12);
+    bench.join_all(&[A, B]);
+    let layers = head::layers(20, bench.plan.settings.range_bits);
+    let heads: Vec<u64> = layers[12][..9].iter().map(|head| head.0).collect();
+    let submission = bench.begin_commit(A, LeaseId(99), &heads);
+    bench.committed(submission);
+    // Nobody else asks for anything.
+    let actions = bench.revoke(A.participant);
+    let begun = heads[..4].iter().map(|&head| arbitrate(head));
+    let begun: Vec<Action> = begun.collect();
+    assert_eq!(actions[1..], begun);
+    let task = bench.task(B);
+    assert_eq!(task.work.units().next(), Some(range(heads[4])));
+    let (_, actions) = bench.arbitrate(summary(heads[0]));
+    assert!(!actions.iter().any(|action| begun.contains(action)));
+    assert_eq!(bench.plan.progress().arbitrations, 8);
+}
