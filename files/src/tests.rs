@@ -274,7 +274,7 @@ fn a_claim_is_one_process_s_however_many_come_and_go() {
     let held = AtomicBool::new(false);
     let claims = AtomicU32::new(0);
     let come_and_go = || {
-        for _ in 0..5_000 {
+        while claims.load(Ordering::SeqCst) < 300 {
             if let Ok(claim) = Claim::begin(&path) {
                 assert!(!held.swap(true, Ordering::SeqCst), "two have it");
                 claims.fetch_add(1, Ordering::SeqCst);
@@ -289,7 +289,6 @@ fn a_claim_is_one_process_s_however_many_come_and_go() {
             scope.spawn(come_and_go);
         }
     });
-    assert!(claims.into_inner() > 250);
 }
 
 /// Whoever may open a lock can hold it for ever.

@@ -23,11 +23,14 @@
 //!
 //! # Why waiting ends
 //!
-//! A unit that is not settled is either *open*, *agreed* or *disputed*. Disputed: the coordinator computes it when its
-//! sources are there, which are of lower layers. Agreed: it is settled when nobody is eligible, and disputed by the
-//! coordinator when somebody is for the time of a lease. Open and known: likewise, but the coordinator computes it. Open
-//! and not known: it is offered to all who have not voted; if these are too few, the job waits for more participants and
-//! says so.
+//! A unit that is not settled is either *open*, *agreed* or *disputed*.
+//!
+//! * Disputed: the coordinator computes it when its sources are there, which are of lower layers.
+//! * Agreed: it is offered to all who have not voted. It is settled when none of them is [eligible](super::eligible). If
+//!   one is and does not vote for the time of a lease, the coordinator computes it.
+//! * Open, and known: the same, but that the coordinator computes it, too, when nobody is eligible.
+//! * Open, and not known: it is offered to all who have not voted. Their leases expire, and after some failures the
+//!   coordinator computes it. If they are too few, the job waits for more participants and says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -273,7 +276,7 @@ impl Jury {
         }
     }
 
-    /// Whether the hash chooses a range.
+    /// What a unit is drawn by.
     fn hash(&self, unit: Unit) -> u64 {
         let number = match unit {
             Unit::Range(head) => head.0,
