@@ -372,16 +372,25 @@ impl Jury {
         if found.any(|other| other != content) {
             return Standing::Disputed;
         }
-        let finders = votes.iter().map(|vote| vote.worker.participant);
-        let finders = finders.chain(self.finders(unit).iter().copied());
-        let finders: BTreeSet<ParticipantId> = finders.collect();
-        if finders.len() < self.least(unit) {
+        if self.count_finders(unit) < self.least(unit) {
             Standing::Open
         } else if self.is_drawn(unit) && self.doers(unit).len() < self.need(unit) {
             Standing::Agreed
         } else {
             Standing::Settled(content)
         }
+    }
+
+    /// How many participants have found something in a unit.
+    fn count_finders(&self, unit: Unit) -> usize {
+        let (finders, votes) = (self.finders(unit), self.votes(unit));
+        let is_new = |(number, vote): &(usize, &Vote)| {
+            let participant = vote.worker.participant;
+            let mut before = votes[..*number].iter();
+            !finders.contains(&participant)
+                && before.all(|vote| vote.worker.participant != participant)
+        };
+        finders.len() + votes.iter().enumerate().filter(is_new).count()
     }
 
     /// Takes the content on which all agree for the known one. Returns it with its finders, of which there are none if

@@ -240,7 +240,6 @@ impl Plan {
         if let Some(current) = current {
             self.pending_mut(current.submission).is_of_use |= votes.contains(&current);
         }
-        self.reconsider(unit);
         self.release_votes(&votes, None);
     }
 
@@ -430,7 +429,9 @@ impl Plan {
                         self.reconsider(Unit::Range(ready));
                     }
                     // A finder may have been struck out while it was written.
-                    self.reconsider(unit);
+                    if self.jury.is_reopened(unit) {
+                        self.reconsider(unit);
+                    }
                 }
                 Unit::Shard(_) if is_stale => {
                     self.pending_mut(submission).rejection = Some(Rejection::Stale);
