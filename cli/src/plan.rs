@@ -1,4 +1,4 @@
-//! `chomp plan`: predicts the time, memory, disk and network that a table takes, before anything is computed.
+//! `chomp plan`: bounds for the time, memory, disk and network that a table takes, before anything is computed.
 //!
 //! It measures what the parts of a job cost on this machine, and gives that to the [forecast](chomp_plan::forecast).
 
@@ -7,8 +7,7 @@ use std::num::NonZeroUsize;
 use anyhow::Context;
 use chomp_kernel::Isa;
 use chomp_plan::Settings;
-use chomp_plan::forecast::simulation::{Cluster, CriticalPath, Job, Prediction};
-use chomp_plan::forecast::{Costs, Forecast, losing_total};
+use chomp_plan::forecast::{Bounds, Cluster, Costs, Forecast, losing_total};
 use chomp_table::{RangeBits, head};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
@@ -19,13 +18,6 @@ use crate::local::COORDINATOR_RANGE_BYTES;
 use crate::restore::is_restored;
 use crate::{coordinator, costs, local, machine, trial};
 
-/// Threads help as long as the wall time is at most so many times the CPU time divided by the threads.
-const STILL_HELPS: f64 = 2.0;
-/// The most jobs that are simulated to find how many threads help.
-const SIMULATIONS_MAX: u32 = 10;
-/// The same for a job with more ranges than [`RANGES_MANY`].
-const SIMULATIONS_OF_MANY_MAX: u32 = 3;
-const RANGES_MANY: u64 = 1 << 17;
 /// The memory that the coordinator's process takes before it has a job.
 const COORDINATOR_BYTES: u64 = 64 << 20;
 /// How many bytes the store takes for each range, beside its record: an entry in a segment of the journal and one in a
@@ -52,28 +44,40 @@ struct JobPlan {
     threads: usize,
     coordinator_threads: u32,
     cpu: Cpu,
+    /// At least the longest of the bounds, and at most all of them.
+    wall_seconds_least: f64,
     wall_seconds: f64,
-    /// The part of the wall time after the last range.
-    shards_seconds: f64,
+    bounds: WallBounds,
     critical_path: Path,
     tasks: u64,
     memory: Memory,
     disk: Disk,
     network: Network,
-    /// With so many threads, the wall time is at most twice the CPU time divided by the threads.
+    /// With more threads the critical path or the coordinator takes longer than they do.
     threads_that_help: u64,
     /// The workers that have these threads.
-    workers_that_help: u32,
+    workers_that_help: u64,
     /// The measured seconds for each unit.
     costs: CostsOfThisMachine,
 }
 
-/// Seconds of CPU time, of the simulated job.
+/// Seconds that no part of the job can make up for.
+#[derive(Debug, Serialize)]
+struct WallBounds {
+    /// The CPU time, divided by the threads.
+    threads: f64,
+    critical_path: f64,
+    coordinator: f64,
+    /// The bytes, over the links of the workers.
+    links: f64,
+}
+
+/// Seconds of CPU time.
 #[derive(Debug, Serialize)]
 struct Cpu {
     total: f64,
     evaluation: f64,
-    /// Reading, decoding and encoding records, and checking some.
+    /// Encoding, reading and decoding records; at most.
     coding: f64,
     coordinator: f64,
     /// Merging ranges into shards.
@@ -116,7 +120,7 @@ struct Network {
     total: u64,
     /// The average.
     each_worker: u64,
-    /// From the store to workers.
+    /// From the store to workers, at most.
     fetched: u64,
     /// From workers to the store.
     put: u64,
@@ -165,7 +169,7 @@ pub(crate) async fn run(args: PlanArgs) -> anyhow::Result<Exit> {
         shared: args.workers.is_none(),
         bandwidth: args.bandwidth.map(|bytes| as_f64(bytes.as_u64())),
     };
-    let plan = plan(&args, range_bits, &costs, cluster, memory_bytes)?;
+    let plan = plan(&args, range_bits, &costs, cluster, memory_bytes);
     crate::print_as(args.json, &plan, JobPlan::text)?;
     Ok(Exit::Done)
 }
@@ -190,35 +194,32 @@ fn plan(
     costs: &Costs,
     cluster: Cluster,
     memory_bytes: u64,
-) -> anyhow::Result<JobPlan> {
+) -> JobPlan {
     let bits = args.bits;
     let forecast = Forecast::new(bits, range_bits);
     let layers = head::layers(bits, range_bits);
     let losing = losing_total(bits);
     let ranges = forecast.ranges();
 
-    let mut job = Job::new(&forecast, costs)?;
-    if let Some(from) = args
+    let from = args
         .from
-        .filter(|&from| is_restored(from, bits, range_bits))
-    {
-        job = job.extending(from);
-    }
-    let outcome = job.run(cluster)?;
-    let workers_that_help = scan(&job, ranges, cluster, &outcome)?;
-    let path = CriticalPath::new(&forecast, costs);
+        .filter(|&from| is_restored(from, bits, range_bits));
+    let bounds = Bounds::new(&forecast, costs, cluster, from);
+    let path = bounds.path;
+    let workers_that_help = bounds.threads_that_help() / f64::from(cluster.threads);
+    let workers_that_help = whole(workers_that_help.ceil());
 
     let threads = NonZeroUsize::new(cluster.threads as usize).unwrap_or(NonZeroUsize::MIN);
     let shards = whole(forecast.shard_bytes(costs.shard_factor));
     let [of_range, of_task] = WORK_FILE_BYTES;
     let records = whole(forecast.record_bytes(costs.record_bytes));
-    let work = records + of_range * ranges + of_task * outcome.tasks;
+    let work = records + of_range * ranges + of_task * bounds.tasks;
     let (fetched, put) = match args.workers {
         // It has no network.
         None => (0, 0),
-        Some(_) => (whole(outcome.fetched), whole(outcome.put)),
+        Some(_) => (whole(bounds.fetched), whole(bounds.put)),
     };
-    Ok(JobPlan {
+    JobPlan {
         bits,
         range_bits: range_bits.get(),
         positions: 1 << (bits - 1),
@@ -235,15 +236,21 @@ fn plan(
         threads: threads.get(),
         coordinator_threads: cluster.coordinator_threads,
         cpu: Cpu {
-            total: outcome.cpu_seconds(),
-            evaluation: outcome.evaluation_seconds,
-            coding: outcome.coding_seconds,
-            coordinator: outcome.coordinator_seconds,
-            shards: outcome.shard_seconds,
-            restoring: outcome.restoring_seconds,
+            total: bounds.cpu(),
+            evaluation: bounds.evaluation,
+            coding: bounds.coding,
+            coordinator: bounds.coordinator,
+            shards: bounds.shards,
+            restoring: bounds.restoring,
         },
-        wall_seconds: outcome.seconds,
-        shards_seconds: outcome.seconds - outcome.ranges_seconds,
+        wall_seconds_least: bounds.least(),
+        wall_seconds: bounds.most(),
+        bounds: WallBounds {
+            threads: bounds.threads_seconds(),
+            critical_path: path.seconds(),
+            coordinator: bounds.coordinator_seconds(),
+            links: bounds.links_seconds(),
+        },
         critical_path: Path {
             seconds: path.seconds(),
             layers: layers.len() as u64,
@@ -251,10 +258,10 @@ fn plan(
             commit: path.commit,
             fetch: path.fetch,
         },
-        tasks: outcome.tasks,
+        tasks: bounds.tasks,
         memory: Memory {
             worker_least: chomp_worker::memory_bytes(0, threads, range_bits),
-            worker_useful: chomp_worker::memory_bytes(forecast.useful_bytes(), threads, range_bits),
+            worker_useful: chomp_worker::memory_bytes(bounds.useful_bytes, threads, range_bits),
             worker: memory_bytes,
             coordinator: COORDINATOR_BYTES + COORDINATOR_RANGE_BYTES * ranges,
         },
@@ -269,7 +276,7 @@ fn plan(
             fetched,
             put,
         },
-        threads_that_help: u64::from(workers_that_help) * u64::from(cluster.threads),
+        threads_that_help: workers_that_help * u64::from(cluster.threads),
         workers_that_help,
         costs: CostsOfThisMachine {
             position: costs.position,
@@ -283,57 +290,7 @@ fn plan(
             commit: costs.commit,
             fetch: costs.fetch,
         },
-    })
-}
-
-/// The most workers with which the job takes at most [`STILL_HELPS`] times its CPU time divided
-/// by their threads. The search doubles or halves the workers, and then looks between the last two numbers. `first` is
-/// the prediction for `cluster`.
-fn scan(job: &Job, ranges: u64, cluster: Cluster, first: &Prediction) -> anyhow::Result<u32> {
-    let simulations = if ranges > RANGES_MANY {
-        SIMULATIONS_OF_MANY_MAX
-    } else {
-        SIMULATIONS_MAX
-    };
-    let helps = |workers: u32, outcome: &Prediction| {
-        let threads = f64::from(workers) * f64::from(cluster.threads);
-        outcome.seconds * threads <= STILL_HELPS * outcome.cpu_seconds()
-    };
-    let simulate = |workers: u32| -> anyhow::Result<bool> {
-        let cluster = Cluster {
-            workers,
-            shared: false,
-            ..cluster
-        };
-        Ok(helps(workers, &job.run(cluster)?))
-    };
-    // `enough` workers help, `too_many` do not. One always does.
-    let (mut enough, mut too_many) = if helps(cluster.workers, first) {
-        (cluster.workers, None)
-    } else {
-        (1, Some(cluster.workers))
-    };
-    for _ in 0..simulations {
-        let next = match too_many {
-            None => enough.saturating_mul(2),
-            Some(too_many) => middle(enough, too_many),
-        };
-        if next <= enough {
-            break;
-        }
-        if simulate(next)? {
-            enough = next;
-        } else {
-            too_many = Some(next);
-        }
     }
-    Ok(enough)
-}
-
-/// The geometric mean of two numbers.
-fn middle(low: u32, high: u32) -> u32 {
-    let root = (u64::from(low) * u64::from(high)).isqrt();
-    u32::try_from(root).unwrap_or(u32::MAX)
 }
 
 impl JobPlan {
@@ -374,18 +331,19 @@ impl JobPlan {
         line(
             "wall time",
             format!(
-                "{} with {who}; {} of it after the last range",
+                "{} to {} with {who}: the longest of these, to all of them: {}",
+                time(self.wall_seconds_least),
                 time(self.wall_seconds),
-                time(self.shards_seconds)
+                self.bounds.text()
             ),
         );
-        line("at least", self.critical_path.text());
+        line("critical path", self.critical_path.text());
         line(
             "threads",
             format!(
-                "up to {} help ({} workers of {}, with {} for the coordinator): the wall time is then at most twice the CPU time divided by the threads",
+                "up to {} help ({} workers of {}, with {} for the coordinator): with more, the critical path or the coordinator takes longer than they do",
                 HumanCount(self.threads_that_help),
-                HumanCount(self.workers_that_help.into()),
+                HumanCount(self.workers_that_help),
                 self.threads,
                 self.coordinator_threads
             ),
@@ -420,6 +378,18 @@ impl JobPlan {
             ),
         );
         text
+    }
+}
+
+impl WallBounds {
+    fn text(&self) -> String {
+        format!(
+            "threads {}, critical path {}, coordinator {}, links {}",
+            time(self.threads),
+            time(self.critical_path),
+            time(self.coordinator),
+            time(self.links)
+        )
     }
 }
 

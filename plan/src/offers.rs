@@ -20,8 +20,6 @@ use super::{Phase, Plan};
 
 /// After so many failed attempts a unit is offered alone.
 const ALONE_AFTER: u32 = 2;
-/// The most ranges of a task: a part of the store holds no more.
-const TASK_RANGES_MAX: u64 = 1 << 12;
 
 impl Plan {
     /// Lets the request wait; [`Plan::answer_requests`] ends the wait at once if it can.
@@ -196,24 +194,14 @@ impl Plan {
         self.present.len().saturating_sub(1)
     }
 
-    /// How many units make a good task: few enough that every thread gets several tasks of the
-    /// layer, so that few idle at its end; but not so few that the store and the journal take longer
-    /// than computing them, unless a thread would go without. A shard is a task.
+    /// How many units make a good task. A shard is a task.
     fn task_units(&self, layer: u32) -> usize {
         if layer == SHARDS {
             return 1;
         }
-        let ranges = |positions| positions / self.settings.range_bits.positions();
-        let attempts = u64::from(self.settings.replicas.max(1));
-        let to_share = self.units.ranges.to_do(layer) as u64 * attempts;
-        let tasks_per_thread = u64::from(self.settings.tasks_per_thread);
-        let share = to_share / self.threads.saturating_mul(tasks_per_thread).max(1);
-        let one_for_each_thread = to_share.div_ceil(self.threads.max(1));
-        let least = ranges(self.settings.task_positions_min).min(one_for_each_thread);
-        let most = ranges(self.settings.task_positions_max).min(TASK_RANGES_MAX);
-        usize::try_from(share.max(least).min(most))
-            .unwrap_or(usize::MAX)
-            .max(1)
+        let left = self.units.ranges.to_do(layer) as u64;
+        let ranges = self.settings.task_ranges(left, self.threads);
+        usize::try_from(ranges).unwrap_or(usize::MAX)
     }
 
     /// Speculative execution: gives `worker`, which would have nothing to do, the work of another one that is slow.

@@ -6,6 +6,9 @@ use chomp_table::shard::ShardSize;
 
 use super::messages::PlanError;
 
+/// The most ranges of a task: a part of the store holds no more.
+const TASK_RANGES_MAX: u64 = 1 << 12;
+
 /// The table that a plan is for, and how it shares out the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -98,6 +101,20 @@ impl Settings {
     pub(super) fn head_bits(&self) -> u32 {
         let last = self.range_bits.heads(self.size).saturating_sub(1);
         u64::BITS - last.leading_zeros()
+    }
+
+    /// How many of the `left` ranges of a layer make a good task for one of so many threads: few enough that every thread
+    /// gets several tasks of the layer, so that few idle at its end; but not so few that the store and the journal take
+    /// longer than computing them, unless a thread would go without.
+    pub(super) fn task_ranges(&self, left: u64, threads: u64) -> u64 {
+        let ranges = |positions| positions / self.range_bits.positions();
+        let to_share = left * u64::from(self.replicas.max(1));
+        let tasks_per_thread = u64::from(self.tasks_per_thread);
+        let share = to_share / threads.saturating_mul(tasks_per_thread).max(1);
+        let one_for_each_thread = to_share.div_ceil(threads.max(1));
+        let least = ranges(self.task_positions_min).min(one_for_each_thread);
+        let most = ranges(self.task_positions_max).min(TASK_RANGES_MAX);
+        share.max(least).min(most).max(1)
     }
 
     /// Whether the job can be planned. Anything that grows with the number of ranges comes after

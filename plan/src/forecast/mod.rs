@@ -1,5 +1,5 @@
 //! The forecast estimates how many losing positions each range has, and from that the CPU time, the bytes and
-//! the wall time of a job that has not been run.
+//! the [bounds](Bounds) of the wall time of a job that has not been run.
 //!
 //! # The law
 //!
@@ -15,22 +15,23 @@
 //! In all ranges a record takes about the same number of bytes for each losing position. A shard of n stored
 //! positions among p takes about n (log2(p/n) + log2 e) bits times a factor. Both numbers are measured.
 
+mod bounds;
 mod costs;
-pub mod simulation;
 #[cfg(test)]
 mod tests;
 mod work;
 
-use chomp_table::sources::{self, starts};
-use chomp_table::{Head, RangeBits, head};
+use chomp_table::sources::starts;
+use chomp_table::{Head, RangeBits};
 
+pub use bounds::{Bounds, Cluster, CriticalPath, HASH};
 pub use costs::Costs;
 pub use work::Work;
 
 /// The share of losing positions among those of at most k bits, times k².
 pub const SHARE: f64 = 7.2;
 /// The bytes of a record besides its frame.
-const HEADER_BYTES: f64 = 80.0;
+pub const HEADER_BYTES: f64 = 80.0;
 /// The bytes of a range in memory besides its positions, of two bytes each, and its buckets.
 const RANGE_BYTES: u64 = 256;
 /// The positions of a bucket. The place of a bucket takes four bytes.
@@ -123,38 +124,9 @@ impl Forecast {
         factor * entropy_bytes(losing_total(self.bits) / 2.0, positions(self.bits))
     }
 
-    /// The bytes that a worker needs to keep each range until the last range that draws on it is computed: the most
-    /// at any layer. A cache has no use for more.
-    pub fn useful_bytes(&self) -> u64 {
-        let layers = head::layer_count(self.bits, self.range_bits);
-        let mut last_use = vec![0; self.losing.len()];
-        for head in (0..self.ranges()).map(Head) {
-            let layer = head.layer();
-            let mut used = |source: Head| {
-                let index = usize::try_from(source.0).expect("a head of the table");
-                last_use[index] = layer.max(last_use[index]);
-            };
-            sources::each(head, self.range_bits, &mut used);
-        }
-        // Index S: what begins to be kept at layer S, less what is not kept any more after S - 1.
-        let mut change = vec![0i64; layers + 1];
-        for (head, last) in (0..).map(Head).zip(last_use) {
-            let bytes = self.memory_bytes(head).cast_signed();
-            if last > 0 {
-                change[head.layer() as usize] += bytes;
-                change[last as usize + 1] -= bytes;
-            }
-        }
-        let kept = change.iter().scan(0, |kept, change| {
-            *kept += change;
-            Some(*kept)
-        });
-        kept.max().unwrap_or(0).cast_unsigned()
-    }
-
     /// The bytes that a range takes of a worker's cache. Ranges have many sizes, so removed ranges leave holes that
     /// are not all filled.
-    fn cache_bytes(&self, head: Head) -> u64 {
+    pub fn cache_bytes(&self, head: Head) -> u64 {
         self.memory_bytes(head) / 4 * 5
     }
 

@@ -1,7 +1,6 @@
 //! The forecast beside what is known of true tables.
 
-mod jobs;
-
+use chomp_table::head;
 use chomp_table::sources::sources;
 
 use super::*;
@@ -127,7 +126,7 @@ fn useful_bytes_are_those_of_the_fullest_layer() {
         let kept = heads().filter(is_kept);
         kept.map(|head| forecast.memory_bytes(head)).sum::<u64>()
     });
-    assert_eq!(forecast.useful_bytes(), most.max().unwrap());
+    assert_eq!(bounds(19, ALONE, None).useful_bytes, most.max().unwrap());
 }
 
 fn costs() -> Costs {
@@ -204,4 +203,112 @@ fn what_is_scattered_are_the_positions_that_moves_lead_from() {
             "{head}: {found} {expected}"
         );
     }
+}
+
+const ALONE: Cluster = Cluster {
+    workers: 1,
+    threads: 1,
+    cache_bytes: u64::MAX,
+    coordinator_threads: 1,
+    shared: true,
+    bandwidth: None,
+};
+
+fn bounds(bits: u32, cluster: Cluster, from: Option<u32>) -> Bounds {
+    let forecast = Forecast::new(bits, range_bits(12));
+    Bounds::new(&forecast, &costs(), cluster, from)
+}
+
+fn near(a: f64, b: f64) {
+    assert!((a / b - 1.0).abs() < 1e-9, "{a} {b}");
+}
+
+/// A table of one range, term by term.
+#[test]
+fn the_bounds_of_one_range_are_its_costs() {
+    let (costs, losing) = (costs(), losing_total(12));
+    let forecast = Forecast::new(12, range_bits(12));
+    let cluster = Cluster {
+        threads: 4,
+        coordinator_threads: 2,
+        shared: false,
+        bandwidth: Some(1e4),
+        ..ALONE
+    };
+    let found = bounds(12, cluster, None);
+    let record = forecast.record_bytes(costs.record_bytes);
+    let shard = forecast.shard_bytes(costs.shard_factor);
+    assert_eq!(
+        found.tasks, 3,
+        "the range, its shard, and reading that back"
+    );
+    near(found.evaluation, costs.position * 2048.0);
+    near(found.coding, losing * costs.encode + costs.range);
+    let merging = losing * (costs.decode + costs.shard) + costs.read;
+    near(found.shards, merging + HASH * shard);
+    near(found.coordinator, 6.0 * costs.control);
+    near(found.fetched, record + shard);
+    near(found.put, record + shard);
+    let on_workers = found.evaluation + found.coding + found.shards;
+    near(found.cpu(), on_workers + found.coordinator);
+    near(found.threads_seconds(), on_workers / 4.0);
+    near(found.coordinator_seconds(), found.coordinator / 2.0);
+    near(found.links_seconds(), (record + shard) / 1e4);
+    let evaluation = found.evaluation + losing * costs.encode;
+    let path = evaluation + 2.0 * costs.commit + 2.0 * costs.control + costs.fetch;
+    near(found.path.seconds(), path);
+    near(found.least(), found.links_seconds());
+    let others = found.threads_seconds() + path + found.coordinator_seconds();
+    near(found.most(), found.links_seconds() + others);
+    near(found.threads_that_help(), (on_workers / path).max(1.0));
+}
+
+/// Those who work together read what the others made, and compute some ranges twice.
+#[test]
+fn workers_read_each_record_once_if_they_keep_it() {
+    let alone = bounds(20, ALONE, None);
+    let records = Forecast::new(20, range_bits(12)).record_bytes(costs().record_bytes);
+    let three = Cluster {
+        workers: 3,
+        shared: false,
+        ..ALONE
+    };
+    let found = bounds(20, three, None);
+    let read = (found.fetched - alone.fetched) / records;
+    assert!((1.0..3.0001).contains(&read), "{read}");
+    near(found.evaluation, alone.evaluation * 17.0 / 16.0);
+    let forgetful = Cluster {
+        cache_bytes: 0,
+        ..three
+    };
+    assert!(bounds(20, forgetful, None).fetched > found.fetched);
+    let many = Cluster {
+        workers: 1000,
+        ..three
+    };
+    let most = bounds(20, many, None);
+    assert!(most.fetched > found.fetched);
+    assert!(
+        most.tasks > found.tasks && most.tasks < 400,
+        "{}",
+        most.tasks
+    );
+}
+
+/// What a smaller table has takes no evaluation, but its restoring.
+#[test]
+fn a_job_that_extends_a_table_evaluates_the_rest() {
+    let (anew, extended) = (bounds(20, ALONE, None), bounds(20, ALONE, Some(19)));
+    let forecast = Forecast::new(20, range_bits(12));
+    let rest = (range_bits(12).heads(19)..forecast.ranges()).map(Head);
+    near(
+        extended.evaluation,
+        rest.map(|head| costs().evaluation(&forecast, head)).sum(),
+    );
+    let restored: f64 = (0..range_bits(12).heads(19))
+        .map(|head| forecast.losing(Head(head)))
+        .sum();
+    near(extended.restoring, 7.0 * restored * costs().encode);
+    assert!(anew.restoring == 0.0 && extended.tasks < anew.tasks);
+    assert!(extended.put < anew.put && extended.fetched > anew.fetched);
 }

@@ -79,7 +79,18 @@ fn a_large_table_is_planned_in_seconds_and_for_as_many_workers_as_asked() {
     let path = &planned["critical_path"];
     let each = seconds(path, "evaluation") + seconds(path, "commit") + seconds(path, "fetch");
     assert!((seconds(path, "layers") * each / seconds(path, "seconds") - 1.0).abs() < 1e-6);
-    assert!(seconds(path, "seconds") < seconds(&planned, "wall_seconds"));
+    let (least, most) = (
+        seconds(&planned, "wall_seconds_least"),
+        seconds(&planned, "wall_seconds"),
+    );
+    assert!(seconds(path, "seconds") <= least && least < most);
+    let bounds = &planned["bounds"];
+    let parts =
+        ["threads", "critical_path", "coordinator", "links"].map(|part| seconds(bounds, part));
+    assert!(
+        (parts.iter().sum::<f64>() / most - 1.0).abs() < 1e-6,
+        "{bounds}"
+    );
     assert_eq!(
         number(&planned, "threads_that_help"),
         8 * number(&planned, "workers_that_help")
@@ -92,7 +103,7 @@ fn a_large_table_is_planned_in_seconds_and_for_as_many_workers_as_asked() {
         "CPU time",
         "wall time",
         ", restoring ",
-        "at least",
+        "critical path",
         "threads",
         "disk",
     ] {

@@ -4,49 +4,43 @@ use chomp_table::Head;
 
 use super::job::Job;
 use super::{Nanos, seconds};
-use crate::Work;
-use crate::forecast::as_f64;
+use chomp_plan::Work;
+use chomp_plan::forecast::{HASH, as_f64};
 
 /// The time and the bytes that a simulated job took. Seconds are CPU time but for the first two.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Prediction {
+pub(crate) struct Prediction {
     /// The seconds until the table is published.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// The seconds until the first shard is begun.
-    pub ranges_seconds: f64,
+    pub(crate) ranges_seconds: f64,
     /// The tasks, checks and shards included.
-    pub tasks: u64,
+    pub(crate) tasks: u64,
     /// The bytes of records that workers read.
-    pub fetched: f64,
+    pub(crate) fetched: f64,
     /// The records that they read.
-    pub records_read: u64,
+    pub(crate) records_read: u64,
     /// The bytes of parts and shards that they wrote.
-    pub put: f64,
+    pub(crate) put: f64,
     /// Evaluation, checks included.
-    pub evaluation_seconds: f64,
+    pub(crate) evaluation_seconds: f64,
     /// Reading, decoding and encoding records.
-    pub coding_seconds: f64,
+    pub(crate) coding_seconds: f64,
     /// Writing shards, and reading them back.
-    pub shard_seconds: f64,
+    pub(crate) shard_seconds: f64,
     /// The coordinator's work.
-    pub coordinator_seconds: f64,
-    /// Restoring ranges from the table that is extended.
-    pub restoring_seconds: f64,
+    pub(crate) coordinator_seconds: f64,
 }
 
 impl Prediction {
     /// All CPU time.
-    pub fn cpu_seconds(&self) -> f64 {
+    pub(crate) fn cpu_seconds(&self) -> f64 {
         self.evaluation_seconds
             + self.coding_seconds
             + self.shard_seconds
             + self.coordinator_seconds
-            + self.restoring_seconds
     }
 }
-
-/// The CPU time for the SHA-256 of a byte of a shard that is read back, on a CPU with instructions for it.
-pub(in super::super) const HASH: f64 = 1e-9;
 
 #[derive(Debug, Default)]
 pub(super) struct Profile {

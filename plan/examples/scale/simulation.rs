@@ -16,27 +16,26 @@
 //! simulation has no heartbeats, faults or slow machines, and so no speculative leases.
 
 mod job;
-mod path;
 mod profile;
 mod reading;
 mod serving;
 mod worker;
+
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use chomp_table::{Digest, Head, sources};
 
-use super::{as_f64, round};
-use crate::{
-    Action, Event, LeaseAnswer, Millis, Phase, Plan, PlanError, RequestId, SubmissionId, Task,
-    Work, WorkerId,
+use chomp_plan::forecast::{Cluster, as_f64, round};
+use chomp_plan::{
+    Action, Event, LeaseAnswer, Millis, Past, Phase, Plan, PlanError, RequestId, SubmissionId,
+    Task, Work, WorkerId,
 };
-pub use job::Job;
-pub use path::CriticalPath;
-#[cfg(test)]
-pub(super) use profile::HASH;
-pub use profile::Prediction;
+pub(crate) use job::Job;
+pub(crate) use profile::Prediction;
 use profile::Profile;
 use serving::Servers;
 use worker::{Look, Worker};
@@ -52,24 +51,6 @@ const LANES_PER_THREAD: u32 = 2;
 const READS_MAX: usize = 16;
 /// The bytes of the records that are merged at a time.
 const BATCH_BYTES: f64 = 1_048_576.0;
-
-/// Who works on a job.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cluster {
-    /// The workers.
-    pub workers: u32,
-    /// The threads of each, at least one.
-    pub threads: u32,
-    /// The bytes that each worker has for ranges.
-    pub cache_bytes: u64,
-    /// The threads of the coordinator's machine, at least one.
-    pub coordinator_threads: u32,
-    /// Whether worker and coordinator share a machine with so many threads.
-    pub shared: bool,
-    /// The bytes a second that go from the store to each worker, and as many back; without one, they
-    /// take no time.
-    pub bandwidth: Option<f64>,
-}
 
 /// A lane of a worker, and what it is about.
 #[derive(Default)]
@@ -146,20 +127,15 @@ impl Job {
     /// # Panics
     ///
     /// If the plan does not come to its end, which would be a bug of one of both.
-    pub fn run(&self, cluster: Cluster) -> Result<Prediction, PlanError> {
-        let (plan, first) = Plan::new(self.settings.clone(), &self.past)?;
+    pub(crate) fn run(&self, cluster: Cluster) -> Result<Prediction, PlanError> {
+        let (plan, first) = Plan::new(self.settings.clone(), &Past::default())?;
         debug_assert!(first.is_empty(), "there is something to do");
         let lanes = cluster.workers * cluster.threads * LANES_PER_THREAD;
-        let restorers = if cluster.shared {
-            cluster.threads
-        } else {
-            cluster.coordinator_threads
-        };
         let mut simulation = Simulation {
             job: self,
             cluster,
             plan,
-            now: nanos(self.restoring / f64::from(restorers)),
+            now: 0,
             agenda: BinaryHeap::new(),
             steps: 0,
             workers: (0..cluster.workers)
@@ -175,7 +151,6 @@ impl Job {
             segments: 0,
             profile: Profile::default(),
         };
-        simulation.profile.outcome.restoring_seconds = self.restoring;
         simulation.run();
         Ok(simulation.profile.outcome)
     }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use chomp_plan::forecast::Cluster;
 use chomp_table::Head;
 
+use super::Nanos;
 use super::serving::{Link, Servers};
-use super::{Cluster, Nanos};
 
 /// One bit for each range.
 #[derive(Debug)]

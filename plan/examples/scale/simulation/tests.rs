@@ -1,7 +1,9 @@
 //! The simulation beside what can be said without it.
 
+use chomp_plan::forecast::{Bounds, Costs, Forecast, HASH, losing_total};
+use chomp_table::{RangeBits, head};
+
 use super::*;
-use crate::forecast::simulation::{Cluster, CriticalPath, HASH, Job, Prediction};
 
 const CLUSTER: Cluster = Cluster {
     workers: 1,
@@ -11,6 +13,27 @@ const CLUSTER: Cluster = Cluster {
     shared: false,
     bandwidth: None,
 };
+
+fn costs() -> Costs {
+    Costs {
+        position: 1e-6,
+        scattered: 1e-6,
+        encode: 1e-6,
+        decode: 1e-6,
+        record_bytes: 1.2,
+        shard: 1e-6,
+        shard_factor: 0.9,
+        range: 1e-4,
+        read: 1e-5,
+        control: 1e-4,
+        commit: 1e-3,
+        fetch: 1e-4,
+    }
+}
+
+fn range_bits(bits: u32) -> RangeBits {
+    RangeBits::new(bits).unwrap()
+}
 
 fn run(bits: u32, cluster: Cluster) -> Prediction {
     run_at(bits, &costs(), cluster)
@@ -50,24 +73,6 @@ fn one_thread_takes_as_long_as_all_work() {
     let record_bytes = forecast.record_bytes(costs.record_bytes);
     near(outcome.fetched, record_bytes + shard_bytes);
     near(outcome.put, record_bytes + shard_bytes);
-}
-
-/// What a smaller table has takes no evaluation, but its restoring.
-#[test]
-fn a_job_that_extends_a_table_evaluates_the_rest() {
-    let (costs, bits) = (costs(), range_bits(12));
-    let forecast = Forecast::new(20, bits);
-    let job = Job::new(&forecast, &costs).unwrap();
-    let (anew, extended) = (
-        job.run(CLUSTER).unwrap(),
-        job.extending(19).run(CLUSTER).unwrap(),
-    );
-    let rest = (bits.heads(19)..forecast.ranges()).map(Head);
-    let evaluation: f64 = rest.map(|head| costs.evaluation(&forecast, head)).sum();
-    assert!((extended.evaluation_seconds / evaluation - 1.0).abs() < 1e-6);
-    assert!(anew.restoring_seconds == 0.0 && extended.restoring_seconds > 0.0);
-    assert!(extended.shard_seconds <= anew.shard_seconds && extended.tasks < anew.tasks);
-    assert!(extended.seconds > extended.restoring_seconds + extended.evaluation_seconds);
 }
 
 /// One range, step by step.
@@ -125,7 +130,6 @@ fn the_time_of_a_table_of_one_range_is_the_sum_of_its_steps() {
             coding_seconds: coding,
             shard_seconds: merging + hashing,
             coordinator_seconds: 3.0 * control,
-            restoring_seconds: 0.0,
         };
         check(&outcome, &expected);
         let cpu = evaluation + coding + merging + hashing + 3.0 * control;
@@ -170,26 +174,6 @@ fn more_threads_take_less_time_until_layers_are_too_narrow() {
     assert!((times[4] / times[3] - 1.0).abs() < 0.01, "{times:?}");
 }
 
-/// However many threads there are, each layer waits for the one before.
-#[test]
-fn no_job_is_faster_than_its_critical_path() {
-    let forecast = Forecast::new(22, range_bits(12));
-    let path = CriticalPath::new(&forecast, &costs());
-    let sum = path.layers * (path.evaluation + path.commit + path.fetch);
-    assert!((path.seconds() / sum - 1.0).abs() < 1e-9);
-    let cluster = Cluster {
-        workers: 20,
-        threads: 50,
-        coordinator_threads: 1000,
-        ..CLUSTER
-    };
-    let seconds = run(22, cluster).seconds;
-    assert!(
-        (path.seconds()..4.0 * path.seconds()).contains(&seconds),
-        "{seconds} and {path:?}"
-    );
-}
-
 #[test]
 fn workers_read_what_others_made_and_again_what_they_forgot() {
     let forecast = Forecast::new(20, range_bits(12));
@@ -209,7 +193,8 @@ fn workers_read_what_others_made_and_again_what_they_forgot() {
         (1.1 * all..3.0 * all).contains(&two.fetched),
         "{two:?} {all}"
     );
-    let cache_bytes = forecast.useful_bytes() / 10;
+    let useful_bytes = Bounds::new(&forecast, &costs(), CLUSTER, None).useful_bytes;
+    let cache_bytes = useful_bytes / 10;
     let forgetful = run(
         20,
         Cluster {
@@ -301,7 +286,6 @@ fn jobs_take_as_long_as_they_did() {
         coding_seconds: 0.073_379_247,
         shard_seconds: 0.021_438_741,
         coordinator_seconds: 0.055_9,
-        restoring_seconds: 0.0,
     };
     check(&run(20, cluster), &expected);
     let expected = Prediction {
@@ -315,7 +299,6 @@ fn jobs_take_as_long_as_they_did() {
         coding_seconds: 0.071_559_155,
         shard_seconds: 0.021_438_741,
         coordinator_seconds: 0.046_5,
-        restoring_seconds: 0.0,
     };
     check(
         &run(
@@ -344,7 +327,6 @@ fn jobs_take_as_long_as_they_did() {
         coding_seconds: 0.514_894_939,
         shard_seconds: 0.072_649_545,
         coordinator_seconds: 0.222_2,
-        restoring_seconds: 0.0,
     };
     check(&run(22, cluster), &expected);
 }

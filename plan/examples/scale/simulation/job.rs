@@ -5,15 +5,12 @@ use std::ops::Range;
 use chomp_table::{Digest, Head, RangeSummary};
 
 use super::{NEVER_MS, index};
-use crate::forecast::{Costs, Forecast, HEADER_BYTES, as_f64, losing_total, round};
-use crate::{Past, PlanError, Settings};
-
-/// To restore a losing position takes as long as to encode so many: 17 ns and 2.5 ns, measured.
-const RESTORED_PER_ENCODED: f64 = 7.0;
+use chomp_plan::forecast::{Costs, Forecast, HEADER_BYTES, as_f64, losing_total, round};
+use chomp_plan::{PlanError, Settings};
 
 /// A job that can be simulated.
 #[derive(Debug)]
-pub struct Job {
+pub(crate) struct Job {
     pub(super) settings: Settings,
     pub(super) costs: Costs,
     /// By head: the expected losing positions, the seconds of its evaluation, and its bytes in a cache.
@@ -24,10 +21,6 @@ pub struct Job {
     pub(super) before: Vec<f64>,
     /// The bytes of a shard.
     pub(super) shard_bytes: f64,
-    /// What is done before workers begin.
-    pub(super) past: Past,
-    /// The seconds of CPU time that it took.
-    pub(super) restoring: f64,
 }
 
 impl Job {
@@ -36,7 +29,7 @@ impl Job {
     /// # Errors
     ///
     /// If it has more ranges than a plan holds.
-    pub fn new(forecast: &Forecast, costs: &Costs) -> Result<Job, PlanError> {
+    pub(crate) fn new(forecast: &Forecast, costs: &Costs) -> Result<Job, PlanError> {
         let settings = Settings {
             lease_ms: NEVER_MS,
             silence_ms: NEVER_MS,
@@ -62,28 +55,8 @@ impl Job {
                 .collect(),
             weights: heads().map(|head| forecast.cache_bytes(head)).collect(),
             losing,
-            past: Past::default(),
-            restoring: 0.0,
             shard_bytes: forecast.shard_bytes(costs.shard_factor) / shards,
         })
-    }
-
-    /// This job beside the published table of at most `bits` bits, from which ranges and shards are restored.
-    #[must_use]
-    pub fn extending(mut self, bits: u32) -> Job {
-        let all = self.losing.len() as u64;
-        let heads = self.settings.range_bits.heads(bits).min(all);
-        let ranges = (0..heads).map(|head| self.summary(Head(head))).collect();
-        let losing: f64 = self.losing[..index(Head(heads))].iter().sum();
-        let words = as_f64(self.settings.shard_words);
-        let shards = (0..).take_while(|&shard| (f64::from(shard) + 1.0) * words < losing / 2.0);
-        self.past = Past {
-            ranges,
-            shards: shards.map(|shard| (shard, Digest([0; 32]))).collect(),
-            ..Past::default()
-        };
-        self.restoring = losing * self.costs.encode * RESTORED_PER_ENCODED;
-        self
     }
 
     pub(super) fn losing(&self, head: Head) -> f64 {

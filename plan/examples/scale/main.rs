@@ -1,0 +1,183 @@
+//! How many threads help: the true plan with more and more workers, in virtual time.
+//!
+//! `cargo run --release -p chomp-plan --example scale -- 48 range_bits=28 bandwidth=1.25e9` doubles the workers until the
+//! job takes more than twice its CPU time divided by the threads, then looks between the last two numbers, and says
+//! what each job was limited by. `chomp plan --json` prints the costs of a machine; each may be given here.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the table is what it is for"
+)]
+
+mod simulation;
+
+use std::process::ExitCode;
+
+use chomp_plan::forecast::{Bounds, Cluster, Costs, Forecast};
+use chomp_table::RangeBits;
+
+use simulation::{Job, Prediction};
+
+/// Threads help as long as the wall time is at most so many times the CPU time divided by the threads.
+const STILL_HELPS: f64 = 2.0;
+
+/// The costs of a thread of an AMD EPYC (family 26), and of its disk, as `chomp plan --bits 48 --json` told them.
+const COSTS: Costs = Costs {
+    position: 7.4e-11,
+    scattered: 4.9e-10,
+    encode: 2.4e-9,
+    decode: 9.0e-10,
+    record_bytes: 1.18,
+    shard: 7.5e-9,
+    shard_factor: 0.81,
+    range: 1.0e-4,
+    read: 4.2e-5,
+    control: 2.6e-5,
+    commit: 3.9e-4,
+    fetch: 4.9e-5,
+};
+
+/// What is asked.
+struct Question {
+    bits: u32,
+    range_bits: u32,
+    costs: Costs,
+    cluster: Cluster,
+}
+
+fn main() -> ExitCode {
+    let question = match read(std::env::args().skip(1)) {
+        Ok(question) => question,
+        Err(wrong) => {
+            eprintln!("{wrong}: give BITS and any of name=number, as threads=16 bandwidth=1.25e9");
+            return ExitCode::from(2);
+        }
+    };
+    answer(&question);
+    ExitCode::SUCCESS
+}
+
+fn read(mut arguments: impl Iterator<Item = String>) -> Result<Question, String> {
+    let bits = arguments.next().ok_or("no bits")?;
+    let bits: u32 = bits.parse().map_err(|_| format!("{bits} are no bits"))?;
+    let mut question = Question {
+        bits,
+        range_bits: 26,
+        costs: COSTS,
+        cluster: Cluster {
+            workers: 1,
+            threads: 16,
+            cache_bytes: 56 << 30,
+            coordinator_threads: 8,
+            shared: false,
+            bandwidth: None,
+        },
+    };
+    for argument in arguments {
+        let wrong = || format!("{argument} is not known");
+        let (name, number) = argument.split_once('=').ok_or_else(wrong)?;
+        let number: f64 = number.parse().map_err(|_| wrong())?;
+        let whole = chomp_plan::forecast::round(number);
+        let small = u32::try_from(whole).unwrap_or(u32::MAX);
+        let Question { costs, cluster, .. } = &mut question;
+        let cost = match name {
+            "range_bits" => {
+                question.range_bits = small;
+                continue;
+            }
+            "threads" => {
+                cluster.threads = small;
+                continue;
+            }
+            "coordinator_threads" => {
+                cluster.coordinator_threads = small;
+                continue;
+            }
+            "cache_bytes" => {
+                cluster.cache_bytes = whole;
+                continue;
+            }
+            "bandwidth" => {
+                cluster.bandwidth = Some(number);
+                continue;
+            }
+            "position" => &mut costs.position,
+            "scattered" => &mut costs.scattered,
+            "encode" => &mut costs.encode,
+            "decode" => &mut costs.decode,
+            "shard" => &mut costs.shard,
+            "range" => &mut costs.range,
+            "read" => &mut costs.read,
+            "control" => &mut costs.control,
+            "commit" => &mut costs.commit,
+            "fetch" => &mut costs.fetch,
+            _ => return Err(wrong()),
+        };
+        *cost = number;
+    }
+    Ok(question)
+}
+
+fn answer(question: &Question) {
+    let range_bits = RangeBits::new(question.range_bits).expect("from 12 to 32 range bits");
+    let forecast = Forecast::new(question.bits, range_bits);
+    let job = Job::new(&forecast, &question.costs).expect("few enough ranges");
+    println!(
+        "| workers | threads | CPU, s | wall, s | times CPU / threads | read by each, GB | most of it |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    let helps = |workers: u32| {
+        let cluster = Cluster {
+            workers,
+            ..question.cluster
+        };
+        let found = job.run(cluster).expect("few enough ranges");
+        let bounds = Bounds::new(&forecast, &question.costs, cluster, None);
+        tell(&found, &bounds, cluster)
+    };
+    let (mut enough, mut workers) = (0, 1);
+    while helps(workers) {
+        enough = workers;
+        workers *= 2;
+    }
+    let mut too_many = workers;
+    while too_many - enough > enough.div_ceil(8).max(1) {
+        let middle = enough.midpoint(too_many);
+        if helps(middle) {
+            enough = middle;
+        } else {
+            too_many = middle;
+        }
+    }
+    println!("\n{} threads help", enough * question.cluster.threads);
+}
+
+/// Prints what came out. Returns whether all threads helped.
+fn tell(found: &Prediction, bounds: &Bounds, cluster: Cluster) -> bool {
+    let workers = f64::from(cluster.workers);
+    let threads = workers * f64::from(cluster.threads);
+    let share = found.cpu_seconds() / threads;
+    let of_each = found.fetched / workers;
+    let links = cluster
+        .bandwidth
+        .map_or(0.0, |bandwidth| of_each / bandwidth);
+    let coordinator = found.coordinator_seconds / f64::from(cluster.coordinator_threads);
+    let limits = [
+        ("threads", share),
+        ("critical path", bounds.path.seconds()),
+        ("coordinator", coordinator),
+        ("links", links),
+    ];
+    let most = limits.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let (limit, seconds) = most.expect("four");
+    println!(
+        "| {} | {threads} | {:.0} | {:.1} | {:.2} | {:.1} | {limit}, {seconds:.1} s |",
+        cluster.workers,
+        found.cpu_seconds(),
+        found.seconds,
+        found.seconds / share,
+        of_each / 1e9,
+    );
+    found.seconds <= STILL_HELPS * share
+}
